@@ -1,0 +1,31 @@
+"""BERT for TensorFlow and Keras 3, from raw text to a served model."""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from keras_bert.config import BertConfig
+    from keras_bert.encoder import BertEncoder
+    from keras_bert.tasks import BertSentenceEncoder
+    from keras_bert.text import BertPreprocessor
+
+__version__ = "0.1.0"
+__all__ = ["BertConfig", "BertEncoder", "BertPreprocessor", "BertSentenceEncoder"]
+
+# Imported when first used: the encoder needs no TensorFlow, and nobody should wait for what they do not use.
+_HOMES = {
+    "BertConfig": "keras_bert.config",
+    "BertEncoder": "keras_bert.encoder",
+    "BertPreprocessor": "keras_bert.text",
+    "BertSentenceEncoder": "keras_bert.tasks",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'keras_bert' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

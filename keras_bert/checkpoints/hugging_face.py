@@ -1,0 +1,138 @@
+"""Hugging Face's layout: `config.json` beside `model.safetensors`."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert import presets
+from keras_bert.checkpoints.safetensors_file import SafetensorsFile, open_safetensors, write_safetensors
+from keras_bert.config import BertConfig
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+
+# Our weight -> theirs. Theirs are [outputs, inputs] where our dense kernels are [inputs, outputs]; where there are
+# several, ours is them side by side.
+_EMBEDDINGS = {
+    "embeddings/word/embeddings": ["embeddings.word_embeddings.weight"],
+    "embeddings/position/embeddings": ["embeddings.position_embeddings.weight"],
+    "embeddings/type/embeddings": ["embeddings.token_type_embeddings.weight"],
+    "embeddings/norm/gamma": ["embeddings.LayerNorm.weight"],
+    "embeddings/norm/beta": ["embeddings.LayerNorm.bias"],
+}
+_BLOCK = {
+    "attention/qkv/kernel": [f"attention.self.{part}.weight" for part in ("query", "key", "value")],
+    "attention/qkv/bias": [f"attention.self.{part}.bias" for part in ("query", "key", "value")],
+    "attention/output/kernel": ["attention.output.dense.weight"],
+    "attention/output/bias": ["attention.output.dense.bias"],
+    "attention_norm/gamma": ["attention.output.LayerNorm.weight"],
+    "attention_norm/beta": ["attention.output.LayerNorm.bias"],
+    "intermediate/kernel": ["intermediate.dense.weight"],
+    "intermediate/bias": ["intermediate.dense.bias"],
+    "output/kernel": ["output.dense.weight"],
+    "output/bias": ["output.dense.bias"],
+    "output_norm/gamma": ["output.LayerNorm.weight"],
+    "output_norm/beta": ["output.LayerNorm.bias"],
+}
+_POOLER = {"pooler/kernel": ["pooler.dense.weight"], "pooler/bias": ["pooler.dense.bias"]}
+
+# Models with a task's head on top keep the encoder's weights under this prefix; the oldest files also call layer
+# normalization's weight and bias by the names they had in TensorFlow.
+_PREFIX = "bert."
+_OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+
+
+def names(config: BertConfig) -> dict[str, list[str]]:
+    """For each of the encoder's weights, by its path inside the encoder, Hugging Face's name or names."""
+    blocks = {
+        f"block_{i}/{ours}": [f"encoder.layer.{i}.{name}" for name in theirs]
+        for i in range(config.num_layers)
+        for ours, theirs in _BLOCK.items()
+    }
+    return {**_EMBEDDINGS, **blocks, **(_POOLER if config.pooler else {})}
+
+
+def read_config(directory: Path) -> BertConfig:
+    """The configuration of the preset in `directory`.
+
+    `config.json` does not say whether there is a pooler (a masked-language model is saved without), so the weights are
+    looked at too.
+    """
+    config = BertConfig.read(presets.file_in(directory, CONFIG))
+    with open_safetensors(presets.file_in(directory, WEIGHTS)) as file:
+        has_pooler = any(_spelled(name, file) for sources in _POOLER.values() for name in sources)
+    return dataclasses.replace(config, pooler=has_pooler)
+
+
+def read_weights(directory: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """Reads an encoder's weights.
+
+    Args:
+        directory: holds `config.json` and `model.safetensors`.
+        shapes: the shape of each weight, by its path inside the encoder.
+
+    Returns:
+        float32 arrays under those names, in those shapes.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: the file is damaged, or a weight is missing or of another shape; all of them are named.
+    """
+    config = read_config(directory)
+    with open_safetensors(presets.file_in(directory, WEIGHTS)) as file:
+        spelled = {ours: [_spelled(name, file) or name for name in theirs] for ours, theirs in names(config).items()}
+        problems = []
+        for ours, theirs in spelled.items():
+            expected = _stored_shape(ours, shapes[ours], len(theirs))
+            for name in theirs:
+                if name not in file.names:
+                    problems.append(f"{name} is missing")
+                elif file.shape(name) != expected:
+                    problems.append(f"{name} has shape {file.shape(name)}, but {CONFIG} asks for {expected}")
+        if problems:
+            more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+            raise ValueError(f"{file.path}: {'; '.join(problems[:5])}{more}")
+        return {ours: _joined(ours, [file.read(name) for name in theirs]) for ours, theirs in spelled.items()}
+
+
+def write(directory: Path, config: BertConfig, weights: dict[str, np.ndarray], overwrite: bool = False) -> None:
+    """Writes `config.json` and `model.safetensors`.
+
+    Raises:
+        FileExistsError: one of them exists and `overwrite` is False.
+    """
+    presets.refuse_to_overwrite(directory, [CONFIG, WEIGHTS], overwrite)
+    directory.mkdir(parents=True, exist_ok=True)
+    tensors = {}
+    for ours, theirs in names(config).items():
+        for name, value in zip(theirs, _split(ours, weights[ours], len(theirs)), strict=True):
+            tensors[name] = value
+    write_safetensors(directory / WEIGHTS, tensors)
+    config.write(directory / CONFIG)
+
+
+def _spelled(name: str, file: SafetensorsFile) -> str | None:
+    """`name` as this file spells it, or None where it has no such weight."""
+    old = name
+    for new_part, old_part in _OLD_NAMES.items():
+        old = old.replace(new_part, old_part)
+    for candidate in (name, _PREFIX + name, old, _PREFIX + old):
+        if candidate in file.names:
+            return candidate
+    return None
+
+
+def _stored_shape(ours: str, shape: tuple[int, ...], parts: int) -> tuple[int, ...]:
+    *first, last = shape
+    split = (*first, last // parts)
+    return split[::-1] if ours.endswith("kernel") else split
+
+
+def _joined(ours: str, values: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([value.T if ours.endswith("kernel") else value for value in values], axis=-1)
+
+
+def _split(ours: str, value: np.ndarray, parts: int) -> list[np.ndarray]:
+    pieces = np.split(value, parts, axis=-1)
+    return [piece.T for piece in pieces] if ours.endswith("kernel") else pieces

