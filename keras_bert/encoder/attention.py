@@ -25,7 +25,7 @@ class SelfAttention(keras.layers.Layer):
 
     Call arguments:
         hidden: float `[batch * seq_length, hidden]`.
-        shape: `(batch, seq_length)`.
+        seq_length: of each sequence.
         padding_mask: int `[batch, seq_length]`, 1 = token, 0 = padding, or None: there is no padding.
 
     Returns:
@@ -44,28 +44,27 @@ class SelfAttention(keras.layers.Layer):
         self.qkv.build((None, self.config.hidden_size))
         self.output_dense.build((None, self.config.hidden_size))
 
-    def call(self, hidden: Any, shape: tuple, padding_mask: Any = None, training: bool | None = None) -> Any:
-        query, key, value = self._heads(hidden, shape)
+    def call(self, hidden: Any, seq_length: Any, padding_mask: Any = None, training: bool | None = None) -> Any:
+        query, key, value = self._heads(hidden, seq_length)
         weights = self.dropout(self._scores(query, key, padding_mask), training=training)
         context = ops.matmul(weights, value)  # [batch, num_heads, seq_length, head_size]
         context = ops.transpose(context, (0, 2, 1, 3))  # [batch, seq_length, num_heads, head_size]
         return self.output_dense(ops.reshape(context, (-1, self.config.hidden_size)))
 
-    def scores(self, hidden: Any, shape: tuple, padding_mask: Any = None) -> Any:
+    def scores(self, hidden: Any, seq_length: Any, padding_mask: Any = None) -> Any:
         """How much each position (row) attends to each other one (column).
 
         Returns:
             float `[batch, num_heads, seq_length, seq_length]`; each row sums to 1.
         """
-        query, key, _ = self._heads(hidden, shape)
+        query, key, _ = self._heads(hidden, seq_length)
         return self._scores(query, key, padding_mask)
 
-    def _heads(self, hidden: Any, shape: tuple) -> tuple[Any, Any, Any]:
+    def _heads(self, hidden: Any, seq_length: Any) -> tuple[Any, Any, Any]:
         """Q, K and V, each `[batch, num_heads, seq_length, head_size]`."""
-        batch, seq_length = shape
         heads = self.config.num_heads
         qkv = self.qkv(hidden)  # [batch * seq_length, 3 * hidden]
-        qkv = ops.reshape(qkv, (batch, seq_length, 3, heads, self.config.hidden_size // heads))
+        qkv = ops.reshape(qkv, (-1, seq_length, 3, heads, self.config.hidden_size // heads))
         return ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3)
 
     def _scores(self, query: Any, key: Any, padding_mask: Any) -> Any:

@@ -24,7 +24,7 @@ class TransformerBlock(keras.layers.Layer):
 
     Call arguments:
         hidden: float `[batch * seq_length, hidden]`.
-        shape: `(batch, seq_length)`.
+        seq_length: of each sequence.
         padding_mask: int `[batch, seq_length]`, 1 = token, 0 = padding, or None: there is no padding.
 
     Returns:
@@ -50,8 +50,8 @@ class TransformerBlock(keras.layers.Layer):
         self.output_dense.build((None, self.config.intermediate_size))
         self.output_norm.build(hidden)
 
-    def call(self, hidden: Any, shape: tuple, padding_mask: Any = None, training: bool | None = None) -> Any:
-        attended = self.attention(hidden, shape=shape, padding_mask=padding_mask, training=training)
+    def call(self, hidden: Any, seq_length: Any, padding_mask: Any = None, training: bool | None = None) -> Any:
+        attended = self.attention(hidden, seq_length=seq_length, padding_mask=padding_mask, training=training)
         hidden = self.attention_norm(hidden + self.dropout(attended, training=training))
         fed_forward = self.output_dense(self.activation(self.intermediate(hidden)))
         return self.output_norm(hidden + self.dropout(fed_forward, training=training))

@@ -13,9 +13,8 @@ from keras_bert.checkpoints import hugging_face
 from keras_bert.config import BertConfig
 from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.embeddings import BertEmbeddings
+from keras_bert.encoder.inputs import checked
 from keras_bert.encoder.layers import dense
-
-_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -78,12 +77,12 @@ class BertEncoder(keras.Model):
         self.built = True
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
-        word_ids, padding_mask, type_ids = self._checked(inputs)
+        word_ids, padding_mask, type_ids = checked(inputs, self.config)
         shape = tuple(ops.shape(word_ids))  # (batch, seq_length)
         hidden = self.embeddings(word_ids, type_ids=type_ids, training=training)
         outputs = []
         for block in self.blocks:
-            hidden = block(hidden, shape=shape, padding_mask=padding_mask, training=training)
+            hidden = block(hidden, seq_length=shape[1], padding_mask=padding_mask, training=training)
             outputs.append(ops.reshape(hidden, (*shape, self.config.hidden_size)))
         pooled = outputs[-1][:, 0]  # the first piece is [CLS]
         if self.pooler is not None:
@@ -105,13 +104,13 @@ class BertEncoder(keras.Model):
             A list of `num_layers` float tensors `[batch, num_heads, seq_length, seq_length]`: how much each position
             (third axis) attends to each other one (fourth axis), which sums to 1. Padding gets 0.
         """
-        word_ids, padding_mask, type_ids = self._checked(inputs)
+        word_ids, padding_mask, type_ids = checked(inputs, self.config)
         shape = tuple(ops.shape(word_ids))
         hidden = self.embeddings(word_ids, type_ids=type_ids)
         scores = []
         for block in self.blocks:
-            scores.append(block.attention.scores(hidden, shape, padding_mask))
-            hidden = block(hidden, shape=shape, padding_mask=padding_mask)
+            scores.append(block.attention.scores(hidden, shape[1], padding_mask))
+            hidden = block(hidden, seq_length=shape[1], padding_mask=padding_mask)
         return scores
 
     @classmethod
@@ -158,47 +157,3 @@ class BertEncoder(keras.Model):
     def _variables_by_name(self) -> dict[str, Any]:
         """Every weight under its path inside the encoder, such as `block_0/attention/qkv/kernel`."""
         return {variable.path.removeprefix(f"{self.path}/"): variable for variable in self.weights}
-
-    def _checked(self, inputs: dict[str, Any]) -> tuple[Any, Any, Any]:
-        """The three inputs (None for one left out), or an error that says what is wrong with them."""
-        if not isinstance(inputs, dict) or "input_word_ids" not in inputs:
-            given = f"keys {sorted(inputs)}" if isinstance(inputs, dict) else type(inputs).__name__
-            raise ValueError(
-                f"the encoder takes a dict with input_word_ids (and {_INPUTS[1]}, {_INPUTS[2]}), not {given}"
-            )
-        unknown = sorted(set(inputs) - set(_INPUTS))
-        if unknown:
-            raise ValueError(f"unknown inputs {', '.join(unknown)}; the encoder takes {', '.join(_INPUTS)}")
-        for name, value in inputs.items():
-            if not hasattr(value, "shape"):
-                raise ValueError(f"{name} is a {type(value).__name__}; pass a tensor or a numpy array")
-        shape = inputs["input_word_ids"].shape
-        for name, value in inputs.items():
-            if len(value.shape) != 2:
-                raise ValueError(f"{name} has shape {tuple(value.shape)}, but it must be [batch, seq_length]")
-            if "int" not in keras.backend.standardize_dtype(value.dtype):
-                raise ValueError(f"{name} is {value.dtype}, but it must be an integer tensor")
-            # A dimension that is not a number yet may turn out to fit.
-            if any(
-                isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(value.shape, shape, strict=True)
-            ):
-                raise ValueError(f"{name} has shape {tuple(value.shape)}, but input_word_ids has {tuple(shape)}")
-        if isinstance(shape[1], int) and shape[1] > self.config.max_positions:
-            raise ValueError(
-                f"the sequence is {shape[1]} pieces long, but this model has {self.config.max_positions} positions; "
-                "truncate the text, or split it"
-            )
-        _check_ids("input_word_ids", inputs["input_word_ids"], self.config.vocab_size)
-        if "input_type_ids" in inputs:
-            _check_ids("input_type_ids", inputs["input_type_ids"], self.config.type_vocab_size)
-        return tuple(inputs.get(name) for name in _INPUTS)
-
-
-def _check_ids(name: str, ids: Any, limit: int) -> None:
-    try:
-        values = ops.convert_to_numpy(ids)
-    except (NotImplementedError, TypeError, ValueError, AttributeError):
-        return  # a function is being traced: there are no values yet
-    if values.size and not 0 <= values.min() <= values.max() < limit:
-        wrong = values.min() if values.min() < 0 else values.max()
-        raise ValueError(f"{name} holds {wrong}, but the model knows the ids 0 to {limit - 1}")

@@ -1,0 +1,5 @@
+"""hidden states -> answers a person can use: one file a task."""
+
+from keras_bert.tasks.sentence import BertSentenceEncoder
+
+__all__ = ["BertSentenceEncoder"]

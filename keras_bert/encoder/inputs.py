@@ -1,0 +1,58 @@
+"""What an encoder can be given, and what is said of anything else."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.config import BertConfig
+
+NAMES = ("input_word_ids", "input_mask", "input_type_ids")
+
+
+def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, Any, Any]:
+    """The three inputs, each int `[batch, seq_length]`; None for a mask or type ids that were left out.
+
+    Raises:
+        ValueError: an input is missing, unknown, not integer, or of a shape that does not fit the others or the model;
+            or, where values can be seen, an id is outside of the model's vocabulary.
+    """
+    if not isinstance(inputs, dict) or NAMES[0] not in inputs:
+        given = f"the keys {sorted(inputs)}" if isinstance(inputs, dict) else f"a {type(inputs).__name__}"
+        raise ValueError(f"the encoder takes a dict with {NAMES[0]} (and {NAMES[1]}, {NAMES[2]}), not {given}")
+    unknown = sorted(set(inputs) - set(NAMES))
+    if unknown:
+        raise ValueError(f"the encoder has no input {', '.join(unknown)}; it takes {', '.join(NAMES)}")
+    for name, value in inputs.items():
+        _check_shape(name, value, inputs[NAMES[0]])
+    seq_length = inputs[NAMES[0]].shape[1]
+    if isinstance(seq_length, int) and seq_length > config.max_positions:
+        raise ValueError(
+            f"the sequence is {seq_length} pieces long, but this model has {config.max_positions} positions; "
+            "truncate the text, or split it"
+        )
+    _check_range(NAMES[0], inputs[NAMES[0]], config.vocab_size)
+    if NAMES[2] in inputs:
+        _check_range(NAMES[2], inputs[NAMES[2]], config.type_vocab_size)
+    return tuple(inputs.get(name) for name in NAMES)
+
+
+def _check_shape(name: str, value: Any, word_ids: Any) -> None:
+    if len(value.shape) != 2:
+        raise ValueError(f"{name} has shape {tuple(value.shape)}, but it must be [batch, seq_length]")
+    if "int" not in keras.backend.standardize_dtype(value.dtype):
+        raise ValueError(f"{name} is {value.dtype}, but it must be an integer tensor")
+    for given, expected in zip(value.shape, word_ids.shape, strict=True):
+        # A dimension that is not a number yet, in a traced function, may turn out to fit.
+        if isinstance(given, int) and isinstance(expected, int) and given != expected:
+            raise ValueError(f"{name} has shape {tuple(value.shape)}, but {NAMES[0]} has {tuple(word_ids.shape)}")
+
+
+def _check_range(name: str, ids: Any, limit: int) -> None:
+    try:
+        values = ops.convert_to_numpy(ids)
+    except (NotImplementedError, TypeError, ValueError, AttributeError):
+        return  # a function is being traced: there are no values yet
+    if values.size and not 0 <= values.min() <= values.max() < limit:
+        wrong = values.min() if values.min() < 0 else values.max()
+        raise ValueError(f"{name} holds {wrong}, but the model knows the ids 0 to {limit - 1}")

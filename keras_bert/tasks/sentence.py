@@ -1,0 +1,205 @@
+"""BertSentenceEncoder: a text -> one vector (Reimers and Gurevych 2019, "Sentence-BERT")."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+from tqdm import tqdm
+
+from keras_bert import presets
+from keras_bert.checkpoints import sentence_transformers
+from keras_bert.encoder import BertEncoder
+from keras_bert.text import BertPreprocessor
+
+# `encode` sorts by length this many texts at a time: enough for batches of almost equal lengths, little enough memory.
+_TEXTS_AT_A_TIME = 16384
+
+
+def _mean(hidden: Any, mask: Any) -> Any:
+    return ops.sum(hidden * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1.0)
+
+
+def _cls(hidden: Any, mask: Any) -> Any:
+    return hidden[:, 0]
+
+
+def _max(hidden: Any, mask: Any) -> Any:
+    return ops.max(ops.where(mask > 0, hidden, -3.4028235e38), axis=1)
+
+
+# float32 [batch, seq_length, hidden], float32 [batch, seq_length, 1] (1 = token) -> [batch, hidden]
+_POOLINGS = {"mean": _mean, "cls": _cls, "max": _max}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertSentenceEncoder(keras.Model):
+    """Turns texts into vectors whose dot product says how close the texts are in meaning.
+
+    Args:
+        encoder: gives a vector for each piece.
+        preprocessor: strings -> the encoder's inputs.
+        pooling: how one vector is made of those of the pieces: "mean" (over the real pieces), "cls" (that of the first
+            piece) or "max" (elementwise, over the real pieces).
+
+    Call arguments:
+        texts: a string tensor `[batch]`, or a list of str.
+
+    Returns:
+        float32 `[batch, hidden]`, each row of length 1.
+
+    Example:
+        >>> from keras_bert import BertSentenceEncoder
+        >>> model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
+        >>> cat, kitten, tax = model.encode(["a cat", "a kitten", "income tax"])
+        >>> bool(cat @ kitten > cat @ tax)
+        True
+    """
+
+    def __init__(
+        self, encoder: BertEncoder, preprocessor: BertPreprocessor, pooling: str = "mean", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if pooling not in _POOLINGS:
+            raise ValueError(f"pooling must be one of {', '.join(_POOLINGS)}, not {pooling!r}")
+        self.encoder = encoder
+        self.preprocessor = preprocessor
+        self.pooling = pooling
+        self._encode_rows = tf.function(
+            self._vectors_of_rows,
+            input_signature=[
+                tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64),
+                tf.TensorSpec([None], tf.int64),
+            ],
+        )
+
+    def call(self, texts: Any, training: bool | None = None) -> Any:
+        return self._vectors(self.preprocessor(texts), training)
+
+    def encode(
+        self,
+        texts: Iterable[str],
+        batch_tokens: int = 8192,
+        progress: bool | None = None,
+    ) -> np.ndarray:
+        """Encodes any number of texts, batched by similar length so that little work is spent on padding.
+
+        Args:
+            texts: a list, or any iterable: it is read as it is needed.
+            batch_tokens: how many pieces to compute at a time, padding included. Fewer need less memory.
+            progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
+                takes longer than a second.
+
+        Returns:
+            float32 `[number of texts, hidden]`, in the order given, each row of length 1.
+
+        Raises:
+            TypeError: `texts` is a single str, or something in it is not a str.
+            ValueError: `batch_tokens` is less than one sequence of the greatest length.
+
+        Warns:
+            UserWarning: how many texts were longer than the model's greatest length, and were cut there.
+        """
+        if isinstance(texts, str | bytes):
+            raise TypeError(f"texts is a single {type(texts).__name__}; pass a list: [text]")
+        longest = self.preprocessor.max_sequence_length
+        if batch_tokens < longest:
+            raise ValueError(f"batch_tokens is {batch_tokens}, less than one text of {longest} pieces")
+        total = len(texts) if hasattr(texts, "__len__") else None
+        hidden_size = self.encoder.config.hidden_size
+        chunks = [np.zeros((0, hidden_size), np.float32)]
+        cut = 0
+        with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:
+            for chunk in _chunks(texts):
+                pieces = self.preprocessor.tokenizer.tokenize(chunk)  # ragged [texts, (pieces)]
+                lengths = pieces.row_lengths().numpy() + 2  # with [CLS] and [SEP]
+                cut += int(np.sum(lengths > longest))
+                vectors = np.empty((len(chunk), hidden_size), np.float32)
+                for rows in _rows_by_length(np.minimum(lengths, longest), batch_tokens):
+                    vectors[rows] = self._encode_rows(pieces, tf.constant(rows))
+                    bar.update(len(rows))
+                chunks.append(vectors)
+        if cut:
+            warnings.warn(f"{cut} texts were longer than {longest} pieces and were cut there", stacklevel=2)
+        return np.concatenate(chunks)
+
+    def _vectors_of_rows(self, pieces: tf.RaggedTensor, rows: tf.Tensor) -> tf.Tensor:
+        return self._vectors(self.preprocessor.pack([tf.gather(pieces, rows)]), training=False)
+
+    def _vectors(self, inputs: dict[str, Any], training: bool | None) -> Any:
+        hidden = self.encoder(inputs, training=training)["sequence_output"]
+        mask = ops.expand_dims(ops.cast(inputs["input_mask"], "float32"), -1)  # [batch, seq_length, 1]
+        pooled = _POOLINGS[self.pooling](ops.cast(hidden, "float32"), mask)
+        return ops.normalize(pooled, axis=-1)
+
+    @classmethod
+    def from_preset(cls, handle: str | Path, **kwargs: Any) -> BertSentenceEncoder:
+        """A sentence encoder from a preset: sentence-transformers' layout, or a plain BERT (then with mean pooling).
+
+        Args:
+            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
+            **kwargs: for the encoder, such as `dtype`.
+
+        Raises:
+            FileNotFoundError: there is no such preset, or it lacks a file.
+            ValueError: a file is damaged, or asks for something that is not supported.
+        """
+        directory = presets.resolve(handle)
+        settings = sentence_transformers.read(directory)
+        encoder = BertEncoder.from_preset(directory, **kwargs)
+        longest = min(settings.max_length or encoder.config.max_positions, encoder.config.max_positions)
+        preprocessor = BertPreprocessor.from_preset(directory, sequence_length=None, max_sequence_length=longest)
+        return cls(encoder, preprocessor, settings.pooling)
+
+    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
+        """Writes weights, vocabulary and settings, which `from_preset` and `SentenceTransformer(directory)` read.
+
+        Raises:
+            FileExistsError: a file of such a name exists and `overwrite` is False.
+        """
+        directory = Path(directory)
+        self.encoder.save_preset(directory, overwrite)
+        self.preprocessor.save_preset(directory, overwrite)
+        settings = sentence_transformers.SentenceSettings(self.pooling, self.preprocessor.max_sequence_length)
+        sentence_transformers.write(directory, self.encoder.config.hidden_size, settings, overwrite)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
+            "pooling": self.pooling,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertSentenceEncoder:
+        parts = {name: keras.saving.deserialize_keras_object(config[name]) for name in ("encoder", "preprocessor")}
+        return cls(**{**config, **parts})
+
+
+def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+    iterator = iter(texts)
+    while chunk := list(islice(iterator, _TEXTS_AT_A_TIME)):
+        yield chunk
+
+
+def _rows_by_length(lengths: np.ndarray, batch_tokens: int) -> Iterator[np.ndarray]:
+    """Row numbers in batches of similar length, longest first: if memory runs out, it does so at once.
+
+    Args:
+        lengths: int `[texts]`, in pieces.
+        batch_tokens: the most pieces in a batch when its rows are padded to the longest of them.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        count = max(1, batch_tokens // int(lengths[order[start]]))
+        yield order[start : start + count]
+        start += count

@@ -1,0 +1,230 @@
+"""BertEncoder against the papers (in numpy), and as a citizen of Keras."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+from safetensors.numpy import load_file
+
+from keras_bert import BertConfig, BertEncoder
+
+from . import reference
+
+SMALL = BertConfig(
+    vocab_size=50,
+    hidden_size=24,
+    num_layers=3,
+    num_heads=4,
+    intermediate_size=40,
+    max_positions=32,
+    initializer_range=0.4,
+)
+
+
+def random_encoder(seed=0, **changes):
+    """An encoder none of whose weights is zero or one, so that leaving any of them out shows."""
+    encoder = BertEncoder(BertConfig(**{**SMALL.to_dict(), **changes}))
+    generator = np.random.default_rng(seed)
+    for weight in encoder.weights:
+        weight.assign(weight + generator.normal(scale=0.2, size=weight.shape))
+    return encoder
+
+
+def random_inputs(batch=3, seq_length=12, seed=1):
+    generator = np.random.default_rng(seed)
+    return {
+        "input_word_ids": generator.integers(0, 50, (batch, seq_length)).astype("int32"),
+        "input_mask": np.ones((batch, seq_length), "int32"),
+        "input_type_ids": generator.integers(0, 2, (batch, seq_length)).astype("int32"),
+    }
+
+
+# Google's README gives 110 M and 340 M; these are the sums of all weights of the published checkpoints with their pooler.
+@pytest.mark.parametrize(("size", "parameters"), [("base", 109_482_240), ("large", 335_141_888)])
+def test_parameter_counts(size, parameters):
+    assert BertEncoder(getattr(BertConfig, size)()).count_params() == parameters
+
+
+@pytest.mark.parametrize("activation", reference.ACTIVATIONS)
+def test_equals_the_papers_arithmetic(tmp_path, activation):
+    encoder = random_encoder(activation=activation)
+    encoder.save_preset(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    inputs = random_inputs()
+    lengths = (12, 7, 1)
+    for row, length in enumerate(lengths):
+        inputs["input_mask"][row, length:] = 0
+    outputs = encoder(inputs)
+    attention = encoder.attention_scores(inputs)
+    for row, length in enumerate(lengths):
+        ids, types = (inputs[name][row, :length] for name in ("input_word_ids", "input_type_ids"))
+        pooled, layers, scores = reference.forward(encoder.config, weights, ids, types)
+        np.testing.assert_allclose(outputs["pooled_output"][row], pooled, atol=1e-5)
+        np.testing.assert_allclose(outputs["sequence_output"][row, :length], layers[-1], atol=1e-5)
+        for ours, theirs in zip(outputs["encoder_outputs"], layers, strict=True):
+            np.testing.assert_allclose(ours[row, :length], theirs, atol=1e-5)
+        for ours, theirs in zip(attention, scores, strict=True):
+            np.testing.assert_allclose(ours[row, :, :length, :length], theirs, atol=1e-5)
+            np.testing.assert_array_equal(ours[row, :, :, length:], 0)
+
+
+def test_outputs_are_those_of_tf_hub():
+    outputs = random_encoder()(random_inputs())
+    assert set(outputs) == {"pooled_output", "sequence_output", "encoder_outputs", "default"}
+    assert isinstance(outputs["encoder_outputs"], list)
+    np.testing.assert_array_equal(outputs["encoder_outputs"][-1], outputs["sequence_output"])
+    np.testing.assert_array_equal(outputs["default"], outputs["pooled_output"])
+
+
+def test_without_a_pooler_the_first_hidden_state_stands_for_the_sequence():
+    outputs = random_encoder(pooler=False)(random_inputs())
+    np.testing.assert_array_equal(outputs["pooled_output"], outputs["sequence_output"][:, 0])
+
+
+def test_mask_and_types_may_be_left_out():
+    encoder, inputs = random_encoder(), random_inputs()
+    inputs["input_type_ids"][:] = 0
+    whole = encoder(inputs)["sequence_output"]
+    np.testing.assert_allclose(
+        encoder({"input_word_ids": inputs["input_word_ids"]})["sequence_output"], whole, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("padding", [1, 200])
+def test_padding_changes_nothing(padding):
+    encoder = BertEncoder.from_preset("all-MiniLM-L6-v2")
+    ids = np.random.default_rng(0).integers(1000, 30000, (2, 30))
+    plain = {"input_word_ids": ids, "input_mask": np.ones_like(ids)}
+    padded = {name: np.pad(value, ((0, 0), (0, padding))) for name, value in plain.items()}
+    padded["input_word_ids"][:, 30:] = 7  # whatever stands there
+    expected, outputs = encoder(plain), encoder(padded)
+    np.testing.assert_allclose(outputs["pooled_output"], expected["pooled_output"], atol=1e-5)
+    for ours, theirs in zip(outputs["encoder_outputs"], expected["encoder_outputs"], strict=True):
+        np.testing.assert_allclose(ours[:, :30], theirs, atol=1e-5)
+
+
+def test_nothing_but_padding_gives_finite_numbers():
+    inputs = random_inputs()
+    inputs["input_mask"][:] = 0
+    assert np.isfinite(random_encoder()(inputs)["sequence_output"]).all()
+
+
+@pytest.mark.parametrize(
+    ("policy", "tolerance"), [("mixed_float16", 0.02), ("mixed_bfloat16", 0.15), ("float64", 1e-5)]
+)
+def test_dtype_policies(tmp_path, policy, tolerance):
+    encoder, inputs = random_encoder(), random_inputs()
+    inputs["input_mask"][1, 5:] = 0
+    inputs["input_mask"][2, :] = 0
+    encoder.save_preset(tmp_path)
+    other = BertEncoder.from_preset(tmp_path, dtype=policy)
+    expected, outputs = encoder(inputs)["sequence_output"], other(inputs)["sequence_output"]
+    assert keras.backend.standardize_dtype(outputs.dtype) == keras.DTypePolicy(policy).compute_dtype
+    np.testing.assert_allclose(ops.cast(outputs, "float32"), expected, atol=tolerance)
+
+
+def test_compiles_with_xla():
+    encoder, inputs = random_encoder(), random_inputs()
+    inputs["input_mask"][1, 5:] = 0
+    compiled = tf.function(encoder, jit_compile=True)(inputs)
+    np.testing.assert_allclose(compiled["sequence_output"], encoder(inputs)["sequence_output"], atol=1e-5)
+
+
+def test_dropout_is_on_only_while_training():
+    encoder, inputs = random_encoder(), random_inputs()
+    still = [np.array(encoder(inputs, training=False)["sequence_output"]) for _ in range(2)]
+    moving = [np.array(encoder(inputs, training=True)["sequence_output"]) for _ in range(2)]
+    np.testing.assert_array_equal(*still)
+    assert np.abs(moving[0] - moving[1]).max() > 0.01
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_learns_inside_a_functional_model(jit_compile):
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in random_inputs()}
+    outputs = random_encoder(hidden_dropout=0.0, attention_dropout=0.0)(inputs)
+    assert outputs["sequence_output"].shape == (None, None, 24)
+    model = keras.Model(inputs, keras.layers.Dense(1, kernel_initializer="zeros")(outputs["pooled_output"]))
+    model.compile(keras.optimizers.Adam(1e-3), "mse", jit_compile=jit_compile)
+    data = random_inputs(batch=32)
+    labels = (data["input_word_ids"][:, 3] % 2).astype("float32")
+    losses = model.fit(data, labels, batch_size=16, epochs=20, shuffle=False, verbose=0).history["loss"]
+    assert losses[-1] < 0.5 * losses[0]
+    assert model.predict(random_inputs(seq_length=9), verbose=0).shape == (3, 1)
+
+
+def test_a_layer_of_a_subclassed_model():
+    class Classifier(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.encoder = random_encoder()
+            self.head = keras.layers.Dense(2)
+
+        def call(self, inputs):
+            return self.head(self.encoder(inputs)["pooled_output"])
+
+    model = Classifier()
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    before = [np.array(weight) for weight in model.encoder.trainable_weights]
+    model.fit(random_inputs(batch=8), np.arange(8) % 2, verbose=0)
+    moved = [
+        np.abs(old - np.array(new)).max() > 0 for old, new in zip(before, model.encoder.trainable_weights, strict=True)
+    ]
+    assert all(moved)
+
+
+@pytest.mark.parametrize("suffix", ["keras", "weights.h5"])
+def test_keras_own_files(tmp_path, suffix):
+    encoder, inputs = random_encoder(), random_inputs()
+    path = tmp_path / f"encoder.{suffix}"
+    if suffix == "keras":
+        encoder.save(path)
+        other = keras.models.load_model(path)
+    else:
+        encoder.save_weights(path)
+        other = BertEncoder(encoder.config)
+        other.load_weights(path)
+    assert other.config == encoder.config
+    np.testing.assert_array_equal(other(inputs)["sequence_output"], encoder(inputs)["sequence_output"])
+
+
+def test_clone_and_freeze():
+    encoder = random_encoder()
+    clone = BertEncoder.from_config(encoder.get_config())
+    assert clone.config == encoder.config
+    clone.set_weights(encoder.get_weights())
+    np.testing.assert_array_equal(clone(random_inputs())["pooled_output"], encoder(random_inputs())["pooled_output"])
+    clone.trainable = False
+    assert clone.trainable_weights == []
+
+
+def _with(**changes):
+    return {**random_inputs(), **changes}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (_with(input_word_ids=np.full((3, 12), 50)), "input_word_ids holds 50, but the model knows the ids 0 to 49"),
+        (_with(input_word_ids=np.full((3, 12), -1)), "input_word_ids holds -1"),
+        (_with(input_type_ids=np.full((3, 12), 2)), "input_type_ids holds 2, but the model knows the ids 0 to 1"),
+        (
+            random_inputs(seq_length=33),
+            "33 pieces long, but this model has 32 positions; truncate the text, or split it",
+        ),
+        (_with(input_mask=np.ones((3, 11), int)), r"input_mask has shape \(3, 11\), but input_word_ids has \(3, 12\)"),
+        (_with(input_mask=np.ones((3, 12))), "input_mask is .*float.*, but it must be an integer tensor"),
+        ({"input_word_ids": np.ones(4, int)}, r"input_word_ids has shape \(4,\), but it must be \[batch, seq_length\]"),
+        ({"input_ids": np.ones((1, 4), int)}, r"takes a dict with input_word_ids .* not the keys \['input_ids'\]"),
+        (_with(input_masks=np.ones((3, 12), int)), "has no input input_masks; it takes input_word_ids, input_mask"),
+        (np.ones((1, 4), int), "takes a dict with input_word_ids"),
+    ],
+)
+def test_bad_inputs_are_named(inputs, message):
+    with pytest.raises(ValueError, match=message):
+        random_encoder()(inputs)
+
+
+def test_too_long_is_seen_when_a_functional_model_is_built():
+    with pytest.raises(ValueError, match="33 pieces long, but this model has 32 positions"):
+        random_encoder()({"input_word_ids": keras.Input((33,), dtype="int32")})

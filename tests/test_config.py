@@ -1,0 +1,99 @@
+"""BertConfig: the published sizes, the two file formats, and what it says of values that make no sense."""
+
+import json
+
+import pytest
+
+from keras_bert import BertConfig
+
+
+def test_defaults_are_bert_base():
+    assert BertConfig() == BertConfig.base()
+
+
+# (layers, hidden, heads) from github.com/google-research/bert, README, "smaller BERT models", and the paper's section 3.
+@pytest.mark.parametrize(
+    ("name", "layers", "hidden", "heads"),
+    [
+        ("tiny", 2, 128, 2),
+        ("mini", 4, 256, 4),
+        ("small", 4, 512, 8),
+        ("medium", 8, 512, 8),
+        ("base", 12, 768, 12),
+        ("large", 24, 1024, 16),
+    ],
+)
+def test_named_sizes(name, layers, hidden, heads):
+    config = getattr(BertConfig, name)()
+    assert (config.num_layers, config.hidden_size, config.num_heads) == (layers, hidden, heads)
+    assert config.intermediate_size == 4 * hidden
+
+
+def test_a_named_size_takes_changes():
+    assert BertConfig.tiny(vocab_size=100).vocab_size == 100
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_size": 100}, "hidden_size 100 is not a multiple of num_heads 12"),
+        ({"num_layers": 0}, "num_layers must be a whole number of at least 1, not 0"),
+        ({"vocab_size": 30522.0}, "vocab_size must be a whole number of at least 1, not 30522.0"),
+        ({"max_positions": True}, "max_positions must be a whole number"),
+        ({"hidden_dropout": 1.0}, "hidden_dropout is a probability, at least 0 and below 1, not 1.0"),
+        ({"attention_dropout": "0.1"}, "attention_dropout is a probability"),
+        ({"layer_norm_epsilon": 0}, "layer_norm_epsilon must be a number above 0, not 0"),
+        ({"activation": "gleu"}, "activation must be one of gelu, gelu_tanh, relu, silu, not 'gleu'"),
+        ({"pad_token_id": 30522}, "pad_token_id 30522 is not an id below vocab_size 30522"),
+        ({"pooler": None}, "pooler must be True or False, not None"),
+    ],
+)
+def test_bad_values_are_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        BertConfig(**changes)
+
+
+@pytest.mark.parametrize("name", ["config.json", "bert_config.json"])
+def test_files_round_trip(tmp_path, name):
+    config = BertConfig.mini(activation="gelu_tanh", hidden_dropout=0.0, type_vocab_size=3)
+    config.write(tmp_path / name)
+    assert BertConfig.read(tmp_path / name) == config
+
+
+def test_gelu_means_something_else_in_googles_files(tmp_path):
+    values = {"vocab_size": 10, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+    text = json.dumps({**values, "intermediate_size": 8, "hidden_act": "gelu"})
+    (tmp_path / "config.json").write_text(text)
+    (tmp_path / "bert_config.json").write_text(text)
+    assert BertConfig.read(tmp_path / "config.json").activation == "gelu"
+    assert BertConfig.read(tmp_path / "bert_config.json").activation == "gelu_tanh"
+
+
+def test_exact_gelu_cannot_be_written_for_google(tmp_path):
+    with pytest.raises(ValueError, match="gelu_tanh or relu, not 'gelu'"):
+        BertConfig.tiny().write(tmp_path / "bert_config.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not a JSON file"),
+        ("[1]", "holds a JSON list; a config is an object"),
+        ('{"model_type": "t5"}', "model_type is 't5'"),
+        ('{"hidden_size": 4}', "vocab_size, num_hidden_layers, num_attention_heads, intermediate_size is missing"),
+        ('{"position_embedding_type": "relative_key"}', "only 'absolute' is supported"),
+        ('{"is_decoder": true}', "this is a decoder"),
+        ('{"hidden_act": "mish"}', "hidden_act is 'mish'; known are gelu, gelu_python, gelu_new"),
+    ],
+)
+def test_bad_files_are_named(tmp_path, text, message):
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as raised:
+        BertConfig.read(path)
+    assert str(path) in str(raised.value)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        BertConfig.read(tmp_path / "config.json")
