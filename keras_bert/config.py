@@ -143,7 +143,7 @@ class BertConfig:
         return cls._of_size(8, 512, **changes)
 
     @classmethod
-    def _of_size(cls, num_layers: int, hidden_size: int, **changes: Any) -> BertConfig:
+    def _of_size(cls, num_layers: int, hidden_size: int, /, **changes: Any) -> BertConfig:
         # In every published size a head is 64 wide and the feed-forward layer four times as wide as the hidden state.
         size = {
             "num_layers": num_layers,

@@ -30,7 +30,7 @@ def test_named_sizes(name, layers, hidden, heads):
 
 
 def test_a_named_size_takes_changes():
-    assert BertConfig.tiny(vocab_size=100).vocab_size == 100
+    assert BertConfig.tiny(vocab_size=100, num_layers=3).num_layers == 3
 
 
 @pytest.mark.parametrize(
