@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,13 @@ from keras_bert import presets
 from keras_bert.checkpoints import sentence_transformers
 from keras_bert.encoder import BertEncoder
 from keras_bert.text import BertPreprocessor
+from keras_bert.text.inputs import as_strings
 
 # `encode` sorts by length this many texts at a time: enough for batches of almost equal lengths, little enough memory.
 _TEXTS_AT_A_TIME = 16384
+
+# While one batch waits for its last core, or for memory, the next one computes.
+_BATCHES_IN_FLIGHT = 2
 
 
 def _mean(hidden: Any, mask: Any) -> Any:
@@ -80,13 +85,17 @@ class BertSentenceEncoder(keras.Model):
             ],
         )
 
+    def __call__(self, texts: Any, **kwargs: Any) -> Any:
+        # Keras takes only tensors as positional arguments, hence here and not in call.
+        return super().__call__(texts if isinstance(texts, keras.KerasTensor) else as_strings(texts), **kwargs)
+
     def call(self, texts: Any, training: bool | None = None) -> Any:
         return self._vectors(self.preprocessor(texts), training)
 
     def encode(
         self,
         texts: Iterable[str],
-        batch_tokens: int = 8192,
+        batch_tokens: int = 2048,
         progress: bool | None = None,
     ) -> np.ndarray:
         """Encodes any number of texts, batched by similar length so that little work is spent on padding.
@@ -113,22 +122,31 @@ class BertSentenceEncoder(keras.Model):
         if batch_tokens < longest:
             raise ValueError(f"batch_tokens is {batch_tokens}, less than one text of {longest} pieces")
         total = len(texts) if hasattr(texts, "__len__") else None
-        hidden_size = self.encoder.config.hidden_size
-        chunks = [np.zeros((0, hidden_size), np.float32)]
+        results = [np.zeros((0, self.encoder.config.hidden_size), np.float32)]
         cut = 0
         with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:
             for chunk in _chunks(texts):
                 pieces = self.preprocessor.tokenizer.tokenize(chunk)  # ragged [texts, (pieces)]
                 lengths = pieces.row_lengths().numpy() + 2  # with [CLS] and [SEP]
                 cut += int(np.sum(lengths > longest))
-                vectors = np.empty((len(chunk), hidden_size), np.float32)
-                for rows in _rows_by_length(np.minimum(lengths, longest), batch_tokens):
-                    vectors[rows] = self._encode_rows(pieces, tf.constant(rows))
-                    bar.update(len(rows))
-                chunks.append(vectors)
+                batches = _rows_by_length(np.minimum(lengths, longest), batch_tokens)
+                results.append(self._encode_chunk(pieces, batches, bar))
         if cut:
             warnings.warn(f"{cut} texts were longer than {longest} pieces and were cut there", stacklevel=2)
-        return np.concatenate(chunks)
+        return np.concatenate(results)
+
+    def _encode_chunk(self, pieces: tf.RaggedTensor, batches: list[np.ndarray], bar: tqdm) -> np.ndarray:
+        vectors = np.empty((pieces.shape[0], self.encoder.config.hidden_size), np.float32)
+        pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)
+        try:
+            for rows, values in zip(
+                batches, pool.map(lambda rows: self._encode_rows(pieces, rows), batches), strict=True
+            ):
+                vectors[rows] = values
+                bar.update(len(rows))
+        finally:
+            pool.shutdown(cancel_futures=True)  # an interrupt waits for two batches, not for all of them
+        return vectors
 
     def _vectors_of_rows(self, pieces: tf.RaggedTensor, rows: tf.Tensor) -> tf.Tensor:
         return self._vectors(self.preprocessor.pack([tf.gather(pieces, rows)]), training=False)
@@ -190,7 +208,7 @@ def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _rows_by_length(lengths: np.ndarray, batch_tokens: int) -> Iterator[np.ndarray]:
+def _rows_by_length(lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
     """Row numbers in batches of similar length, longest first: if memory runs out, it does so at once.
 
     Args:
@@ -198,8 +216,10 @@ def _rows_by_length(lengths: np.ndarray, batch_tokens: int) -> Iterator[np.ndarr
         batch_tokens: the most pieces in a batch when its rows are padded to the longest of them.
     """
     order = np.argsort(-lengths, kind="stable")
+    batches = []
     start = 0
     while start < len(order):
-        count = max(1, batch_tokens // int(lengths[order[start]]))
-        yield order[start : start + count]
+        count = batch_tokens // int(lengths[order[start]])
+        batches.append(order[start : start + count])
         start += count
+    return batches

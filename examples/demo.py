@@ -1,0 +1,66 @@
+"""What BERT does with a sentence, step by step, on a real model (all-MiniLM-L6-v2: 6 layers, 384 wide).
+
+python examples/demo.py
+"""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's start-up messages
+
+import numpy as np
+
+from keras_bert import BertSentenceEncoder
+
+SENTENCES = ["I love pizza", "India is my country", "Italy is fun place to visit"]
+FAIR = ["playing fair and square", "a fair organized nearby"]
+
+
+def title(text: str) -> None:
+    print(f"\n{text}\n{'-' * len(text)}")
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+
+model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
+preprocessor, encoder, tokenizer = model.preprocessor, model.encoder, model.preprocessor.tokenizer
+
+
+def pieces(ids: np.ndarray) -> list[str]:
+    return [tokenizer.vocabulary[i] for i in ids]
+
+
+title("1. Strings become three integer tensors")
+inputs = preprocessor(SENTENCES)
+for row, sentence in enumerate(SENTENCES):
+    print(f"{sentence!r}: {' '.join(pieces(inputs['input_word_ids'][row].numpy()))}")
+for name, tensor in inputs.items():
+    print(f"\n{name}  {tensor.dtype.name} {tuple(tensor.shape)}\n{tensor.numpy()}")
+
+title("2. The encoder turns them into vectors")
+outputs = encoder(inputs)
+for name in ("pooled_output", "sequence_output"):
+    print(f"{name:17}{outputs[name].dtype.name} {tuple(outputs[name].shape)}  {outputs[name].numpy().ravel()[:4]} ...")
+layers = outputs["encoder_outputs"]
+print(f"{'encoder_outputs':17}a list of {len(layers)}, one a layer, each {tuple(layers[0].shape)}")
+same = np.array_equal(layers[-1], outputs["sequence_output"])
+print(f"encoder_outputs[-1] equals sequence_output: {same}")
+
+title("3. One vector a sentence: close in meaning, close in space")
+texts = [*SENTENCES, "Pizza is my favourite food", "I live in New Delhi"]
+vectors = model.encode(texts)
+for row, text in enumerate(texts):
+    print(f"{text:30}" + "".join(f"{cosine(vectors[row], other):7.2f}" for other in vectors))
+
+title("4. One word, two meanings")
+inputs = preprocessor(FAIR)
+contextual = encoder(inputs)["sequence_output"].numpy()
+fair = tokenizer.vocabulary.index("fair")
+where = [int(np.flatnonzero(ids == fair)[0]) for ids in inputs["input_word_ids"].numpy()]
+first, second = (contextual[row, position] for row, position in enumerate(where))
+table = encoder.embeddings.word_embeddings(inputs["input_word_ids"]).numpy()
+static = [table[row, position] for row, position in enumerate(where)]
+print(f"'fair' in {FAIR[0]!r} and in {FAIR[1]!r}: cosine of the two vectors")
+print(f"  from the embedding table alone (all that Word2Vec would have): {cosine(*static):.2f}")
+print(f"  from the encoder, which has read the rest of the sentence:     {cosine(first, second):.2f}")

@@ -1,0 +1,51 @@
+"""The package as a whole: what it exports, what importing it costs, and which way its imports point."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import keras_bert
+
+PACKAGE = Path(keras_bert.__file__).parent
+
+# Data walks through the house one way: a part may import from those before it, never from those after it.
+ORDER = ["config", "presets", "text", "checkpoints", "encoder", "tasks", "cli"]
+
+
+def test_public_names():
+    assert sorted(keras_bert.__all__) == ["BertConfig", "BertEncoder", "BertPreprocessor", "BertSentenceEncoder"]
+    for name in keras_bert.__all__:
+        assert getattr(keras_bert, name).__name__ == name
+    assert set(keras_bert.__all__) <= set(dir(keras_bert))
+
+
+def test_importing_loads_nothing_heavy():
+    code = "import sys, keras_bert; print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_imports_point_one_way():
+    checked = 0
+    for path in PACKAGE.rglob("*.py"):
+        here = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if here == "__init__":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for module in _modules(node):
+                if module.startswith("keras_bert."):
+                    there = module.split(".")[1]
+                    assert ORDER.index(there) <= ORDER.index(here), f"{path.relative_to(PACKAGE)} imports {module}"
+                    checked += 1
+    assert checked > 20
+
+
+def _modules(node):
+    if isinstance(node, ast.Import):
+        return [name.name for name in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module == "keras_bert":
+        return [f"keras_bert.{name.name}" for name in node.names if name.name in ORDER]
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return []
