@@ -1,0 +1,46 @@
+"""Pieces -> text as a person writes it. Tokenization forgets the spaces around punctuation; these rules guess them."""
+
+import tensorflow as tf
+
+_CJK = r"\x{3001}-\x{30ff}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{ff01}-\x{ff20}\x{20000}-\x{2fa1f}"
+_LETTER = r"[\p{L}\p{M}]"
+
+# (pattern, replacement), in order. RE2 has no look-around and its matches do not overlap, so what may come in a row
+# (3 , 000 , 000) has its rule twice.
+_RULES = (
+    (r"(^| )##", ""),
+    # Between digits: 3.5, 10:30, 1,000,000.
+    (r"(\d) ([.:]) (\d)", r"\1\2\3"),
+    *[(r"(\d) , (\d\d\d)\b", r"\1,\2")] * 2,
+    # Apostrophes: don't, she’s, o'clock, l'amour.
+    (rf"({_LETTER}) (['’]) (s|t|re|ve|ll|d|m|S|T|RE|VE|LL|D|M)\b", r"\1\2\3"),
+    (rf"\b([a-zA-Z]) (['’]) ({_LETTER})", r"\1\2\3"),
+    # Inside words: well-known, and/or, snake_case, [MASK]-like.
+    *[(r"([\pL\pN\]]) ([-/_]) ([\pL\pN\[])", r"\1\2\3")] * 2,
+    # Straight quotes open and close in turn.
+    (r'" ([^"]*?) "', r'"\1"'),
+    (r"(^|[ (\[\"“])' ([^']*?) '( |[)\].,!?;:\"”]|$)", r"\1'\2'\3"),
+    (r" ([.,!?;:)\]}%…”’»])", r"\1"),
+    (r"([(\[{“‘«$£€#@¿¡]) ", r"\1"),
+    # Chinese and Japanese are written without spaces.
+    *[(rf"([{_CJK}]) ([{_CJK}])", r"\1\2")] * 2,
+)
+
+
+def join_pieces(pieces: tf.RaggedTensor) -> tf.Tensor:
+    """Stitches `##` pieces and sets punctuation.
+
+    Args:
+        pieces: string `[batch, (pieces)]`.
+
+    Returns:
+        string `[batch]`.
+
+    Example:
+        >>> join_pieces(tf.ragged.constant([["don", "'", "t", "pan", "##ic", ",", "(", "42", ")", "!"]])).numpy()
+        array([b"don't panic, (42)!"], dtype=object)
+    """
+    text = tf.strings.reduce_join(pieces, axis=-1, separator=" ")
+    for pattern, replacement in _RULES:
+        text = tf.strings.regex_replace(text, pattern, replacement)
+    return text

@@ -1,0 +1,149 @@
+"""BERT's text cleaning in the TensorFlow graph, and the way back from a cleaned byte to the byte it came from."""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+_VALID_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
+# Google's clean_text: U+0000, U+FFFD, and categories Cc and Cf, but for tab, line feed and carriage return.
+_REMOVED = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\p{Cf}\x{fffd}"
+_CJK_IDEOGRAPHS = r"\x{4e00}-\x{9fff}"
+
+# The table of contributed bytes has planes 0 to 2 and the start of plane 14 (tags and variation selectors); between
+# and beyond them every character is 4 bytes that stay as they are.
+_PLANE_3, _PLANE_14, _PLANE_14_END = 0x30000, 0xE0000, 0xE1000
+
+
+@dataclass(frozen=True)
+class BertNormalizer:
+    """Removes control characters, lower-cases, strips accents: what `BasicTokenizer` does besides splitting.
+
+    The order is the original's: `lower()` (no case folding, final sigma has its own small form), then canonical
+    decomposition (NFD, not NFKC), then nonspacing marks (category Mn) go.
+
+    Args:
+        lowercase: whether to lower-case.
+        strip_accents: whether to decompose and drop the marks.
+        split_on_cjk, max_chars_per_word: how words are made of the result; a plain row (below) has none too long.
+
+    Example:
+        >>> BertNormalizer(lowercase=True, strip_accents=True)(tf.constant(["Crème BRÛLÉE"]))[0].numpy()
+        array([b'creme brulee'], dtype=object)
+    """
+
+    lowercase: bool
+    strip_accents: bool
+    split_on_cjk: bool = True
+    max_chars_per_word: int = 200
+
+    def plain_rows(self, strings: tf.Tensor) -> tf.Tensor:
+        """bool `[batch]`: true for rows of nothing but ASCII, typographic quotes and dashes, and CJK ideographs.
+
+        They come out as they went in, capitals apart, and have no word over the limit, because their words are ASCII.
+        Most rows of English or Chinese text are so, and skip the Unicode steps.
+        """
+        separators = r"\t\n\r -/:-@\[-`{-~\x{2010}-\x{2027}\x{2030}-\x{2043}\x{2045}-\x{2051}\x{2053}-\x{205e}"
+        separators += _CJK_IDEOGRAPHS if self.split_on_cjk else ""
+        word = f"[0-9A-Za-z]{{0,{min(self.max_chars_per_word, 1000)}}}"  # RE2 counts to 1000
+        return tf.strings.regex_full_match(strings, f"(?:{word}[{separators}]+)*{word}")
+
+    def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Normalizes a batch.
+
+        Args:
+            strings: string `[batch]`, UTF-8.
+            rows: int64 `[batch]`, the row numbers that an error shall name; default the position in the batch.
+
+        Returns:
+            string `[batch]`, the normalized text, and bool `[batch]`, `plain_rows`.
+
+        Raises:
+            tf.errors.InvalidArgumentError: a row is not valid UTF-8.
+        """
+        plain = self.plain_rows(strings)
+        # ASCII is lowered first and without ICU, which would follow the locale: a Turkish one makes I a dotless ı.
+        lowered = tf.strings.lower(strings) if self.lowercase else strings
+        others = tf.where(~plain)  # [others, 1]
+
+        def normalize_others() -> tf.Tensor:
+            raw = tf.gather_nd(lowered, others)
+            _check_utf8(raw, others[:, 0] if rows is None else tf.gather_nd(rows, others))
+            return tf.tensor_scatter_nd_update(lowered, others, self._normalize(raw))
+
+        return tf.cond(tf.size(others) > 0, normalize_others, lambda: lowered), plain
+
+    def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
+        strings = tf.strings.regex_replace(strings, f"[{_REMOVED}]+", "")
+        if self.lowercase:
+            if not self.strip_accents:  # besides I, locales differ in these, if only in their marks
+                for capital in "İÌÍĨĮ":
+                    strings = tf.strings.regex_replace(strings, capital, capital.lower())
+            strings = tf.strings.lower(strings, encoding="utf-8")
+        if self.strip_accents:
+            strings = tf.strings.regex_replace(tf_text.normalize_utf8(strings, "NFD"), r"\p{Mn}+", "")
+        return strings
+
+    def original_offsets(
+        self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Spans of normalized bytes -> the spans of the bytes they came from.
+
+        How many bytes a character contributes does not depend on its neighbours (both small sigmas have two), so a
+        table and a running sum give each character's place in the normalized text. A stripped accent belongs to the
+        character before it, a removed control character to nothing.
+
+        Args:
+            strings: string `[batch]`, before normalization, valid UTF-8.
+            rows: int64 `[spans]`, the row of each span.
+            starts, ends: int64 `[spans]`, byte offsets into the normalized row, end exclusive, no span empty.
+
+        Returns:
+            int64 `[spans]` twice, byte offsets into the row as given.
+        """
+        lengths = tf.cast(tf.strings.length(strings), tf.int64)
+        row_ends = tf.cumsum(lengths)  # of the rows laid end to end, [batch]
+        row_starts = row_ends - lengths
+        codes, begins = tf.strings.unicode_decode_with_offsets(tf.strings.reduce_join(strings), "UTF-8")  # [chars]
+        contributed = tf.gather(_contributed_bytes(self), _table_index(codes))  # int8 [chars]
+        sums = tf.cumsum(tf.maximum(tf.cast(contributed, tf.int64), 0))  # where a character's normalized bytes end
+        row_base = tf.gather(tf.concat([[0], sums], 0), tf.searchsorted(begins, row_starts))  # normalized, [batch]
+
+        kept = tf.where(contributed >= 0)[:, 0]  # without the accents, each character ends where the next begins
+        sums = tf.gather(sums, kept)
+        begins = tf.concat([tf.gather(begins, kept), row_ends[-1:]], 0)  # [kept + 1]
+        base = tf.gather(row_base, rows)
+        first = tf.searchsorted(sums, base + starts, side="right")
+        last = tf.searchsorted(sums, base + ends - 1, side="right")
+        row_start, row_end = tf.gather(row_starts, rows), tf.gather(row_ends, rows)
+        return tf.gather(begins, first) - row_start, tf.minimum(tf.gather(begins, last + 1), row_end) - row_start
+
+
+def _check_utf8(strings: tf.Tensor, rows: tf.Tensor) -> None:
+    valid = tf.strings.regex_full_match(strings, _VALID_UTF8)
+    bad = tf.where(~valid)[:1, 0]
+    message = "not valid UTF-8 (read the text with its own encoding, or with errors=replace): the text in row"
+    # Without the text itself, which Python could not decode to show it.
+    tf.debugging.Assert(tf.reduce_all(valid), [message, tf.gather(rows, bad)])
+
+
+def _table_index(codes: tf.Tensor) -> tf.Tensor:
+    in_plane_14 = (codes >= _PLANE_14) & (codes < _PLANE_14_END)
+    anything_else = _PLANE_3 + _PLANE_14_END - _PLANE_14
+    return tf.where(codes < _PLANE_3, codes, tf.where(in_plane_14, codes - (_PLANE_14 - _PLANE_3), anything_else))
+
+
+@functools.cache
+def _contributed_bytes(normalizer: BertNormalizer) -> np.ndarray:
+    """int8: how many bytes each character becomes; 0 if it is removed, -1 if it is a stripped accent."""
+    codes = np.r_[:_PLANE_3, _PLANE_14:_PLANE_14_END]
+    codes[0xD800:0xE000] = 0  # surrogates are no characters
+    with tf.init_scope(), tf.device("CPU"):
+        chars = tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")
+        present = tf.strings.length(tf.strings.regex_replace(chars, f"[{_REMOVED}]+", "")).numpy() > 0
+        lowered = tf.strings.lower(chars) if normalizer.lowercase else chars
+        lengths = tf.strings.length(normalizer._normalize(lowered)).numpy()
+    lengths[present & (lengths == 0)] = -1
+    return np.append(lengths, 4).astype(np.int8)

@@ -1,0 +1,95 @@
+"""Segments of ids -> the three dense tensors that a BERT encoder reads."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+TRUNCATIONS = ("longest_first", "round_robin", "waterfall", "error")
+
+
+def truncate(
+    segments: Sequence[tf.RaggedTensor], max_pieces: tf.Tensor | int, truncation: str = "longest_first"
+) -> list[tf.RaggedTensor]:
+    """Shortens one or two segments, at their ends, to `max_pieces` pieces in all.
+
+    Args:
+        segments: one or two ragged integer tensors `[batch, (pieces)]`.
+        max_pieces: the number of pieces that the segments of a row may have together.
+        truncation: one of
+            - `"longest_first"`: the longer segment loses its last piece until both fit, the second one on a tie
+              (`_truncate_seq_pair` of the original BERT);
+            - `"round_robin"`: the segments get room piece by piece in turn (TF Hub's preprocessing models). For two
+              segments this is the same, and so is the code;
+            - `"waterfall"`: the first gets all it needs, the second what is left;
+            - `"error"`: nothing is cut; a row that does not fit raises.
+
+    Returns:
+        As many ragged tensors.
+
+    Raises:
+        tf.errors.InvalidArgumentError: under `"error"`, with the row, its number of pieces and the limit.
+
+    Example:
+        >>> pair = tf.ragged.constant([[1, 2, 3, 4, 5]]), tf.ragged.constant([[6, 7]])
+        >>> [segment.to_list() for segment in truncate(pair, 5)]
+        [[[1, 2, 3]], [[6, 7]]]
+    """
+    lengths = [tf.cast(segment.row_lengths(), tf.int64) for segment in segments]  # each [batch]
+    room = tf.cast(max_pieces, tf.int64)
+    if truncation == "error":
+        total = tf.add_n(lengths)
+        over = tf.where(total > room)[:1, 0]
+        message = "too long, and truncation is error: the row, its pieces, and the room beside the special tokens are"
+        tf.debugging.Assert(tf.equal(tf.size(over), 0), [message, over, tf.gather(total, over), room])
+        return list(segments)
+    if len(segments) == 1:
+        keep = [tf.minimum(lengths[0], room)]
+    else:
+        first, second = lengths
+        # Popping from the longer one ends when both are at half (the first one up, for it wins ties), or earlier when
+        # the shorter one leaves more than half.
+        fair = room if truncation == "waterfall" else tf.maximum(room - second, (room + 1) // 2)
+        kept_first = tf.minimum(first, fair)
+        keep = [kept_first, tf.minimum(second, room - kept_first)]
+    return [_first_pieces(segment, count) for segment, count in zip(segments, keep, strict=True)]
+
+
+def _first_pieces(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
+    """The first `count` (int64 `[batch]`) values of each row."""
+    starts = tf.cast(segment.row_starts(), tf.int64)
+    values = tf.gather(segment.values, tf.ragged.range(starts, starts + count).values)
+    return tf.RaggedTensor.from_row_lengths(values, count, validate=False)
+
+
+def pack(
+    segments: Sequence[tf.RaggedTensor], sequence_length: tf.Tensor | int, cls_id: int, sep_id: int, pad_id: int
+) -> dict[str, tf.Tensor]:
+    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, padded.
+
+    Args:
+        segments: one or two ragged int32 tensors `[batch, (pieces)]` that fit: with their special tokens, a row has
+            at most `sequence_length` (see `truncate`).
+        sequence_length: the second dimension of the results.
+        cls_id, sep_id, pad_id: ids of `[CLS]`, `[SEP]` and `[PAD]`.
+
+    Returns:
+        int32 `[batch, sequence_length]` each: `input_word_ids`; `input_mask`, 1 for a token and 0 for padding;
+        `input_type_ids`, 1 for the second segment and its `[SEP]`, otherwise 0.
+
+    Example:
+        >>> packed = pack([tf.ragged.constant([[7, 8], [9]])], 5, cls_id=101, sep_id=102, pad_id=0)
+        >>> packed["input_word_ids"].numpy()
+        array([[101,   7,   8, 102,   0],
+               [101,   9, 102,   0,   0]], dtype=int32)
+    """
+    batch = segments[0].nrows()
+    cls, sep = tf.fill([batch, 1], cls_id), tf.fill([batch, 1], sep_id)
+    row = tf.concat([cls, *(part for segment in segments for part in (tf.cast(segment, tf.int32), sep))], axis=1)
+    shape = tf.stack([-1, sequence_length]) if tf.is_tensor(sequence_length) else [None, sequence_length]
+    word_ids = row.to_tensor(pad_id, shape=shape)
+    mask = tf.sequence_mask(row.row_lengths(), sequence_length, tf.int32)
+    if len(segments) == 1:
+        type_ids = tf.zeros_like(mask)
+    else:
+        type_ids = mask - tf.sequence_mask(segments[0].row_lengths() + 2, sequence_length, tf.int32)
+    return {"input_word_ids": word_ids, "input_mask": mask, "input_type_ids": type_ids}

@@ -1,0 +1,227 @@
+"""BertPreprocessor: texts, or pairs of texts -> what a BERT encoder reads."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bert import presets
+from keras_bert.text.inputs import as_strings, readable_errors
+from keras_bert.text.packing import TRUNCATIONS, pack, truncate
+from keras_bert.text.wordpiece import WordPieceTokenizer
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertPreprocessor(keras.layers.Layer):
+    """Tokenizes, truncates, adds `[CLS]` and `[SEP]`, and pads.
+
+    Args:
+        tokenizer: a tokenizer; its vocabulary is saved inside the model's `.keras` file.
+        sequence_length: the length of every row of the result, special tokens included; texts that are longer lose
+            their end. None: as long as the longest row of the batch.
+        truncation: what gives way when a row is too long: "longest_first", "round_robin", "waterfall" or "error", see
+            `packing.truncate`.
+        pad_to_multiple_of: with `sequence_length=None`, rounds the length up, so that fewer shapes occur.
+        max_sequence_length: the model's number of positions; no row is ever longer.
+
+    Call arguments:
+        texts: string `[batch]` as a tensor, NumPy array or list of str; or one string `[]`; or, for pairs, a tuple of
+            two of these. A list is always a batch, unless it holds two tensors, as `keras.Model` inputs do.
+
+    Returns:
+        A dict of int32 `[batch, seq_length]` (`[seq_length]` for one string), under TF Hub's names:
+            `input_word_ids`: ids of `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]`, then `[PAD]`;
+            `input_mask`: 1 for a token, 0 for padding;
+            `input_type_ids`: 1 for `b [SEP]`, 0 for the rest.
+
+    Raises:
+        TypeError, ValueError: a bad argument, or texts that are not strings.
+        ValueError (in a graph, tf.errors.InvalidArgumentError): a text is not valid UTF-8, or is too long under
+            `truncation="error"`.
+
+    Example:
+        >>> from keras_bert import BertPreprocessor
+        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=8)
+        >>> preprocessor((["How old are you?"], ["Nine."]))["input_word_ids"].numpy()
+        array([[ 101, 2129, 2214, 2024,  102, 3157, 1012,  102]], dtype=int32)
+        >>> preprocessor(["I love pizza"])["input_mask"].numpy()
+        array([[1, 1, 1, 1, 1, 0, 0, 0]], dtype=int32)
+    """
+
+    def __init__(
+        self,
+        tokenizer: WordPieceTokenizer,
+        sequence_length: int | None = 128,
+        truncation: str = "longest_first",
+        pad_to_multiple_of: int = 1,
+        max_sequence_length: int = 512,
+        **kwargs: Any,
+    ):
+        if keras.backend.backend() != "tensorflow":
+            raise RuntimeError(
+                f"BertPreprocessor is made of TensorFlow ops, but Keras's backend is {keras.backend.backend()}; set "
+                "KERAS_BACKEND=tensorflow before keras is imported, or feed the encoder ids made elsewhere"
+            )
+        if truncation not in TRUNCATIONS:
+            raise ValueError(f"truncation is {truncation!r}; expected one of {', '.join(TRUNCATIONS)}")
+        if max_sequence_length < 3:
+            raise ValueError(f"max_sequence_length is {max_sequence_length}; [CLS] a [SEP] needs at least 3")
+        if sequence_length is not None and not 3 <= sequence_length <= max_sequence_length:
+            raise ValueError(
+                f"sequence_length is {sequence_length}; expected 3 ([CLS] a [SEP]) to {max_sequence_length} "
+                "(max_sequence_length, the model's positions), or None for the longest row of each batch"
+            )
+        if pad_to_multiple_of < 1:
+            raise ValueError(f"pad_to_multiple_of is {pad_to_multiple_of}; expected at least 1")
+        super().__init__(**kwargs)
+        self.tokenizer = tokenizer
+        self.sequence_length = sequence_length
+        self.truncation = truncation
+        self.pad_to_multiple_of = pad_to_multiple_of
+        self.max_sequence_length = max_sequence_length
+        self.supports_jit = False  # XLA has no strings
+        # Compiled, because some fifty small operations cost more to start one by one than to do.
+        batch = tf.TensorSpec([None], tf.string)
+        self._from_one = tf.function(self._preprocess, input_signature=[batch])
+        self._from_two = tf.function(self._preprocess, input_signature=[batch, batch])
+
+    def __call__(self, texts: Any, **kwargs: Any) -> dict[str, tf.Tensor]:
+        # Keras takes only tensors as positional arguments, hence here and not in call.
+        texts = _as_texts(texts)
+        with readable_errors():
+            return super().__call__(texts, **kwargs)
+
+    def call(self, texts: Any) -> dict[str, tf.Tensor]:
+        texts = tuple(texts) if isinstance(texts, list | tuple) else (texts,)
+        shape = texts[0].shape
+        if shape.rank == 0:
+            batch = self.call(tuple(text[None] for text in texts))
+            return {name: values[0] for name, values in batch.items()}
+        outputs = self._from_one(*texts) if len(texts) == 1 else self._from_two(*texts)
+        return {name: tf.ensure_shape(values, [*shape, None]) for name, values in outputs.items()}
+
+    def _preprocess(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self.pack(tuple(self.tokenizer.tokenize(text) for text in texts))
+
+    def pack(self, segments: Any) -> dict[str, tf.Tensor]:
+        """Ids of texts that are tokenized already -> the same as a call returns.
+
+        Args:
+            segments: integers `[batch, (pieces)]`, a ragged tensor or a list of lists; or, for pairs, a tuple of two of
+                these, or a list of two tensors. Without special tokens.
+
+        Returns:
+            A dict of int32 `[batch, seq_length]`, as a call does.
+
+        Raises:
+            TypeError, ValueError: not integers, or not of rank 2.
+            ValueError (in a graph, tf.errors.InvalidArgumentError): a row is too long, under `truncation="error"`.
+
+        Example:
+            >>> from keras_bert import BertPreprocessor
+            >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
+            >>> preprocessor.pack(([[7592]], [[2088, 999]]))["input_word_ids"].numpy()
+            array([[ 101, 7592,  102, 2088,  999,  102]], dtype=int32)
+        """
+        is_pair = isinstance(segments, tuple) or (isinstance(segments, list) and all(map(tf.is_tensor, segments)))
+        segments = [_as_ids(segment) for segment in (segments if is_pair and len(segments) else (segments,))]
+        _check_pair(segments)
+        special_tokens = 1 + len(segments)
+        limit = self.max_sequence_length if self.sequence_length is None else self.sequence_length
+        with readable_errors():
+            segments = truncate(segments, limit - special_tokens, self.truncation)
+        if self.sequence_length is None:
+            row_lengths = special_tokens + tf.add_n([segment.row_lengths() for segment in segments])
+            longest = tf.reduce_max(tf.concat([[3], tf.cast(row_lengths, tf.int32)], 0))
+            multiple = self.pad_to_multiple_of
+            limit = tf.minimum((longest + multiple - 1) // multiple * multiple, limit)
+        tokenizer = self.tokenizer
+        return pack(segments, limit, tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id)
+
+    def compute_output_spec(self, texts: Any) -> dict[str, keras.KerasTensor]:
+        first = texts[0] if isinstance(texts, list | tuple) else texts
+        names = ("input_word_ids", "input_mask", "input_type_ids")
+        return {name: keras.KerasTensor((*first.shape, self.sequence_length), dtype="int32") for name in names}
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {
+            "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
+            "sequence_length": self.sequence_length,
+            "truncation": self.truncation,
+            "pad_to_multiple_of": self.pad_to_multiple_of,
+            "max_sequence_length": self.max_sequence_length,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "BertPreprocessor":
+        return cls(**config | {"tokenizer": keras.saving.deserialize_keras_object(config["tokenizer"])})
+
+    @classmethod
+    def from_preset(cls, handle: str | Path, **overrides: Any) -> "BertPreprocessor":
+        """The tokenizer of a preset, and from its `config.json` the number of positions as `max_sequence_length`.
+
+        Args:
+            handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
+            **overrides: arguments of the constructor, `sequence_length=64` for instance. Its default is 128, or the
+                number of positions if the model has fewer.
+
+        Raises:
+            FileNotFoundError: no such preset, or a file is missing.
+            ValueError: the tokenizer's files are damaged, or an argument is bad.
+        """
+        directory = presets.resolve(handle)
+        arguments: dict[str, Any] = {}
+        if "max_sequence_length" not in overrides:
+            config = json.loads(presets.file_in(directory, "config.json", "bert_config.json").read_text("utf-8"))
+            arguments["max_sequence_length"] = config["max_position_embeddings"]
+        arguments |= overrides
+        arguments.setdefault("sequence_length", min(128, arguments["max_sequence_length"]))
+        if "tokenizer" not in arguments:
+            arguments["tokenizer"] = WordPieceTokenizer.from_preset(directory)
+        return cls(**arguments)
+
+    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
+        """Writes the tokenizer's files, see `WordPieceTokenizer.save_preset`; lengths are the model's to save."""
+        self.tokenizer.save_preset(directory, overwrite)
+
+
+def _as_texts(texts: Any) -> Any:
+    """One string tensor, or a tuple of two of equal shape; `keras.Input`s stay as they are."""
+    if isinstance(texts, tuple) or (isinstance(texts, list) and texts and all(map(_is_tensor, texts))):
+        if len(texts) != 2:
+            raise ValueError(f"got {len(texts)} texts in a {type(texts).__name__}; expected a pair, or a list of str")
+        pair = tuple(_as_texts(text) if not isinstance(text, tuple) else as_strings(text) for text in texts)
+        _check_pair(pair)
+        return pair
+    if not isinstance(texts, keras.KerasTensor):
+        return as_strings(texts)
+    if keras.backend.standardize_dtype(texts.dtype) != "string" or len(texts.shape) != 1:
+        raise ValueError(
+            f"got a Keras input of dtype {texts.dtype} and shape {texts.shape}; expected "
+            'keras.Input(shape=(), dtype="string")'
+        )
+    return texts
+
+
+def _is_tensor(value: Any) -> bool:
+    return tf.is_tensor(value) or isinstance(value, keras.KerasTensor)
+
+
+def _as_ids(segment: Any) -> tf.RaggedTensor:
+    """int32 `[batch, (pieces)]`."""
+    if not tf.is_tensor(segment):
+        segment = tf.ragged.constant(segment, dtype=tf.int32, ragged_rank=1)
+    if not segment.dtype.is_integer or segment.shape.rank != 2:
+        raise ValueError(f"got {segment.dtype.name} of shape {segment.shape}; expected integer ids [batch, (pieces)]")
+    segment = segment if isinstance(segment, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(segment)
+    return tf.cast(segment, tf.int32)
+
+
+def _check_pair(pair: Any) -> None:
+    """Segments pair up row by row."""
+    first, *others = (tuple(part.shape)[:1] for part in pair)
+    for other in others:
+        if len(first) != len(other) or (first and None not in (first[0], other[0]) and first[0] != other[0]):
+            raise ValueError(f"the two texts of a pair must be as many, but have batch shapes {first} and {other}")

@@ -1,0 +1,72 @@
+"""Reads a WordPiece vocabulary file, and says what is wrong with a damaged one while the reader can still see why."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_ASCII_SPACE = re.compile(r"[ \t\r\v\f\n]")  # U+2028 is a piece of BERT's Chinese vocabulary, and no mistake
+_LONGEST_PIECE_BYTES = 256  # of TensorFlow Text's FastWordpieceTokenizer
+
+
+def read_vocabulary(path: str | Path) -> list[str]:
+    """The pieces of a `vocab.txt`: UTF-8, one a line, the line number (from 0) is the id.
+
+    Args:
+        path: the file. A missing last newline and Windows line ends are fine.
+
+    Returns:
+        One str a piece. `check_vocabulary` says whether they make a vocabulary.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: the file is empty, or not UTF-8.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no vocabulary file at {path}; expected a vocab.txt with one piece a line")
+    data = path.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ValueError(f"{path} is not a UTF-8 vocabulary: bad byte {data[error.start]:#x} in line {line}") from None
+    if not text.strip():
+        raise ValueError(f"the vocabulary file {path} is empty")
+    # Not str.splitlines(), which also splits at U+2028 and the like.
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def check_vocabulary(pieces: Sequence[str], special_tokens: Mapping[str, str], source: str = "the vocabulary") -> None:
+    """Raises unless `pieces` can be used.
+
+    Args:
+        pieces: the vocabulary, the index is the id.
+        special_tokens: `{"unk_token": "[UNK]", ...}`, each of which must be a piece.
+        source: how messages call it, a path for instance.
+
+    Raises:
+        TypeError: a piece is not a str.
+        ValueError: no pieces, an empty, duplicated or overlong piece, white space in one, or a special token missing.
+    """
+    if not pieces:
+        raise ValueError(f"{source} is empty")
+    first_line: dict[str, int] = {}
+    for line, piece in enumerate(pieces, start=1):
+        if not isinstance(piece, str):
+            raise TypeError(f"{source}: a piece must be a str, but line {line} is {piece!r}")
+        if not piece:
+            raise ValueError(f"{source} is damaged: line {line} is empty")
+        if _ASCII_SPACE.search(piece) or "\0" in piece:
+            raise ValueError(
+                f"{source} is damaged: line {line} has white space or a NUL inside a piece, {piece[:60]!r}"
+            )
+        if len(piece.encode("utf-8", "replace")) > _LONGEST_PIECE_BYTES:
+            raise ValueError(
+                f"{source} is damaged: line {line} is over {_LONGEST_PIECE_BYTES} bytes, {piece[:60]!r}..."
+            )
+        if piece in first_line:
+            raise ValueError(f"{source} has {piece!r} twice, in lines {first_line[piece]} and {line}")
+        first_line[piece] = line
+    for name, token in special_tokens.items():
+        if token not in first_line:
+            raise ValueError(f"{source} has no {token}; add it, or pass {name}= with the name that it has there")
