@@ -1,0 +1,48 @@
+"""What a newcomer types: the README's blocks of code, and the demo."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = re.findall(
+    r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+)
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_block(number, capsys):
+    exec(compile(BLOCKS[number], f"README.md, block {number}", "exec"), {})
+    # A comment behind a print says what it prints.
+    promised = re.findall(r"^print\(.*\)\s+# (\([\d, ]+\)|\d+)", BLOCKS[number], re.MULTILINE)
+    printed = capsys.readouterr().out.splitlines()
+    assert all(promise in printed for promise in promised), (promised, printed)
+
+
+def test_there_are_blocks():
+    assert len(BLOCKS) >= 4
+
+
+def test_shell_examples_are_commands_that_exist():
+    from keras_bert.cli import main
+
+    used = re.findall(r"^    keras-bert (\w+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(used) <= set(main.commands)
+    assert used
+
+
+def test_demo():
+    command = [sys.executable, ROOT / "examples" / "demo.py"]
+    output = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    assert "'I love pizza': [CLS] i love pizza [SEP] [PAD]" in output
+    for line in ("input_word_ids  int32 (3, 8)", "input_mask  int32 (3, 8)", "input_type_ids  int32 (3, 8)"):
+        assert line in output
+    assert "encoder_outputs[-1] equals sequence_output: True" in output
+    static, contextual = (
+        float(number) for number in re.findall(r"(?:have\)|sentence): +(\d\.\d\d)$", output, re.MULTILINE)
+    )
+    assert static == 1.0
+    assert contextual < 0.95
