@@ -1,0 +1,45 @@
+"""The `keras-bert` command, one file a subcommand. Only a subcommand that runs imports TensorFlow, --help does not."""
+
+import errno
+import os
+
+import click
+
+import keras_bert
+from keras_bert.cli import quiet
+from keras_bert.cli.detokenize import detokenize
+from keras_bert.cli.encode import encode
+from keras_bert.cli.similarity import similarity
+from keras_bert.cli.tokenize import tokenize
+
+
+class _Commands(click.Group):
+    """A group whose commands end with one line, not with a traceback, when they are stopped or a file fails them."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Interrupted; no file was written.", err=True)
+            ctx.exit(130)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # `| head` has read enough; click ends quietly
+                raise
+            raise click.ClickException(f"{error.filename or 'output'}: {error.strerror or error}") from error
+
+
+@click.group(
+    cls=_Commands,
+    commands=[encode, tokenize, detokenize, similarity],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(keras_bert.__version__, prog_name="keras-bert")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """BERT on the command line: text to pieces, to ids, to vectors.
+
+    Every command reads texts from its arguments, from --file, or from a pipe, one text a line. An empty line is an
+    empty text, so that line N of the input is always line N of the output.
+    """
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # which these commands need, whatever Keras is set to elsewhere
+    ctx.with_resource(quiet.python_warnings())

@@ -1,0 +1,3 @@
+from keras_bert.cli import main
+
+main(prog_name="keras-bert")

@@ -1,0 +1,54 @@
+"""keras-bert detokenize: ids -> text."""
+
+import functools
+import json
+from pathlib import Path
+
+import click
+
+from keras_bert.cli import quiet, streams
+
+
+@click.command()
+@click.argument("ids", nargs=-1)
+@streams.shared_options("text", "jsonl")
+def detokenize(
+    ids: tuple[str, ...], file: str | None, preset: Path, output_format: str, output: str | None, overwrite: bool
+) -> None:
+    """Turn IDS back into a text, as a person would write it; capitals and accents that the model drops stay lost.
+
+    All arguments together are one text. A line of --file or a pipe is one text: ids separated by spaces, or a JSON
+    object that has "ids", as keras-bert tokenize writes them. Writes text, or JSON lines {"ids", "text"}.
+
+    \b
+    Examples:
+      $ keras-bert detokenize 14477 20961 3468 15743 2618 999
+      unaffable naivete!
+      $ keras-bert tokenize --format ids "Don't panic, it's 3.5 km." | keras-bert detokenize
+      don't panic, it's 3.5 km.
+    """
+    lines = streams.open_texts((" ".join(ids),) if ids else (), file)
+    with streams.open_output(output, overwrite) as results:
+        with quiet.imports():
+            from keras_bert.text import WordPieceTokenizer
+        tokenizer = streams.load(WordPieceTokenizer, preset)
+        parse = functools.partial(_parse_ids, vocabulary_size=len(tokenizer.vocabulary))
+        for rows in streams.chunks(lines.parsed(parse)):
+            texts = [text.decode() for text in tokenizer.detokenize(rows).numpy()]
+            if output_format == "jsonl":
+                texts = map(lambda ids, text: streams.json_line(ids=ids, text=text), rows, texts)
+            streams.write_lines(results, texts)
+
+
+def _parse_ids(line: str, vocabulary_size: int) -> list[int]:
+    try:
+        ids = json.loads(line)["ids"] if line.lstrip().startswith("{") else [int(word) for word in line.split()]
+        well_formed = isinstance(ids, list) and all(type(i) is int for i in ids)
+    except (ValueError, KeyError):
+        well_formed = False
+    if not well_formed:
+        raise ValueError(f'expected ids separated by spaces, or {{"ids": [...]}}, not {line[:60]!r}')
+    for i in ids:
+        if not 0 <= i < vocabulary_size:
+            raise ValueError(f"{i} is not in the vocabulary, whose ids are 0 to {vocabulary_size - 1}")
+    return ids

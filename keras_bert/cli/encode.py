@@ -1,0 +1,72 @@
+"""keras-bert encode: a text -> one vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from keras_bert.cli import quiet, streams
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@click.command()
+@click.argument("text", nargs=-1)
+@streams.shared_options("jsonl", "npy", "text")
+@click.option("--batch-tokens", type=int, help="Pieces to compute at a time, padding included; fewer need less memory.")
+def encode(
+    text: tuple[str, ...],
+    file: str | None,
+    preset: Path,
+    output_format: str,
+    output: str | None,
+    overwrite: bool,
+    batch_tokens: int | None,
+) -> None:
+    """Turn each TEXT into one vector of length 1 that says what it means.
+
+    Writes JSON lines {"text": ..., "vector": [...]}; npy, a float32 array of a row for each text; or text, the numbers
+    of a vector in a line. Inputs of any size are read and written bit by bit.
+
+    \b
+    Examples:
+      $ keras-bert encode --file reviews.txt --output reviews.npy
+      $ cat reviews.txt | keras-bert encode --output reviews.jsonl
+    """
+    lines = streams.open_texts(text, file)
+    with streams.open_output(output, overwrite) as results:
+        with quiet.imports():
+            from tqdm import tqdm
+
+            from keras_bert import BertSentenceEncoder
+        model = streams.load(BertSentenceEncoder, preset)
+        settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
+
+        def encoded() -> Iterator[tuple[list[str], np.ndarray]]:
+            with tqdm(unit=" texts", delay=1, disable=None) as bar:  # disable=None: only on a terminal
+                for texts in streams.chunks(lines.parsed()):
+                    try:
+                        vectors = model.encode(texts, progress=False, **settings)
+                    except ValueError as error:  # of --batch-tokens
+                        raise streams.Misuse(str(error)) from error
+                    yield texts, vectors
+                    bar.update(len(texts))
+
+        if output_format == "npy":
+            streams.write_npy(results, (vectors for _, vectors in encoded()), model.encoder.config.hidden_size)
+            return
+        line = {"jsonl": _json_line, "text": _text_line}[output_format]
+        for texts, vectors in encoded():
+            streams.write_lines(results, map(line, texts, vectors))
+
+
+def _json_line(text: str, vector: np.ndarray) -> str:
+    return f'{streams.json_line(text=text)[:-1]}, "vector": [{", ".join(streams.decimals(vector))}]}}'
+
+
+def _text_line(text: str, vector: np.ndarray) -> str:
+    return " ".join(streams.decimals(vector))

