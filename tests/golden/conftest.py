@@ -1,0 +1,2 @@
+# It imports torch, which make test does without; pytest would import it in search of doctests.
+collect_ignore = ["make_golden.py"]
