@@ -110,6 +110,17 @@ class BertConfig:
         if not isinstance(self.pooler, bool):
             raise ValueError(f"pooler must be True or False, not {self.pooler!r}")
 
+    def check_vocabulary(self, pieces: int) -> None:
+        """Raises ValueError unless a vocabulary of that many pieces can belong to this model.
+
+        An embedding table has a row for each piece, or a few more: some are rounded up to a multiple of 8 to 128.
+        """
+        if all(-(-pieces // multiple) * multiple != self.vocab_size for multiple in (1, 8, 16, 32, 64, 128)):
+            raise ValueError(
+                f"the vocabulary has {pieces} pieces, but the model's embedding table has {self.vocab_size} rows: "
+                "they do not belong together"
+            )
+
     # The sizes of the paper, and those of Turc et al. 2019 ("Well-Read Students Learn Better").
 
     @classmethod

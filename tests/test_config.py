@@ -97,3 +97,14 @@ def test_bad_files_are_named(tmp_path, text, message):
 def test_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         BertConfig.read(tmp_path / "config.json")
+
+
+@pytest.mark.parametrize("pieces", [30522, 30515, 30528])
+def test_a_table_may_be_rounded_up(pieces):
+    BertConfig(vocab_size=30528 if pieces != 30515 else 30592).check_vocabulary(pieces)
+
+
+@pytest.mark.parametrize("pieces", [30521, 30523, 28996])
+def test_a_vocabulary_of_another_model(pieces):
+    with pytest.raises(ValueError, match=f"the vocabulary has {pieces} pieces, but .* has 30522 rows"):
+        BertConfig().check_vocabulary(pieces)

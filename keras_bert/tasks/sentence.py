@@ -54,6 +54,9 @@ class BertSentenceEncoder(keras.Model):
         pooling: how one vector is made of those of the pieces: "mean" (over the real pieces), "cls" (that of the first
             piece) or "max" (elementwise, over the real pieces).
 
+    Raises:
+        ValueError: an unknown pooling, or a vocabulary whose size is not that of the encoder's embedding table.
+
     Call arguments:
         texts: a string tensor `[batch]`, or a list of str.
 
@@ -74,6 +77,7 @@ class BertSentenceEncoder(keras.Model):
         super().__init__(**kwargs)
         if pooling not in _POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(_POOLINGS)}, not {pooling!r}")
+        encoder.config.check_vocabulary(preprocessor.tokenizer.vocabulary_size)
         self.encoder = encoder
         self.preprocessor = preprocessor
         self.pooling = pooling
@@ -95,14 +99,15 @@ class BertSentenceEncoder(keras.Model):
     def encode(
         self,
         texts: Iterable[str],
-        batch_tokens: int = 2048,
+        batch_tokens: int = 1024,
         progress: bool | None = None,
     ) -> np.ndarray:
         """Encodes any number of texts, batched by similar length so that little work is spent on padding.
 
         Args:
             texts: a list, or any iterable: it is read as it is needed.
-            batch_tokens: how many pieces to compute at a time, padding included. Fewer need less memory.
+            batch_tokens: how many pieces to compute at a time, padding included. The default suits a CPU, whose caches it
+                fits; a GPU wants more.
             progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
                 takes longer than a second.
 

@@ -24,6 +24,7 @@ SMALL = BertConfig(
 
 def random_encoder(seed=0, **changes):
     """An encoder none of whose weights is zero or one, so that leaving any of them out shows."""
+    keras.utils.set_random_seed(seed)
     encoder = BertEncoder(BertConfig(**{**SMALL.to_dict(), **changes}))
     generator = np.random.default_rng(seed)
     for weight in encoder.weights:

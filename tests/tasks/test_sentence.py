@@ -180,3 +180,11 @@ def test_a_plain_bert_gets_mean_pooling(small, tmp_path):
     small.preprocessor.save_preset(tmp_path)
     loaded = BertSentenceEncoder.from_preset(tmp_path)
     assert (loaded.pooling, loaded.preprocessor.max_sequence_length) == ("mean", 512)
+
+
+def test_a_vocabulary_that_lost_its_end(small, tmp_path):
+    small.save_preset(tmp_path)
+    pieces = (tmp_path / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces[:-1]), encoding="utf-8")
+    with pytest.raises(ValueError, match="the vocabulary has 30521 pieces, but .* has 30522 rows"):
+        BertSentenceEncoder.from_preset(tmp_path)
