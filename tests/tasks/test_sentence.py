@@ -28,7 +28,9 @@ def model():
 @pytest.fixture(scope="module")
 def small(model):
     """A model with the real vocabulary and a tiny random encoder."""
-    encoder = BertEncoder(BertConfig.tiny(hidden_size=16, num_heads=2, intermediate_size=32, initializer_range=0.5))
+    keras.utils.set_random_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "hidden_dropout": 0.0, "attention_dropout": 0.0}
+    encoder = BertEncoder(BertConfig.tiny(initializer_range=0.5, **sizes))
     tokenizer = model.preprocessor.tokenizer
     return BertSentenceEncoder(encoder, BertPreprocessor(tokenizer, sequence_length=None, max_sequence_length=64))
 
@@ -134,7 +136,7 @@ def test_learns_from_strings(small):
     model = keras.models.clone_model(small)
     model.compile(keras.optimizers.Adam(1e-2), "mse")
     texts, targets = tf.constant(TEXTS), np.eye(16, dtype="float32")[:5]
-    losses = model.fit(texts, targets, epochs=15, verbose=0).history["loss"]
+    losses = model.fit(texts, targets, epochs=40, verbose=0).history["loss"]
     assert losses[-1] < 0.5 * losses[0]
 
 
