@@ -20,6 +20,7 @@ _RULES = (
     # Straight quotes open and close in turn.
     (r'" ([^"]*?) "', r'"\1"'),
     (r"(^|[ (\[\"“])' ([^']*?) '( |[)\].,!?;:\"”]|$)", r"\1'\2'\3"),
+    (rf"({_LETTER}) '( |$)", r"\1'\2"),  # the dogs' tails
     (r" ([.,!?;:)\]}%…”’»])", r"\1"),
     (r"([(\[{“‘«$£€#@¿¡]) ", r"\1"),
     # Chinese and Japanese are written without spaces.

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 _EXPECTED = "expected a str, a list of str, or a string tensor or array of shape [] or [batch]"
@@ -50,6 +51,14 @@ def readable_errors() -> Iterator[None]:
         if failed is None:
             raise
         raise ValueError(failed[1].replace("] [", " ")) from None
+
+
+def require(condition: tf.Tensor, message: str, *values: tf.Tensor) -> None:
+    """Unless `condition` (bool `[]`): ValueError with `message` and the values; in a graph, InvalidArgumentError."""
+    if not tf.executing_eagerly():
+        tf.debugging.Assert(condition, [message, *values])
+    elif not condition:
+        raise ValueError(" ".join([message, *(str(number) for value in values for number in np.ravel(value))]))
 
 
 def _explain(texts: Any) -> Exception:

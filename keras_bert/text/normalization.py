@@ -7,6 +7,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from keras_bert.text.inputs import require
+
 _VALID_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 # Google's clean_text: U+0000, U+FFFD, and categories Cc and Cf, but for tab, line feed and carriage return.
 _REMOVED = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\p{Cf}\x{fffd}"
@@ -126,7 +128,7 @@ def _check_utf8(strings: tf.Tensor, rows: tf.Tensor) -> None:
     bad = tf.where(~valid)[:1, 0]
     message = "not valid UTF-8 (read the text with its own encoding, or with errors=replace): the text in row"
     # Without the text itself, which Python could not decode to show it.
-    tf.debugging.Assert(tf.reduce_all(valid), [message, tf.gather(rows, bad)])
+    require(tf.reduce_all(valid), message, tf.gather(rows, bad))
 
 
 def _table_index(codes: tf.Tensor) -> tf.Tensor:

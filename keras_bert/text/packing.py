@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from keras_bert.text.inputs import require
+
 TRUNCATIONS = ("longest_first", "round_robin", "waterfall", "error")
 
 
@@ -27,7 +29,8 @@ def truncate(
         As many ragged tensors.
 
     Raises:
-        tf.errors.InvalidArgumentError: under `"error"`, with the row, its number of pieces and the limit.
+        ValueError (in a graph, tf.errors.InvalidArgumentError): a row does not fit, under `"error"`; names the row, its
+            number of pieces and the limit.
 
     Example:
         >>> pair = tf.ragged.constant([[1, 2, 3, 4, 5]]), tf.ragged.constant([[6, 7]])
@@ -40,7 +43,7 @@ def truncate(
         total = tf.add_n(lengths)
         over = tf.where(total > room)[:1, 0]
         message = "too long, and truncation is error: the row, its pieces, and the room beside the special tokens are"
-        tf.debugging.Assert(tf.equal(tf.size(over), 0), [message, over, tf.gather(total, over), room])
+        require(tf.equal(tf.size(over), 0), message, over, tf.gather(total, over), room)
         return list(segments)
     if len(segments) == 1:
         keep = [tf.minimum(lengths[0], room)]

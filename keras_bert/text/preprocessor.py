@@ -130,8 +130,7 @@ class BertPreprocessor(keras.layers.Layer):
         _check_pair(segments)
         special_tokens = 1 + len(segments)
         limit = self.max_sequence_length if self.sequence_length is None else self.sequence_length
-        with readable_errors():
-            segments = truncate(segments, limit - special_tokens, self.truncation)
+        segments = truncate(segments, limit - special_tokens, self.truncation)
         if self.sequence_length is None:
             row_lengths = special_tokens + tf.add_n([segment.row_lengths() for segment in segments])
             longest = tf.reduce_max(tf.concat([[3], tf.cast(row_lengths, tf.int32)], 0))

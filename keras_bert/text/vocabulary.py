@@ -57,9 +57,7 @@ def check_vocabulary(pieces: Sequence[str], special_tokens: Mapping[str, str], s
         if not piece:
             raise ValueError(f"{source} is damaged: line {line} is empty")
         if _ASCII_SPACE.search(piece) or "\0" in piece:
-            raise ValueError(
-                f"{source} is damaged: line {line} has white space or a NUL inside a piece, {piece[:60]!r}"
-            )
+            raise ValueError(f"{source} is damaged: line {line} has white space or a NUL inside, {piece[:60]!r}")
         if len(piece.encode("utf-8", "replace")) > _LONGEST_PIECE_BYTES:
             raise ValueError(
                 f"{source} is damaged: line {line} is over {_LONGEST_PIECE_BYTES} bytes, {piece[:60]!r}..."

@@ -13,7 +13,7 @@ import tensorflow_text as tf_text
 
 from keras_bert import presets
 from keras_bert.text.detokenization import join_pieces
-from keras_bert.text.inputs import as_strings, readable_errors
+from keras_bert.text.inputs import as_strings, readable_errors, require
 from keras_bert.text.normalization import BertNormalizer
 from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
 
@@ -106,7 +106,7 @@ class WordPieceTokenizer:
             self._pieces = tf.constant(self.vocabulary)
             self._is_suffix = tf.constant([piece.startswith("##") for piece in self.vocabulary])
             self._wordpiece = tf_text.FastWordpieceTokenizer(
-                self.vocabulary,
+                [_matched(piece, index) for index, piece in enumerate(self.vocabulary)],
                 max_bytes_per_word=4 * max_chars_per_word,  # it counts bytes; _limit_word_length counts characters
                 token_out_type=tf.int32,
                 unknown_token=unk_token,
@@ -179,8 +179,7 @@ class WordPieceTokenizer:
         flat = tf.cast(ids.flat_values, tf.int32)
         known = (flat >= 0) & (flat < self.vocabulary_size)
         message = f"an id outside the vocabulary, whose ids are 0 to {self.vocabulary_size - 1}:"
-        with readable_errors():
-            tf.debugging.Assert(tf.reduce_all(known), [message, tf.boolean_mask(flat, ~known)[:1]])
+        require(tf.reduce_all(known), message, tf.boolean_mask(flat, ~known)[:1])
         silent = (self.cls_token_id, self.sep_token_id, self.pad_token_id)
         shown = tf.reduce_all([flat != token for token in silent], axis=0)
         pieces = ids.with_flat_values(tf.gather(self._pieces, tf.where(known, flat, 0)))
@@ -348,6 +347,11 @@ class WordPieceTokenizer:
 def _if_any(rows: tf.Tensor, change: Callable[[], Pieces], pieces: Pieces) -> Pieces:
     """`change()` if any of `rows` (bool) is true, else `pieces`: what few batches need costs the others nothing."""
     return tf.cond(tf.reduce_any(rows), change, lambda: pieces)
+
+
+def _matched(piece: str, index: int) -> str:
+    """What text can match: not a piece of white space (Chinese BERT has U+2028), because that splits words first."""
+    return f"[{index}: white space]" if any(map(str.isspace, piece)) else piece
 
 
 def _merge_rows(pieces: Pieces, origins: tf.Tensor, row_splits: tf.Tensor) -> Pieces:

@@ -1,0 +1,210 @@
+"""MB/s of BERT tokenization on real text, beside Hugging Face tokenizers, TF Text's two tokenizers and KerasHub.
+
+python benchmarks/tokenization.py [--text FILE ...] [--rounds 7] [--megabytes 6] [--batch-size 1000]
+
+Each contestant runs in a process of its own (thread counts cannot change later, and Hugging Face and TensorFlow each
+have their pool), which waits for its turn: all of them do round 1, then round 2, and so on. The texts are paragraphs,
+handed over in the form that the library takes (str, or string tensors) before the clock starts. TensorFlow runs with
+one intra-op and one inter-op thread; the two-thread rows split each batch in two. Ratios are taken within a round.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+BOOKS = REPOSITORY / "../shared/data/gutenberg"  # the developers' copy of ten books of Project Gutenberg
+CONTESTANTS = {  # name -> threads
+    "keras_bert tokenize": 1,
+    "keras_bert tokenize, 2 threads": 2,
+    "keras_bert tokenize_with_offsets": 1,
+    "keras_bert tokenize_with_offsets, 2 threads": 2,
+    "Hugging Face tokenizers": 1,  # always gives offsets
+    "Hugging Face tokenizers, 2 threads": 2,
+    "Hugging Face encode_batch_fast": 1,  # leaves the offsets out
+    "TF Text FastBertTokenizer": 1,
+    "TF Text BertTokenizer": 1,
+    "KerasHub BertTokenizer": 1,
+}
+BASELINE = "Hugging Face tokenizers"
+REFERENCE = "keras_bert tokenize"
+MAX_CHARS = 100  # of a word; Hugging Face's limit, set here too, so that ids can be compared
+
+
+def paragraphs(files: list[Path], megabytes: float) -> tuple[list[str], str]:
+    """Real text and what it is: --text, else the books, else the prose that comes with Python and its packages."""
+    if not files and BOOKS.is_dir():
+        files, source = sorted(BOOKS.glob("*.txt")), "ten books of Project Gutenberg"
+    elif not files:
+        files = sorted(Path(importlib.metadata.__file__).parents[1].rglob("*.txt"))
+        files += sorted(path for path in Path(sys.prefix).rglob("LICENSE*") if path.is_file())
+        source = "texts and licences that come with Python and its packages (--text FILE for your own)"
+    else:
+        source = ", ".join(path.name for path in files)
+    texts: list[str] = []
+    for path in files:  # the same share of each
+        found = (" ".join(text.split()) for text in re.split(r"\n\s*\n", path.read_text("utf-8", errors="ignore")))
+        room = megabytes * 1e6 / len(files) if megabytes else float("inf")
+        for text in filter(None, found):
+            if (room := room - len(text.encode())) < 0:
+                break
+            texts.append(text)
+    return texts, source
+
+
+def contestant(name: str, threads: int, batches: list[list[str]], vocabulary: str):
+    """-> (prepared batches, function of one, function of its result to lists of ids)."""
+    if name.startswith("Hugging Face"):
+        os.environ["RAYON_NUM_THREADS"] = str(threads)
+        os.environ["TOKENIZERS_PARALLELISM"] = str(threads > 1).lower()
+        from tokenizers import BertWordPieceTokenizer
+
+        tokenizer = BertWordPieceTokenizer(vocabulary, lowercase=True)._tokenizer
+        encode = tokenizer.encode_batch_fast if "fast" in name else tokenizer.encode_batch
+        run = lambda texts: encode(texts, add_special_tokens=False)  # noqa: E731
+        return batches, run, lambda result: [encoding.ids for encoding in result]
+
+    import tensorflow as tf
+    import tensorflow_text as tf_text
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tensors = [tf.constant(texts) for texts in batches]
+    pieces = Path(vocabulary).read_text("utf-8").splitlines()
+    lists = lambda result: result.to_list()  # noqa: E731
+    batch = [tf.TensorSpec([None], tf.string)]
+    if name.startswith("keras_bert"):
+        from keras_bert.text import WordPieceTokenizer
+
+        tokenizer = WordPieceTokenizer(vocabulary, max_chars_per_word=MAX_CHARS)
+        if "offsets" in name:
+            run, lists = tokenizer.tokenize_with_offsets, lambda result: result[0].to_list()
+        else:
+            run = tokenizer.tokenize
+    elif name == "TF Text FastBertTokenizer":
+        tokenizer = tf_text.FastBertTokenizer(pieces, token_out_type=tf.int32, lower_case_nfd_strip_accents=True)
+        run = tf.function(tokenizer.tokenize, input_signature=batch)
+    elif name == "TF Text BertTokenizer":
+        tokenizer = tf_text.BertTokenizer(vocabulary, lower_case=True, token_out_type=tf.int32)
+        run = tf.function(lambda texts: tokenizer.tokenize(texts).merge_dims(-2, -1), input_signature=batch)
+    else:
+        import keras_hub
+
+        tokenizer = keras_hub.models.BertTokenizer(vocabulary=vocabulary, lowercase=True)
+        run = tf.function(tokenizer.tokenize, input_signature=batch)
+    if threads == 1:
+        return tensors, run, lists
+    pool = ThreadPoolExecutor(threads)
+    halves = [(tensor[: len(tensor) // 2], tensor[len(tensor) // 2 :]) for tensor in tensors]
+    return halves, lambda pair: list(pool.map(run, pair)), lambda pair: [ids for half in pair for ids in lists(half)]
+
+
+def work(name: str) -> None:
+    """One process: prepares, writes its ids, then times a round for every line that it reads."""
+    job = json.loads(sys.stdin.readline())
+    batches, run, to_lists = contestant(name, CONTESTANTS[name], job["batches"], job["vocabulary"])
+    ids = [row for texts in batches for row in to_lists(run(texts))]  # also warms up
+    Path(job["ids"]).write_text(json.dumps(ids))
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        for texts in batches:
+            run(texts)
+        print(time.perf_counter() - start, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--text", type=Path, nargs="*", default=[], help="UTF-8 files; paragraphs are the texts")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--megabytes", type=float, default=6, help="how much of the text; 0: all")
+    parser.add_argument("--batch-size", type=int, default=1000)
+    parser.add_argument("--contestant", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.contestant:
+        return work(arguments.contestant)
+
+    import tempfile
+
+    sys.path.insert(0, str(REPOSITORY))
+    from keras_bert import presets
+
+    texts, source = paragraphs(arguments.text, arguments.megabytes)
+    size = sum(len(text.encode()) for text in texts) / 1e6
+    batches = [texts[i : i + arguments.batch_size] for i in range(0, len(texts), arguments.batch_size)]
+    vocabulary = str(presets.resolve("all-MiniLM-L6-v2") / "vocab.txt")
+    print(f"{len(texts)} paragraphs, {size:.1f} MB, {sum(map(str.isascii, texts))} of them pure ASCII: {source}")
+
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    workers, ids = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for i, name in enumerate(CONTESTANTS):
+            worker = subprocess.Popen(
+                [sys.executable, __file__, "--contestant", name],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            path = f"{folder}/{i}.json"
+            print(
+                json.dumps({"batches": batches, "vocabulary": vocabulary, "ids": path}), file=worker.stdin, flush=True
+            )
+            if worker.stdout.readline().strip() == "ready":
+                workers[name], ids[name] = worker, json.loads(Path(path).read_text())
+            else:
+                print(f"left out: {name} ({worker.communicate()[1].strip().splitlines()[-1]})")
+
+    seconds: dict[str, list[float]] = {name: [] for name in workers}
+    for _ in range(arguments.rounds):
+        for name, worker in workers.items():
+            print("go", file=worker.stdin, flush=True)
+            seconds[name].append(float(worker.stdout.readline()))
+    for worker in workers.values():
+        worker.stdin.close()
+        worker.wait()
+
+    baseline = seconds.get(BASELINE)
+    heading = f"times {BASELINE}" if baseline else ""
+    print(f"\n{'':45}{'MB/s':>7}   {heading:>33}   texts with other ids")
+    for name, times in seconds.items():
+        ratio = ""
+        if baseline:
+            ratios = [theirs / ours for theirs, ours in zip(baseline, times, strict=True)]
+            ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        differ = sum(a != b for a, b in zip(ids[name], ids[REFERENCE], strict=True))
+        print(f"{name:45}{size / statistics.median(times):7.1f}   {ratio:>33}   {differ}")
+    print(f"\nMedian (lowest to highest) of {arguments.rounds} rounds, batches of {arguments.batch_size}.")
+    for name in ids:
+        row = next((i for i, ours in enumerate(ids[REFERENCE]) if ids[name][i] != ours), None)
+        if row is not None:
+            print(f"{name} differs first in: {_around_difference(ids[REFERENCE][row], ids[name][row], vocabulary)}")
+    installed = []
+    for package in ("tensorflow", "tensorflow-text", "tokenizers", "keras-hub", "keras"):
+        try:
+            installed.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            installed.append(f"no {package}")
+    print(
+        f"Python {sys.version.split()[0]}, {', '.join(installed)}; {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}"
+    )
+
+
+def _around_difference(ours: list[int], theirs: list[int], vocabulary: str) -> str:
+    pieces = Path(vocabulary).read_text("utf-8").splitlines()
+    at = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
+    show = lambda ids: " ".join(pieces[i] for i in ids[max(0, at - 2) : at + 6])  # noqa: E731
+    return f"ours `{show(ours)}`, theirs `{show(theirs)}`"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Truncation and packing against slow versions of themselves, and against TF Hub's preprocessing model."""
+
+import itertools
+
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  TF Hub's model needs its ops
+
+from keras_bert.text import BertPreprocessor
+from keras_bert.text.packing import pack, truncate
+
+
+def popped(a, b, room):
+    """`_truncate_seq_pair` of the original BERT (create_pretraining_data.py), which also trains on pairs."""
+    a, b = list(a), list(b)
+    while len(a) + len(b) > room:
+        (a if len(a) > len(b) else b).pop()
+    return a, b
+
+
+def in_turn(a, b, room):
+    """Room is dealt out piece by piece."""
+    kept = [0, 0]
+    while sum(kept) < room and (kept[0] < len(a) or kept[1] < len(b)):
+        for i, segment in enumerate((a, b)):
+            if kept[i] < len(segment) and sum(kept) < room:
+                kept[i] += 1
+    return a[: kept[0]], b[: kept[1]]
+
+
+def first_come(a, b, room):
+    return a[:room], b[: max(0, room - len(a))]
+
+
+@pytest.mark.parametrize(
+    ("truncation", "slow"), [("longest_first", popped), ("round_robin", in_turn), ("waterfall", first_come)]
+)
+def test_truncation_of_pairs(truncation, slow):
+    pairs = [(list(range(a)), list(range(100, 100 + b))) for a, b in itertools.product(range(9), repeat=2)]
+    first, second = (tf.ragged.constant(side, tf.int32, ragged_rank=1) for side in zip(*pairs, strict=True))
+    for room in range(18):
+        got = [segment.to_list() for segment in truncate([first, second], room, truncation)]
+        assert list(zip(*got, strict=True)) == [slow(a, b, room) for a, b in pairs]
+
+
+@pytest.mark.parametrize("truncation", ["longest_first", "round_robin", "waterfall"])
+def test_truncation_of_one(truncation):
+    segment = tf.ragged.constant([[1, 2, 3], [], [4]])
+    assert truncate([segment], 2, truncation)[0].to_list() == [[1, 2], [], [4]]
+
+
+def test_truncation_error_names_row_length_and_limit(tokenizer):
+    preprocessor = BertPreprocessor(tokenizer, sequence_length=6, truncation="error")
+    assert preprocessor(["one two three four"])["input_mask"].numpy().sum() == 6
+    texts = ["fits", "one two three four five six", "one two three four five"]
+    with pytest.raises(ValueError, match="truncation is error: the row, .* are 1 6 4"):
+        preprocessor(texts)
+    with pytest.raises(ValueError, match="are 0 5 3"):
+        preprocessor((["one two"], ["three four five"]))
+    with pytest.raises(ValueError, match="are 0 7 4"):
+        preprocessor.pack([[1, 2, 3, 4, 5, 6, 7]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="too long"):
+        tf.function(preprocessor)(tf.constant(texts))
+
+
+def test_packed_layout():
+    a, b = tf.ragged.constant([[7, 8], []]), tf.ragged.constant([[9], [5, 6, 4]])
+    one = {name: values.numpy().tolist() for name, values in pack([a], 5, 101, 102, 0).items()}
+    assert one == {
+        "input_word_ids": [[101, 7, 8, 102, 0], [101, 102, 0, 0, 0]],
+        "input_mask": [[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]],
+        "input_type_ids": [[0] * 5, [0] * 5],
+    }
+    two = {name: values.numpy().tolist() for name, values in pack([a, b], 7, 101, 102, -1).items()}
+    assert two == {
+        "input_word_ids": [[101, 7, 8, 102, 9, 102, -1], [101, 102, 5, 6, 4, 102, -1]],
+        "input_mask": [[1, 1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1, 0]],
+        "input_type_ids": [[0, 0, 0, 0, 1, 1, 0], [0, 0, 1, 1, 1, 1, 0]],
+    }
+    assert all(values.dtype == tf.int32 for values in pack([a], 5, 101, 102, 0).values())
+
+
+WORDS = ["It", "was", "the", "best", "of", "times,", "unaffable", "it", "was", "superfluous", "e.g.", "don't", "!"]
+LENGTHS = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 9), (9, 2), (15, 15), (30, 45), (45, 30), (90, 3), (3, 90), (80, 81)]
+
+
+def _text(words, shift):
+    return " ".join(itertools.islice(itertools.cycle(WORDS), shift, shift + words))
+
+
+@pytest.fixture(scope="module")
+def hub(shared_data):
+    return tf.saved_model.load(str(shared_data / "tfhub/bert_en_uncased_preprocess_3"))
+
+
+@pytest.mark.parametrize("truncation", ["round_robin", "longest_first"])
+def test_same_as_tf_hub_at_every_length(hub, tokenizer, truncation):
+    first = [_text(a, 0) for a, _ in LENGTHS]
+    second = [_text(b, 5) for _, b in LENGTHS]
+    theirs = [hub.tokenize(tf.constant(texts)) for texts in (first, second)]
+    for length in range(3, 81):
+        preprocessor = BertPreprocessor(tokenizer, sequence_length=length, truncation=truncation)
+        segments = tuple(tokenizer.tokenize(texts) for texts in (first, second))
+        seq_length = tf.constant(length)
+        _same(preprocessor.pack(segments[0]), hub.bert_pack_inputs(theirs[:1], seq_length))
+        _same(preprocessor.pack(segments), hub.bert_pack_inputs(theirs, seq_length))
+        if length % 25 == 3:  # the strings too, where they have been compiled
+            _same(preprocessor(first), hub.bert_pack_inputs(theirs[:1], seq_length))
+            _same(preprocessor((first, second)), hub.bert_pack_inputs(theirs, seq_length))
+
+
+def test_same_as_calling_tf_hub(hub, tokenizer):
+    texts = [_text(a, 3) for a, _ in LENGTHS]
+    _same(BertPreprocessor(tokenizer, truncation="round_robin")(texts), hub(tf.constant(texts)))
+
+
+def _same(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name, values in ours.items():
+        assert values.dtype == theirs[name].dtype
+        assert values.numpy().tolist() == theirs[name].numpy().tolist(), name

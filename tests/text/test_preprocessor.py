@@ -1,0 +1,207 @@
+"""BertPreprocessor as a Keras layer: forms of input, lengths, saving, other backends."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertPreprocessor, presets
+
+TEXTS = ["hello world", "a", "the quick brown fox jumps over the lazy dog"]
+
+
+@pytest.fixture(scope="module")
+def preprocessor(tokenizer):
+    return BertPreprocessor(tokenizer, sequence_length=8)
+
+
+def values(outputs):
+    return {name: np.asarray(tensor).tolist() for name, tensor in outputs.items()}
+
+
+def test_forms_of_input(preprocessor):
+    want = values(preprocessor(TEXTS))
+    assert [len(row) for row in want["input_word_ids"]] == [8, 8, 8]
+    for texts in (
+        np.array(TEXTS),
+        np.array(TEXTS, dtype=object),
+        tf.constant(TEXTS),
+        [text.encode() for text in TEXTS],
+    ):
+        assert values(preprocessor(texts)) == want
+    one = values(preprocessor("hello world"))
+    assert one == {name: rows[0] for name, rows in want.items()}
+    assert values(preprocessor(tf.constant("hello world"))) == one
+    assert values(tf.function(preprocessor)(tf.constant(TEXTS))) == want
+
+
+def test_a_tuple_is_a_pair_and_a_list_a_batch(preprocessor):
+    batch = preprocessor(["hello", "world"])
+    assert batch["input_word_ids"].shape == (2, 8)
+    pair = values(preprocessor((["hello"], ["world"])))
+    assert pair["input_word_ids"] == [[101, 7592, 102, 2088, 102, 0, 0, 0]]
+    assert pair["input_type_ids"] == [[0, 0, 0, 1, 1, 0, 0, 0]]
+    assert values(preprocessor(("hello", "world"))) == {name: rows[0] for name, rows in pair.items()}
+    for texts in (
+        [tf.constant(["hello"]), tf.constant(["world"])],
+        (tf.constant(["hello"]), ["world"]),
+        (np.array(["hello"]), np.array(["world"])),
+    ):
+        assert values(preprocessor(texts)) == pair
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (("a",), "got 1 texts in a tuple; expected a pair"),
+        (("a", "b", "c"), "got 3 texts in a tuple"),
+        ((["a"], ["b", "c"]), r"as many, but have batch shapes \(1,\) and \(2,\)"),
+        ((["a"], "b"), r"as many, but have batch shapes \(1,\) and \(\)"),
+        (keras.Input((3,)), r'expected keras.Input\(shape=\(\), dtype="string"\)'),
+        (keras.Input((3,), dtype="string"), r"shape \(None, 3\); expected"),
+    ],
+)
+def test_what_is_no_pair(preprocessor, texts, message):
+    with pytest.raises(ValueError, match=message):
+        preprocessor(texts)
+
+
+def test_pack(preprocessor, tokenizer):
+    want = values(preprocessor((TEXTS, TEXTS)))
+    ids = tokenizer.tokenize(TEXTS)
+    for segments in ((ids, ids), [ids, ids], (ids.to_list(), ids.to_list()), (tf.cast(ids, tf.int64), ids)):
+        assert values(preprocessor.pack(segments)) == want
+    assert values(preprocessor.pack(ids.to_list())) == values(preprocessor(TEXTS)) == values(preprocessor.pack([ids]))
+    assert values(preprocessor.pack([[], [7]]))["input_mask"] == [[1, 1, *[0] * 6], [1, 1, 1, *[0] * 5]]
+    with pytest.raises(ValueError, match=r"got float32 of shape \(1, 1\); expected integer ids"):
+        preprocessor.pack(tf.constant([[1.0]]))
+    with pytest.raises(ValueError, match=r"got int32 of shape \(2,\); expected integer ids \[batch, \(pieces\)\]"):
+        preprocessor.pack(tf.constant([1, 2]))
+    with pytest.raises(ValueError, match="as many, but have batch shapes"):
+        preprocessor.pack(([[1]], [[1], [2]]))
+
+
+def test_longest_of_the_batch(tokenizer):
+    def shape(texts, **options):
+        preprocessor = BertPreprocessor(tokenizer, sequence_length=None, **options)
+        return tuple(preprocessor(texts)["input_word_ids"].shape)
+
+    assert shape(TEXTS) == (3, 11)
+    assert shape(TEXTS, pad_to_multiple_of=8) == (3, 16)
+    assert shape(["a"], pad_to_multiple_of=8) == (1, 8)
+    assert shape((TEXTS, TEXTS), pad_to_multiple_of=4) == (3, 24)
+    # The model has positions for 13: neither text nor rounding goes past them.
+    assert shape(TEXTS, pad_to_multiple_of=8, max_sequence_length=13) == (3, 13)
+    assert shape([TEXTS[2] * 9], max_sequence_length=13) == (1, 13)
+    assert shape([]) == (0, 3)
+    assert shape(["hello " * 10_000]) == (1, 512)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sequence_length": 2}, "sequence_length is 2; expected 3 .* to 512"),
+        ({"sequence_length": 0}, "sequence_length is 0"),
+        ({"sequence_length": 600}, "sequence_length is 600; expected 3 .* to 512"),
+        ({"sequence_length": 65, "max_sequence_length": 64}, r"to 64 \(max_sequence_length, the model's positions\)"),
+        ({"max_sequence_length": 2}, "max_sequence_length is 2"),
+        ({"truncation": "longest"}, "truncation is 'longest'; expected one of longest_first, round_robin"),
+        ({"pad_to_multiple_of": 0}, "pad_to_multiple_of is 0"),
+    ],
+)
+def test_bad_arguments(tokenizer, options, message):
+    with pytest.raises(ValueError, match=message):
+        BertPreprocessor(tokenizer, **options)
+
+
+def test_in_tf_data(preprocessor):
+    rows = tf.data.Dataset.from_tensor_slices(TEXTS)
+    want = values(preprocessor(TEXTS))
+    batches = rows.batch(3, drop_remainder=True).map(preprocessor)
+    assert {name: tuple(spec.shape) for name, spec in batches.element_spec.items()} == dict.fromkeys(want, (3, 8))
+    assert values(next(iter(batches))) == want
+    assert values(next(iter(rows.map(preprocessor).batch(3)))) == want
+
+
+def _model(preprocessor, pair):
+    inputs = [keras.Input((), dtype="string", name=name) for name in ("first", "second")[: 1 + pair]]
+    packed = preprocessor(inputs if pair else inputs[0])
+    assert packed["input_word_ids"].shape == (None, 8)
+    return keras.Model(inputs, packed)
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_inside_a_functional_model(preprocessor, pair, tmp_path):
+    model = _model(preprocessor, pair)
+    inputs = [tf.constant(TEXTS)] * (1 + pair)
+    want = values(preprocessor(tuple(inputs) if pair else TEXTS))
+    model.save(tmp_path / "model.keras")
+    for again in (model, keras.models.load_model(tmp_path / "model.keras"), keras.models.clone_model(model)):
+        assert values(again(inputs)) == want
+        assert values(again.predict(inputs, verbose=0)) == want
+    model.export(tmp_path / "served", verbose=False)
+    assert values(tf.saved_model.load(str(tmp_path / "served")).serve(inputs)) == want
+
+
+def test_saved_file_needs_no_vocabulary(tokenizer, tmp_path):
+    """The vocabulary travels inside: another process, in an empty folder, has the .keras file alone."""
+    _model(BertPreprocessor(tokenizer, sequence_length=8), False).save(tmp_path / "model.keras")
+    code = """
+import keras, tensorflow as tf
+import keras_bert.text
+print(keras.models.load_model("model.keras")(tf.constant(["hello world"]))["input_word_ids"].numpy().tolist())
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == b"[[101, 7592, 2088, 102, 0, 0, 0, 0]]"
+
+
+def test_config_round_trip(tokenizer):
+    options = {"sequence_length": None, "truncation": "waterfall", "pad_to_multiple_of": 8, "max_sequence_length": 64}
+    preprocessor = BertPreprocessor(tokenizer, name="words", **options)
+    again = BertPreprocessor.from_config(preprocessor.get_config())
+    assert again.get_config() == preprocessor.get_config()
+    assert values(again(TEXTS)) == values(preprocessor(TEXTS))
+
+
+def test_presets(tokenizer, tmp_path):
+    preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2")
+    assert (preprocessor.sequence_length, preprocessor.max_sequence_length) == (128, 512)
+    assert BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None).sequence_length is None
+    with pytest.raises(ValueError, match="sequence_length is 513"):
+        BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=513)
+    preprocessor.save_preset(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"no config\.json"):
+        BertPreprocessor.from_preset(tmp_path)
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 40}')
+    small = BertPreprocessor.from_preset(tmp_path)
+    assert (small.sequence_length, small.max_sequence_length) == (40, 40)
+    assert small.tokenizer.get_config() == preprocessor.tokenizer.get_config() == tokenizer.get_config()
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        preprocessor.save_preset(tmp_path)
+    handle = presets.resolve("all-MiniLM-L6-v2")
+    assert values(BertPreprocessor.from_preset(handle)(TEXTS)) == values(preprocessor(TEXTS))
+
+
+@pytest.mark.parity
+def test_other_backends_get_a_clear_error(tmp_path):
+    pytest.importorskip("jax")
+    code = """
+from keras_bert.text import BertPreprocessor, WordPieceTokenizer
+tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
+print(tokenizer.tokenize("a a").numpy().tolist())
+try:
+    BertPreprocessor(tokenizer)
+except RuntimeError as error:
+    print(error)
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "KERAS_BACKEND": "jax"}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
+    assert result.stdout.splitlines()[-2] == "[5, 5]"
+    assert "Keras's backend is jax; set KERAS_BACKEND=tensorflow" in result.stdout

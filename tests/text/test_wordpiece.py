@@ -1,0 +1,276 @@
+"""WordPieceTokenizer: options, offsets, detokenization, and every way TensorFlow runs it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import presets
+from keras_bert.text import WordPieceTokenizer
+
+from .test_unicode import SENTENCES, SPECIAL, compare
+
+WORDS = [*SPECIAL, "a", "##a", "é", "##é", "b", "##b", "ж", "##ж", "中", "[", "]", "mask"]
+
+
+def test_ids_of_the_original(shared_data):
+    """Ids that Google's and TF Hub's own code gave."""
+    vectors = json.loads((shared_data / "verified_vectors.json").read_text("utf-8"))
+    tokenizer = WordPieceTokenizer(shared_data / "vocabs/bert_uncased_vocab.txt")
+    for text, ids in vectors["bert_en_uncased_preprocess_3"].items():
+        assert tokenizer.tokenize(text).numpy().tolist() == ids[1:-1]
+
+
+def test_paper_example(tokenizer):
+    pieces = [tokenizer.vocabulary[i] for i in tokenizer.tokenize("unaffable")]
+    assert pieces == ["una", "##ffa", "##ble"]
+
+
+def test_forms_of_input(tokenizer):
+    want = tokenizer.tokenize(["hello world", "naïve"]).to_list()
+    for texts in (
+        np.array(["hello world", "naïve"]),
+        np.array(["hello world", "naïve"], dtype=object),
+        tf.constant(["hello world", "naïve"]),
+        ("hello world", "naïve"),
+        [b"hello world", "naïve".encode()],
+    ):
+        assert tokenizer.tokenize(texts).to_list() == want
+    one = tokenizer.tokenize("hello world")
+    assert one.dtype == tf.int32
+    assert one.numpy().tolist() == want[0]
+    assert tokenizer.tokenize([]).shape == (0, None)
+    assert tokenizer.tokenize(["", " \t\x00"]).to_list() == [[], []]
+
+
+def test_special_token_ids(tokenizer):
+    names = ("pad", "unk", "cls", "sep", "mask")
+    assert [getattr(tokenizer, f"{name}_token_id") for name in names] == [0, 100, 101, 102, 103]
+    assert tokenizer.vocabulary_size == len(tokenizer.vocabulary) == 30522
+
+
+def test_offsets_count_bytes_of_the_text_as_given(tokenizer):
+    text = "\x00Crème BRÛLÉE 漢字🙂\u200b e\u0301 ＡＢ"
+    _, starts, ends = tokenizer.tokenize_with_offsets(text)
+    assert starts.dtype == ends.dtype == tf.int64
+    cut = [text.encode()[start:end].decode() for start, end in zip(starts, ends, strict=True)]
+    assert cut == ["Crème", "BR", "Û", "LÉE", "漢", "字", "🙂", "e\u0301", "ＡＢ"] or "".join(cut) == text.replace(
+        " ", ""
+    ).strip("\0").replace("\u200b", "")
+    assert "".join(cut) == "CrèmeBRÛLÉE漢字🙂e\u0301ＡＢ"
+
+
+@pytest.mark.parametrize("limit", [1, 5, 200, 1500])
+def test_long_words(limit):
+    """The limit counts characters after normalization; the op beneath counts bytes."""
+    tokenizer = WordPieceTokenizer(WORDS, max_chars_per_word=limit, strip_accents=False)
+    lengths = [limit - 1, limit, limit + 1, 2 * limit, 5 * limit]
+    chars = "aжé中" if limit < 1000 else "ж"  # the reference takes the square of the length
+    words = [char * length for char in chars for length in lengths]
+    mixed = ["ab" * (limit // 2) + "ж" * (limit - limit // 2 * 2), "\u200b".join("ж" * limit), "a" * limit + "中" + "b"]
+    compare(tokenizer, [*words, *mixed, " ".join(words), "a " + "ж" * (limit + 1) + "," + "b" * limit, "", "é" * limit])
+    stripping = WordPieceTokenizer(WORDS, max_chars_per_word=limit)
+    compare(stripping, ["á" * limit, "á" * (limit + 1), "a\u0301" * limit + " b", "a\u0301" * (limit + 1) + " b"])
+
+
+def test_special_tokens_in_text(vocabulary, tokenizer):
+    text = "Paris is the [MASK] of France.[SEP]Non, naïve [mask]"
+    mask, sep = tokenizer.mask_token_id, tokenizer.sep_token_id
+    assert mask not in tokenizer.tokenize(text).numpy()
+    aware = WordPieceTokenizer(vocabulary, special_tokens_in_text=True)
+    ids, starts, ends = aware.tokenize_with_offsets([text, "", "[MASK][MASK]", "plain"])
+    parts = [tokenizer.tokenize(part).numpy().tolist() for part in text.replace("[SEP]", "[MASK]").split("[MASK]")]
+    assert ids.to_list() == [
+        [*parts[0], mask, *parts[1], sep, *parts[2]],
+        [],
+        [mask, mask],
+        tokenizer.tokenize("plain"),
+    ]
+    assert aware.tokenize([text, "", "[MASK][MASK]", "plain"]).to_list() == ids.to_list()
+    for piece, start, end in zip(ids[0], starts[0], ends[0], strict=True):
+        cut = text.encode()[start:end].decode()
+        assert tokenizer.tokenize(cut).numpy().tolist() == [piece] or cut == aware.vocabulary[piece] or len(cut) < 3
+    with pytest.raises(ValueError, match="row 2"):
+        aware.tokenize([b"a", b"[MASK] b [MASK]", b"[MASK] \xff"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello, world!",
+        "I don't know; she's 50% sure (or not).",
+        'He said "yes" and left.',
+        "It costs $3.50, or 1,000,000 in all, at 10:30.",
+        "A well-known state-of-the-art and/or thing.",
+        "“Really?” she asked: ‘No…’",
+        "Wait... what?! [no]",
+        "It’s five o'clock.",
+        "The dogs' tails",
+        "The 'best' one",
+        "漢字とかな。中文，好！",
+        "",
+    ],
+)
+def test_detokenize_puts_punctuation_where_a_reader_expects_it(shared_data, text):
+    name = "cased" if "漢" not in text else "multi_cased"
+    tokenizer = WordPieceTokenizer(shared_data / f"vocabs/bert_{name}_vocab.txt", lowercase=False)
+    assert tokenizer.detokenize(tokenizer.tokenize(text)).numpy().decode() == text
+
+
+def test_detokenize_forms(tokenizer):
+    ids = tokenizer.tokenize(["unaffable, don't!", "hello"])
+    want = [b"unaffable, don't!", b"hello"]
+    assert tokenizer.detokenize(ids).numpy().tolist() == want
+    assert tokenizer.detokenize(ids.to_list()).numpy().tolist() == want
+    assert tokenizer.detokenize(ids.to_tensor()).numpy().tolist() == want  # [PAD] is left out
+    assert tokenizer.detokenize(tf.cast(ids, tf.int64)).numpy().tolist() == want
+    assert tokenizer.detokenize(ids[0]).numpy() == want[0]
+    assert tokenizer.detokenize([]).numpy() == b""
+    assert tokenizer.detokenize([101, 7592, 103, 100, 102]).numpy() == b"hello [MASK] [UNK]"
+    assert tokenizer.detokenize([2015, 7592]).numpy() == b"s hello"
+
+
+@pytest.mark.parametrize(("ids", "message"), [([[0, 30522]], "30521: 30522"), ([-1], "30521: -1")])
+def test_detokenize_ids_outside_the_vocabulary(tokenizer, ids, message):
+    with pytest.raises(ValueError, match=message):
+        tokenizer.detokenize(ids)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="outside the vocabulary"):
+        tf.function(tokenizer.detokenize)(tf.constant(ids))
+
+
+@pytest.mark.parametrize("ids", [[[[1]]], 3, [1.5], tf.constant([1.5]), tf.constant(["a"])])
+def test_detokenize_refuses_other_things(tokenizer, ids):
+    with pytest.raises((ValueError, TypeError)):
+        tokenizer.detokenize(ids)
+
+
+class Text(tf.Module):
+    """A module to save, with the signature of a served model."""
+
+    def __init__(self, tokenizer):
+        super().__init__()
+        batch = tf.TensorSpec([None], tf.string)
+        self.tokenize = tf.function(tokenizer.tokenize_with_offsets, input_signature=[batch])
+        self.again = tf.function(lambda s: tokenizer.detokenize(tokenizer.tokenize(s)), input_signature=[batch])
+
+
+def test_every_way_of_running_gives_the_same(tokenizer, tmp_path):
+    eager = [ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(SENTENCES)]
+    module = Text(tokenizer)
+    assert [ragged.to_list() for ragged in module.tokenize(tf.constant(SENTENCES))] == eager
+
+    rows = tf.data.Dataset.from_tensor_slices(SENTENCES)
+    batched = next(iter(rows.batch(len(SENTENCES)).map(tokenizer.tokenize_with_offsets)))
+    assert [ragged.to_list() for ragged in batched] == eager
+    assert [ids.numpy().tolist() for ids in rows.map(tokenizer.tokenize)] == eager[0]
+
+    tf.saved_model.save(module, str(tmp_path / "model"))
+    (tmp_path / "model").rename(tmp_path / "moved")
+    (tmp_path / "texts.json").write_text(json.dumps(SENTENCES))
+    code = """
+import json, sys
+sys.modules["keras_bert"] = None  # whoever serves the model does not have it
+import tensorflow as tf, tensorflow_text
+model = tf.saved_model.load("moved")
+texts = tf.constant(json.load(open("texts.json")))
+print(json.dumps([ragged.to_list() for ragged in model.tokenize(texts)]))
+print(json.dumps([text.decode() for text in model.again(texts).numpy()]))
+try:
+    model.tokenize(tf.constant([b"fine", b"\\xff"]))
+except tf.errors.InvalidArgumentError as error:
+    print("not valid UTF-8" in str(error) and "[1]" in str(error))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", code]
+    lines = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True).stdout.splitlines()
+    assert json.loads(lines[0]) == eager
+    assert json.loads(lines[1]) == [text.decode() for text in tokenizer.detokenize(eager[0]).numpy()]
+    assert lines[2] == b"True"
+
+
+def test_made_while_a_graph_is_traced():
+    made = []
+
+    @tf.function
+    def trace(texts):
+        made.append(WordPieceTokenizer(WORDS))
+        return made[0].tokenize(texts).values
+
+    trace(tf.constant(["á b"]))
+    assert made[0].tokenize(["a á"]).to_list() == [[5, 5]]
+    assert made[0].tokenize_with_offsets(["ж"])[2].to_list() == [[2]]
+
+
+def test_config_round_trip():
+    tokenizer = WordPieceTokenizer([*WORDS, "<unk>"], lowercase=False, split_on_cjk=False, unk_token="<unk>")
+    config = keras.saving.serialize_keras_object(tokenizer)
+    again = keras.saving.deserialize_keras_object(json.loads(json.dumps(config)))
+    assert again.get_config() == tokenizer.get_config()
+    assert again.tokenize(["ab中 xyz"]).to_list() == tokenizer.tokenize(["ab中 xyz"]).to_list() == [[17, 17]]
+
+
+def test_preset_round_trip(vocabulary, tmp_path):
+    tokenizer = WordPieceTokenizer(vocabulary, lowercase=False, strip_accents=True, split_on_cjk=False)
+    (tmp_path / "config.json").write_text("{}")
+    tokenizer.save_preset(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "tokenizer_config.json", "vocab.txt"]
+    again = WordPieceTokenizer.from_preset(tmp_path)
+    assert again.get_config() == tokenizer.get_config()
+    assert WordPieceTokenizer.from_preset(tmp_path, lowercase=True).lowercase
+    with pytest.raises(FileExistsError, match=r"vocab\.txt exists"):
+        tokenizer.save_preset(tmp_path)
+    WordPieceTokenizer(WORDS).save_preset(tmp_path, overwrite=True)
+    assert WordPieceTokenizer.from_preset(tmp_path).vocabulary == WORDS
+
+
+def test_reads_tokenizer_json(tmp_path):
+    """transformers 5 writes no vocab.txt."""
+    path = presets.resolve("all-MiniLM-L6-v2") / "tokenizer.json"
+    (tmp_path / "tokenizer.json").write_bytes(path.read_bytes())
+    tokenizer = WordPieceTokenizer.from_preset(tmp_path)
+    assert tokenizer.get_config() == WordPieceTokenizer.from_preset("all-MiniLM-L6-v2").get_config()
+    content = json.loads(path.read_text("utf-8"))
+    content["model"]["type"] = "BPE"
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="holds a BPE tokenizer, not WordPiece"):
+        WordPieceTokenizer.from_preset(tmp_path)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("setting", [{}, {"lowercase": False}, {"strip_accents": False}, {"split_on_cjk": False}])
+def test_transformers_reads_what_we_save(vocabulary, setting, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    tokenizer = WordPieceTokenizer(vocabulary, max_chars_per_word=100, **setting)
+    tokenizer.save_preset(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    # Their fast tokenizer keeps U+FFFD, drops unassigned and private characters, and so on: see the last two sentences.
+    for text in SENTENCES[:-2]:
+        assert tokenizer.tokenize(text).numpy().tolist() == theirs(text, add_special_tokens=False)["input_ids"]
+
+
+@pytest.mark.parity
+def test_same_ids_and_spans_as_hugging_face_tokenizers(shared_data, vocabulary):
+    tokenizers = pytest.importorskip("tokenizers")
+    theirs = tokenizers.Tokenizer.from_file(str(presets.resolve("all-MiniLM-L6-v2") / "tokenizer.json"))
+    theirs.no_padding()
+    theirs.no_truncation()
+    ours = WordPieceTokenizer(vocabulary, max_chars_per_word=100)
+    texts = (shared_data / "gutenberg/Moby-Dick--Or-The-Whale_2701.txt").read_text("utf-8").split("\n\n")[:3000]
+    ids, starts, ends = (ragged.to_list() for ragged in ours.tokenize_with_offsets(texts))
+    for row, encoding in enumerate(theirs.encode_batch(texts, add_special_tokens=False)):
+        assert ids[row] == encoding.ids
+        if texts[row].isascii():
+            assert list(zip(starts[row], ends[row], strict=True)) == encoding.offsets
+
+
+@pytest.mark.parametrize("text", ["hello wörld " * 800_000, "é" * 5_000_000], ids=["words", "one word"])
+def test_ten_megabytes(tokenizer, text):
+    ids, starts, ends = tokenizer.tokenize_with_offsets(text)
+    assert starts[0] == 0
+    assert ends[-1] == len(text.rstrip().encode())
+    assert len(ids) == (1_600_000 if " " in text else 1)
