@@ -1,6 +1,5 @@
 """Strings <-> WordPiece ids, as published BERT models were trained, in the TensorFlow graph."""
 
-import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from keras_bert import presets
 from keras_bert.text.detokenization import join_pieces
 from keras_bert.text.inputs import as_strings, readable_errors, require
 from keras_bert.text.normalization import BertNormalizer
+from keras_bert.text.tokenizer_files import read_wordpiece_files, write_wordpiece_files
 from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
 
 _SPACE = r"[\t\n\r\p{Z}]"
@@ -310,7 +310,7 @@ class WordPieceTokenizer:
             FileNotFoundError: no such preset, or it has no vocabulary.
             ValueError: its tokenizer is not a WordPiece one, or its vocabulary is damaged.
         """
-        return cls(**(_read_preset(presets.resolve(handle)) | overrides))
+        return cls(**(read_wordpiece_files(presets.resolve(handle)) | overrides))
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes `vocab.txt` and `tokenizer_config.json`, which `from_preset` and `transformers` read.
@@ -322,26 +322,7 @@ class WordPieceTokenizer:
         Raises:
             FileExistsError: one of the two is there already.
         """
-        config = {
-            "tokenizer_class": "BertTokenizer",
-            "do_lower_case": self.lowercase,
-            "strip_accents": self.strip_accents,
-            "tokenize_chinese_chars": self.split_on_cjk,
-            **self.special_tokens,
-        }
-        files = {
-            "vocab.txt": "".join(piece + "\n" for piece in self.vocabulary),
-            "tokenizer_config.json": json.dumps(config, indent=2, ensure_ascii=False) + "\n",
-        }
-        directory = Path(directory)
-        for name in files:
-            if (directory / name).exists() and not overwrite:
-                raise FileExistsError(f"{directory / name} exists; pass overwrite=True to replace it")
-        directory.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            unfinished = directory / f".{name}.{os.getpid()}"
-            unfinished.write_bytes(content.encode())
-            os.replace(unfinished, directory / name)
+        write_wordpiece_files(directory, self.get_config(), overwrite)
 
 
 def _if_any(rows: tf.Tensor, change: Callable[[], Pieces], pieces: Pieces) -> Pieces:
@@ -361,43 +342,3 @@ def _merge_rows(pieces: Pieces, origins: tf.Tensor, row_splits: tf.Tensor) -> Pi
     shift = tf.gather(origins, ids.value_rowids())
     values = (ids.values, starts.values + shift, ends.values + shift)
     return tuple(tf.RaggedTensor.from_row_splits(value, splits, validate=False) for value in values)
-
-
-def _read_preset(directory: Path) -> dict[str, Any]:
-    """The constructor's arguments, from a directory in Hugging Face's layout."""
-    arguments: dict[str, Any] = {}
-    if (directory / "vocab.txt").is_file():
-        arguments["vocabulary"] = directory / "vocab.txt"
-    else:
-        arguments |= _read_tokenizer_json(presets.file_in(directory, "vocab.txt", "tokenizer.json"))
-    if (directory / "tokenizer_config.json").is_file():
-        config = json.loads((directory / "tokenizer_config.json").read_text("utf-8"))
-        names = {"do_lower_case": "lowercase", "tokenize_chinese_chars": "split_on_cjk"}
-        tokens = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")
-        for key in ("do_lower_case", "strip_accents", "tokenize_chinese_chars", *tokens):
-            value = config.get(key)
-            if value is not None:
-                arguments[names.get(key, key)] = value["content"] if isinstance(value, dict) else value
-    return arguments
-
-
-def _read_tokenizer_json(path: Path) -> dict[str, Any]:
-    content = json.loads(path.read_text("utf-8"))
-    kind = content["model"].get("type")
-    if kind != "WordPiece":
-        raise ValueError(f"{path} holds a {kind} tokenizer, not WordPiece")
-    ids = dict(content["model"]["vocab"])
-    ids |= {token["content"]: token["id"] for token in content.get("added_tokens", [])}
-    vocabulary = sorted(ids, key=ids.get)
-    if [ids[piece] for piece in vocabulary] != list(range(len(ids))):
-        raise ValueError(f"the ids of the vocabulary in {path} are not 0 to {len(ids) - 1}")
-    normalizer = content.get("normalizer") or {}
-    if normalizer.get("type") != "BertNormalizer":
-        raise ValueError(f"{path} normalizes with {normalizer.get('type')}, not with BertNormalizer")
-    return {
-        "vocabulary": vocabulary,
-        "lowercase": normalizer["lowercase"],
-        "strip_accents": normalizer["strip_accents"],
-        "split_on_cjk": normalizer["handle_chinese_chars"],
-        "unk_token": content["model"]["unk_token"],
-    }

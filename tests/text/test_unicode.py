@@ -43,7 +43,7 @@ SENTENCES = [
     "나는 유리를 먹을 수 있어요. 그래도 아프지 않아요",
     "Tôi có thể ăn thủy tinh mà không hại gì. Đường Nguyễn Huệ",
     "👩‍👩‍👧‍👦 family, 🇫🇷 flag, 👍🏽 thumbs, ❤️ heart, 1️⃣ keycap, 🏴󠁧󠁢󠁥󠁮󠁧󠁿 tag",
-    "soft\u00adhyphen zero\u200bwidth\ufeff nbsp\u00a0here line\u2028para\u2029 next\x85 tab\tnew\r\nline \x00nul \ufffd",
+    "soft\u00adhyphen zero\u200bwidth\ufeff nbsp\u00a0here line\u2028para\u2029 nel\x85 tab\tnew\r\nline \0nul \ufffd",
     "e\u0301 vs é, a\u0323\u0302\u0301b, \u0301leading, x\u0300\u0301\u0302\u0303 \u0344 A\u030a Å Å K ſ ﬁ ㎏ ½ ² ªº",
 ]
 

@@ -248,8 +248,8 @@ def test_transformers_reads_what_we_save(vocabulary, setting, tmp_path):
     tokenizer = WordPieceTokenizer(vocabulary, max_chars_per_word=100, **setting)
     tokenizer.save_preset(tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    # Their fast tokenizer keeps U+FFFD, drops unassigned and private characters, and so on: see the last two sentences.
-    for text in SENTENCES[:-2]:
+    # They lower-case character by character, and so give no Greek word in capitals its small final sigma.
+    for text in (text for text in SENTENCES if "Σ" not in text):
         assert tokenizer.tokenize(text).numpy().tolist() == theirs(text, add_special_tokens=False)["input_ids"]
 
 
