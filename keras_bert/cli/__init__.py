@@ -6,7 +6,7 @@ import os
 import click
 
 import keras_bert
-from keras_bert.cli import quiet
+from keras_bert.cli import interrupts, quiet
 from keras_bert.cli.detokenize import detokenize
 from keras_bert.cli.encode import encode
 from keras_bert.cli.similarity import similarity
@@ -14,14 +14,12 @@ from keras_bert.cli.tokenize import tokenize
 
 
 class _Commands(click.Group):
-    """A group whose commands end with one line, not with a traceback, when they are stopped or a file fails them."""
+    """A group whose commands end with one line, not with a traceback, when a file fails them or Ctrl-C comes."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            click.echo("Interrupted; no file was written.", err=True)
-            ctx.exit(130)
+            with interrupts.end_the_command():
+                return super().invoke(ctx)
         except OSError as error:
             if error.errno == errno.EPIPE:  # `| head` has read enough; click ends quietly
                 raise

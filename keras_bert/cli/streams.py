@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import click
 
 from keras_bert import presets
+from keras_bert.cli import interrupts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # Commands hold this many texts at a time: enough to batch by length, few enough for any memory.
-TEXTS_AT_A_TIME = 4096
+TEXTS_AT_A_TIME = 2048
 
 _FORMAT_OF_EXTENSION = {".jsonl": "jsonl", ".npy": "npy", ".txt": "text"}
 
@@ -166,13 +167,15 @@ def open_output(output: str | None, overwrite: bool) -> Iterator[BinaryIO]:
     path = Path(output).resolve()  # through a link, to the file to replace
     _check_output(output, path, overwrite)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(unfinished, "xb") as file:
-            yield file
-        _check_output(output, path, overwrite)  # somebody else may have written it by now
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    remove = functools.partial(unfinished.unlink, missing_ok=True)
+    with interrupts.end_the_command(clean_up=remove):
+        try:
+            with open(unfinished, "xb") as file:
+                yield file
+            _check_output(output, path, overwrite)  # somebody else may have written it by now
+            os.replace(unfinished, path)
+        finally:
+            remove()
 
 
 def _check_output(output: str, path: Path, overwrite: bool) -> None:

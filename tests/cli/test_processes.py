@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -27,9 +28,9 @@ def start(*arguments: str, **settings) -> subprocess.Popen:
 
 @pytest.fixture
 def big_file(tmp_path):
-    """One chunk that takes a second, and hours of work behind it."""
+    """Hours of encoding."""
     path = tmp_path / "big.txt"
-    path.write_text("a\n" * 4096 + ("word " * 200 + "\n") * 100_000)
+    path.write_text(("a lot of words " * 4 + "\n") * 400_000)
     return path
 
 
@@ -48,56 +49,79 @@ def test_help_does_not_wait_for_tensorflow():
 
 def test_a_pipeline_is_quiet_and_utf8_in_any_locale():
     latin = ENVIRONMENT | {"PYTHONIOENCODING": "latin-1"}
-    tokenize = start("tokenize", "--format", "jsonl", "Naïve 日本", "", env=latin)
-    detokenize = start("detokenize", stdin=tokenize.stdout)
+    tokenize = start("tokenize", "Naïve 日本", "a cat", env=latin)
+    similarity = start("similarity", "--format", "jsonl", stdin=tokenize.stdout, env=latin)
     tokenize.stdout.close()
-    similarity = start("similarity", "a cat", "a kitten")
-    assert detokenize.communicate() == ("naive 日本\n\n".encode(), b"")
-    assert tokenize.stderr.read() == b""
-    table, noise = similarity.communicate()
-    assert len(table.splitlines()) == 3
-    assert noise == b""
-    assert [process.wait() for process in (tokenize, detokenize, similarity)] == [0, 0, 0]
+    out, error = similarity.communicate()
+    assert out.decode().startswith('{"first": "naive 日 本", "second": "a cat", "similarity": ')
+    assert out.count(b"\n") == 1
+    assert error == tokenize.stderr.read() == b""
+    assert similarity.wait() == tokenize.wait() == 0
 
 
-def test_ctrl_c_at_a_terminal_leaves_nothing_behind(big_file, tmp_path):
+@pytest.fixture
+def terminal():
+    """The two ends of a terminal of 80 columns: what the user sees, and what the process has as its own."""
+    user, process = pty.openpty()
+    fcntl.ioctl(process, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    yield user, process
+    os.close(user)
+    os.close(process)
+
+
+def read_until(pattern: str, terminal: int, seconds: float = 60) -> str:
+    shown = ""
+    deadline = time.monotonic() + seconds
+    while not re.search(pattern, shown):
+        ready, _, _ = select.select([terminal], [], [], max(0, deadline - time.monotonic()))
+        assert ready, f"only this came: {shown!r}"
+        shown += os.read(terminal, 4096).decode()
+    return shown
+
+
+def test_ctrl_c_in_the_middle_leaves_nothing_behind(big_file, tmp_path, terminal):
     folder = tmp_path / "results"
     folder.mkdir()
-    terminal, stderr = pty.openpty()
-    fcntl.ioctl(stderr, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    user, stderr = terminal
     process = start("encode", "--file", str(big_file), "--output", str(folder / "vectors.npy"), stderr=stderr)
-    os.close(stderr)
-    deadline = time.monotonic() + 60
-    while not any(path.stat().st_size > 1_000_000 for path in folder.iterdir()):  # the first chunk is being written
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(1)  # the second one is being computed
+    shown = read_until(r"\d+ texts .*texts/s", user)
+    (unfinished,) = folder.iterdir()
+    assert unfinished.stat().st_size > 1_000_000
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=20) == 130
-    shown = os.read(terminal, 10_000).decode().splitlines()
-    os.close(terminal)
-    assert re.search(r"4096 texts .*texts/s", shown[-2])
-    assert shown[-1] == "Interrupted; no file was written."
+    shown += read_until(r"written", user)
+    assert shown.splitlines()[-1] == "Interrupted; no file was written."
+    assert len(shown.splitlines()) == 3  # "", the progress bar, and that
     assert process.stdout.read() == b""
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("seconds", [0.5, 1.0])
+def test_ctrl_c_while_tensorflow_is_imported(tmp_path, number, seconds):
+    process = start("encode", "a", "--output", str(tmp_path / "vectors.npy"))
+    while not list(tmp_path.iterdir()):
+        time.sleep(0.01)
+    time.sleep(seconds)
+    process.send_signal(number)
+    assert process.communicate(timeout=20) == (b"", b"Interrupted; no file was written.\n")
+    assert process.returncode == 128 + number
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_reader_that_has_enough_ends_the_command_quietly(big_file):
     process = start("tokenize", "--file", str(big_file))
-    assert process.stdout.readline() == b"a\n"
+    assert process.stdout.readline() == b"a lot of words " * 3 + b"a lot of words\n"
     process.stdout.close()
     assert process.wait(timeout=20) == 1
     assert process.stderr.read() == b""
 
 
 @pytest.mark.parametrize("command", ["encode", "tokenize", "detokenize", "similarity"])
-def test_at_a_terminal_it_says_how_to_give_texts(command):
-    terminal, stdin = pty.openpty()
+def test_at_a_terminal_it_says_how_to_give_texts(command, terminal):
+    _, stdin = terminal
     process = start(command, stdin=stdin)
     out, error = process.communicate(timeout=20)
-    os.close(terminal)
-    os.close(stdin)
     assert (process.returncode, out) == (2, b"")
     expected = b"Error: nothing to read; give texts as arguments, in --file FILE, or through a pipe\n"
     assert error == expected
