@@ -1,0 +1,321 @@
+"""Texts a second, from strings to unit vectors: all-MiniLM-L6-v2 in float32, beside other ways of running it.
+
+python benchmarks/encode.py [--texts 1500] [--rounds 5] [--text FILE] [--only keras_bert "ONNX Runtime"]
+
+Every contestant that has settings (tokens or texts a batch, threads) first tries them all and competes with its best.
+Those that are not installed (pip install 'keras-bert-models[bench]') are left out.
+"""
+
+import argparse
+import csv
+import functools
+import itertools
+import os
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+from _measure import cores, interleave, rate, ratios, versions
+
+from keras_bert import BertConfig, BertEncoder, BertPreprocessor, BertSentenceEncoder, presets
+
+MINILM = "all-MiniLM-L6-v2"
+STSB = Path(__file__).parents[2] / "shared/data/stsb"
+MAX_LENGTH = 256  # pieces; what the model is meant for
+PEERS = ["tensorflow", "keras", "torch", "onnxruntime", "openvino", "sentence-transformers", "tokenizers", "keras-hub"]
+
+Encode = Callable[[list[str]], np.ndarray]  # texts -> float32 [texts, hidden], of length 1
+
+
+def keras_bert() -> dict[str, Encode]:
+    model = BertSentenceEncoder.from_preset(MINILM)
+    return {
+        f"{tokens} tokens a batch": functools.partial(model.encode, batch_tokens=tokens, progress=False)
+        for tokens in (1024, 2048, 4096)
+    }
+
+
+def onnx_runtime() -> dict[str, Encode]:
+    import onnxruntime
+    from onnxruntime.transformers import optimizer
+
+    plain = onnx_model()
+    fused = plain.with_name("fused.onnx")
+    optimizer.optimize_model(str(plain), "bert", num_heads=12, hidden_size=384, opt_level=1).save_model_to_file(fused)
+
+    def session(path, threads):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        run = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run
+        return lambda inputs: run(None, inputs)[0]
+
+    encoders = {}
+    # One batch on all cores, or as many batches as there are cores; its own fused operators, or its plain ones.
+    for (graph, path), in_flight in itertools.product((("plain", plain), ("fused", fused)), {1, cores()}):
+        run = session(path, cores() // in_flight)
+        for tokens in (256, 512):
+            name = f"{graph} graph, {tokens} tokens a batch, {in_flight} in flight"
+            encoders[name] = length_sorted(run, tokens, in_flight)
+    return encoders
+
+
+def openvino() -> dict[str, Encode]:
+    import openvino
+
+    model = openvino.Core().read_model(onnx_model())
+    encoders = {}
+    for hint, in_flight in (("LATENCY", 1), ("THROUGHPUT", cores())):
+        # On some processors it would otherwise compute in bfloat16.
+        settings = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": hint}
+        compiled = openvino.Core().compile_model(model, "CPU", settings)
+        requests = [compiled.create_infer_request() for _ in range(in_flight)]
+
+        def run(inputs, free=requests):
+            request = free.pop()
+            hidden = request.infer(inputs)[0].copy()
+            free.append(request)
+            return hidden
+
+        for tokens in (256, 512, 1024):
+            encoders[f"{hint}, {tokens} tokens a batch"] = length_sorted(run, tokens, in_flight)
+    return encoders
+
+
+def sentence_transformers() -> dict[str, Encode]:
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(presets.resolve(MINILM)), device="cpu")
+    return {f"batch_size {size}": functools.partial(model.encode, batch_size=size) for size in (8, 16, 32, 64)}
+
+
+def keras_bert_128() -> dict[str, Encode]:
+    preprocessor = BertPreprocessor.from_preset(MINILM, sequence_length=128)
+    return padded(preprocessor, BertEncoder.from_preset(MINILM), "input_mask")
+
+
+def keras_hub_of(**length) -> dict[str, Encode]:
+    import keras_hub
+
+    directory = presets.resolve(MINILM)
+    tokenizer = keras_hub.models.BertTokenizer(str(directory / "vocab.txt"), lowercase=True)
+    preprocessor = keras_hub.models.BertTextClassifierPreprocessor(tokenizer, **length)
+    backbone = keras_hub.models.BertBackbone.from_preset(str(directory))
+    return padded(preprocessor, backbone, "padding_mask")
+
+
+# Name -> what builds it, and how many texts it gets for each that keras_bert gets (the slow ones fewer).
+CONTESTANTS = {
+    "keras_bert": (keras_bert, 1),
+    "ONNX Runtime": (onnx_runtime, 1),
+    "OpenVINO": (openvino, 1),
+    "sentence-transformers": (sentence_transformers, 1 / 2),
+    "keras_bert, padded to 128": (keras_bert_128, 1 / 8),
+    "KerasHub, padded to 128": (functools.partial(keras_hub_of, sequence_length=128), 1 / 8),
+    "KerasHub, as it comes (512)": (keras_hub_of, 1 / 32),
+}
+
+
+def onnx_model() -> Path:
+    """The model as an ONNX file, in float32, with batch and length left open."""
+    path = SCRATCH / "model.onnx"
+    if path.exists():
+        return path
+    import torch
+    from transformers import AutoModel
+
+    class HiddenStates(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bert = AutoModel.from_pretrained(presets.resolve(MINILM), attn_implementation="eager").eval()
+
+        def forward(self, input_ids, attention_mask, token_type_ids):
+            return self.bert(input_ids, attention_mask, token_type_ids).last_hidden_state
+
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    ids = torch.ones(2, 8, dtype=torch.long)
+    axes = {name: {0: "batch", 1: "seq_length"} for name in (*names, "hidden")}
+    # The exporter that ONNX Runtime's optimizer knows the output of.
+    torch.onnx.export(
+        HiddenStates(), (ids, ids, 0 * ids), path, input_names=names, output_names=["hidden"], dynamic_axes=axes,
+        opset_version=17, dynamo=False,
+    )  # fmt: skip
+    return path
+
+
+def length_sorted(run, batch_tokens: int, in_flight: int) -> Encode:
+    """A text encoder around `run`, which takes ONNX inputs to hidden states: batches of similar length, as ours."""
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer.from_file(str(presets.resolve(MINILM) / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(MAX_LENGTH)
+
+    def encode(texts):
+        pieces = [np.array(encoding.ids) for encoding in tokenizer.encode_batch(texts)]
+        vectors = np.empty((len(texts), 384), np.float32)
+
+        def encode_rows(rows):
+            lengths = np.array([len(pieces[row]) for row in rows])
+            mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)  # [batch, seq_length]
+            ids = np.zeros_like(mask)
+            ids[mask.astype(bool)] = np.concatenate([pieces[row] for row in rows])
+            hidden = run({"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)})
+            sums = np.einsum("bsh,bs->bh", hidden, mask.astype(np.float32))
+            vectors[rows] = sums / np.linalg.norm(sums, axis=1, keepdims=True)
+
+        batches = [[]]
+        for row in sorted(range(len(texts)), key=lambda row: -len(pieces[row])):
+            if batches[-1] and (len(batches[-1]) + 1) * len(pieces[batches[-1][0]]) > batch_tokens:
+                batches.append([])
+            batches[-1].append(row)
+        with ThreadPoolExecutor(in_flight) as pool:
+            list(pool.map(encode_rows, batches))
+        return vectors
+
+    return encode
+
+
+def padded(preprocessor, encoder, mask_name: str, batch_size: int = 32) -> dict[str, Encode]:
+    """Text encoders of Keras parts that pad every text to one length, in batches in the order given."""
+    import tensorflow as tf
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def vectors(texts):
+        inputs = preprocessor(texts)
+        mask = tf.cast(inputs[mask_name], tf.float32)[..., None]  # [batch, seq_length, 1]
+        return tf.nn.l2_normalize(tf.reduce_sum(encoder(inputs)["sequence_output"] * mask, axis=1), axis=1)
+
+    def encode(texts):
+        starts = range(0, len(texts), batch_size)
+        return np.concatenate([vectors(tf.constant(texts[i : i + batch_size])).numpy() for i in starts])
+
+    return {f"{batch_size} texts a batch": encode}
+
+
+def sgemm() -> dict[str, Callable[[], float]]:
+    """What each library reaches in large float32 products, in GFLOP/s on all cores: the best of a few shapes."""
+
+    def best(matmul, matrix):
+        # Square, and the two of a feed-forward layer over many tokens.
+        shapes = [(2048, 2048, 2048), (4096, 384, 1536), (4096, 1536, 384)]
+        pairs = [(matrix(n, k), matrix(k, m), 2e-9 * n * k * m) for n, k, m in shapes]
+        return lambda: max(rate(lambda a=a, b=b: matmul(a, b), work) for a, b, work in pairs * 5)
+
+    import tensorflow as tf
+
+    compiled = tf.function(tf.matmul)
+    found = {"sgemm, TensorFlow": best(lambda a, b: compiled(a, b).numpy(), lambda n, k: tf.random.normal([n, k]))}
+    try:
+        import torch
+    except ImportError:
+        return found
+    return found | {"sgemm, torch": best(torch.matmul, torch.randn)}
+
+
+def sentences(path: Path | None) -> list[str]:
+    """Real sentences: of a file, of the STS benchmark, or else of the Python documentation that Python brings along."""
+    if path:
+        return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if STSB.is_dir():
+        rows = [row for file in sorted(STSB.glob("*.csv")) for row in csv.reader(file.open(encoding="utf-8"))]
+        return [text for row in rows for text in row[:2]]
+    from pydoc_data.topics import topics
+
+    text = " ".join(" ".join(topics[name].split()) for name in sorted(topics))
+    return [sentence for sentence in re.split(r"(?<=[a-z]\.) (?=[A-Z])", text) if 20 < len(sentence) < 400]
+
+
+def flops(lengths: np.ndarray) -> float:
+    """Of the encoder, on real tokens: 2 for each dense weight and token, and the two products of attention."""
+    config = BertConfig.read(presets.resolve(MINILM) / "config.json")
+    width, inner = config.hidden_size, config.intermediate_size
+    dense = 2 * (4 * width**2 + 2 * width * inner) * lengths.sum()
+    return float(config.num_layers * (dense + 4 * width * (lengths.astype(np.float64) ** 2).sum()))
+
+
+def tune(encoders: dict[str, Encode], texts: list[str]) -> tuple[str, Encode]:
+    """The fastest of the settings on some texts, after one warm-up."""
+    if len(encoders) == 1:
+        return next(iter(encoders.items()))
+    seconds = {}
+    for setting, encode in encoders.items():
+        encode(texts)
+        time.sleep(0.1)
+        seconds[setting] = min(1 / rate(lambda encode=encode: encode(texts), 1) for _ in range(2))
+    best = min(seconds, key=seconds.get)
+    return best, encoders[best]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--texts", type=int, default=1500, help="for the fast contestants; the slow get a part")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--text", type=Path, help="a file of one sentence a line")
+    parser.add_argument("--only", nargs="+", choices=CONTESTANTS, help="these beside keras_bert")
+    arguments = parser.parse_args()
+
+    everything = sentences(arguments.text)
+    count = min(arguments.texts, len(everything))
+    texts = [everything[i * len(everything) // count] for i in range(count)]  # spread over all of them
+    tokenizer = BertPreprocessor.from_preset(MINILM).tokenizer
+    lengths = np.minimum(tokenizer.tokenize(texts).row_lengths().numpy() + 2, MAX_LENGTH)
+    gigaflops = flops(lengths) / 1e9 / count  # a text
+
+    jobs, settings, vectors, parts, missing = {}, {}, {}, {}, []
+    for name, (build, share) in CONTESTANTS.items():
+        if arguments.only and name not in ("keras_bert", *arguments.only):
+            continue
+        try:
+            encoders = build()
+        except ImportError as error:
+            missing.append(f"{name} (no {error.name})")
+            continue
+        part = texts[:: round(1 / share)]
+        print(f"{name}: {len(encoders)} settings, {len(part)} texts", flush=True)
+        settings[name], encode = tune(encoders, texts[:: max(1, count // 400)])
+        vectors[name], parts[name] = encode(part), len(part)
+        jobs[name] = lambda encode=encode, part=part: rate(lambda: encode(part), len(part))
+    ceilings = sgemm()
+    rates = interleave(jobs | ceilings, arguments.rounds)
+
+    reference = "sentence-transformers" if "sentence-transformers" in jobs else "keras_bert"
+    by_text = dict(zip(texts[:: count // parts[reference]], vectors[reference], strict=False))
+    ceiling_name = max(ceilings, key=lambda name: statistics.median(rates[name]))
+    ceiling = statistics.median(rates[ceiling_name])
+    print(
+        f"\n{count} texts, {lengths.mean():.1f} pieces each with [CLS] and [SEP]; {gigaflops:.3f} GFLOP a text on them"
+    )
+    print(f"{cores()} cores; Python {sys.version.split()[0]}, {versions(PEERS)}\n")
+    print(f"{'':28}{'texts/s':>8}  {'ratio (min..max)':20}{'of sgemm':>8}{'difference':>12}  texts  setting")
+    for name in jobs:
+        part = texts[:: count // parts[name]]
+        pairs = [(vectors[name][i], by_text[text]) for i, text in enumerate(part[: parts[name]]) if text in by_text]
+        difference = max(float(np.abs(one - other).max()) for one, other in pairs)
+        median = statistics.median(rates[name])
+        print(
+            f"{name:28}{median:8.0f}  {ratios(rates[name], rates['keras_bert']):20}"
+            f"{100 * median * gigaflops / ceiling:7.0f}%{difference:12.1e}  {parts[name]:5}  {settings[name]}"
+        )
+    print(f"\nratio: to keras_bert, within each round; median of {arguments.rounds} rounds")
+    print(f"difference: the largest between elements of the vectors and those of {reference}")
+    print("  (KerasHub's BERT computes GELU by the tanh approximation, and its tokenizer splits a few texts otherwise)")
+    for name in ceilings:
+        print(f"{name}: {statistics.median(rates[name]):.0f} GFLOP/s ({min(rates[name]):.0f}..{max(rates[name]):.0f})")
+    print(f"of sgemm: FLOP on real tokens a second, as a share of {ceiling_name}'s")
+    if missing:
+        print(f"left out, not installed: {', '.join(missing)}")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        SCRATCH = Path(folder)
+        main()
