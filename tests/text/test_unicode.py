@@ -11,6 +11,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 from keras_bert.text import WordPieceTokenizer
+from keras_bert.text.normalization import BertNormalizer
 
 from . import reference
 
@@ -115,6 +116,18 @@ def test_every_character(known, setting):
     chars = known if setting in ({}, {"lowercase": False}) else known[::5]
     for i in range(0, len(chars), 20_000):
         compare(tokenizer, [f"a{c}b {c}c d {c} e{c}" for c in chars[i : i + 20_000]])
+
+
+def test_no_character_hides_a_long_word(known):
+    """Rows that skip the count of characters really have no long words."""
+    chars = [char for char in known if char < "\u4e10"]
+    pieces = sorted({char for char, _ in reference.normalize("a" + "".join(chars))} - set(" \t\n\r"))
+    vocabulary = SPECIAL + pieces + ["##" + piece for piece in pieces]
+    texts = [f"aaa{c}aaa" for c in chars]
+    plain = BertNormalizer(lowercase=True, strip_accents=True, max_chars_per_word=3).plain_rows(tf.constant(texts))
+    texts = [text for text, skips in zip(texts, plain.numpy(), strict=True) if skips]
+    assert len(texts) > 100
+    compare(WordPieceTokenizer(vocabulary, max_chars_per_word=3), texts)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -59,9 +59,6 @@ def test_offsets_count_bytes_of_the_text_as_given(tokenizer):
     _, starts, ends = tokenizer.tokenize_with_offsets(text)
     assert starts.dtype == ends.dtype == tf.int64
     cut = [text.encode()[start:end].decode() for start, end in zip(starts, ends, strict=True)]
-    assert cut == ["Crème", "BR", "Û", "LÉE", "漢", "字", "🙂", "e\u0301", "ＡＢ"] or "".join(cut) == text.replace(
-        " ", ""
-    ).strip("\0").replace("\u200b", "")
     assert "".join(cut) == "CrèmeBRÛLÉE漢字🙂e\u0301ＡＢ"
 
 
