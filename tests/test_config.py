@@ -11,7 +11,7 @@ def test_defaults_are_bert_base():
     assert BertConfig() == BertConfig.base()
 
 
-# (layers, hidden, heads) from github.com/google-research/bert, README, "smaller BERT models", and the paper's section 3.
+# (layers, hidden, heads) from the README of google-research/bert, "smaller BERT models", and the paper's section 3.
 @pytest.mark.parametrize(
     ("name", "layers", "hidden", "heads"),
     [

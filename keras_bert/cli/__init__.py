@@ -38,6 +38,11 @@ def main(ctx: click.Context) -> None:
 
     Every command reads texts from its arguments, from --file, or from a pipe, one text a line. An empty line is an
     empty text, so that line N of the input is always line N of the output.
+
+    \b
+    Example:
+      $ keras-bert tokenize --format ids "I love pizza" | keras-bert detokenize
+      i love pizza
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"  # which these commands need, whatever Keras is set to elsewhere
     ctx.with_resource(quiet.python_warnings())

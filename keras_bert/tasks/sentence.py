@@ -106,8 +106,8 @@ class BertSentenceEncoder(keras.Model):
 
         Args:
             texts: a list, or any iterable: it is read as it is needed.
-            batch_tokens: how many pieces to compute at a time, padding included. The default suits a CPU, whose caches it
-                fits; a GPU wants more.
+            batch_tokens: how many pieces to compute at a time, padding included. The default fits a CPU's caches;
+                a GPU wants more.
             progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
                 takes longer than a second.
 

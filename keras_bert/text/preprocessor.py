@@ -1,6 +1,5 @@
 """BertPreprocessor: texts, or pairs of texts -> what a BERT encoder reads."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert import presets
+from keras_bert.config import BertConfig
 from keras_bert.text.inputs import as_strings, readable_errors
 from keras_bert.text.packing import TRUNCATIONS, pack, truncate
 from keras_bert.text.wordpiece import WordPieceTokenizer
@@ -168,18 +168,15 @@ class BertPreprocessor(keras.layers.Layer):
 
         Raises:
             FileNotFoundError: no such preset, or a file is missing.
-            ValueError: the tokenizer's files are damaged, or an argument is bad.
+            ValueError: a file is damaged, the vocabulary is not the model's, or an argument is bad.
         """
         directory = presets.resolve(handle)
-        arguments: dict[str, Any] = {}
-        if "max_sequence_length" not in overrides:
-            config = json.loads(presets.file_in(directory, "config.json", "bert_config.json").read_text("utf-8"))
-            arguments["max_sequence_length"] = config["max_position_embeddings"]
-        arguments |= overrides
-        arguments.setdefault("sequence_length", min(128, arguments["max_sequence_length"]))
-        if "tokenizer" not in arguments:
-            arguments["tokenizer"] = WordPieceTokenizer.from_preset(directory)
-        return cls(**arguments)
+        config = BertConfig.read(presets.file_in(directory, "config.json", "bert_config.json"))
+        tokenizer = overrides.pop("tokenizer", None) or WordPieceTokenizer.from_preset(directory)
+        config.check_vocabulary(tokenizer.vocabulary_size)
+        positions = overrides.setdefault("max_sequence_length", config.max_positions)
+        overrides.setdefault("sequence_length", min(128, positions))
+        return cls(tokenizer, **overrides)
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes the tokenizer's files, see `WordPieceTokenizer.save_preset`; lengths are the model's to save."""

@@ -150,11 +150,11 @@ def test_similarity_of_less_than_two(fails):
     assert fails("similarity", input=b"") == "there are not two texts to compare but 0; give more"
 
 
-@pytest.mark.parametrize("command", main.commands)
+@pytest.mark.parametrize("command", [None, *main.commands])
 def test_the_examples_in_the_help(run, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reviews.txt").write_bytes(lines())
-    _, examples = run(command, "--help").stdout.split("Example", maxsplit=1)
+    _, examples = run(*filter(None, [command]), "--help").stdout.split("Example", maxsplit=1)
     examples = examples.split("\n\n")[0].splitlines()[1:]
     while examples:
         example = examples.pop(0).strip()

@@ -1,6 +1,7 @@
 """What every command shares: where texts come from, where results go, and what is said when they cannot."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ def test_arguments_a_file_and_a_pipe_give_the_same(run, tmp_path):
     assert run("tokenize", "--file", str(tmp_path / "texts")).stdout_bytes == expected
     assert run("tokenize", input=(tmp_path / "texts").read_bytes()).stdout_bytes == expected
     assert run("tokenize", "--file", "-", input=(tmp_path / "texts").read_bytes()).stdout_bytes == expected
+    rows = run("tokenize", "--file", str(tmp_path / "texts"), "--format", "jsonl").stdout.splitlines()
+    assert [json.loads(row)["text"] for row in rows] == texts
 
 
 def test_lines_are_what_wc_and_sed_count(run):
@@ -79,8 +82,10 @@ def test_files_are_not_overwritten_unless_asked(run, fails, tmp_path):
     message = f"{path} exists; replace it with --overwrite, or choose another name"
     assert fails("tokenize", "a", "--output", str(path)) == message
     assert path.read_text() == "precious"
-    result = run("tokenize", "a", "--output", str(path), "--overwrite")
-    assert (result.exit_code, result.output) == (0, "")
+    with open(path) as reader:
+        result = run("tokenize", "a", "--output", str(path), "--overwrite")
+        assert (result.exit_code, result.output) == (0, "")
+        assert reader.read() == "precious"  # who reads it meanwhile sees no half of the new one
     assert path.read_text() == "a\n"
     assert list(tmp_path.iterdir()) == [path]
 

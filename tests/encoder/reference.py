@@ -1,4 +1,4 @@
-"""BERT's forward pass in numpy, one sequence at a time, written from the two papers; no masks, no batches, no fusing."""
+"""BERT's forward pass in numpy, one sequence at a time, written from the papers; no masks, no batches, no fusing."""
 
 import math
 
@@ -26,7 +26,7 @@ def softmax(x):
 
 
 def forward(config, weights, word_ids, type_ids):
-    """word_ids, type_ids: [seq_length]. Returns the pooled vector, every layer's [seq_length, hidden], and its attention.
+    """word_ids, type_ids: [seq_length]. Returns the pooled vector, every layer's [seq_length, hidden] and attention.
 
     weights: Hugging Face's names -> arrays, as they stand in a model.safetensors file.
     """

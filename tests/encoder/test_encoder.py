@@ -41,7 +41,7 @@ def random_inputs(batch=3, seq_length=12, seed=1):
     }
 
 
-# Google's README gives 110 M and 340 M; these are the sums of all weights of the published checkpoints with their pooler.
+# The paper rounds to 110 M and 340 M; these are the sums of all weights of the published checkpoints, pooler included.
 @pytest.mark.parametrize(("size", "parameters"), [("base", 109_482_240), ("large", 335_141_888)])
 def test_parameter_counts(size, parameters):
     assert BertEncoder(getattr(BertConfig, size)()).count_params() == parameters

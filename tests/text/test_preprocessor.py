@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertPreprocessor, presets
+from keras_bert import BertConfig, BertPreprocessor, presets
 
 TEXTS = ["hello world", "a", "the quick brown fox jumps over the lazy dog"]
 
@@ -179,12 +179,15 @@ def test_presets(tokenizer, tmp_path):
     preprocessor.save_preset(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"no config\.json"):
         BertPreprocessor.from_preset(tmp_path)
-    (tmp_path / "config.json").write_text('{"max_position_embeddings": 40}')
+    BertConfig.tiny(max_positions=40).write(tmp_path / "config.json")
     small = BertPreprocessor.from_preset(tmp_path)
     assert (small.sequence_length, small.max_sequence_length) == (40, 40)
     assert small.tokenizer.get_config() == preprocessor.tokenizer.get_config() == tokenizer.get_config()
     with pytest.raises(FileExistsError, match="overwrite=True"):
         preprocessor.save_preset(tmp_path)
+    BertConfig.tiny(vocab_size=30523).write(tmp_path / "config.json")
+    with pytest.raises(ValueError, match="the vocabulary has 30522 pieces, but .* has 30523 rows"):
+        BertPreprocessor.from_preset(tmp_path)
     handle = presets.resolve("all-MiniLM-L6-v2")
     assert values(BertPreprocessor.from_preset(handle)(TEXTS)) == values(preprocessor(TEXTS))
 
