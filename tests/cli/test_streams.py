@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 
 import numpy as np
 import pytest
@@ -120,8 +121,13 @@ def test_links_are_followed_and_devices_left_alone(run, fails, tmp_path):
     run("tokenize", "a", "--output", str(tmp_path / "link"))
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target").read_text() == "a\n"
-    assert fails("tokenize", "a", "--output", "/dev/null", "--overwrite") == "cannot write /dev/null: it is not a file"
-    assert "it is not a file" in fails("tokenize", "a", "--output", str(tmp_path))
+    # A pipe stands for all devices. Not /dev/null: run as root, a fault here would put a file in its place.
+    for place in (tmp_path / "pipe", tmp_path / "folder"):
+        os.mkfifo(place) if place.name == "pipe" else place.mkdir()
+        assert (
+            fails("tokenize", "a", "--output", str(place), "--overwrite") == f"cannot write {place}: it is not a file"
+        )
+        assert not place.is_file()
     assert "there is no directory" in fails("tokenize", "a", "--output", str(tmp_path / "no" / "file"))
 
 
