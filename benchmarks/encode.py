@@ -263,6 +263,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, help="these beside keras_bert")
     arguments = parser.parse_args()
 
+    busy = os.getloadavg()[0]  # others at work on the same cores make every figure worthless
     everything = sentences(arguments.text)
     count = min(arguments.texts, len(everything))
     texts = [everything[i * len(everything) // count] for i in range(count)]  # spread over all of them
@@ -290,20 +291,22 @@ def main() -> None:
     reference = "sentence-transformers" if "sentence-transformers" in jobs else "keras_bert"
     by_text = dict(zip(texts[:: count // parts[reference]], vectors[reference], strict=False))
     ceiling_name = max(ceilings, key=lambda name: statistics.median(rates[name]))
-    ceiling = statistics.median(rates[ceiling_name])
     print(
         f"\n{count} texts, {lengths.mean():.1f} pieces each with [CLS] and [SEP]; {gigaflops:.3f} GFLOP a text on them"
     )
-    print(f"{cores()} cores; Python {sys.version.split()[0]}, {versions(PEERS)}\n")
+    print(f"{cores()} cores, load {busy:.1f} before the start; Python {sys.version.split()[0]}, {versions(PEERS)}\n")
     print(f"{'':28}{'texts/s':>8}  {'ratio (min..max)':20}{'of sgemm':>8}{'difference':>12}  texts  setting")
     for name in jobs:
         part = texts[:: count // parts[name]]
         pairs = [(vectors[name][i], by_text[text]) for i, text in enumerate(part[: parts[name]]) if text in by_text]
         difference = max(float(np.abs(one - other).max()) for one, other in pairs)
         median = statistics.median(rates[name])
+        share = statistics.median(
+            one * gigaflops / ceiling for one, ceiling in zip(rates[name], rates[ceiling_name], strict=True)
+        )
         print(
             f"{name:28}{median:8.0f}  {ratios(rates[name], rates['keras_bert']):20}"
-            f"{100 * median * gigaflops / ceiling:7.0f}%{difference:12.1e}  {parts[name]:5}  {settings[name]}"
+            f"{100 * share:7.0f}%{difference:12.1e}  {parts[name]:5}  {settings[name]}"
         )
     print(f"\nratio: to keras_bert, within each round; median of {arguments.rounds} rounds")
     print(f"difference: the largest between elements of the vectors and those of {reference}")
