@@ -137,7 +137,7 @@ class BertSentenceEncoder(keras.Model):
                 batches = _rows_by_length(np.minimum(lengths, longest), batch_tokens)
                 results.append(self._encode_chunk(pieces, batches, bar))
         if cut:
-            warnings.warn(f"{cut} texts were longer than {longest} pieces and were cut there", stacklevel=2)
+            warnings.warn(f"texts cut to {longest} pieces, the most that this model is meant for: {cut}", stacklevel=2)
         return np.concatenate(results)
 
     def _encode_chunk(self, pieces: tf.RaggedTensor, batches: list[np.ndarray], bar: tqdm) -> np.ndarray:

@@ -8,8 +8,8 @@ from keras_bert.cli import main
 from keras_bert.text import WordPieceTokenizer
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _each_model_loaded_once():
+@pytest.fixture(scope="package", autouse=True)
+def _each_model_loaded_once():  # and only for the tests in this folder
     with pytest.MonkeyPatch.context() as patch:
         for model in (BertSentenceEncoder, WordPieceTokenizer):
             patch.setattr(model, "from_preset", functools.cache(model.from_preset))

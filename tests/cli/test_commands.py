@@ -72,7 +72,7 @@ def test_encode_says_how_many_texts_were_cut(run):
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 2
     (line,) = result.stderr.splitlines()
-    assert line.startswith("Warning: 1 text")
+    assert line.startswith("Warning: texts cut to 256 pieces")
 
 
 def test_encode_batch_tokens(run, fails):

@@ -1,6 +1,7 @@
 """What only a real process shows: pipes, signals, terminals, and what is on standard error."""
 
 import fcntl
+import functools
 import os
 import pty
 import re
@@ -21,9 +22,26 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "TF_
 }
 
 
-def start(*arguments: str, **settings) -> subprocess.Popen:
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([*COMMAND, *arguments], **{**pipes, "env": ENVIRONMENT, **settings})
+# Not a measure of speed: what takes this long hangs.
+HANGS = 600
+
+
+@pytest.fixture
+def start():
+    """Starts the command in a process, which does not outlive the test."""
+    processes = []
+
+    def start_process(*arguments: str, **settings) -> subprocess.Popen:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": ENVIRONMENT}
+        # A test run in the background may ignore SIGINT, and its children with it.
+        heed_interrupts = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        processes.append(subprocess.Popen([*COMMAND, *arguments], preexec_fn=heed_interrupts, **{**pipes, **settings}))
+        return processes[-1]
+
+    yield start_process
+    for process in processes:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture
@@ -47,7 +65,7 @@ def test_help_does_not_wait_for_tensorflow():
     assert done.stdout.count("Usage: ") == 5
 
 
-def test_a_pipeline_is_quiet_and_utf8_in_any_locale():
+def test_a_pipeline_is_quiet_and_utf8_in_any_locale(start):
     latin = ENVIRONMENT | {"PYTHONIOENCODING": "latin-1"}
     tokenize = start("tokenize", "Naïve 日本", "a cat", env=latin)
     similarity = start("similarity", "--format", "jsonl", stdin=tokenize.stdout, env=latin)
@@ -69,7 +87,7 @@ def terminal():
     os.close(process)
 
 
-def read_until(pattern: str, terminal: int, seconds: float = 60) -> str:
+def read_until(pattern: str, terminal: int, seconds: float = HANGS) -> str:
     shown = ""
     deadline = time.monotonic() + seconds
     while not re.search(pattern, shown):
@@ -79,7 +97,7 @@ def read_until(pattern: str, terminal: int, seconds: float = 60) -> str:
     return shown
 
 
-def test_ctrl_c_in_the_middle_leaves_nothing_behind(big_file, tmp_path, terminal):
+def test_ctrl_c_in_the_middle_leaves_nothing_behind(start, big_file, tmp_path, terminal):
     folder = tmp_path / "results"
     folder.mkdir()
     user, stderr = terminal
@@ -88,7 +106,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing_behind(big_file, tmp_path, terminal
     (unfinished,) = folder.iterdir()
     assert unfinished.stat().st_size > 1_000_000
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(timeout=HANGS) == 130
     shown += read_until(r"written", user)
     assert shown.splitlines()[-1] == "Interrupted; no file was written."
     assert len(shown.splitlines()) == 3  # "", the progress bar, and that
@@ -98,30 +116,30 @@ def test_ctrl_c_in_the_middle_leaves_nothing_behind(big_file, tmp_path, terminal
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("seconds", [0.5, 1.0])
-def test_ctrl_c_while_tensorflow_is_imported(tmp_path, number, seconds):
+def test_ctrl_c_while_tensorflow_is_imported(start, tmp_path, number, seconds):
     process = start("encode", "a", "--output", str(tmp_path / "vectors.npy"))
     while not list(tmp_path.iterdir()):
         time.sleep(0.01)
     time.sleep(seconds)
     process.send_signal(number)
-    assert process.communicate(timeout=20) == (b"", b"Interrupted; no file was written.\n")
+    assert process.communicate(timeout=HANGS) == (b"", b"Interrupted; no file was written.\n")
     assert process.returncode == 128 + number
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reader_that_has_enough_ends_the_command_quietly(big_file):
+def test_a_reader_that_has_enough_ends_the_command_quietly(start, big_file):
     process = start("tokenize", "--file", str(big_file))
     assert process.stdout.readline() == b"a lot of words " * 3 + b"a lot of words\n"
     process.stdout.close()
-    assert process.wait(timeout=20) == 1
+    assert process.wait(timeout=HANGS) == 1
     assert process.stderr.read() == b""
 
 
 @pytest.mark.parametrize("command", ["encode", "tokenize", "detokenize", "similarity"])
-def test_at_a_terminal_it_says_how_to_give_texts(command, terminal):
+def test_at_a_terminal_it_says_how_to_give_texts(start, command, terminal):
     _, stdin = terminal
     process = start(command, stdin=stdin)
-    out, error = process.communicate(timeout=20)
+    out, error = process.communicate(timeout=HANGS)
     assert (process.returncode, out) == (2, b"")
     expected = b"Error: nothing to read; give texts as arguments, in --file FILE, or through a pipe\n"
     assert error == expected
