@@ -283,13 +283,13 @@ def main() -> None:
         part = texts[:: round(1 / share)]
         print(f"{name}: {len(encoders)} settings, {len(part)} texts", flush=True)
         settings[name], encode = tune(encoders, texts[:: max(1, count // 400)])
-        vectors[name], parts[name] = encode(part), len(part)
+        vectors[name], parts[name] = encode(part), part
         jobs[name] = lambda encode=encode, part=part: rate(lambda: encode(part), len(part))
     ceilings = sgemm()
     rates = interleave(jobs | ceilings, arguments.rounds)
 
     reference = "sentence-transformers" if "sentence-transformers" in jobs else "keras_bert"
-    by_text = dict(zip(texts[:: count // parts[reference]], vectors[reference], strict=False))
+    by_text = dict(zip(parts[reference], vectors[reference], strict=True))
     ceiling_name = max(ceilings, key=lambda name: statistics.median(rates[name]))
     print(
         f"\n{count} texts, {lengths.mean():.1f} pieces each with [CLS] and [SEP]; {gigaflops:.3f} GFLOP a text on them"
@@ -297,16 +297,15 @@ def main() -> None:
     print(f"{cores()} cores, load {busy:.1f} before the start; Python {sys.version.split()[0]}, {versions(PEERS)}\n")
     print(f"{'':28}{'texts/s':>8}  {'ratio (min..max)':20}{'of sgemm':>8}{'difference':>12}  texts  setting")
     for name in jobs:
-        part = texts[:: count // parts[name]]
-        pairs = [(vectors[name][i], by_text[text]) for i, text in enumerate(part[: parts[name]]) if text in by_text]
-        difference = max(float(np.abs(one - other).max()) for one, other in pairs)
+        both = [(one, by_text[text]) for text, one in zip(parts[name], vectors[name], strict=True) if text in by_text]
+        difference = max(float(np.abs(one - other).max()) for one, other in both)
         median = statistics.median(rates[name])
         share = statistics.median(
             one * gigaflops / ceiling for one, ceiling in zip(rates[name], rates[ceiling_name], strict=True)
         )
         print(
             f"{name:28}{median:8.0f}  {ratios(rates[name], rates['keras_bert']):20}"
-            f"{100 * share:7.0f}%{difference:12.1e}  {parts[name]:5}  {settings[name]}"
+            f"{100 * share:7.0f}%{difference:12.1e}  {len(parts[name]):5}  {settings[name]}"
         )
     print(f"\nratio: to keras_bert, within each round; median of {arguments.rounds} rounds")
     print(f"difference: the largest between elements of the vectors and those of {reference}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from keras_bert import files
 
 # Our name of an activation -> what a Hugging Face config.json calls it (its preferred name first).
 # "gelu" is x * Phi(x), with the error function; "gelu_tanh" is the approximation that Google's BERT uses (1.6e-3 apart
@@ -175,12 +176,7 @@ class BertConfig:
             ValueError: the file is not a JSON object, is of another kind of model, or lacks or misstates a value.
         """
         path = Path(path)
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:  # bad JSON and bad UTF-8 both are
-            raise ValueError(f"{path} is not a JSON file: {error}") from None
-        if not isinstance(values, dict):
-            raise ValueError(f"{path} holds a JSON {type(values).__name__}; a config is an object")
+        values = files.read_json(path)
         read = cls.from_google if path.name == GOOGLE_FILE_NAME else cls.from_hugging_face
         try:
             return read(values)
@@ -191,7 +187,7 @@ class BertConfig:
         """Writes Google's `bert_config.json` when the path has that name, else Hugging Face's `config.json`."""
         path = Path(path)
         values = self.to_google() if path.name == GOOGLE_FILE_NAME else self.to_hugging_face()
-        path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        files.write_texts(path.parent, {path.name: files.to_json(values)})
 
     @classmethod
     def from_hugging_face(cls, values: dict[str, Any]) -> BertConfig:

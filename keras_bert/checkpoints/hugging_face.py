@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert import presets
+from keras_bert import files
 from keras_bert.checkpoints.safetensors_file import SafetensorsFile, open_safetensors, write_safetensors
 from keras_bert.config import BertConfig
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+FILES = (CONFIG, WEIGHTS)
 
 # Our weight -> theirs. Theirs are [outputs, inputs] where our dense kernels are [inputs, outputs]; where there are
 # several, ours is them side by side.
@@ -59,8 +60,8 @@ def read_config(directory: Path) -> BertConfig:
     `config.json` does not say whether there is a pooler (a masked-language model is saved without), so the weights are
     looked at too.
     """
-    config = BertConfig.read(presets.file_in(directory, CONFIG))
-    with open_safetensors(presets.file_in(directory, WEIGHTS)) as file:
+    config = BertConfig.read(files.find(directory, CONFIG))
+    with open_safetensors(files.find(directory, WEIGHTS)) as file:
         has_pooler = any(_spelled(name, file) for sources in _POOLER.values() for name in sources)
     return dataclasses.replace(config, pooler=has_pooler)
 
@@ -80,7 +81,7 @@ def read_weights(directory: Path, shapes: dict[str, tuple[int, ...]]) -> dict[st
         ValueError: the file is damaged, or a weight is missing or of another shape; all of them are named.
     """
     config = read_config(directory)
-    with open_safetensors(presets.file_in(directory, WEIGHTS)) as file:
+    with open_safetensors(files.find(directory, WEIGHTS)) as file:
         spelled = {ours: [_spelled(name, file) or name for name in theirs] for ours, theirs in names(config).items()}
         problems = []
         for ours, theirs in spelled.items():
@@ -102,8 +103,7 @@ def write(directory: Path, config: BertConfig, weights: dict[str, np.ndarray], o
     Raises:
         FileExistsError: one of them exists and `overwrite` is False.
     """
-    presets.refuse_to_overwrite(directory, [CONFIG, WEIGHTS], overwrite)
-    directory.mkdir(parents=True, exist_ok=True)
+    files.refuse_to_overwrite(directory, FILES, overwrite)
     tensors = {}
     for ours, theirs in names(config).items():
         for name, value in zip(theirs, _split(ours, weights[ours], len(theirs)), strict=True):

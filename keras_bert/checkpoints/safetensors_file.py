@@ -1,6 +1,5 @@
 """Reading and writing safetensors files: named arrays, nothing that executes."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,8 @@ import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
+
+from keras_bert import files
 
 
 class SafetensorsFile:
@@ -52,10 +53,7 @@ def open_safetensors(path: Path) -> Iterator[SafetensorsFile]:
 
 def write_safetensors(path: Path, tensors: dict[str, np.ndarray]) -> None:
     """Writes all tensors, or, when interrupted, nothing: the file appears under its name when it is complete."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    contiguous = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    with files.written_whole(path) as unfinished:
         # transformers reads "format" to learn how to interpret the layout; "pt" is its own.
-        save_file({name: np.ascontiguousarray(value) for name, value in tensors.items()}, unfinished, {"format": "pt"})
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+        save_file(contiguous, unfinished, {"format": "pt"})

@@ -1,15 +1,15 @@
 """The files that sentence-transformers keeps beside a model: how to make one vector of many."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_bert import presets
+from keras_bert import files
 
 MODULES = "modules.json"
 POOLING = "1_Pooling/config.json"
 LENGTH = "sentence_bert_config.json"
+FILES = (MODULES, POOLING, LENGTH)
 _TOKENIZER = "tokenizer_config.json"
 
 # Our name of a pooling -> the switch for it in files up to version 5; later ones say {"pooling_mode": "mean"}.
@@ -48,31 +48,28 @@ def write(directory: Path, hidden_size: int, settings: SentenceSettings, overwri
     Raises:
         FileExistsError: one of them exists and `overwrite` is False.
     """
-    presets.refuse_to_overwrite(directory, [MODULES, POOLING, LENGTH], overwrite)
-    modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
-    files = {
-        MODULES: [
-            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-            for i, (path, kind) in enumerate(modules)
-        ],
-        POOLING: {
-            "word_embedding_dimension": hidden_size,
-            **{switch: pooling == settings.pooling for pooling, switch in _SWITCHES.items()},
-        },
+    files.refuse_to_overwrite(directory, FILES, overwrite)
+    kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(kinds.items())
+    ]
+    switches = {switch: pooling == settings.pooling for pooling, switch in _SWITCHES.items()}
+    values = {
+        MODULES: modules,
+        POOLING: {"word_embedding_dimension": hidden_size, **switches},
         LENGTH: {"max_seq_length": settings.max_length, "do_lower_case": False},
     }
-    for name, value in files.items():
-        (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
     (directory / "2_Normalize").mkdir(exist_ok=True)
 
 
 def _read_pooling(directory: Path) -> str:
-    kinds = [module["type"].rpartition(".")[2] for module in _json(directory / MODULES, [])]
+    kinds = [module["type"].rpartition(".")[2] for module in _read_modules(directory)]
     unknown = sorted(set(kinds) - {"Transformer", "Pooling", "Normalize"})
     if unknown:
         raise ValueError(f"{directory / MODULES} asks for {', '.join(unknown)}, which is not supported")
-    settings = _json(directory / POOLING, {"pooling_mode": "mean"})
+    settings = _read_if_there(directory / POOLING) or {"pooling_mode": "mean"}
     mode = settings.get("pooling_mode")
     chosen = [mode] if mode else [key for key, on in settings.items() if key.startswith("pooling_mode_") and on is True]
     for pooling, switch in _SWITCHES.items():
@@ -82,14 +79,17 @@ def _read_pooling(directory: Path) -> str:
 
 
 def _read_length(directory: Path) -> int | None:
-    length = _json(directory / LENGTH, {}).get("max_seq_length")
-    return length or _json(directory / _TOKENIZER, {}).get("model_max_length")
+    length = _read_if_there(directory / LENGTH).get("max_seq_length")
+    return length or _read_if_there(directory / _TOKENIZER).get("model_max_length")
 
 
-def _json(path: Path, missing: Any) -> Any:
-    if not path.is_file():
-        return missing
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not a JSON file: {error}") from None
+def _read_modules(directory: Path) -> list[dict[str, Any]]:
+    path = directory / MODULES
+    modules = files.read_json(path, list) if path.is_file() else []
+    if not all(isinstance(module, dict) and isinstance(module.get("type"), str) for module in modules):
+        raise ValueError(f"{path} is not a list of modules, each with its type")
+    return modules
+
+
+def _read_if_there(path: Path) -> dict[str, Any]:
+    return files.read_json(path) if path.is_file() else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,17 +16,17 @@ import tensorflow as tf
 from keras import ops
 from tqdm import tqdm
 
-from keras_bert import presets
-from keras_bert.checkpoints import sentence_transformers
+from keras_bert import files, presets
+from keras_bert.checkpoints import hugging_face, sentence_transformers
 from keras_bert.encoder import BertEncoder
-from keras_bert.text import BertPreprocessor
+from keras_bert.text import BertPreprocessor, tokenizer_files
 from keras_bert.text.inputs import as_strings
 
 # `encode` sorts by length this many texts at a time: enough for batches of almost equal lengths, little enough memory.
 _TEXTS_AT_A_TIME = 16384
 
-# While one batch waits for its last core, or for memory, the next one computes.
-_BATCHES_IN_FLIGHT = 2
+# While one batch waits for a core or for memory, others compute: two a core, as long as that is worth their memory.
+_BATCHES_IN_FLIGHT = min(2 * (os.cpu_count() or 1), 8)
 
 
 def _mean(hidden: Any, mask: Any) -> Any:
@@ -150,7 +151,7 @@ class BertSentenceEncoder(keras.Model):
                 vectors[rows] = values
                 bar.update(len(rows))
         finally:
-            pool.shutdown(cancel_futures=True)  # an interrupt waits for two batches, not for all of them
+            pool.shutdown(cancel_futures=True)  # an interrupt waits for the batches in flight, not for all
         return vectors
 
     def _vectors_of_rows(self, pieces: tf.RaggedTensor, rows: tf.Tensor) -> tf.Tensor:
@@ -188,6 +189,8 @@ class BertSentenceEncoder(keras.Model):
             FileExistsError: a file of such a name exists and `overwrite` is False.
         """
         directory = Path(directory)
+        names = (*hugging_face.FILES, *tokenizer_files.FILES, *sentence_transformers.FILES)
+        files.refuse_to_overwrite(directory, names, overwrite)  # before any of them is written
         self.encoder.save_preset(directory, overwrite)
         self.preprocessor.save_preset(directory, overwrite)
         settings = sentence_transformers.SentenceSettings(self.pooling, self.preprocessor.max_sequence_length)

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert import presets
+from keras_bert import files, presets
 from keras_bert.config import BertConfig
 from keras_bert.text.inputs import as_strings, readable_errors
 from keras_bert.text.packing import TRUNCATIONS, pack, truncate
@@ -171,7 +171,7 @@ class BertPreprocessor(keras.layers.Layer):
             ValueError: a file is damaged, the vocabulary is not the model's, or an argument is bad.
         """
         directory = presets.resolve(handle)
-        config = BertConfig.read(presets.file_in(directory, "config.json", "bert_config.json"))
+        config = BertConfig.read(files.find(directory, "config.json", "bert_config.json"))
         tokenizer = overrides.pop("tokenizer", None) or WordPieceTokenizer.from_preset(directory)
         config.check_vocabulary(tokenizer.vocabulary_size)
         positions = overrides.setdefault("max_sequence_length", config.max_positions)

@@ -1,11 +1,14 @@
 """Hugging Face's tokenizer files <-> the arguments of `WordPieceTokenizer`."""
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
-from keras_bert import presets
+from keras_bert import files
+
+VOCABULARY = "vocab.txt"
+CONFIG = "tokenizer_config.json"
+FILES = (VOCABULARY, CONFIG)
+_ALL_IN_ONE = "tokenizer.json"
 
 # Our name of an argument -> the one in tokenizer_config.json.
 _NAMES = {
@@ -32,12 +35,13 @@ def read_wordpiece_files(directory: Path) -> dict[str, Any]:
         ValueError: `tokenizer.json` is of another kind.
     """
     arguments: dict[str, Any] = {}
-    if (directory / "vocab.txt").is_file():
-        arguments["vocabulary"] = directory / "vocab.txt"
+    path = files.find(directory, VOCABULARY, _ALL_IN_ONE)
+    if path.name == VOCABULARY:
+        arguments["vocabulary"] = path
     else:
-        arguments |= _read_tokenizer_json(presets.file_in(directory, "vocab.txt", "tokenizer.json"))
-    if (directory / "tokenizer_config.json").is_file():
-        config = json.loads((directory / "tokenizer_config.json").read_text("utf-8"))
+        arguments |= _read_tokenizer_json(path)
+    if (directory / CONFIG).is_file():
+        config = files.read_json(directory / CONFIG)
         for ours, theirs in _NAMES.items():
             value = config.get(theirs)
             if value is not None:
@@ -52,24 +56,14 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
         FileExistsError: one is there already, and `overwrite` is false.
     """
     config = {"tokenizer_class": "BertTokenizer"} | {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
-    files = {
-        "vocab.txt": "".join(piece + "\n" for piece in arguments["vocabulary"]),
-        "tokenizer_config.json": json.dumps(config, indent=2, ensure_ascii=False) + "\n",
-    }
-    directory = Path(directory)
-    for name in files:
-        if (directory / name).exists() and not overwrite:
-            raise FileExistsError(f"{directory / name} exists; pass overwrite=True to replace it")
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        unfinished = directory / f".{name}.{os.getpid()}"
-        unfinished.write_bytes(content.encode())
-        os.replace(unfinished, directory / name)
+    vocabulary = "".join(piece + "\n" for piece in arguments["vocabulary"])
+    files.refuse_to_overwrite(directory, FILES, overwrite)
+    files.write_texts(directory, {VOCABULARY: vocabulary, CONFIG: files.to_json(config)})
 
 
 def _read_tokenizer_json(path: Path) -> dict[str, Any]:
-    content = json.loads(path.read_text("utf-8"))
-    kind = content["model"].get("type")
+    content = files.read_json(path)
+    kind = content.get("model", {}).get("type")
     if kind != "WordPiece":
         raise ValueError(f"{path} holds a {kind} tokenizer, not WordPiece")
     ids = dict(content["model"]["vocab"])

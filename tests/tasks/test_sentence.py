@@ -162,6 +162,13 @@ def test_preset(small, tmp_path):
         small.save_preset(tmp_path)
 
 
+def test_a_preset_is_saved_as_a_whole_or_not_at_all(small, tmp_path):
+    (tmp_path / "modules.json").write_text("[]")
+    with pytest.raises(FileExistsError, match=r"already has modules\.json"):
+        small.save_preset(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["modules.json"]
+
+
 def test_settings_are_read_from_the_preset(small, tmp_path):
     small.save_preset(tmp_path)
     pooling = tmp_path / "1_Pooling" / "config.json"

@@ -219,7 +219,7 @@ def test_preset_round_trip(vocabulary, tmp_path):
     again = WordPieceTokenizer.from_preset(tmp_path)
     assert again.get_config() == tokenizer.get_config()
     assert WordPieceTokenizer.from_preset(tmp_path, lowercase=True).lowercase
-    with pytest.raises(FileExistsError, match=r"vocab\.txt exists"):
+    with pytest.raises(FileExistsError, match=r"already has vocab\.txt, tokenizer_config\.json"):
         tokenizer.save_preset(tmp_path)
     WordPieceTokenizer(WORDS).save_preset(tmp_path, overwrite=True)
     assert WordPieceTokenizer.from_preset(tmp_path).vocabulary == WORDS

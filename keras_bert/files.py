@@ -1,0 +1,64 @@
+"""Small JSON and text files, read with errors that name them and written whole or not at all."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def find(directory: Path, *names: str) -> Path:
+    """The first of `names` that `directory` has. Raises FileNotFoundError, listing what is there, when it has none."""
+    for name in names:
+        if (directory / name).is_file():
+            return directory / name
+    present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"
+    raise FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}")
+
+
+def read_json(path: Path, kind: type = dict) -> Any:
+    """The object (or the list, with `kind=list`) that a JSON file holds.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is not JSON in UTF-8, or holds something of another kind.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # bad JSON and bad UTF-8 both are
+        raise ValueError(f"{path} is not a JSON file: {error}") from None
+    if not isinstance(value, kind):
+        raise ValueError(f"{path} holds a JSON {type(value).__name__}, where a {kind.__name__} is expected")
+    return value
+
+
+def to_json(value: Any) -> str:
+    """The text of a JSON file, as a person would like to read it."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: bool) -> None:
+    """Raises FileExistsError when `directory` has one of the files `names` and `overwrite` is False."""
+    existing = [name for name in names if (Path(directory) / name).exists()]
+    if existing and not overwrite:
+        raise FileExistsError(f"{directory} already has {', '.join(existing)}; pass overwrite=True to replace")
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A name to write under; the file moves to `path` when the block ends, and disappears when it is interrupted."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield unfinished
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
+    """Writes each text, in UTF-8, to the file of its name in `directory`, which is made if need be."""
+    for name, text in texts.items():
+        with written_whole(Path(directory) / name) as unfinished:
+            unfinished.write_bytes(text.encode())

@@ -1,0 +1,56 @@
+"""Small files: read with errors that name them, written whole or not at all."""
+
+import pytest
+
+from keras_bert import files
+
+
+def test_texts_come_back(tmp_path):
+    files.write_texts(tmp_path / "new" / "folder", {"a.json": files.to_json({"é": 1}), "b/c.txt": "ß\n"})
+    assert files.read_json(tmp_path / "new" / "folder" / "a.json") == {"é": 1}
+    assert (tmp_path / "new" / "folder" / "b" / "c.txt").read_bytes() == "ß\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "is not a JSON file"),
+        (b'"\xff"', "is not a JSON file"),
+        (b"[]", "holds a JSON list, where a dict is expected"),
+    ],
+)
+def test_what_is_no_json_object_is_named(tmp_path, content, message):
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(ValueError, match=message) as raised:
+        files.read_json(tmp_path / "x.json")
+    assert str(tmp_path / "x.json") in str(raised.value)
+
+
+def test_find_takes_the_first_and_lists_what_is_there(tmp_path):
+    (tmp_path / "b").touch()
+    assert files.find(tmp_path, "a", "b") == tmp_path / "b"
+    with pytest.raises(FileNotFoundError, match="has no a or c; it holds b"):
+        files.find(tmp_path, "a", "c")
+
+
+def test_an_interrupted_write_changes_nothing(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("old")
+
+    def write():
+        with files.written_whole(path) as unfinished:
+            unfinished.write_text("ne")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_refuse_to_overwrite(tmp_path):
+    files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=False)
+    (tmp_path / "b").touch()
+    files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=True)
+    with pytest.raises(FileExistsError, match="already has b; pass overwrite=True"):
+        files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=False)
