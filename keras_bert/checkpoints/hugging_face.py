@@ -66,11 +66,12 @@ def read_config(directory: Path) -> BertConfig:
     return dataclasses.replace(config, pooler=has_pooler)
 
 
-def read_weights(directory: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+def read_weights(directory: Path, config: BertConfig, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
     """Reads an encoder's weights.
 
     Args:
-        directory: holds `config.json` and `model.safetensors`.
+        directory: holds `model.safetensors`.
+        config: the encoder's, from `read_config`.
         shapes: the shape of each weight, by its path inside the encoder.
 
     Returns:
@@ -80,7 +81,6 @@ def read_weights(directory: Path, shapes: dict[str, tuple[int, ...]]) -> dict[st
         FileNotFoundError: a file is missing.
         ValueError: the file is damaged, or a weight is missing or of another shape; all of them are named.
     """
-    config = read_config(directory)
     with open_safetensors(files.find(directory, WEIGHTS)) as file:
         spelled = {ours: [_spelled(name, file) or name for name in theirs] for ours, theirs in names(config).items()}
         problems = []

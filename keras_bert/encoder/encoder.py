@@ -130,7 +130,7 @@ class BertEncoder(keras.Model):
         encoder = cls(config, **kwargs)
         variables = encoder._variables_by_name()
         shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
-        for name, value in hugging_face.read_weights(directory, shapes).items():
+        for name, value in hugging_face.read_weights(directory, config, shapes).items():
             variables[name].assign(value)
         return encoder
 
