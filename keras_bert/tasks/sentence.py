@@ -124,7 +124,8 @@ class BertSentenceEncoder(keras.Model):
         """
         if isinstance(texts, str | bytes):
             raise TypeError(f"texts is a single {type(texts).__name__}; pass a list: [text]")
-        longest = self.preprocessor.max_sequence_length
+        fixed = self.preprocessor.sequence_length  # None: as long as the longest row of a batch
+        longest = fixed or self.preprocessor.max_sequence_length
         if batch_tokens < longest:
             raise ValueError(f"batch_tokens is {batch_tokens}, less than one text of {longest} pieces")
         total = len(texts) if hasattr(texts, "__len__") else None
@@ -135,7 +136,8 @@ class BertSentenceEncoder(keras.Model):
                 pieces = self.preprocessor.tokenizer.tokenize(chunk)  # ragged [texts, (pieces)]
                 lengths = pieces.row_lengths().numpy() + 2  # with [CLS] and [SEP]
                 cut += int(np.sum(lengths > longest))
-                batches = _rows_by_length(np.minimum(lengths, longest), batch_tokens)
+                padded = np.full_like(lengths, fixed) if fixed else np.minimum(lengths, longest)
+                batches = _rows_by_length(padded, batch_tokens)
                 results.append(self._encode_chunk(pieces, batches, bar))
         if cut:
             warnings.warn(f"texts cut to {longest} pieces, the most that this model is meant for: {cut}", stacklevel=2)

@@ -96,6 +96,13 @@ def test_cut_texts_are_counted_out_loud(small):
         small.encode(["long " * 100, "short", "long " * 63])
 
 
+def test_a_preprocessor_of_fixed_length_cuts_out_loud_too(small):
+    short = BertPreprocessor(small.preprocessor.tokenizer, sequence_length=8, max_sequence_length=64)
+    with pytest.warns(UserWarning, match="texts cut to 8 pieces, the most that this model is meant for: 1$"):
+        vectors = BertSentenceEncoder(small.encoder, short).encode(["long " * 7, "long " * 6])
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
+
+
 def test_texts_that_just_fit_are_not_cut(small, recwarn):
     small.encode(["long " * 62])
     assert [str(warning.message) for warning in recwarn if "cut" in str(warning.message)] == []
