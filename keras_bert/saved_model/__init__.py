@@ -1,0 +1,1 @@
+"""What TF Hub and TF Serving read, and HubLayer, which reads theirs."""

@@ -1,0 +1,1 @@
+"""A small local server that speaks TF Serving's protocols."""
