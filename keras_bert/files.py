@@ -1,7 +1,8 @@
-"""Small JSON and text files, read with errors that name them and written whole or not at all."""
+"""Small JSON and text files, read with errors that name them; files and directories written whole or not at all."""
 
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,3 +63,43 @@ def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
     for name, text in texts.items():
         with written_whole(Path(directory) / name) as unfinished:
             unfinished.write_bytes(text.encode())
+
+
+def refuse_to_replace(directory: str | Path, kind: str, overwrite: bool) -> None:
+    """Checks that a directory may be written under this name, before any work is done.
+
+    Args:
+        directory: what is to be written.
+        kind: a file that marks a directory as one of the same kind; only such a directory may be replaced.
+        overwrite: whether it may.
+
+    Raises:
+        FileExistsError: there is something else under the name, or `overwrite` is False and it is not empty.
+    """
+    path = Path(directory)
+    if path.is_dir() and not any(path.iterdir()):
+        return
+    if path.exists() and not (path / kind).is_file():
+        raise FileExistsError(f"{path} exists and holds no {kind}: it is something else, which will not be replaced")
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists; pass overwrite=True to replace it, or choose another name")
+
+
+@contextmanager
+def directory_written_whole(path: Path) -> Iterator[Path]:
+    """A directory to write in; it moves to `path` when the block ends, and disappears when it is interrupted.
+
+    What was there before stays until then. See `refuse_to_replace`.
+    """
+    path = path.absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("tmp", "old"))
+    unfinished.mkdir()
+    try:
+        yield unfinished
+        if path.exists():
+            os.rename(path, replaced)
+        os.rename(unfinished, path)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(replaced, ignore_errors=True)

@@ -38,13 +38,22 @@ _BLOCK = {
 }
 _POOLER = {"pooler/kernel": ["pooler.dense.weight"], "pooler/bias": ["pooler.dense.bias"]}
 
+# The masked-language head; its output matrix is the embedding table itself.
+MASKED_LM = {
+    "transform/kernel": ["cls.predictions.transform.dense.weight"],
+    "transform/bias": ["cls.predictions.transform.dense.bias"],
+    "norm/gamma": ["cls.predictions.transform.LayerNorm.weight"],
+    "norm/beta": ["cls.predictions.transform.LayerNorm.bias"],
+    "bias": ["cls.predictions.bias"],
+}
+
 # Models with a task's head on top keep the encoder's weights under this prefix; the oldest files also call layer
 # normalization's weight and bias by the names they had in TensorFlow.
 _PREFIX = "bert."
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 
 
-def names(config: BertConfig) -> dict[str, list[str]]:
+def encoder_names(config: BertConfig) -> dict[str, list[str]]:
     """For each of the encoder's weights, by its path inside the encoder, Hugging Face's name or names."""
     blocks = {
         f"block_{i}/{ours}": [f"encoder.layer.{i}.{name}" for name in theirs]
@@ -66,13 +75,15 @@ def read_config(directory: Path) -> BertConfig:
     return dataclasses.replace(config, pooler=has_pooler)
 
 
-def read_weights(directory: Path, config: BertConfig, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """Reads an encoder's weights.
+def read_weights(
+    directory: Path, names: dict[str, list[str]], shapes: dict[str, tuple[int, ...]]
+) -> dict[str, np.ndarray]:
+    """Reads the weights of an encoder or of a head.
 
     Args:
         directory: holds `model.safetensors`.
-        config: the encoder's, from `read_config`.
-        shapes: the shape of each weight, by its path inside the encoder.
+        names: for each weight, by its path inside the encoder or head, the name or names in the file.
+        shapes: the shape of each, by the same path.
 
     Returns:
         float32 arrays under those names, in those shapes.
@@ -82,7 +93,7 @@ def read_weights(directory: Path, config: BertConfig, shapes: dict[str, tuple[in
         ValueError: the file is damaged, or a weight is missing or of another shape; all of them are named.
     """
     with open_safetensors(files.find(directory, WEIGHTS)) as file:
-        spelled = {ours: [_spelled(name, file) or name for name in theirs] for ours, theirs in names(config).items()}
+        spelled = {ours: [_spelled(name, file) or name for name in theirs] for ours, theirs in names.items()}
         problems = []
         for ours, theirs in spelled.items():
             expected = _stored_shape(ours, shapes[ours], len(theirs))
@@ -105,7 +116,7 @@ def write(directory: Path, config: BertConfig, weights: dict[str, np.ndarray], o
     """
     files.refuse_to_overwrite(directory, FILES, overwrite)
     tensors = {}
-    for ours, theirs in names(config).items():
+    for ours, theirs in encoder_names(config).items():
         for name, value in zip(theirs, _split(ours, weights[ours], len(theirs)), strict=True):
             tensors[name] = value
     write_safetensors(directory / WEIGHTS, tensors)

@@ -8,7 +8,7 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.layers import dense, dropout, layer_norm
 
-_ACTIVATIONS = {
+ACTIVATIONS = {
     "gelu": lambda x: keras.activations.gelu(x, approximate=False),
     "gelu_tanh": lambda x: keras.activations.gelu(x, approximate=True),
     "relu": keras.activations.relu,
@@ -37,7 +37,7 @@ class TransformerBlock(keras.layers.Layer):
         self.attention = SelfAttention(config, dtype=self.dtype_policy, name="attention")
         self.attention_norm = layer_norm(config, self.dtype_policy, "attention_norm")
         self.intermediate = dense(config, config.intermediate_size, self.dtype_policy, "intermediate")
-        self.activation = _ACTIVATIONS[config.activation]
+        self.activation = ACTIVATIONS[config.activation]
         self.output_dense = dense(config, config.hidden_size, self.dtype_policy, "output")
         self.output_norm = layer_norm(config, self.dtype_policy, "output_norm")
         self.dropout = dropout(config.hidden_dropout, self.dtype_policy)

@@ -15,6 +15,7 @@ from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.embeddings import BertEmbeddings
 from keras_bert.encoder.inputs import checked
 from keras_bert.encoder.layers import dense
+from keras_bert.encoder.weights import read_weights, variables_by_name
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -128,10 +129,7 @@ class BertEncoder(keras.Model):
         directory = presets.resolve(handle)
         config = hugging_face.read_config(directory)
         encoder = cls(config, **kwargs)
-        variables = encoder._variables_by_name()
-        shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
-        for name, value in hugging_face.read_weights(directory, config, shapes).items():
-            variables[name].assign(value)
+        read_weights(encoder, directory, hugging_face.encoder_names(config))
         return encoder
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
@@ -144,7 +142,7 @@ class BertEncoder(keras.Model):
         Raises:
             FileExistsError: such a file exists and `overwrite` is False.
         """
-        weights = {name: ops.convert_to_numpy(variable) for name, variable in self._variables_by_name().items()}
+        weights = {name: ops.convert_to_numpy(variable) for name, variable in variables_by_name(self).items()}
         hugging_face.write(Path(directory), self.config, weights, overwrite=overwrite)
 
     def get_config(self) -> dict[str, Any]:
@@ -153,7 +151,3 @@ class BertEncoder(keras.Model):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertEncoder:
         return cls(**{**config, "config": BertConfig(**config["config"])})
-
-    def _variables_by_name(self) -> dict[str, Any]:
-        """Every weight under its path inside the encoder, such as `block_0/attention/qkv/kernel`."""
-        return {variable.path.removeprefix(f"{self.path}/"): variable for variable in self.weights}

@@ -1,1 +1,6 @@
 """What TF Hub and TF Serving read, and HubLayer, which reads theirs."""
+
+from keras_bert.saved_model.encoder import export_encoder
+from keras_bert.saved_model.preprocessor import export_preprocessor
+
+__all__ = ["export_encoder", "export_preprocessor"]

@@ -153,6 +153,31 @@ class WordPieceTokenizer:
             ids, starts, ends = self._ids_and_offsets(strings[None])
         return ids[0], starts[0], ends[0]
 
+    def group_by_word(self, ids: tf.RaggedTensor, *others: tf.RaggedTensor) -> tuple[tf.RaggedTensor, ...]:
+        """Pieces -> the pieces of each word.
+
+        Args:
+            ids: int32 `[batch, (pieces)]`, from `tokenize`.
+            *others: something else about each piece, of the same shape, such as its offsets.
+
+        Returns:
+            As many ragged tensors `[batch, (words), (pieces)]`. A word starts with each piece that is no `##` piece.
+
+        Example:
+            >>> tokenizer = WordPieceTokenizer.from_preset("all-MiniLM-L6-v2")
+            >>> tokenizer.group_by_word(tokenizer.tokenize(["Unaffable you"]))
+            (<tf.RaggedTensor [[[14477, 20961, 3468], [2017]]]>,)
+        """
+        begins_word = ~tf.gather(self._is_suffix, ids.values)  # bool [pieces]
+        first = tf.where(begins_word)[:, 0]  # [words], the index of each word's first piece
+        word_splits = tf.concat([first, [tf.size(ids.values, tf.int64)]], 0)
+        words_before = tf.concat([[0], tf.cumsum(tf.cast(begins_word, tf.int64))], 0)  # [pieces + 1]
+        row_splits = tf.gather(words_before, ids.row_splits)
+        return tuple(
+            tf.RaggedTensor.from_nested_row_splits(each.values, [row_splits, word_splits], validate=False)
+            for each in (ids, *others)
+        )
+
     def detokenize(self, ids: Any) -> tf.Tensor:
         """Ids -> readable strings: `##` pieces stitched, punctuation where a reader expects it.
 

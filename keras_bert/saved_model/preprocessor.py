@@ -1,0 +1,110 @@
+"""BertPreprocessor -> a SavedModel with TF Hub's API for text preprocessing."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from keras_bert import files
+from keras_bert.saved_model.writing import callable_object, new_directory
+from keras_bert.text import BertPreprocessor, WordPieceTokenizer
+from keras_bert.text.inputs import require
+from keras_bert.text.packing import pack, truncate
+from keras_bert.text.tokenizer_files import VOCABULARY
+
+DEFAULT_LENGTH = 128
+_SENTENCES = tf.TensorSpec([None], tf.string, "sentences")
+_PIECES = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)  # [batch, (pieces)]
+_PIECES_OF_WORDS = tf.RaggedTensorSpec([None, None, None], tf.int32, ragged_rank=2)  # [batch, (words), (pieces)]
+
+
+def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, overwrite: bool = False) -> None:
+    """Writes a SavedModel that turns strings into an encoder's inputs, for `hub.KerasLayer` and `tf.saved_model.load`.
+
+    It follows TF Hub's common API for text (common_saved_model_apis/text). Loaded again, `model` has:
+        `model(sentences)`: string `[batch]` -> what `preprocessor` returns, a dict of int32 `[batch, seq_length]`;
+        `model.tokenize(sentences)`: -> ragged int32 `[batch, (words), (pieces)]`;
+        `model.tokenize_with_offsets(sentences)`: -> that, and where each piece starts and ends, in bytes, int64;
+        `model.tokenize.get_special_tokens_dict()`: int32 scalars `vocab_size`, `padding_id`, `start_of_sequence_id`,
+            `end_of_segment_id`, `mask_id`;
+        `model.bert_pack_inputs([segments], seq_length=128)`: one or two ragged tensors of ids, with or without the
+            words' dimension -> a dict of int32 `[batch, seq_length]`; what is too long is cut as `preprocessor` does;
+        `model.vocab_file`: the vocabulary, one piece a line.
+    A process that loads it needs `import tensorflow_text`, for its operations, and nothing else.
+
+    Args:
+        preprocessor: what to export.
+        directory: made; it must not exist yet.
+        overwrite: whether to replace a SavedModel that is there.
+
+    Raises:
+        FileExistsError: `directory` exists, and `overwrite` is False or it is no SavedModel.
+
+    Example:
+        >>> import tempfile
+        >>> from keras_bert import BertPreprocessor
+        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=6)
+        >>> directory = tempfile.mkdtemp()
+        >>> export_preprocessor(preprocessor, directory)
+        >>> tf.saved_model.load(directory)(tf.constant(["hello world"]))["input_word_ids"].numpy()
+        array([[ 101, 7592, 2088,  102,    0,    0]], dtype=int32)
+    """
+    with new_directory(directory, overwrite) as unfinished, tempfile.TemporaryDirectory() as temporary:
+        tokenizer = preprocessor.tokenizer
+        files.write_texts(temporary, {VOCABULARY: "".join(piece + "\n" for piece in tokenizer.vocabulary)})
+        call = tf.function(lambda sentences: preprocessor(sentences))
+        call.get_concrete_function(_SENTENCES)
+        root = callable_object(
+            call,
+            tokenize=_tokenize(tokenizer),
+            tokenize_with_offsets=_tokenize_with_offsets(tokenizer),
+            bert_pack_inputs=_bert_pack_inputs(preprocessor),
+            vocab_file=tf.saved_model.Asset(str(Path(temporary) / VOCABULARY)),
+        )
+        tf.saved_model.save(root, str(unfinished), signatures=call.get_concrete_function(_SENTENCES))
+
+
+def _tokenize(tokenizer: WordPieceTokenizer) -> tf.train.Checkpoint:
+    @tf.function(input_signature=[_SENTENCES])
+    def tokenize(sentences: tf.Tensor) -> tf.RaggedTensor:
+        return tokenizer.group_by_word(tokenizer.tokenize(sentences))[0]
+
+    @tf.function(input_signature=[])
+    def get_special_tokens_dict() -> dict[str, tf.Tensor]:
+        return {
+            "vocab_size": tf.constant(tokenizer.vocabulary_size),
+            "padding_id": tf.constant(tokenizer.pad_token_id),
+            "start_of_sequence_id": tf.constant(tokenizer.cls_token_id),
+            "end_of_segment_id": tf.constant(tokenizer.sep_token_id),
+            "mask_id": tf.constant(tokenizer.mask_token_id),
+        }
+
+    return callable_object(tokenize, get_special_tokens_dict=get_special_tokens_dict)
+
+
+def _tokenize_with_offsets(tokenizer: WordPieceTokenizer) -> tf.train.Checkpoint:
+    @tf.function(input_signature=[_SENTENCES])
+    def tokenize_with_offsets(sentences: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
+        return tokenizer.group_by_word(*tokenizer.tokenize_with_offsets(sentences))
+
+    return callable_object(tokenize_with_offsets)
+
+
+def _bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoint:
+    tokenizer, truncation = preprocessor.tokenizer, preprocessor.truncation
+
+    @tf.function
+    def bert_pack_inputs(inputs: list[tf.RaggedTensor], seq_length: Any = DEFAULT_LENGTH) -> dict[str, tf.Tensor]:
+        segments = [each.merge_dims(1, -1) if each.shape.rank == 3 else each for each in inputs]
+        room = seq_length - (1 + len(segments))
+        require(
+            room >= 0, "seq_length must leave room for [CLS] and for the [SEP] of each segment, but it is", seq_length
+        )
+        segments = truncate(segments, room, truncation)
+        return pack(segments, seq_length, tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id)
+
+    for segment in (_PIECES, _PIECES_OF_WORDS):
+        for count in (1, 2):
+            bert_pack_inputs.get_concrete_function([segment] * count, tf.TensorSpec([], tf.int32, "seq_length"))
+    return callable_object(bert_pack_inputs)

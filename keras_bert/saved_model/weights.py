@@ -1,0 +1,67 @@
+"""A model's weights as the plain tf.Variables of a SavedModel."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import keras
+import tensorflow as tf
+
+from keras_bert.encoder.weights import variables_by_name
+
+DTYPES = ("float32", "float16", "bfloat16")
+
+
+class StoredWeights:
+    """Copies of a Keras model's weights, which stand in for the originals while a function is traced.
+
+    What is traced then reads the copies, and nothing of Keras ends up in the SavedModel. The state of the random seeds
+    stays behind too, because a variable that every call changes can neither be mirrored over devices nor served to
+    several clients at a time: dropout draws its seed from an operation of the graph instead.
+
+    Args:
+        model: a Keras model or layer whose weights exist.
+        dtype: "float16" or "bfloat16" stores the float weights so; they are computed with in their own type again.
+
+    Attributes:
+        variables: list of tf.Variable, in the model's order, named by their path inside the model.
+
+    Raises:
+        ValueError: an unknown dtype, or a weight that it cannot hold.
+    """
+
+    def __init__(self, model: keras.Layer, dtype: str | None = None) -> None:
+        if dtype not in (None, *DTYPES):
+            raise ValueError(f"dtype is {dtype!r}; weights can be stored as {', '.join(DTYPES)}")
+        self._copies = {id(weight): _copy(name, weight, dtype) for name, weight in variables_by_name(model).items()}
+        self._weights = model.weights
+        self._seeds = [variable for variable in model.variables if id(variable) not in self._copies]
+        self.variables = self.of(model)
+
+    def of(self, part: keras.Layer) -> list[tf.Variable]:
+        """The copies of the weights of one part of the model."""
+        return [self._copies[id(weight)] for weight in part.weights]
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Inside this block, the model computes with the copies."""
+        seeds = [
+            tf.cast(tf.random.uniform(seed.shape, maxval=2**31 - 1, dtype=tf.int32), seed.dtype) for seed in self._seeds
+        ]
+        mapping = [*zip(self._weights, self.variables, strict=True), *zip(self._seeds, seeds, strict=True)]
+        with keras.StatelessScope(state_mapping=mapping):
+            yield
+
+
+def _copy(name: str, weight: keras.Variable, dtype: str | None) -> tf.Variable:
+    value = tf.convert_to_tensor(weight.value)
+    if dtype is not None and value.dtype.is_floating:
+        stored = tf.cast(value, dtype)
+        lost = tf.math.is_finite(value) & ~tf.math.is_finite(stored)
+        if tf.reduce_any(lost):
+            example = tf.boolean_mask(value, lost)[0]
+            raise ValueError(f"{name} holds {example:.3g}, more than {dtype} can hold; store it as bfloat16")
+        value = stored
+    # Everything is trainable, whatever is frozen at the moment: who loads the model freezes what they want frozen.
+    return tf.Variable(value, name=name, trainable=value.dtype.is_floating)

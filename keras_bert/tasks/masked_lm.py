@@ -1,0 +1,136 @@
+"""BertMaskedLM: a text with holes -> what could stand in each (Devlin et al. 2018, section 3.1, task 1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert import presets
+from keras_bert.checkpoints import hugging_face
+from keras_bert.config import BertConfig
+from keras_bert.encoder import BertEncoder
+from keras_bert.encoder.block import ACTIVATIONS
+from keras_bert.encoder.layers import dense, layer_norm
+from keras_bert.encoder.weights import read_weights
+
+POSITIONS = "masked_lm_positions"
+
+
+class MaskedLMHead(keras.layers.Layer):
+    """`LayerNorm(gelu(h W + b)) E^T + c`: E is the embedding table of the pieces, shared with the encoder.
+
+    Args:
+        config: the encoder's.
+
+    Call arguments:
+        hidden: float `[..., hidden]`.
+        embeddings: float `[vocab_size, hidden]`, the table.
+
+    Returns:
+        float `[..., vocab_size]`: the logits of each piece of the vocabulary.
+    """
+
+    def __init__(self, config: BertConfig, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.config = config
+        self.transform = dense(config, config.hidden_size, self.dtype_policy, "transform")
+        self.activation = ACTIVATIONS[config.activation]
+        self.norm = layer_norm(config, self.dtype_policy, "norm")
+
+    def build(self, input_shape: Any = None) -> None:
+        hidden = (None, self.config.hidden_size)
+        self.transform.build(hidden)
+        self.norm.build(hidden)
+        self.bias = self.add_weight(shape=(self.config.vocab_size,), initializer="zeros", name="bias")
+
+    def call(self, hidden: Any, embeddings: Any) -> Any:
+        hidden = self.norm(self.activation(self.transform(hidden)))
+        return ops.matmul(hidden, ops.transpose(embeddings)) + self.bias
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertMaskedLM(keras.Model):
+    """An encoder and the masked-language head on top.
+
+    Args:
+        encoder: a `BertEncoder`.
+
+    Call arguments:
+        inputs: a dict as for the encoder, and with `masked_lm_positions`, int `[batch, predictions]`: which pieces of
+            each row to predict. Rows with fewer are filled up with 0, whose prediction nobody reads.
+
+    Returns:
+        float `[batch, predictions, vocab_size]`: logits of the pieces.
+
+    Raises:
+        ValueError: as the encoder does, or `masked_lm_positions` is missing or not integer `[batch, predictions]`.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_bert import BertConfig, BertEncoder
+        >>> from keras_bert.tasks import BertMaskedLM
+        >>> model = BertMaskedLM(BertEncoder(BertConfig.tiny()))
+        >>> ids, positions = np.array([[101, 103, 2088, 102]]), np.array([[1]])  # [CLS] [MASK] world [SEP]
+        >>> tuple(model({"input_word_ids": ids, "masked_lm_positions": positions}).shape)
+        (1, 1, 30522)
+    """
+
+    def __init__(self, encoder: BertEncoder, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.encoder = encoder
+        self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
+        self.head.build()
+        self.built = True
+
+    def call(self, inputs: dict[str, Any], training: bool | None = None) -> Any:
+        return self.outputs_of_encoder_and_head(inputs, training)["mlm_logits"]
+
+    def outputs_of_encoder_and_head(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
+        """The encoder's outputs, and the logits (as from a call) as `mlm_logits`: TF Hub's `.mlm`."""
+        inputs = dict(inputs)
+        positions = inputs.pop(POSITIONS, None)
+        if (
+            positions is None
+            or len(positions.shape) != 2
+            or "int" not in keras.backend.standardize_dtype(positions.dtype)
+        ):
+            given = "is missing" if positions is None else f"is {positions.dtype} of shape {tuple(positions.shape)}"
+            raise ValueError(f"{POSITIONS} {given}; expected an integer tensor [batch, predictions]")
+        outputs = self.encoder(inputs, training=training)
+        hidden = _gather_rows(outputs["sequence_output"], positions)  # [batch, predictions, hidden]
+        table = self.encoder.embeddings.word_embeddings.embeddings
+        return {**outputs, "mlm_logits": self.head(hidden, embeddings=table)}
+
+    @classmethod
+    def from_preset(cls, handle: str | Path, **kwargs: Any) -> BertMaskedLM:
+        """The encoder and the head of a preset, such as Hugging Face's `BertForMaskedLM` saves.
+
+        Args:
+            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
+            **kwargs: for the encoder, such as `dtype`.
+
+        Raises:
+            FileNotFoundError: there is no such preset, or it lacks a file.
+            ValueError: a file is damaged, or the preset has no masked-language head.
+        """
+        directory = presets.resolve(handle)
+        model = cls(BertEncoder.from_preset(directory, **kwargs))
+        read_weights(model.head, directory, hugging_face.MASKED_LM)
+        return model
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "encoder": keras.saving.serialize_keras_object(self.encoder)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertMaskedLM:
+        return cls(**{**config, "encoder": keras.saving.deserialize_keras_object(config["encoder"])})
+
+
+def _gather_rows(sequences: Any, positions: Any) -> Any:
+    """`[batch, seq_length, hidden]`, int `[batch, n]` -> `[batch, n, hidden]`."""
+    batch, seq_length, hidden = ops.shape(sequences)
+    first = ops.expand_dims(ops.arange(batch, dtype=positions.dtype) * ops.cast(seq_length, positions.dtype), 1)
+    return ops.take(ops.reshape(sequences, (-1, hidden)), positions + first, axis=0)
