@@ -65,41 +65,38 @@ def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
             unfinished.write_bytes(text.encode())
 
 
-def refuse_to_replace(directory: str | Path, kind: str, overwrite: bool) -> None:
-    """Checks that a directory may be written under this name, before any work is done.
-
-    Args:
-        directory: what is to be written.
-        kind: a file that marks a directory as one of the same kind; only such a directory may be replaced.
-        overwrite: whether it may.
-
-    Raises:
-        FileExistsError: there is something else under the name, or `overwrite` is False and it is not empty.
-    """
-    path = Path(directory)
-    if path.is_dir() and not any(path.iterdir()):
-        return
-    if path.exists() and not (path / kind).is_file():
-        raise FileExistsError(f"{path} exists and holds no {kind}: it is something else, which will not be replaced")
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists; pass overwrite=True to replace it, or choose another name")
-
-
 @contextmanager
-def directory_written_whole(path: Path) -> Iterator[Path]:
+def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[Path]:
     """A directory to write in; it moves to `path` when the block ends, and disappears when it is interrupted.
 
-    What was there before stays until then. See `refuse_to_replace`.
+    Args:
+        path: what is there stays until the block ends.
+        mark: a file that every directory of this kind has: nothing but such a directory is ever replaced.
+        overwrite: whether that may be.
+
+    Raises:
+        FileExistsError: there is something else, or `overwrite` is False and it is not an empty directory.
     """
     path = path.absolute()
+    _refuse_to_replace(path, mark, overwrite)  # before any work is done
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("tmp", "old"))
     unfinished.mkdir()
     try:
         yield unfinished
+        _refuse_to_replace(path, mark, overwrite)  # somebody else may have written it by now
         if path.exists():
             os.rename(path, replaced)
         os.rename(unfinished, path)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
         shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    if not (path / mark).is_file():
+        raise FileExistsError(f"{path} exists and holds no {mark}: it is something else, which will not be replaced")
+    if not overwrite:
+        raise FileExistsError(f"{path} exists; pass overwrite=True to replace it, or choose another name")

@@ -2,5 +2,6 @@
 
 from keras_bert.saved_model.encoder import export_encoder
 from keras_bert.saved_model.preprocessor import export_preprocessor
+from keras_bert.saved_model.serving import export_serving
 
-__all__ = ["export_encoder", "export_preprocessor"]
+__all__ = ["export_encoder", "export_preprocessor", "export_serving"]

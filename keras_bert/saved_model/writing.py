@@ -1,7 +1,7 @@
-"""Every SavedModel is written here: whole, or not at all."""
+"""What all SavedModels written here have in common."""
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,10 @@ def callable_object(function: Callable[..., Any], **attributes: Any) -> tf.train
     return tf.train.Checkpoint(**attributes, __call__=function)
 
 
-@contextlib.contextmanager
-def new_directory(directory: str | Path, overwrite: bool) -> Iterator[Path]:
-    """A directory to write a SavedModel in, which gets its name when the block ends.
+def new_directory(directory: str | Path, overwrite: bool) -> AbstractContextManager[Path]:
+    """A directory to write a SavedModel in, which gets its name when the block ends without an exception.
 
     Raises:
         FileExistsError: there is something under the name, and it is no SavedModel or `overwrite` is False.
     """
-    files.refuse_to_replace(directory, MARK, overwrite)
-    with files.directory_written_whole(Path(directory)) as unfinished:
-        yield unfinished
+    return files.directory_written_whole(Path(directory), MARK, overwrite)

@@ -97,6 +97,10 @@ class BertSentenceEncoder(keras.Model):
     def call(self, texts: Any, training: bool | None = None) -> Any:
         return self._vectors(self.preprocessor(texts), training)
 
+    def serve(self, text: Any) -> dict[str, Any]:
+        """What a server answers: string `[batch]` -> `embedding`, float32 `[batch, hidden]`, as from a call."""
+        return {"embedding": self(text, training=False)}
+
     def encode(
         self,
         texts: Iterable[str],

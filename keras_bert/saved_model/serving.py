@@ -1,0 +1,123 @@
+"""A model that starts from strings -> a version directory that TF Serving loads."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bert.saved_model import warmup
+from keras_bert.saved_model.weights import StoredWeights
+from keras_bert.saved_model.writing import MARK, callable_object, new_directory
+
+
+def export_serving(
+    model: keras.Model,
+    directory: str | Path,
+    version: int | None = None,
+    dtype: str | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Writes `directory/<version>/`, a SavedModel that TF Serving and `keras-bert serve` serve from raw strings.
+
+    It has two signatures with the same named outputs, for batches of any size:
+        `serving_default`: one string tensor `[batch]` for each text that the model takes, by name;
+        `serialized_examples`: one string tensor `examples` `[batch]` of serialized tf.Examples with those names.
+    Beside it lie requests with which a server warms the model up before it takes traffic. A server that watches
+    `directory` sees the new version when it is complete, and not before.
+
+    Args:
+        model: a model of this package that starts from strings (it has `serve`), or a functional Keras model whose
+            inputs are all `keras.Input(shape=(), dtype="string", name=...)`.
+        directory: holds the versions; made if need be.
+        version: by default one more than the highest that is there, or 1.
+        dtype: "float16" or "bfloat16" stores the weights in half the size; see `export_encoder`.
+        overwrite: whether to replace that version if it exists.
+
+    Returns:
+        The directory of the version.
+
+    Raises:
+        FileExistsError: the version exists and `overwrite` is False; or `directory` is itself a SavedModel.
+        ImportError: the extra `serve` is not installed.
+        TypeError: the model does not start from strings.
+        ValueError: `version` is not a positive number, or `dtype` is not one of the above.
+
+    Example:
+        >>> import tempfile
+        >>> from keras_bert import BertSentenceEncoder
+        >>> model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
+        >>> version = export_serving(model, tempfile.mkdtemp())
+        >>> version.name
+        '1'
+        >>> signature = tf.saved_model.load(version).signatures["serving_default"]
+        >>> signature(text=tf.constant(["I love pizza"]))["embedding"].shape
+        TensorShape([1, 384])
+    """
+    directory = Path(directory)
+    names, serve = _texts_and_answer(model)
+    if (directory / MARK).exists():
+        raise FileExistsError(f"{directory} is itself a SavedModel; versions go into a directory of their own")
+    version = _next_version(directory) if version is None else version
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise ValueError(f"version is {version!r}; TF Serving counts versions 1, 2, 3, ...")
+    warmup.check_installed()
+    with new_directory(directory / str(version), overwrite) as unfinished:
+        weights = StoredWeights(model, dtype)
+
+        @tf.function(input_signature=[{name: tf.TensorSpec([None], tf.string, name) for name in names}])
+        def serving_default(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            with weights.in_place():
+                outputs = serve(*(texts[name] for name in names))
+            # A client should not have to know what the model computed with.
+            return {name: tf.cast(x, tf.float32) if x.dtype.is_floating else x for name, x in outputs.items()}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+        def serialized_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+            features = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
+            return serving_default(tf.io.parse_example(examples, features))
+
+        root = callable_object(serving_default, variables=weights.variables)
+        signatures = {"serving_default": serving_default, "serialized_examples": serialized_examples}
+        tf.saved_model.save(root, str(unfinished), signatures=signatures)
+        warmup.write(unfinished, names)
+    return directory / str(version)
+
+
+def versions(directory: Path) -> list[int]:
+    """The versions that a directory holds, in order; what has no number for a name is no version."""
+    if not directory.is_dir():
+        return []
+    return sorted(int(each.name) for each in directory.iterdir() if each.name.isascii() and each.name.isdigit())
+
+
+def _next_version(directory: Path) -> int:
+    return max(versions(directory), default=0) + 1
+
+
+def _texts_and_answer(model: Any) -> tuple[tuple[str, ...], Callable[..., dict[str, tf.Tensor]]]:
+    """The names of the texts that a model takes, and the function from these to its named outputs."""
+    if hasattr(model, "serve"):
+        return tuple(inspect.signature(model.serve).parameters), model.serve
+    inputs = getattr(model, "inputs", None)
+    if not isinstance(model, keras.Model) or not inputs:
+        raise TypeError(
+            f"got a {type(model).__name__}; expected a model that starts from strings, such as BertSentenceEncoder, or "
+            "a functional Keras model of string inputs"
+        )
+    for each in inputs:
+        if each.dtype != "string" or tuple(each.shape) != (None,):
+            raise TypeError(
+                f"the input {each.name} is {each.dtype} of shape {tuple(each.shape)}; a server sends texts, "
+                'keras.Input(shape=(), dtype="string"): put a BertPreprocessor in front'
+            )
+
+    def serve(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        outputs = model(tf.nest.pack_sequence_as(model.input, texts), training=False)
+        if isinstance(outputs, dict):
+            return outputs
+        return dict(zip(model.output_names, tf.nest.flatten(outputs), strict=True))
+
+    return tuple(each.name for each in inputs), serve

@@ -1,0 +1,48 @@
+"""Requests that TF Serving answers before a model takes traffic, so that the first client does not wait for them."""
+
+from pathlib import Path
+
+import tensorflow as tf
+
+FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # where TF Serving looks for them
+
+# One short text, and a batch with one that is as long as the model takes: this much memory is needed, and is found.
+_BATCHES = [["Hello, world!"], ["word " * 600, "Hello, world!", "", "Ünïcödé 你好 🙂"]]
+
+
+def check_installed() -> None:
+    """Raises ImportError, with what to install, where TF Serving's protocol buffers are missing."""
+    try:
+        import tensorflow_serving.apis  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            "warm-up requests need TF Serving's protocol buffers: pip install 'keras-bert-models[serve]'"
+        ) from None
+
+
+def write(directory: Path, names: tuple[str, ...]) -> None:
+    """Writes requests for both signatures of `export_serving`, as a TFRecord file of PredictionLogs.
+
+    Args:
+        directory: of the SavedModel.
+        names: of the texts that it takes.
+    """
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    (directory / FILE).parent.mkdir()
+    with tf.io.TFRecordWriter(str(directory / FILE)) as file:
+        for texts in _BATCHES:
+            feature = {name: [text.encode() for text in texts] for name in names}
+            examples = [_example({name: values[row] for name, values in feature.items()}) for row in range(len(texts))]
+            for signature, inputs in (("serving_default", feature), ("serialized_examples", {"examples": examples})):
+                log = prediction_log_pb2.PredictionLog()
+                request = log.predict_log.request
+                request.model_spec.signature_name = signature
+                for name, values in inputs.items():
+                    request.inputs[name].CopyFrom(tf.make_tensor_proto(values, tf.string))
+                file.write(log.SerializeToString())
+
+
+def _example(texts: dict[str, bytes]) -> bytes:
+    features = {name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text])) for name, text in texts.items()}
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
