@@ -80,7 +80,7 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     path = path.absolute()
     _refuse_to_replace(path, mark, overwrite)  # before any work is done
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("tmp", "old"))
+    unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("new", "old"))
     unfinished.mkdir()
     try:
         yield unfinished
@@ -91,6 +91,11 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
         shutil.rmtree(replaced, ignore_errors=True)
+
+
+def unfinished_directories(parent: Path) -> list[Path]:
+    """What this process is writing in `parent` with `directory_written_whole`: for who ends without an exception."""
+    return list(parent.glob(f".*.{os.getpid()}.new"))
 
 
 def _refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:

@@ -75,6 +75,12 @@ def read_config(directory: Path) -> BertConfig:
     return dataclasses.replace(config, pooler=has_pooler)
 
 
+def holds(directory: Path, names: dict[str, list[str]]) -> bool:
+    """Whether the preset in `directory` has all the weights of a table, such as `MASKED_LM`."""
+    with open_safetensors(files.find(directory, WEIGHTS)) as file:
+        return all(_spelled(name, file) for sources in names.values() for name in sources)
+
+
 def read_weights(
     directory: Path, names: dict[str, list[str]], shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, np.ndarray]:

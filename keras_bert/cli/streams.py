@@ -65,17 +65,27 @@ class Lines:
                 raise Misuse(f"{self.place} {number}: {error}") from None
 
 
+def _find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path:
+    try:
+        return presets.resolve(handle)
+    except (OSError, ImportError, ValueError) as error:
+        raise Misuse(one_line(error)) from error
+
+
+preset_option = click.option(
+    "--preset",
+    default="all-MiniLM-L6-v2",
+    show_default=True,
+    callback=_find_preset,
+    help="The model: an installed preset's name, a directory in Hugging Face's layout, or hf://org/name.",
+)
+
+
 def shared_options(*formats: str) -> Callable[[Callable], Callable]:
     """The options that every command has. The first of `formats` is the default."""
     options = [
         click.option("--file", metavar="FILE", help="Read texts from FILE, one a line; - is standard input."),
-        click.option(
-            "--preset",
-            default="all-MiniLM-L6-v2",
-            show_default=True,
-            callback=_find_preset,
-            help="The model: an installed preset's name, a directory in Hugging Face's layout, or hf://org/name.",
-        ),
+        preset_option,
         click.option(
             "--format",
             "output_format",
@@ -91,13 +101,6 @@ def shared_options(*formats: str) -> Callable[[Callable], Callable]:
         return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
 
     return add_to
-
-
-def _find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path:
-    try:
-        return presets.resolve(handle)
-    except (OSError, ImportError, ValueError) as error:
-        raise Misuse(_one_line(error)) from error
 
 
 def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
@@ -116,10 +119,11 @@ def load(model: Any, preset: Path) -> Any:
     try:
         return model.from_preset(preset)
     except (OSError, ValueError) as error:
-        raise Misuse(_one_line(error)) from error
+        raise Misuse(one_line(error)) from error
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """An exception's message, for one line of standard error."""
     return " ".join(str(error).split())
 
 

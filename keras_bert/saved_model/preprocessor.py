@@ -50,7 +50,7 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
         >>> tf.saved_model.load(directory)(tf.constant(["hello world"]))["input_word_ids"].numpy()
         array([[ 101, 7592, 2088,  102,    0,    0]], dtype=int32)
     """
-    with new_directory(directory, overwrite) as unfinished, tempfile.TemporaryDirectory() as temporary:
+    with new_directory(directory, overwrite) as unfinished, tempfile.TemporaryDirectory(dir=unfinished) as temporary:
         tokenizer = preprocessor.tokenizer
         files.write_texts(temporary, {VOCABULARY: "".join(piece + "\n" for piece in tokenizer.vocabulary)})
         call = tf.function(lambda sentences: preprocessor(sentences))

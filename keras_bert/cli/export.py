@@ -1,0 +1,118 @@
+"""keras-bert export: a preset -> SavedModels for TF Hub and TF Serving."""
+
+import functools
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from keras_bert import files
+from keras_bert.cli import interrupts, quiet, streams
+
+
+def _options(command: Callable) -> Callable:
+    """What all three exports are told."""
+    options = [
+        click.option("--output", metavar="DIR", required=True, help="Where to write; made, and whole or not there."),
+        streams.preset_option,
+    ]
+    return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
+_overwrite = click.option("--overwrite", is_flag=True, help="Replace the SavedModel that is there.")
+_dtype = click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float16", "bfloat16"]),
+    help="How to store the weights. The 16-bit types halve the size and make every call slower.",
+)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--check", metavar="DIR", help="Whether TF Serving can serve DIR, which export serving wrote.")
+@click.pass_context
+def export(ctx: click.Context, check: str | None) -> None:
+    """Write SavedModels that hub.KerasLayer loads and that TF Serving serves.
+
+    \b
+    Examples:
+      $ keras-bert export preprocessor --output saved_models/preprocessor
+      $ keras-bert export encoder --preset my-bert --output saved_models/encoder
+      $ keras-bert export serving --output saved_models/minilm
+      $ keras-bert export --check saved_models/minilm
+    """
+    if ctx.invoked_subcommand:
+        if check:
+            raise streams.Misuse("--check stands alone: keras-bert export --check DIR")
+    elif not check:
+        raise streams.Misuse("say what to export: preprocessor, encoder or serving; or --check DIR")
+    else:
+        with quiet.imports():
+            from keras_bert.saved_model.check import check_serving
+        try:
+            for line in check_serving(check):
+                click.echo(line)
+        except (OSError, ImportError, ValueError) as error:
+            raise click.ClickException(streams.one_line(error)) from error
+
+
+@export.command()
+@_options
+@click.option("--sequence-length", type=int, help="Pieces in a row; by default 128. 0: as many as the longest has.")
+@_overwrite
+def preprocessor(preset: Path, output: str, sequence_length: int | None, overwrite: bool) -> None:
+    """Text to input_word_ids, input_mask, input_type_ids; with .tokenize and .bert_pack_inputs, as on TF Hub."""
+    with quiet.imports():
+        from keras_bert import BertPreprocessor
+        from keras_bert.saved_model import export_preprocessor
+    length = {} if sequence_length is None else {"sequence_length": sequence_length or None}
+    _export(lambda: export_preprocessor(BertPreprocessor.from_preset(preset, **length), output, overwrite), output)
+
+
+@export.command()
+@_options
+@_dtype
+@_overwrite
+def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool) -> None:
+    """The encoder, to call and to train further; with .mlm where the preset has a masked-language head."""
+    with quiet.imports():
+        from keras_bert import BertEncoder
+        from keras_bert.checkpoints import hugging_face
+        from keras_bert.saved_model import export_encoder
+        from keras_bert.tasks import BertMaskedLM
+
+    def write() -> None:
+        model = BertMaskedLM if hugging_face.holds(preset, hugging_face.MASKED_LM) else BertEncoder
+        export_encoder(model.from_preset(preset), output, dtype, overwrite)
+
+    _export(write, output)
+
+
+@export.command()
+@_options
+@click.option("--version", type=click.IntRange(min=1), help="By default one more than the highest that is there.")
+@_dtype
+@_overwrite
+def serving(preset: Path, output: str, version: int | None, dtype: str | None, overwrite: bool) -> None:
+    """Sentence vectors from strings: DIR/<version>/, for TF Serving and for keras-bert serve."""
+    with quiet.imports():
+        from keras_bert import BertSentenceEncoder
+        from keras_bert.saved_model import export_serving
+    _export(lambda: export_serving(BertSentenceEncoder.from_preset(preset), output, version, dtype, overwrite), output)
+
+
+def _export(write: Callable[[], Path | None], output: str) -> None:
+    """Runs an export and says what it wrote. An interrupt leaves nothing behind."""
+
+    def remove_unfinished() -> None:
+        for place in (Path(output).absolute().parent, Path(output).absolute()):
+            for unfinished in files.unfinished_directories(place):
+                shutil.rmtree(unfinished, ignore_errors=True)
+
+    try:
+        with interrupts.end_the_command(clean_up=remove_unfinished):
+            written = Path(write() or output)
+    except (OSError, ImportError, ValueError) as error:
+        raise streams.Misuse(streams.one_line(error).replace("overwrite=True", "--overwrite")) from error
+    size = sum(each.stat().st_size for each in written.rglob("*") if each.is_file())
+    click.echo(f"{written}: {size / 1e6:.1f} MB")

@@ -1,0 +1,154 @@
+"""Whether the stock TF Serving binary can serve a SavedModel, found out without one at hand."""
+
+import hashlib
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import saved_model_pb2
+
+from keras_bert import files
+from keras_bert.saved_model.serving import versions
+from keras_bert.saved_model.warmup import FILE as WARMUP
+from keras_bert.saved_model.writing import MARK
+
+# TensorFlow Text's operations that TF Serving's binary links (model_servers/BUILD there, ops_lib of tensorflow_text);
+# FastBertNormalize since 2.11.
+_TEXT_OPS = {
+    "CaseFoldUTF8",
+    "ConstrainedSequence",
+    "FastBertNormalize",
+    "FastWordpieceTokenizeWithOffsets",
+    "FindSourceOffsets",
+    "MaxSpanningTree",
+    "NormalizeUTF8",
+    "NormalizeUTF8WithOffsetsMap",
+    "RegexSplitWithOffsets",
+    "RougeL",
+    "SentenceFragments",
+    "SentenceFragmentsV2",
+    "SentencepieceDetokenizeOp",
+    "SentencepieceIdToStringOp",
+    "SentencepieceOp",
+    "SentencepieceStringToIdOp",
+    "SentencepieceTokenizeOp",
+    "SentencepieceTokenizeWithOffsetsOp",
+    "SentencepieceVocabSizeOp",
+    "SplitMergeTokenizeWithOffsets",
+    "TFText>BoiseTagsToOffsets",
+    "TFText>ByteSplitByOffsets",
+    "TFText>ByteSplitWithOffsets",
+    "TFText>FastSentencepieceDetokenize",
+    "TFText>FastSentencepieceTokenize",
+    "TFText>FastWordpieceDetokenize",
+    "TFText>NgramsStringJoin",
+    "TFText>OffsetsToBoiseTags",
+    "TFText>RoundRobinGenerateMasks",
+    "TFText>RoundRobinTrim",
+    "TFText>Utf8Binarize",
+    "TFText>WhitespaceTokenizeWithOffsetsV2",
+    "TokenizerFromLogits",
+    "UnicodeScriptTokenizeWithOffsets",
+    "WhitespaceTokenizeWithOffsets",
+    "WordpieceTokenizeWithOffsets",
+}
+_PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # registered everywhere, but the function is in a process
+
+
+def check_serving(directory: str | Path) -> list[str]:
+    """Checks a version directory that `export_serving` wrote.
+
+    Args:
+        directory: `.../<version>/`, or the directory of the versions: then the highest.
+
+    Returns:
+        What was found to be in order, a line each.
+
+    Raises:
+        FileNotFoundError: there is no SavedModel, or it has no warm-up requests.
+        ValueError: the file is damaged, or something keeps TF Serving from serving it; the message names all of it.
+    """
+    directory = Path(directory)
+    if numbers := versions(directory):
+        directory /= str(numbers[-1])
+    saved = _read(directory)
+    problems, found = [], []
+    for check in (_check_operations, _check_variables, _check_answers):
+        try:
+            found.append(check(directory, saved))
+        except ValueError as error:
+            problems.append(str(error))
+    if problems:
+        raise ValueError(f"{directory} cannot be served: {'; '.join(problems)}")
+    return found
+
+
+def _read(directory: Path) -> saved_model_pb2.SavedModel:
+    if not directory.is_dir():
+        raise FileNotFoundError(f"there is no directory {directory}")
+    path = files.find(directory, MARK)
+    try:
+        saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    except DecodeError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+    if not saved.meta_graphs:
+        raise ValueError(f"{path} is damaged: it holds no graph")
+    return saved
+
+
+def _check_operations(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
+    used = set()
+    for graph in (each.graph_def for each in saved.meta_graphs):
+        used |= {node.op for node in graph.node}
+        used |= {node.op for function in graph.library.function for node in function.node_def}
+        used -= {function.signature.name for function in graph.library.function}
+    in_python = sorted(used & _PYTHON_OPS)
+    unknown = sorted(op for op in used if not hasattr(tf.raw_ops, op) and op not in _TEXT_OPS)
+    if in_python or unknown:
+        reasons = [f"it calls back into Python ({', '.join(in_python)})"] if in_python else []
+        reasons += [f"TF Serving does not have its operations {', '.join(unknown)}"] if unknown else []
+        raise ValueError("; ".join(reasons))
+    text = len(used & _TEXT_OPS)
+    return (
+        f"{len(used)} kinds of operation, {text} of them TensorFlow Text's: TF Serving has them all, none needs Python"
+    )
+
+
+def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
+    prefix = directory / "variables" / "variables"
+    try:
+        reader = tf.train.load_checkpoint(str(prefix))
+        shapes = reader.get_variable_to_shape_map()
+        tensors = {name: reader.get_tensor(name) for name in shapes if name.endswith("/.ATTRIBUTES/VARIABLE_VALUE")}
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{prefix} is missing or damaged ({error})") from None
+    same = defaultdict(list)
+    for name, value in tensors.items():
+        # Freshly started biases may well be equal; what was drawn at random or learned is not.
+        if value.size > 1 and np.any(value != value.flat[0]):
+            same[hashlib.sha256(value.tobytes() + repr(value.shape).encode()).digest()].append(name)
+    twice = [names for names in same.values() if len(names) > 1]
+    if twice:
+        raise ValueError(
+            f"these variables are on disk more than once: {', '.join(' = '.join(names) for names in twice)}"
+        )
+    size = sum(value.nbytes for value in tensors.values())
+    return f"{size / 1e6:.1f} MB of variables, each on disk once"
+
+
+def _check_answers(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
+    if not (directory / WARMUP).is_file():
+        raise ValueError(f"there are no warm-up requests ({WARMUP})")
+    # A process of its own, in another directory, which loads the model as TF Serving does. The script is passed as
+    # text: run as a file, it would find the modules beside it under the names of others.
+    script = Path(__file__).with_name("replay.py").read_text(encoding="utf-8")
+    command = [sys.executable, "-c", script, str(directory.absolute())]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=directory)
+    if result.returncode:
+        last = (result.stderr.strip().splitlines() or ["no output"])[-1]
+        raise ValueError(f"a fresh process could not answer the warm-up requests: {last}")
+    return result.stdout.strip()
