@@ -35,10 +35,10 @@ class _Commands(click.Group):
 @click.version_option(keras_bert.__version__, prog_name="keras-bert")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """BERT on the command line: text to pieces, to ids, to vectors.
+    """BERT on the command line: text to pieces, to ids, to vectors; and models to servers.
 
-    Every command reads texts from its arguments, from --file, or from a pipe, one text a line. An empty line is an
-    empty text, so that line N of the input is always line N of the output.
+    A command that reads texts takes them from its arguments, from --file, or from a pipe, one text a line. An empty
+    line is an empty text, so that line N of the input is always line N of the output.
 
     \b
     Example:

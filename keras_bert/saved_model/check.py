@@ -124,10 +124,10 @@ def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
         reader = tf.train.load_checkpoint(str(prefix))
         shapes = reader.get_variable_to_shape_map()
         tensors = {name: reader.get_tensor(name) for name in shapes if name.endswith("/.ATTRIBUTES/VARIABLE_VALUE")}
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
         raise ValueError(f"{prefix} is missing or damaged ({error})") from None
     same = defaultdict(list)
-    for name, value in tensors.items():
+    for name, value in sorted(tensors.items()):
         # Freshly started biases may well be equal; what was drawn at random or learned is not.
         if value.size > 1 and np.any(value != value.flat[0]):
             same[hashlib.sha256(value.tobytes() + repr(value.shape).encode()).digest()].append(name)

@@ -1,0 +1,187 @@
+"""What export_serving writes: answers, versions, warm-up requests, refusals."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertConfig, BertEncoder, BertPreprocessor, BertSentenceEncoder
+from keras_bert.saved_model import export_serving, warmup
+from keras_bert.text import WordPieceTokenizer
+
+TEXTS = ["I love pizza", "", "Ünïcödé 你好", "word " * 700]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return WordPieceTokenizer.from_preset("all-MiniLM-L6-v2")
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer):
+    """Small, with dropout, so that an export that trains would be noticed."""
+    keras.utils.set_random_seed(0)
+    encoder = BertEncoder(BertConfig.tiny())
+    return BertSentenceEncoder(encoder, BertPreprocessor(tokenizer, sequence_length=None))
+
+
+@pytest.fixture(scope="module")
+def pair_model(tokenizer):
+    keras.utils.set_random_seed(0)
+    first, second = (keras.Input(shape=(), dtype="string", name=name) for name in ("text", "text_pair"))
+    inputs = BertPreprocessor(tokenizer, sequence_length=32)((first, second))
+    pooled = keras.layers.Dropout(0.5)(BertEncoder(BertConfig.tiny())(inputs)["pooled_output"])
+    return keras.Model([first, second], {"scores": keras.layers.Dense(3)(pooled)})
+
+
+@pytest.fixture(scope="module")
+def exported(model, tmp_path_factory):
+    return export_serving(model, tmp_path_factory.mktemp("serving") / "model")
+
+
+def example(**texts: str) -> bytes:
+    features = {
+        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()])) for name, text in texts.items()
+    }
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def test_both_signatures_answer_as_the_model_does(model, exported):
+    signatures = tf.saved_model.load(exported).signatures
+    expected = model(TEXTS)
+    served = signatures["serving_default"](text=tf.constant(TEXTS))
+    assert list(served) == ["embedding"]
+    np.testing.assert_allclose(served["embedding"], expected, rtol=0, atol=1e-6)
+    examples = tf.constant([example(text=text) for text in TEXTS])
+    np.testing.assert_array_equal(
+        signatures["serialized_examples"](examples=examples)["embedding"], served["embedding"]
+    )
+
+
+def test_batches_are_as_long_as_their_longest_text(exported):
+    signature = tf.saved_model.load(exported).signatures["serving_default"]
+    graph = signature.graph.as_graph_def()
+    assert signature(text=tf.zeros([0], tf.string))["embedding"].shape == (0, 128)
+    assert not [node.name for node in graph.node if node.op == "VarHandleOp"]  # weights come from outside
+    np.testing.assert_allclose(
+        signature(text=tf.constant(["a"]))["embedding"],
+        signature(text=tf.constant(["a", "word " * 700]))["embedding"][:1],
+        rtol=0,
+        atol=1e-6,
+    )
+
+
+def test_an_example_without_the_text_is_refused(exported):
+    signature = tf.saved_model.load(exported).signatures["serialized_examples"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Feature: text .*required but could not be found"):
+        signature(examples=tf.constant([example(title="no text")]))
+
+
+def test_functional_model_of_a_pair(pair_model, tmp_path):
+    signatures = tf.saved_model.load(export_serving(pair_model, tmp_path / "pairs")).signatures
+    pair = [tf.constant(["How old are you?", "a"]), tf.constant(["Nine.", "b"])]
+    served = signatures["serving_default"](text=pair[0], text_pair=pair[1])
+    np.testing.assert_allclose(served["scores"], pair_model(pair)["scores"], rtol=0, atol=1e-6)
+    swapped = signatures["serving_default"](text=pair[1], text_pair=pair[0])
+    assert np.abs(swapped["scores"] - served["scores"]).max() > 1e-3
+    rows = zip(*(texts.numpy() for texts in pair), strict=True)
+    examples = [example(text=a.decode(), text_pair=b.decode()) for a, b in rows]
+    again = signatures["serialized_examples"](examples=tf.constant(examples))
+    np.testing.assert_array_equal(again["scores"], served["scores"])
+
+
+def test_served_floats_are_float32(tokenizer, tmp_path):
+    text = keras.Input(shape=(), dtype="string", name="text")
+    encoder = BertEncoder(BertConfig.tiny(), dtype="mixed_bfloat16")
+    pooled = encoder(BertPreprocessor(tokenizer, sequence_length=8)(text))["pooled_output"]
+    signature = tf.saved_model.load(export_serving(keras.Model(text, pooled), tmp_path)).signatures["serving_default"]
+    assert [output.dtype for output in signature.structured_outputs.values()] == [tf.float32]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float16", 1e-3), ("bfloat16", 1e-2)])
+def test_half_the_size(model, exported, tmp_path, dtype, tolerance):
+    half = export_serving(model, tmp_path, dtype=dtype)
+    sizes = [(each / "variables/variables.data-00000-of-00001").stat().st_size for each in (half, exported)]
+    assert 0.49 < sizes[0] / sizes[1] < 0.51
+    served = tf.saved_model.load(half).signatures["serving_default"](text=tf.constant(TEXTS))["embedding"]
+    np.testing.assert_allclose(served, model(TEXTS), rtol=0, atol=tolerance)
+
+
+def test_versions_count_upward(model, tmp_path):
+    assert export_serving(model, tmp_path).name == "1"
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "007").mkdir()
+    assert export_serving(model, tmp_path).name == "8"
+    assert export_serving(model, tmp_path, version=3).name == "3"
+    assert export_serving(model, tmp_path).name == "9"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["007", "1", "3", "8", "9", "notes"]
+
+
+def test_nothing_is_overwritten(model, exported):
+    before = (exported / "saved_model.pb").stat().st_mtime_ns
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        export_serving(model, exported.parent, version=1)
+    with pytest.raises(FileExistsError, match="itself a SavedModel"):
+        export_serving(model, exported)
+    assert (exported / "saved_model.pb").stat().st_mtime_ns == before
+    export_serving(model, exported.parent, version=1, overwrite=True)
+    assert (exported / "saved_model.pb").stat().st_mtime_ns > before
+    assert [each.name for each in exported.parent.iterdir()] == ["1"]
+
+
+@pytest.mark.parametrize("version", [0, -1, "1", True, 1.0])
+def test_versions_are_positive_numbers(model, tmp_path, version):
+    with pytest.raises(ValueError, match="version is"):
+        export_serving(model, tmp_path, version=version)
+    assert not list(tmp_path.iterdir())
+
+
+def test_models_that_start_from_something_else(tmp_path):
+    with pytest.raises(TypeError, match="BertEncoder; expected a model that starts from strings"):
+        export_serving(BertEncoder(BertConfig.tiny()), tmp_path)
+    ids = keras.Input(shape=(8,), dtype="int32", name="input_word_ids")
+    with pytest.raises(TypeError, match="input_word_ids is int32"):
+        export_serving(keras.Model(ids, BertEncoder(BertConfig.tiny())({"input_word_ids": ids})["default"]), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_export_leaves_nothing(model, tmp_path, monkeypatch):
+    def full_disk(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(warmup, "write", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        export_serving(model, tmp_path / "model")
+    assert list((tmp_path / "model").iterdir()) == []
+
+
+def test_warm_up_requests_are_in_tf_servings_format(exported):
+    prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
+    path = exported / "assets.extra" / "tf_serving_warmup_requests"
+    requests = [
+        prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
+        for record in tf.data.TFRecordDataset(str(path))
+    ]
+    assert {request.model_spec.signature_name for request in requests} == {"serving_default", "serialized_examples"}
+    signatures = tf.saved_model.load(exported).signatures
+    lengths = set()
+    for request in requests:
+        fed = {name: tf.constant(tf.make_ndarray(value)) for name, value in request.inputs.items()}
+        answer = signatures[request.model_spec.signature_name](**fed)["embedding"]
+        lengths.add(len(answer))
+        assert np.isfinite(answer).all()
+    assert {1} < lengths  # one text, and several at a time
+
+
+def test_without_the_extra(model, tmp_path):
+    code = (
+        "import sys; sys.modules['tensorflow_serving'] = None\n"
+        "from keras_bert.saved_model import warmup\n"
+        "try: warmup.check_installed()\n"
+        "except ImportError as error: print(error)"
+    )
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "pip install 'keras-bert-models[serve]'" in output
