@@ -4,12 +4,16 @@ python examples/demo.py
 """
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's start-up messages
 
 import numpy as np
+import tensorflow as tf
+import tensorflow_hub as hub
 
 from keras_bert import BertSentenceEncoder
+from keras_bert.saved_model import export_encoder, export_preprocessor
 
 SENTENCES = ["I love pizza", "India is my country", "Italy is fun place to visit"]
 FAIR = ["playing fair and square", "a fair organized nearby"]
@@ -64,3 +68,14 @@ static = [table[row, position] for row, position in enumerate(where)]
 print(f"'fair' in {FAIR[0]!r} and in {FAIR[1]!r}: cosine of the two vectors")
 print(f"  from the embedding table alone (all that Word2Vec would have): {cosine(*static):.2f}")
 print(f"  from the encoder, which has read the rest of the sentence:     {cosine(first, second):.2f}")
+
+title("5. SavedModels, for processes that do not have this package")
+saved_models = Path(__file__).parents[1] / "saved_models" / "all-MiniLM-L6-v2"
+export_preprocessor(preprocessor, saved_models / "preprocessor", overwrite=True)
+export_encoder(encoder, saved_models / "encoder", overwrite=True)
+sentences = tf.constant(SENTENCES)
+loaded = hub.KerasLayer(str(saved_models / "encoder"))(hub.KerasLayer(str(saved_models / "preprocessor"))(sentences))
+difference = np.abs(loaded["pooled_output"] - encoder(preprocessor(SENTENCES))["pooled_output"]).max()
+print(f"written to {saved_models}")
+print(f"hub.KerasLayer on the strings: {', '.join(sorted(loaded))}")
+print(f"pooled_output differs from the encoder's by at most {difference:.0e}")

@@ -14,7 +14,8 @@ BLOCKS = re.findall(
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_block(number, capsys):
+def test_block(number, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     exec(compile(BLOCKS[number], f"README.md, block {number}", "exec"), {})
     # A comment behind a print says what it prints.
     promised = re.findall(r"^print\(.*\)\s+# (\([\d, ]+\)|\d+)", BLOCKS[number], re.MULTILINE)
@@ -46,3 +47,6 @@ def test_demo():
     )
     assert static == 1.0
     assert contextual < 0.95
+    assert "hub.KerasLayer on the strings: default, encoder_outputs, pooled_output, sequence_output" in output
+    (difference,) = re.findall(r"pooled_output differs from the encoder's by at most (.*)$", output, re.MULTILINE)
+    assert float(difference) < 1e-5
