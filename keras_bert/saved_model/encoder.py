@@ -11,6 +11,7 @@ from keras_bert.encoder.inputs import NAMES
 from keras_bert.saved_model.weights import StoredWeights
 from keras_bert.saved_model.writing import callable_object, new_directory
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
+from keras_bert.text.inputs import require
 
 
 def export_encoder(
@@ -54,10 +55,9 @@ def export_encoder(
     encoder = model if isinstance(model, BertEncoder) else model.encoder
     with new_directory(directory, overwrite) as unfinished:
         weights = StoredWeights(model, dtype)
-        of_encoder = weights.of(encoder)
-        root = _part(encoder, weights, NAMES, of_encoder)
+        root = _part(encoder, encoder, weights, NAMES)
         if isinstance(model, BertMaskedLM):
-            root.mlm = _part(model.outputs_of_encoder_and_head, weights, (*NAMES, POSITIONS), weights.variables)
+            root.mlm = _part(model, model.outputs_of_encoder_and_head, weights, (*NAMES, POSITIONS))
 
         @tf.function(input_signature=[_specs(NAMES)])
         def serving_default(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -72,16 +72,21 @@ def _specs(names: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
 
 
 def _part(
-    compute: Callable[..., Any], weights: StoredWeights, names: tuple[str, ...], variables: list[tf.Variable]
+    model: BertEncoder | BertMaskedLM, compute: Callable[..., Any], weights: StoredWeights, names: tuple[str, ...]
 ) -> tf.train.Checkpoint:
-    """`compute(inputs, training=)` as an object of TF Hub's interface."""
+    """`compute(inputs, training=)`, which reads the weights of `model`, as an object of TF Hub's interface."""
+    positions = (model if isinstance(model, BertEncoder) else model.encoder).config.max_positions
 
     @tf.function
     def call(inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
+        seq_length = tf.shape(inputs[NAMES[0]])[1]
+        # A GPU reads zeros past the end of a table, without a word.
+        require(seq_length <= positions, f"more pieces than the model's {positions} positions:", seq_length)
         with weights.in_place():
             return compute(inputs, training=training)
 
     for training in (False, True):
         call.get_concrete_function(_specs(names), training=training)
+    variables = weights.of(model)
     trainable = [variable for variable in variables if variable.trainable]
     return callable_object(call, variables=variables, trainable_variables=trainable, regularization_losses=[])

@@ -36,6 +36,7 @@ class StoredWeights:
             raise ValueError(f"dtype is {dtype!r}; weights can be stored as {', '.join(DTYPES)}")
         self._copies = {id(weight): _copy(name, weight, dtype) for name, weight in variables_by_name(model).items()}
         self._weights = model.weights
+        # Not all that is left: a compiled model has the states of its metrics among its variables too.
         self._seeds = [variable for variable in model.variables if id(variable) not in self._copies]
         self.variables = self.of(model)
 
@@ -46,12 +47,16 @@ class StoredWeights:
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
         """Inside this block, the model computes with the copies."""
-        seeds = [
-            tf.cast(tf.random.uniform(seed.shape, maxval=2**31 - 1, dtype=tf.int32), seed.dtype) for seed in self._seeds
-        ]
+        seeds = [tf.cast(_random_integers(seed.shape), seed.dtype) for seed in self._seeds]
         mapping = [*zip(self._weights, self.variables, strict=True), *zip(self._seeds, seeds, strict=True)]
         with keras.StatelessScope(state_mapping=mapping):
             yield
+
+
+def _random_integers(shape: tuple[int, ...]) -> tf.Tensor:
+    # Not tf.random.uniform, which would write the exporting program's global seed into the graph: two calls in one
+    # step, or two replicas, would then drop the same elements.
+    return tf.raw_ops.RandomUniformInt(shape=shape, minval=0, maxval=2**31 - 1, seed=0, seed2=0)
 
 
 def _copy(name: str, weight: keras.Variable, dtype: str | None) -> tf.Variable:
