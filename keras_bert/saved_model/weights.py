@@ -36,8 +36,8 @@ class StoredWeights:
             raise ValueError(f"dtype is {dtype!r}; weights can be stored as {', '.join(DTYPES)}")
         self._copies = {id(weight): _copy(name, weight, dtype) for name, weight in variables_by_name(model).items()}
         self._weights = model.weights
-        # Not all that is left: a compiled model has the states of its metrics among its variables too.
-        self._seeds = [variable for variable in model.variables if id(variable) not in self._copies]
+        # A layer's variables are its weights, and the states of its seeds and of its metrics.
+        self._seeds = [variable for variable in model.variables if variable.name == "seed_generator_state"]
         self.variables = self.of(model)
 
     def of(self, part: keras.Layer) -> list[tf.Variable]:

@@ -93,6 +93,20 @@ def test_functional_model_of_a_pair(pair_model, tmp_path):
     np.testing.assert_array_equal(again["scores"], served["scores"])
 
 
+def test_a_model_that_was_trained(pair_model, tmp_path):
+    loss = {"scores": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
+    pair_model.compile("adam", loss, metrics={"scores": "accuracy"})
+    pair = [tf.constant(["How old are you?", "a"]), tf.constant(["Nine.", "b"])]
+    before = pair_model(pair)["scores"]
+    examples = tf.data.Dataset.from_tensors((tuple(pair), {"scores": tf.constant([0, 2])}))
+    pair_model.fit(examples, verbose=0)
+    served = tf.saved_model.load(export_serving(pair_model, tmp_path)).signatures["serving_default"]
+    np.testing.assert_allclose(
+        served(text=pair[0], text_pair=pair[1])["scores"], pair_model(pair)["scores"], rtol=0, atol=1e-6
+    )
+    assert np.abs(pair_model(pair)["scores"] - before).max() > 1e-3
+
+
 def test_served_floats_are_float32(tokenizer, tmp_path):
     text = keras.Input(shape=(), dtype="string", name="text")
     encoder = BertEncoder(BertConfig.tiny(), dtype="mixed_bfloat16")
