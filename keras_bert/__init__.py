@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from keras_bert.config import BertConfig
     from keras_bert.encoder import BertEncoder
+    from keras_bert.saved_model import HubLayer
     from keras_bert.tasks import BertSentenceEncoder
     from keras_bert.text import BertPreprocessor
 
 __version__ = "0.1.0"
-__all__ = ["BertConfig", "BertEncoder", "BertPreprocessor", "BertSentenceEncoder"]
+__all__ = ["BertConfig", "BertEncoder", "BertPreprocessor", "BertSentenceEncoder", "HubLayer"]
 
 # Imported when first used: the encoder needs no TensorFlow, and nobody should wait for what they do not use.
 _HOMES = {
@@ -18,6 +19,7 @@ _HOMES = {
     "BertEncoder": "keras_bert.encoder",
     "BertPreprocessor": "keras_bert.text",
     "BertSentenceEncoder": "keras_bert.tasks",
+    "HubLayer": "keras_bert.saved_model",
 }
 
 

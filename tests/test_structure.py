@@ -14,7 +14,13 @@ ORDER = ["files", "config", "presets", "text", "checkpoints", "encoder", "tasks"
 
 
 def test_public_names():
-    assert sorted(keras_bert.__all__) == ["BertConfig", "BertEncoder", "BertPreprocessor", "BertSentenceEncoder"]
+    assert sorted(keras_bert.__all__) == [
+        "BertConfig",
+        "BertEncoder",
+        "BertPreprocessor",
+        "BertSentenceEncoder",
+        "HubLayer",
+    ]
     for name in keras_bert.__all__:
         assert getattr(keras_bert, name).__name__ == name
     assert set(keras_bert.__all__) <= set(dir(keras_bert))

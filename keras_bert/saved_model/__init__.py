@@ -1,7 +1,8 @@
 """What TF Hub and TF Serving read, and HubLayer, which reads theirs."""
 
 from keras_bert.saved_model.encoder import export_encoder
+from keras_bert.saved_model.hub_layer import HubLayer
 from keras_bert.saved_model.preprocessor import export_preprocessor
 from keras_bert.saved_model.serving import export_serving
 
-__all__ = ["export_encoder", "export_preprocessor", "export_serving"]
+__all__ = ["HubLayer", "export_encoder", "export_preprocessor", "export_serving"]

@@ -1,0 +1,246 @@
+"""HubLayer: a reusable SavedModel, ours or TF Hub's, as a Keras 3 layer."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras.src.saving.serialization_lib import in_safe_mode  # Keras has no public name for it
+
+from keras_bert.saved_model import reusable
+from keras_bert.saved_model.reusable import ReusableSavedModel
+
+
+@dataclasses.dataclass
+class _Description:
+    """What a model is rebuilt from before its SavedModel is there; goes into the `.keras` file's configuration."""
+
+    weights: list[dict[str, Any]]  # path inside the SavedModel, name, shape, dtype, trainable
+    calls: list[dict[str, Any]]  # symbolic tensors that went in and came out
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class HubLayer(keras.layers.Layer):
+    """Calls a SavedModel that follows TF Hub's reusable interface, and trains it; hub.KerasLayer for Keras 3.
+
+    The SavedModel is saved inside a model's `.keras` file. It is a program, so that such a file is only loaded with
+    `keras.models.load_model(path, safe_mode=False)`. Mixed precision does not change what the SavedModel computes in.
+
+    Args:
+        handle: the directory of a SavedModel, or whatever else `tensorflow_hub.resolve` takes (with the extra `hub`).
+        trainable: whether its trainable variables are trained. It can be set later, as for any layer. If False,
+            dropout is off too, and batch normalization is left as it is, even in training.
+        arguments: further keyword arguments for every call, such as `{"seq_length": 64}` for `bert_pack_inputs`.
+        endpoint: the name of a part of the SavedModel to call instead of the whole, such as `"mlm"`, `"tokenize"`.
+
+    Call arguments:
+        inputs: what the SavedModel takes: for a preprocessor string `[batch]`, as a tensor or a list of str; for an
+            encoder the dict of int32 `[batch, seq_length]` with `input_word_ids`, `input_mask` and `input_type_ids`.
+            Integers of other widths are converted.
+        training: passed on, if the layer is trainable and the SavedModel accepts it.
+
+    Returns:
+        What the SavedModel gives: a tensor, or a dict or list of them.
+
+    Raises:
+        FileNotFoundError: there is no such directory, or a file is missing from it.
+        ImportError: the handle is an address and tensorflow_hub is not installed.
+        RuntimeError: Keras's backend is not TensorFlow.
+        TypeError, ValueError: the SavedModel is damaged, not a reusable one, or has no such endpoint or argument; the
+            inputs are not those that it takes.
+
+    Example:
+        >>> import tempfile
+        >>> from keras_bert import BertPreprocessor, HubLayer
+        >>> from keras_bert.saved_model import export_preprocessor
+        >>> directory = tempfile.mkdtemp()
+        >>> export_preprocessor(BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=6), directory)
+        >>> text = keras.Input(shape=(), dtype="string")
+        >>> model = keras.Model(text, HubLayer(directory)(text))
+        >>> model.output["input_word_ids"].shape
+        (None, 6)
+        >>> model(tf.constant(["hello world"]))["input_word_ids"].numpy()
+        array([[ 101, 7592, 2088,  102,    0,    0]], dtype=int32)
+    """
+
+    def __init__(
+        self,
+        handle: str | Path,
+        trainable: bool = False,
+        arguments: dict[str, Any] | None = None,
+        endpoint: str | None = None,
+        **kwargs: Any,
+    ):
+        self._init_unloaded(handle, trainable, arguments, endpoint, **kwargs)
+        self.build()
+
+    def _init_unloaded(self, handle: Any, trainable: bool, arguments: Any, endpoint: Any, **kwargs: Any) -> None:
+        if keras.backend.backend() != "tensorflow":
+            raise RuntimeError(
+                f"HubLayer runs TensorFlow SavedModels, but Keras's backend is {keras.backend.backend()}; set "
+                "KERAS_BACKEND=tensorflow before keras is imported"
+            )
+        super().__init__(trainable=trainable, autocast=False, **kwargs)
+        self.handle = os.fspath(handle)
+        self.arguments = dict(arguments or {})
+        self.endpoint = endpoint
+        self._saved_model = None
+        self._description = None
+
+    def build(self, input_shape: Any = None) -> None:
+        if self.built:
+            return
+        saved_model = ReusableSavedModel(reusable.resolve(self.handle), self.endpoint)
+        for name in self.arguments:
+            if name not in saved_model.parameters[1:]:
+                others = ", ".join(saved_model.parameters[1:]) or "none"
+                raise ValueError(f"{saved_model.title} has no argument {name!r}; besides the inputs it has {others}")
+        weights = [
+            {
+                "path": path,
+                "name": variable.name.split(":")[0].replace("/", "."),  # Keras takes no slashes
+                "shape": variable.shape.as_list(),
+                "dtype": variable.dtype.name,
+                "trainable": path in saved_model.trained,
+            }
+            for path, variable in saved_model.variables.items()
+        ]
+        self._add_weights(_Description(weights, []))
+        for ours, theirs in zip(self.weights, saved_model.variables.values(), strict=True):
+            ours._initialize(theirs)  # Keras's variable from now on is the SavedModel's, not a copy of it
+        self._use(saved_model)
+
+    def _add_weights(self, description: _Description) -> None:
+        for weight in description.weights:
+            arguments = {key: value for key, value in weight.items() if key != "path"}
+            self.add_weight(initializer="zeros", autocast=False, **arguments)
+        self._description = description
+
+    def _use(self, saved_model: ReusableSavedModel) -> None:
+        self.supports_jit = saved_model.supports_jit
+        self._saved_model = saved_model
+        self._root = saved_model.root  # for TensorFlow to find tables and vocabularies when it saves a model
+
+    def _loaded(self) -> ReusableSavedModel:
+        if self._saved_model is None:
+            raise RuntimeError(
+                f"the HubLayer {self.name!r} has no SavedModel, because it was made from a configuration alone; load "
+                "the whole .keras file with keras.models.load_model(path, safe_mode=False)"
+            )
+        return self._saved_model
+
+    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+        if not self.built:
+            self.build()
+        # Keras takes only tensors as positional arguments, hence here and not in call.
+        if self._saved_model is not None or not _is_symbolic(inputs):
+            inputs = self._loaded().converted(inputs)
+        return super().__call__(inputs, **kwargs)
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        saved_model = self._loaded()
+        training = bool(training) and self.trainable
+        if training:
+            for loss in saved_model.regularization_losses:
+                self.add_loss(loss())
+        passed_on = {"training": training} if "training" in saved_model.parameters else {}
+        return saved_model(inputs, **self.arguments, **passed_on)
+
+    def compute_output_spec(self, inputs: Any, training: bool | None = None) -> Any:
+        described = _to_json(inputs)
+        for call in self._description.calls:
+            if call["inputs"] == described:
+                return _from_json(call["outputs"])
+        # TensorFlow finds out the shapes: it knows what becomes of a dimension that is known here.
+        self._loaded()
+        traced = tf.function(self.call).get_concrete_function(keras.tree.map_structure(_type_spec, inputs))
+        outputs = _to_json(traced.structured_outputs)
+        self._description.calls.append({"inputs": described, "outputs": outputs})
+        return _from_json(outputs)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "handle": self.handle,
+            "arguments": dict(self.arguments),
+            "endpoint": self.endpoint,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> HubLayer:
+        """A layer that loads its SavedModel when it is built, or gets it from the `.keras` file that is being read.
+
+        Raises:
+            ValueError: while a model is being loaded, unless with `safe_mode=False`.
+        """
+        if in_safe_mode():
+            raise ValueError(
+                "this model holds a HubLayer, and with it a SavedModel: a program, which could do anything on this "
+                "computer. If you trust where the file comes from, pass safe_mode=False to keras.models.load_model"
+            )
+        layer = cls.__new__(cls)
+        layer._init_unloaded(**config)
+        return layer
+
+    def get_build_config(self) -> dict[str, Any] | None:
+        return None if self._description is None else dataclasses.asdict(self._description)
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        self._add_weights(_Description(**config))
+
+    def save_assets(self, directory: str) -> None:
+        self._loaded().write(directory)
+
+    def load_assets(self, directory: str | None) -> None:
+        if self._saved_model is not None:
+            return  # it came from a handle, which somebody's code trusts; the file may not replace a program
+        if directory is None:
+            raise ValueError(f"the file holds no SavedModel for the HubLayer {self.name!r}")
+        home = tempfile.mkdtemp(prefix="keras_bert_")  # Keras's own is gone soon; vocabularies must stay
+        weakref.finalize(self, shutil.rmtree, home, ignore_errors=True)
+        shutil.copytree(directory, home, dirs_exist_ok=True)
+        # The optimizer and the model know this layer's variables already: the SavedModel gets these.
+        paths = [weight["path"] for weight in self._description.weights]
+        variables = {path: weight.value for path, weight in zip(paths, self.weights, strict=True)}
+        self._use(ReusableSavedModel(home, self.endpoint, variables))
+
+
+def _is_symbolic(inputs: Any) -> bool:
+    return any(isinstance(each, keras.KerasTensor) for each in keras.tree.flatten(inputs))
+
+
+def _to_json(tensors: Any) -> dict[str, Any]:
+    """What is known of a nest of tensors without their values, in lists, dicts, numbers and strings."""
+    flat = keras.tree.flatten(tensors)
+    described = {
+        "nest": keras.tree.pack_sequence_as(tensors, list(range(len(flat)))),
+        "tensors": [_description_of(tensor) for tensor in flat],
+    }
+    return json.loads(json.dumps(described))  # tuples become lists now, as they will in the file
+
+
+def _description_of(tensor: Any) -> dict[str, Any]:
+    described = {"shape": list(tensor.shape), "dtype": keras.backend.standardize_dtype(tensor.dtype)}
+    if reusable.is_ragged(tensor):
+        splits = keras.backend.standardize_dtype(tensor.row_splits_dtype)
+        described |= {"ragged": True, "ragged_rank": tensor.ragged_rank, "row_splits_dtype": splits}
+    return described
+
+
+def _from_json(described: dict[str, Any]) -> Any:
+    tensors = [keras.KerasTensor(**each) for each in described["tensors"]]
+    return keras.tree.map_structure(lambda i: tensors[i], described["nest"])
+
+
+def _type_spec(tensor: Any) -> tf.TypeSpec:
+    if reusable.is_ragged(tensor):
+        return tf.RaggedTensorSpec(tensor.shape, tensor.dtype, tensor.ragged_rank, tensor.row_splits_dtype)
+    return tf.TensorSpec(tensor.shape, tensor.dtype)

@@ -1,0 +1,244 @@
+"""A reusable SavedModel (TF Hub's interface): finding it, loading it, and what its endpoints take."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  registers the operations that text preprocessors are made of
+
+from keras_bert.saved_model.writing import MARK
+
+_GRAPHS = (MARK, "saved_model.pbtxt")
+_VARIABLES = "variables"
+_HUB_MODULE = "tfhub_module.pb"  # marks the format of TensorFlow 1
+
+
+class ReusableSavedModel:
+    """One callable of a SavedModel that follows TF Hub's interface (tensorflow/hub docs, `reusable_saved_models`).
+
+    Args:
+        directory: of the SavedModel.
+        endpoint: the name of a part that can be called, such as `"mlm"`; None for the SavedModel as a whole.
+        variables: path -> tf.Variable that takes the place of the SavedModel's own, and its value.
+
+    Attributes:
+        root: what TensorFlow loaded.
+        variables: path inside the SavedModel -> tf.Variable, for each that the endpoint depends on, those that it
+            trains first. None of them occurs twice.
+        trained: the paths of those that it trains.
+        regularization_losses: functions without arguments, each giving a scalar.
+        parameters: the names of the endpoint's arguments; the inputs come first.
+        supports_jit: whether XLA can be expected to compile it.
+
+    Raises:
+        FileNotFoundError: `directory` is no SavedModel, or a part of it is missing.
+        ValueError: it is damaged, does not follow the interface, or has no such endpoint.
+    """
+
+    def __init__(self, directory: str, endpoint: str | None = None, variables: Mapping[str, tf.Variable] | None = None):
+        self.title = directory if endpoint is None else f"the endpoint {endpoint!r} of {directory}"
+        self.root = _load(directory, variables or {})
+        called = _find_endpoint(self.root, directory, endpoint)
+        self.variables = {}
+        for kind in ("trainable_variables", "variables"):
+            for i, variable in enumerate(getattr(called, kind, ())):
+                if all(variable is not other for other in self.variables.values()):
+                    self.variables[".".join(["root", *([endpoint] if endpoint else []), kind, str(i)])] = variable
+        self.trained = [path for path in self.variables if "trainable_variables" in path]
+        self.regularization_losses = list(getattr(called, "regularization_losses", ()))
+        self._function = called.__call__
+        concrete = self._function.concrete_functions
+        self.parameters = list(concrete[0].function_type.parameters)
+        self._takes = _distinct([each.structured_input_signature[0][0] for each in concrete])
+        self.supports_jit = all(_compiles(each) for each in concrete)
+        # Everything but the values of the variables. They change, and the directory may be replaced or removed.
+        self._files = _read_files(directory)
+
+    def __call__(self, inputs: Any, **arguments: Any) -> Any:
+        return self._function(inputs, **arguments)
+
+    def write(self, directory: str | Path) -> None:
+        """Writes the SavedModel with the present values of its variables."""
+        for name, content in self._files.items():
+            path = Path(directory) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        tf.train.Checkpoint(root=self.root).write(str(Path(directory) / _VARIABLES / "variables"))
+
+    def converted(self, inputs: Any) -> Any:
+        """The tensors that the endpoint takes, from what people pass; Keras's symbolic tensors stay as they are.
+
+        Raises:
+            TypeError, ValueError: a key is missing or unknown, or a dtype or shape is wrong.
+        """
+        errors = []
+        for specs in self._takes:
+            try:
+                return _converted(specs, inputs, "")
+            except (TypeError, ValueError) as error:
+                errors.append(error)
+        takes = ", or ".join(_describe(specs) for specs in self._takes)
+        # With several choices, what is wrong with regard to each of them would tell nobody much.
+        reason = f"{errors[0]}" if len(errors) == 1 else f"got {_describe(inputs)}"
+        raise type(errors[0])(f"{reason}; {self.title} takes {takes}")
+
+
+def resolve(handle: str) -> str:
+    """The directory that a handle stands for: itself, or what tensorflow_hub downloads and caches.
+
+    Raises:
+        FileNotFoundError: there is no such directory.
+        ImportError: the handle is an address and tensorflow_hub is not installed.
+    """
+    if tf.io.gfile.isdir(handle):
+        return handle
+    if "://" not in handle:
+        what = "is a file" if tf.io.gfile.exists(handle) else "does not exist"
+        raise FileNotFoundError(f"{handle} {what}; expected the directory of a SavedModel, or an address like https://")
+    try:
+        import tensorflow_hub
+    except ImportError as error:  # among them: tensorflow_hub needs pkg_resources, which new setuptools lack
+        raise ImportError(f"{handle} needs tensorflow_hub: pip install 'keras-bert-models[hub]' ({error})") from error
+    return tensorflow_hub.resolve(handle)
+
+
+def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
+    present = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
+    holds = f"it holds {', '.join(present) or 'nothing'}"
+    if _HUB_MODULE in present:
+        raise ValueError(
+            f"{directory} is a TF1 Hub module ({_HUB_MODULE}), which cannot be trained; a reusable TF2 SavedModel "
+            "is needed"
+        )
+    if not any(name in present for name in _GRAPHS):
+        raise FileNotFoundError(f"{directory} is not a SavedModel: it has no {MARK}; {holds}")
+    if not tf.io.gfile.exists(f"{directory}/{_VARIABLES}/variables.index"):
+        raise FileNotFoundError(f"{directory} is not whole: it has no {_VARIABLES}/variables.index; {holds}")
+    try:
+        if not variables:
+            return tf.saved_model.load(directory)
+        # The one way to load a SavedModel around variables that exist; the same function serves tf_keras.
+        return tf.__internal__.saved_model.load_partial(directory, {"root": None, **variables})["root"]
+    except Exception as error:
+        # TensorFlow raises about every kind of exception here, KeyError and AssertionError included.
+        raise ValueError(f"{directory} cannot be loaded, it may be damaged: {error}") from error
+
+
+def _find_endpoint(root: Any, directory: str, name: str | None) -> Any:
+    """The object to call: the SavedModel's root, or one of its parts."""
+    parts = {
+        key: value
+        for key, value in vars(root).items()
+        if key.isidentifier() and not key.startswith("_") and _is_reusable(value)
+    }
+    if name in parts:
+        return parts[name]
+    if name is None and _is_reusable(root):
+        return root
+    has = f"its endpoints are {', '.join(sorted(parts))}" if parts else "it has no other endpoint"
+    if name is not None:
+        raise ValueError(f"{directory} has no endpoint {name!r}; {has if parts else 'it has none'}")
+    signatures = ", ".join(getattr(root, "signatures", ())) or "none"
+    raise ValueError(
+        f"{directory} is a SavedModel, but not a reusable one: it cannot be called as a whole; {has}; its signatures "
+        f"are {signatures}, which keras.layers.TFSMLayer can call"
+    )
+
+
+def _is_reusable(value: Any) -> bool:
+    """Whether it is an object with a restored `__call__`, which a bare function and a list of layers are not."""
+    return bool(getattr(getattr(value, "__call__", None), "concrete_functions", ()))  # noqa: B004
+
+
+def _compiles(function: Any) -> bool:
+    """Whether XLA can be expected to compile a function: strings, ragged tensors and TF Text's operations it cannot."""
+    specs = keras.tree.flatten((function.structured_input_signature, function.structured_outputs))
+    if any(isinstance(spec, tf.TypeSpec) and not isinstance(spec, tf.TensorSpec) for spec in specs):
+        return False
+    graph = function.graph.as_graph_def()
+    nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
+    strings = tf.string.as_datatype_enum
+    return all(
+        hasattr(tf.raw_ops, node.op) and all(attribute.type != strings for attribute in node.attr.values())
+        for node in nodes
+        if node.op not in ("Placeholder", "Const") and node.op not in graph.library.function
+    )
+
+
+def _read_files(directory: str) -> dict[str, bytes]:
+    """Name -> content of all files but the variables', and but the fingerprint, which is about these too."""
+    contents = {}
+    for folder, _, names in tf.io.gfile.walk(directory):
+        inside = folder[len(directory) :].strip("/")
+        if inside.split("/")[0] == _VARIABLES:
+            continue
+        for name in names:
+            if name != "fingerprint.pb":
+                with tf.io.gfile.GFile(f"{folder}/{name}", "rb") as file:
+                    contents[f"{inside}/{name}".lstrip("/")] = file.read()
+    return contents
+
+
+def _distinct(structures: list[Any]) -> list[Any]:
+    """Each nest of specs once, however the tensors in it are called."""
+    return list({_describe(specs): specs for specs in structures}.values())
+
+
+def _describe(value: Any) -> str:
+    """Tensors, or the specs of tensors, for a person to read: `{ids: int32 [?, ?]}`."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_describe(part)}" for key, part in sorted(value.items())) + "}"
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        if isinstance(value, list | tuple) and all(hasattr(part, "shape") for part in value):
+            return "[" + ", ".join(map(_describe, value)) + "]"
+        return f"a {type(value).__name__}"
+    shape = tf.TensorShape(value.shape)
+    dims = "of any shape" if shape.rank is None else "[" + ", ".join(str(n or "?") for n in shape) + "]"
+    ragged = "ragged " if is_ragged(value) else ""
+    return f"{ragged}{keras.backend.standardize_dtype(value.dtype)} {dims}"
+
+
+def _converted(specs: Any, value: Any, name: str) -> Any:
+    if isinstance(specs, Mapping):
+        if not isinstance(value, Mapping):
+            raise TypeError(f"{name or 'the input'} is {_describe(value)}, not a dict")
+        for key in sorted(specs.keys() ^ value.keys()):
+            raise ValueError(f"{key!r} is {'missing' if key in specs else 'not an input'}")
+        return {key: _converted(spec, value[key], key) for key, spec in specs.items()}
+    if isinstance(specs, list | tuple):
+        if not isinstance(value, list | tuple) or len(value) != len(specs):
+            raise TypeError(f"{name or 'the input'} is {_describe(value)}, not a list of {len(specs)}")
+        parts = [
+            _converted(spec, part, f"{name}[{i}]") for i, (spec, part) in enumerate(zip(specs, value, strict=True))
+        ]
+        return type(specs)(parts)
+    return _converted_tensor(specs, value, name or "the input")
+
+
+def _converted_tensor(spec: Any, value: Any, name: str) -> Any:
+    ragged = is_ragged(spec)
+    if isinstance(value, list | tuple) and not value and not ragged:
+        value = tf.zeros([0, *spec.shape[1:]], spec.dtype)
+    if not tf.is_tensor(value) and not isinstance(value, keras.KerasTensor):
+        try:
+            value = tf.ragged.constant(value, ragged_rank=spec.ragged_rank) if ragged else tf.convert_to_tensor(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name} cannot be read as {_describe(spec)}: {error}") from error
+    dtype = tf.as_dtype(value.dtype)
+    from_integer = (dtype.is_integer or dtype.is_bool) and spec.dtype.is_integer
+    if not (dtype == spec.dtype or from_integer or (dtype.is_floating and spec.dtype.is_floating)):
+        raise TypeError(f"{name} is {_describe(value)}, not {spec.dtype.name}")
+    if not spec.shape.is_compatible_with(value.shape) or ragged != is_ragged(value):
+        raise ValueError(f"{name} is {_describe(value)}, not {_describe(spec)}")
+    if isinstance(value, keras.KerasTensor):
+        return value
+    if ragged:
+        value = value.with_row_splits_dtype(spec.row_splits_dtype)
+    return tf.cast(value, spec.dtype)
+
+
+def is_ragged(value: Any) -> bool:
+    """Whether a tensor, a spec or a symbolic tensor of Keras is ragged."""
+    return isinstance(value, tf.RaggedTensor | tf.RaggedTensorSpec) or bool(getattr(value, "ragged", False))
