@@ -1,0 +1,69 @@
+"""keras-bert serve: a SavedModel -> TF Serving's protocols."""
+
+import logging
+from pathlib import Path
+
+import click
+
+from keras_bert.cli import quiet
+
+
+@click.command()
+@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--port", default=8500, show_default=True, help="For gRPC; 0 takes any free port.")
+@click.option("--rest-port", default=8501, show_default=True, help="For REST; 0 takes any free port.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; 0.0.0.0 is the whole network.")
+@click.option("--model-name", help="What requests call the model.  [default: the directory's name]")
+@click.option("--max-batch", type=click.IntRange(1), default=16, show_default=True, help="Rows computed at a time.")
+@click.option("--no-batching", is_flag=True, help="Compute every request by itself.")
+@click.option(
+    "--queue", type=click.IntRange(1), default=1024, show_default=True, help="Requests that may wait; more are refused."
+)
+@click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="Seconds for a request."
+)
+def serve(
+    directory: Path,
+    port: int,
+    rest_port: int,
+    host: str,
+    model_name: str | None,
+    max_batch: int,
+    no_batching: bool,
+    queue: int,
+    timeout: float,
+) -> None:
+    """Answer requests to the SavedModel in DIRECTORY/<version>/, as TF Serving does: over gRPC and REST.
+
+    The highest version is served. When a higher one appears, it is loaded and takes over; no request is lost. Ctrl-C
+    or SIGTERM ends the server once it has answered what it has accepted.
+
+    \b
+    Example:
+      $ keras-bert serve saved_models/minilm &
+      $ curl -d '{"instances": ["I love pizza"]}' localhost:8501/v1/models/minilm:predict
+    """
+    with quiet.imports():
+        try:
+            from keras_bert.server import run
+        except ModuleNotFoundError as error:
+            raise click.ClickException(
+                f"there is no {error.name}, which serving needs: pip install 'keras-bert-models[serve]'"
+            ) from error
+    settings = run.Settings(
+        directory=directory,
+        model_name=model_name or directory.resolve().name,
+        host=host,
+        port=port,
+        rest_port=rest_port,
+        max_batch=max_batch,
+        batching=not no_batching,
+        queue=queue,
+        timeout=timeout,
+    )
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("keras_bert").setLevel(logging.INFO)
+    try:
+        run.serve(settings, click.echo)
+    except (FileNotFoundError, OSError) as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,164 @@
+"""Runs the requests that wait in common: many rows at a time cost little more than one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import grpc
+import numpy as np
+
+from keras_bert.server.errors import ServingError
+from keras_bert.server.model import RUNS_AT_A_TIME, Model
+from keras_bert.server.signatures import Arrays, Signature
+
+
+@dataclass(eq=False)
+class _Job:
+    """What one request wants computed.
+
+    Attributes:
+        rows: how many; None if the job must run alone.
+        width: of the widest row, in bytes: what other rows are padded to.
+        outputs: becomes the result.
+    """
+
+    model: Model
+    signature: Signature
+    inputs: Arrays
+    rows: int | None
+    width: int
+    outputs: asyncio.Future[Arrays]
+    key: Hashable = field(init=False)  # jobs of equal keys may be merged
+
+    def __post_init__(self) -> None:
+        inner_shapes = tuple(array.shape[1:] for array in self.inputs.values())
+        self.key = (self.signature, inner_shapes) if self.rows is not None else self
+
+
+class Batcher:
+    """Merges jobs of the same signature along the first dimension, and splits their outputs again.
+
+    It never waits for more jobs: a few runs are under way at a time, and whatever has come meanwhile makes up the next.
+
+    Args:
+        max_rows: the most rows that are merged; None runs every job alone.
+        max_waiting: the most jobs that wait; more are refused.
+    """
+
+    def __init__(self, max_rows: int | None, max_waiting: int) -> None:
+        self._max_rows = max_rows
+        self._max_waiting = max_waiting
+        self._waiting: dict[Hashable, list[_Job]] = {}  # the lists, and the jobs in each, in order of arrival
+        self._count = 0
+        self._free_runs = RUNS_AT_A_TIME
+        self._threads = ThreadPoolExecutor(RUNS_AT_A_TIME, "run")
+        self._runs: set[asyncio.Task[None]] = set()
+
+    async def run(self, model: Model, signature: Signature, inputs: Arrays) -> Arrays:
+        """The outputs for inputs that the signature takes. A caller that is cancelled gives its place away.
+
+        Raises:
+            ServingError: too many jobs wait, or the model cannot compute this one.
+        """
+        if self._count >= self._max_waiting:
+            raise ServingError(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"The queue is full: {self._count} requests wait already; try again later",
+            )
+        rows = number_of_rows(signature, inputs) if self._max_rows is not None else None
+        outputs = asyncio.get_running_loop().create_future()
+        job = _Job(model, signature, inputs, rows, _width(inputs), outputs)
+        self._waiting.setdefault(job.key, []).append(job)
+        self._count += 1
+        self._start_runs()
+        try:
+            return await outputs
+        except asyncio.CancelledError:
+            self._forget(job)
+            raise
+
+    async def close(self) -> None:
+        """Waits for the runs under way."""
+        if self._runs:
+            await asyncio.wait(self._runs)
+        self._threads.shutdown()
+
+    def _start_runs(self) -> None:
+        while self._free_runs and self._waiting:
+            key = next(iter(self._waiting))
+            jobs = self._waiting.pop(key)
+            batch = _choose(jobs, self._max_rows)
+            chosen = set(batch)
+            if left := [job for job in jobs if job not in chosen]:
+                self._waiting[key] = left  # behind the others
+            self._count -= len(batch)
+            self._free_runs -= 1
+            run = asyncio.get_running_loop().create_task(self._run(batch))
+            self._runs.add(run)  # the loop itself does not keep it alive
+            run.add_done_callback(self._runs.discard)
+
+    async def _run(self, batch: list[_Job]) -> None:
+        results = await asyncio.get_running_loop().run_in_executor(self._threads, _run_batch, batch)
+        self._free_runs += 1
+        for job, result in zip(batch, results, strict=True):
+            if job.outputs.done():  # cancelled
+                continue
+            if isinstance(result, Exception):
+                job.outputs.set_exception(result)
+            else:
+                job.outputs.set_result(result)
+        self._start_runs()
+
+    def _forget(self, job: _Job) -> None:
+        jobs = self._waiting.get(job.key, [])
+        if job in jobs:
+            self._count -= 1
+            jobs.remove(job)
+            if not jobs:
+                del self._waiting[job.key]
+
+
+def number_of_rows(signature: Signature, inputs: Arrays) -> int | None:
+    """How many rows the inputs have; None if they cannot be split into rows or merged with others."""
+    sizes = {array.shape[0] for array in inputs.values()} if signature.batchable else set()
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _width(inputs: Arrays) -> int:
+    return max((len(text) for array in inputs.values() if array.dtype == object for text in array.flat), default=0)
+
+
+def _choose(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
+    """The oldest job, and as many as fit of those closest to it in width: they need the least padding."""
+    oldest = jobs[0]
+    if oldest.rows is None:
+        return [oldest]
+    batch, rows = [], 0
+    for job in sorted(jobs, key=lambda job: abs(job.width - oldest.width) if job is not oldest else -1):
+        if rows + job.rows <= max_rows or not batch:
+            batch.append(job)
+            rows += job.rows
+    return batch
+
+
+def _run_batch(batch: list[_Job]) -> list[Arrays | Exception]:
+    """The outputs of each job, or what is wrong with it. In a batch that fails, every job gets a run of its own."""
+    first = batch[0]
+    if len(batch) == 1:
+        try:
+            return [first.model.run(first.signature, first.inputs)]
+        except Exception as error:
+            return [error]
+    try:
+        merged = {name: np.concatenate([job.inputs[name] for job in batch]) for name in first.inputs}
+        outputs = first.model.run(first.signature, merged)
+        ends = np.cumsum([job.rows for job in batch])
+        if any(len(array) != ends[-1] for array in outputs.values()):
+            raise ValueError("the outputs have other rows than the inputs")
+    except Exception:
+        return [result for job in batch for result in _run_batch([job])]
+    parts = {name: np.split(array, ends[:-1]) for name, array in outputs.items()}
+    return [{name: parts[name][position] for name in parts} for position in range(len(batch))]

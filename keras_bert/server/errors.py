@@ -1,0 +1,29 @@
+"""The one exception of the server."""
+
+import grpc
+
+
+class ServingError(Exception):
+    """A request that gets an error for an answer.
+
+    Attributes:
+        code: one of gRPC's canonical status codes; REST translates it into one of HTTP's.
+        message: for the client, in TF Serving's words wherever it has the same error.
+    """
+
+    def __init__(self, code: grpc.StatusCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def invalid_argument(message: str) -> ServingError:
+    return ServingError(grpc.StatusCode.INVALID_ARGUMENT, message)
+
+
+def not_found(message: str) -> ServingError:
+    return ServingError(grpc.StatusCode.NOT_FOUND, message)
+
+
+def failed_precondition(message: str) -> ServingError:
+    return ServingError(grpc.StatusCode.FAILED_PRECONDITION, message)

@@ -1,0 +1,230 @@
+"""Finds the versions of a model, loads the highest, and swaps it for another without losing a request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+
+from keras_bert.server import warmup
+from keras_bert.server.errors import ServingError, invalid_argument, not_found
+from keras_bert.server.model import Model
+
+SECONDS_BETWEEN_LOOKS = 1.0
+
+_log = logging.getLogger(__name__)
+
+# The state of a directory: names, sizes and times of the files in it.
+_Listing = tuple[tuple[str, int, int], ...]
+
+
+@dataclass
+class VersionStatus:
+    """What GetModelStatus tells of a version.
+
+    Attributes:
+        state: LOADING, AVAILABLE, UNLOADING or END.
+        error: why it ended, if it did not load.
+    """
+
+    state: str
+    error: ServingError | None = None
+
+
+@dataclass(eq=False)
+class LoadedVersion:
+    """A version in memory.
+
+    Attributes:
+        number: of the version.
+        model: answers requests.
+        users: how many requests it is answering.
+    """
+
+    number: int
+    model: Model
+    users: int = 0
+    unused: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Versions:
+    """The versions of one model, in a directory of directories that have numbers for names.
+
+    Args:
+        directory: holds `<version>/saved_model.pb`; other names are not looked at.
+        name: what requests call the model.
+
+    Attributes:
+        statuses: dict of VersionStatus by number, of every version that was ever tried.
+    """
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.name = name
+        self.statuses: dict[int, VersionStatus] = {}
+        self._directory = directory
+        self._current: LoadedVersion | None = None
+        self._failed: dict[int, _Listing] = {}
+        self._retiring: set[asyncio.Task[None]] = set()
+
+    async def load_first(self) -> int:
+        """Loads the highest version that can be loaded, and returns its number.
+
+        Raises:
+            FileNotFoundError: there is no version, or none that can be loaded.
+        """
+        for number, path in sorted(_complete_versions(self._directory).items(), reverse=True):
+            await self._load(number, path)
+            if self._current is not None:
+                return number
+        if errors := [f"version {number}: {status.error}" for number, status in self.statuses.items()]:
+            raise FileNotFoundError(f"{self._directory} has no version that can be loaded. {'; '.join(errors)}")
+        raise FileNotFoundError(
+            f"{self._directory} has no version: a version is a SavedModel in a directory with a number for a name, "
+            f"as {self._directory / '1' / 'saved_model.pb'}"
+        )
+
+    async def watch(self) -> None:
+        """Goes on for ever to look for the highest version, and swaps to it."""
+        seen: dict[int, _Listing] = {}
+        while True:
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            try:
+                seen = await self._look(seen)
+            except Exception:
+                _log.exception("%s could not be read; what is loaded stays", self._directory)
+
+    async def close(self) -> None:
+        """Unloads everything, once it is unused."""
+        if self._current is not None:
+            self._retire(self._current)
+            self._current = None
+        if self._retiring:
+            await asyncio.wait(self._retiring)
+
+    @contextlib.contextmanager
+    def lease(self, name: str, number: int | None = None, label: str | None = None) -> Iterator[LoadedVersion]:
+        """The version that a request asks for, which stays loaded inside the block. None: the one that is served.
+
+        Raises:
+            ServingError: it is not loaded.
+        """
+        if not name:
+            raise invalid_argument("ModelSpec has no name specified.")
+        if label is not None:
+            raise invalid_argument(f"Unrecognized servable version label: {label}")
+        version = self._current
+        if version is None or name != self.name or number not in (None, version.number):
+            wanted = f"Latest({name})" if number is None else f"Specific({name}, {number})"
+            raise not_found(f"Servable not found for request: {wanted}")
+        version.users += 1
+        try:
+            yield version
+        finally:
+            version.users -= 1
+            if not version.users:
+                version.unused.set()
+
+    def status(self, name: str, number: int | None = None) -> dict[int, VersionStatus]:
+        """The status of one version or of all, the highest first.
+
+        Raises:
+            ServingError: there is no such version.
+        """
+        if name != self.name or not self.statuses:
+            raise not_found(f"Could not find any versions of model {name}")
+        if number is None:
+            return dict(sorted(self.statuses.items(), reverse=True))
+        if number not in self.statuses:
+            raise not_found(f"Could not find version {number} of model {name}")
+        return {number: self.statuses[number]}
+
+    async def _look(self, seen: dict[int, _Listing]) -> dict[int, _Listing]:
+        """Loads the highest version if it is not the one that is served and holds still since it was `seen`."""
+        paths = _complete_versions(self._directory)
+        listings = {number: _listing(path) for number, path in paths.items()}
+        wanted = [number for number, listing in listings.items() if self._failed.get(number) != listing]
+        highest = max(wanted, default=None)
+        if highest is None or highest == self._current.number:
+            return listings
+        if seen.get(highest) == listings[highest]:  # or else it is perhaps still being copied
+            await self._load(highest, paths[highest])
+        return listings
+
+    async def _load(self, number: int, path: Path) -> None:
+        self.statuses[number] = status = VersionStatus("LOADING")
+        listing = _listing(path)
+        _log.info("version %d: loading", number)
+        try:
+            model = await asyncio.to_thread(_load_and_warm_up, path)
+        except Exception as error:
+            status.state = "END"
+            status.error = error if isinstance(error, ServingError) else _as_serving_error(error)
+            self._failed[number] = listing
+            goes_on = f"; version {self._current.number} goes on" if self._current else ""
+            _log.error("version %d: not loaded: %s%s", number, status.error, goes_on)
+            return
+        self._failed.pop(number, None)
+        old, self._current = self._current, LoadedVersion(number, model)
+        status.state = "AVAILABLE"
+        _log.info("version %d: serving", number)
+        if old is not None:
+            self._retire(old)
+
+    def _retire(self, version: LoadedVersion) -> None:
+        task = asyncio.get_running_loop().create_task(self._unload(version))
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
+
+    async def _unload(self, version: LoadedVersion) -> None:
+        status = self.statuses[version.number]
+        status.state = "UNLOADING"
+        if version.users:
+            version.unused.clear()
+            await version.unused.wait()
+        await asyncio.to_thread(version.model.close)
+        status.state = "END"
+        gc.collect()  # graphs are full of cycles
+        _log.info("version %d: unloaded", version.number)
+
+
+def _load_and_warm_up(path: Path) -> Model:
+    model = Model(path)
+    try:
+        count = warmup.replay(model, path)
+    except BaseException:
+        model.close()
+        raise
+    _log.info("version %s: loaded, %d warm-up requests answered", path.name, count)
+    return model
+
+
+def _complete_versions(directory: Path) -> dict[int, Path]:
+    """The numbers in a directory that have a SavedModel in them."""
+    return {
+        int(path.name): path
+        for path in directory.iterdir()
+        if path.name.isascii()
+        and path.name.isdigit()
+        and int(path.name) > 0
+        and ((path / "saved_model.pb").is_file() or (path / "saved_model.pbtxt").is_file())
+    }
+
+
+def _listing(directory: Path) -> _Listing:
+    entries = []
+    for path in sorted(directory.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):  # gone already
+            status = path.stat()
+            entries.append((str(path.relative_to(directory)), status.st_size, status.st_mtime_ns))
+    return tuple(entries)
+
+
+def _as_serving_error(error: Exception) -> ServingError:
+    first_line = str(error).partition("\n")[0] or type(error).__name__
+    return ServingError(grpc.StatusCode.INTERNAL, first_line)
