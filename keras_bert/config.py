@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
+from keras_bert.families import FAMILIES, SIZES
 
 # Our name of an activation -> what a Hugging Face config.json calls it (its preferred name first).
 # "gelu" is x * Phi(x), with the error function; "gelu_tanh" is the approximation that Google's BERT uses (1.6e-3 apart
@@ -19,23 +20,9 @@ ACTIVATIONS = {
     "silu": ("silu", "swish"),
 }
 
-# Our name -> Hugging Face's and Google's, which agree on all but the last two (Google's files leave those out).
-_JSON_NAMES = {
-    "vocab_size": "vocab_size",
-    "hidden_size": "hidden_size",
-    "num_layers": "num_hidden_layers",
-    "num_heads": "num_attention_heads",
-    "intermediate_size": "intermediate_size",
-    "hidden_dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-    "max_positions": "max_position_embeddings",
-    "type_vocab_size": "type_vocab_size",
-    "initializer_range": "initializer_range",
-    "layer_norm_epsilon": "layer_norm_eps",
-    "pad_token_id": "pad_token_id",
-}
-_NOT_IN_GOOGLE_FILES = ("layer_norm_epsilon", "pad_token_id")
 _REQUIRED = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size")
+# Google's files have the keys of Hugging Face's BERT, without these.
+_NOT_IN_GOOGLE_FILES = ("activation", "layer_norm_epsilon", "pad_token_id")
 GOOGLE_FILE_NAME = "bert_config.json"
 
 
@@ -53,12 +40,19 @@ class BertConfig:
         hidden_dropout: probability of dropping an element of a hidden state while training.
         attention_dropout: probability of dropping an attention weight while training.
         max_positions: the longest sequence, in pieces.
-        type_vocab_size: kinds of segments (2: first and second sentence).
+        type_vocab_size: kinds of segments (2: first and second sentence). 0: there are no embeddings of segments, and
+            `input_type_ids` is not looked at (DistilBERT).
         initializer_range: standard deviation of the truncated normal that weights start from.
         layer_norm_epsilon: added to the variance in layer normalization.
         pad_token_id: id of the padding piece.
         pooler: whether there is a pooler, a dense layer with tanh over the first hidden state. Without one,
             `pooled_output` is that hidden state itself.
+        family: whose files it has, and whose heads: a key of `families.FAMILIES`.
+        embedding_size: width of the embeddings, which a dense layer then projects to `hidden_size`; None: they are
+            `hidden_size` wide, and there is no such layer (Lan et al. 2019, section 3.1).
+        num_groups: the layers come in this many groups, within which they share their weights; None: each has its own.
+        positions_after_padding: whether positions count from `pad_token_id + 1`, padding pieces excepted, which all
+            have the position `pad_token_id` (RoBERTa); else from 0.
 
     Raises:
         ValueError: a value is out of range, or two do not fit together.
@@ -87,13 +81,19 @@ class BertConfig:
     layer_norm_epsilon: float = 1e-12
     pad_token_id: int = 0
     pooler: bool = True
+    family: str = "bert"
+    embedding_size: int | None = None
+    num_groups: int | None = None
+    positions_after_padding: bool = False
 
     def __post_init__(self) -> None:
-        sizes = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size", "max_positions")
-        for name in (*sizes, "type_vocab_size"):
+        for name in (*_REQUIRED, "max_positions", "type_vocab_size", "embedding_size", "num_groups"):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+            least = 0 if name == "type_vocab_size" else 1
+            if value is None and name in ("embedding_size", "num_groups"):
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
         for name in ("hidden_dropout", "attention_dropout"):
             value = getattr(self, name)
             if not _is_number(value) or not 0 <= value < 1:
@@ -108,8 +108,28 @@ class BertConfig:
             raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, not {self.activation!r}")
         if not isinstance(self.pad_token_id, int) or not 0 <= self.pad_token_id < self.vocab_size:
             raise ValueError(f"pad_token_id {self.pad_token_id!r} is not an id below vocab_size {self.vocab_size}")
-        if not isinstance(self.pooler, bool):
-            raise ValueError(f"pooler must be True or False, not {self.pooler!r}")
+        for name in ("pooler", "positions_after_padding"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        if self.family not in FAMILIES:
+            raise ValueError(f"family must be one of {', '.join(FAMILIES)}, not {self.family!r}")
+        if self.num_layers % self.groups:
+            raise ValueError(f"num_layers {self.num_layers} is not a multiple of num_groups {self.num_groups}")
+
+    @property
+    def groups(self) -> int:
+        """How many layers have weights of their own."""
+        return self.num_layers if self.num_groups is None else self.num_groups
+
+    @property
+    def embedding_width(self) -> int:
+        """How wide the embeddings are."""
+        return self.hidden_size if self.embedding_size is None else self.embedding_size
+
+    @property
+    def position_rows(self) -> int:
+        """How many rows the table of position embeddings has."""
+        return self.max_positions + (self.pad_token_id + 1 if self.positions_after_padding else 0)
 
     def check_vocabulary(self, pieces: int) -> None:
         """Raises ValueError unless a vocabulary of that many pieces can belong to this model.
@@ -122,48 +142,57 @@ class BertConfig:
                 "they do not belong together"
             )
 
+    @classmethod
+    def named(cls, name: str, **changes: Any) -> BertConfig:
+        """A published size.
+
+        Args:
+            name: a key of `families.SIZES`: "bert-base", "roberta-large", "albert-xxlarge", "electra-small", ...
+            **changes: replace single fields.
+
+        Raises:
+            ValueError: there is no such size.
+
+        Example:
+            >>> from keras_bert import BertConfig
+            >>> BertConfig.named("albert-base", vocab_size=21128).embedding_size
+            128
+        """
+        if name not in SIZES:
+            raise ValueError(f"there is no size {name!r}; there are {', '.join(SIZES)}")
+        return cls(**{**SIZES[name], **changes})
+
     # The sizes of the paper, and those of Turc et al. 2019 ("Well-Read Students Learn Better").
 
     @classmethod
     def base(cls, **changes: Any) -> BertConfig:
         """BERT-Base: 12 layers, 768 wide, 12 heads; 110 M parameters. `changes` replace single fields."""
-        return cls._of_size(12, 768, **changes)
+        return cls.named("bert-base", **changes)
 
     @classmethod
     def large(cls, **changes: Any) -> BertConfig:
         """BERT-Large: 24 layers, 1024 wide, 16 heads; 335 M parameters."""
-        return cls._of_size(24, 1024, **changes)
+        return cls.named("bert-large", **changes)
 
     @classmethod
     def tiny(cls, **changes: Any) -> BertConfig:
         """BERT-Tiny: 2 layers, 128 wide, 2 heads; 4.4 M parameters."""
-        return cls._of_size(2, 128, **changes)
+        return cls.named("bert-tiny", **changes)
 
     @classmethod
     def mini(cls, **changes: Any) -> BertConfig:
         """BERT-Mini: 4 layers, 256 wide, 4 heads; 11.2 M parameters."""
-        return cls._of_size(4, 256, **changes)
+        return cls.named("bert-mini", **changes)
 
     @classmethod
     def small(cls, **changes: Any) -> BertConfig:
         """BERT-Small: 4 layers, 512 wide, 8 heads; 28.8 M parameters."""
-        return cls._of_size(4, 512, **changes)
+        return cls.named("bert-small", **changes)
 
     @classmethod
     def medium(cls, **changes: Any) -> BertConfig:
         """BERT-Medium: 8 layers, 512 wide, 8 heads; 41.4 M parameters."""
-        return cls._of_size(8, 512, **changes)
-
-    @classmethod
-    def _of_size(cls, num_layers: int, hidden_size: int, /, **changes: Any) -> BertConfig:
-        # In every published size a head is 64 wide and the feed-forward layer four times as wide as the hidden state.
-        size = {
-            "num_layers": num_layers,
-            "hidden_size": hidden_size,
-            "num_heads": hidden_size // 64,
-            "intermediate_size": 4 * hidden_size,
-        }
-        return cls(**{**size, **changes})
+        return cls.named("bert-medium", **changes)
 
     # Files.
 
@@ -191,34 +220,44 @@ class BertConfig:
 
     @classmethod
     def from_hugging_face(cls, values: dict[str, Any]) -> BertConfig:
-        """From the object in a Hugging Face `config.json` with `model_type` "bert"."""
-        family = values.get("model_type", "bert")
-        if family != "bert":
-            raise ValueError(f"model_type is {family!r}; this version reads 'bert'")
-        positions = values.get("position_embedding_type", "absolute")
-        if positions != "absolute":
-            raise ValueError(f"position_embedding_type is {positions!r}; only 'absolute' is supported")
-        if values.get("is_decoder") or values.get("add_cross_attention"):
-            raise ValueError(
-                "this is a decoder (is_decoder or add_cross_attention is set); only encoders are supported"
-            )
-        return cls(activation=_activation(values.get("hidden_act", "gelu")), **_fields(values))
+        """From the object in a Hugging Face `config.json`; its `model_type` says which family it is."""
+        name = values.get("model_type", "bert")
+        if name not in FAMILIES:
+            raise ValueError(f"model_type is {name!r}; known are {', '.join(FAMILIES)}")
+        family = FAMILIES[name]
+        _check_plain(values)
+        activation = _activation(values.get(family.config["activation"]) or family.values.get("activation", "gelu"))
+        fields = {"family": name, **family.values, **_fields(values, family.config), "activation": activation}
+        if not family.pooler:
+            fields["pooler"] = False
+        if fields.get("embedding_size") == fields["hidden_size"] and not family.projects_equal_sizes:
+            fields["embedding_size"] = None
+        if fields.get("positions_after_padding"):  # the file tells the rows of the table
+            fields["max_positions"] = fields.get("max_positions", 512) - fields["pad_token_id"] - 1
+        return cls(**fields)
 
     def to_hugging_face(self) -> dict[str, Any]:
         """The object for a Hugging Face `config.json`."""
+        family = FAMILIES[self.family]
+        fields = {
+            **self.to_dict(),
+            "activation": ACTIVATIONS[self.activation][0],
+            "max_positions": self.position_rows,
+            "embedding_size": self.embedding_width,
+            "num_groups": self.groups,
+        }
         return {
-            "architectures": ["BertModel"],
-            "model_type": "bert",
-            "position_embedding_type": "absolute",
-            "hidden_act": ACTIVATIONS[self.activation][0],
-            **{theirs: getattr(self, ours) for ours, theirs in _JSON_NAMES.items()},
+            "architectures": [f"{family.classes}Model"],
+            "model_type": self.family,
+            **{theirs: fields[ours] for ours, theirs in family.config.items()},
         }
 
     @classmethod
     def from_google(cls, values: dict[str, Any]) -> BertConfig:
         """From the object in a `bert_config.json`. What it calls "gelu" is the tanh approximation."""
-        activation = _activation(values.get("hidden_act", "gelu"))
-        return cls(activation="gelu_tanh" if activation == "gelu" else activation, **_fields(values))
+        fields = _fields(values, FAMILIES["bert"].config)
+        activation = _activation(fields.get("activation", "gelu"))
+        return cls(**{**fields, "activation": "gelu_tanh" if activation == "gelu" else activation})
 
     def to_google(self) -> dict[str, Any]:
         """The object for a `bert_config.json`.
@@ -228,10 +267,10 @@ class BertConfig:
         """
         if self.activation not in ("gelu_tanh", "relu"):
             raise ValueError(f"a {GOOGLE_FILE_NAME} has gelu_tanh or relu, not {self.activation!r}")
-        names = {ours: theirs for ours, theirs in _JSON_NAMES.items() if ours not in _NOT_IN_GOOGLE_FILES}
+        keys = {ours: key for ours, key in FAMILIES["bert"].config.items() if ours not in _NOT_IN_GOOGLE_FILES}
         return {
             "hidden_act": self.activation.removesuffix("_tanh"),
-            **{theirs: getattr(self, ours) for ours, theirs in names.items()},
+            **{key: getattr(self, ours) for ours, key in keys.items()},
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -239,12 +278,23 @@ class BertConfig:
         return dataclasses.asdict(self)
 
 
-def _fields(values: dict[str, Any]) -> dict[str, Any]:
-    missing = [theirs for ours, theirs in _JSON_NAMES.items() if ours in _REQUIRED and theirs not in values]
+def _check_plain(values: dict[str, Any]) -> None:
+    """Raises ValueError for what changes the arithmetic and is not supported."""
+    positions = values.get("position_embedding_type", "absolute")
+    if positions != "absolute":
+        raise ValueError(f"position_embedding_type is {positions!r}; only 'absolute' is supported")
+    if values.get("is_decoder") or values.get("add_cross_attention"):
+        raise ValueError("this is a decoder (is_decoder or add_cross_attention is set); only encoders are supported")
+    if values.get("inner_group_num", 1) != 1:
+        raise ValueError(f"inner_group_num is {values['inner_group_num']!r}; only 1 is supported")
+
+
+def _fields(values: dict[str, Any], keys: dict[str, str]) -> dict[str, Any]:
+    missing = [theirs for ours, theirs in keys.items() if ours in _REQUIRED and theirs not in values]
     if missing:
         raise ValueError(f"{', '.join(missing)} is missing")
     # A null stands for "not set" in these files.
-    return {ours: values[theirs] for ours, theirs in _JSON_NAMES.items() if values.get(theirs) is not None}
+    return {ours: values[theirs] for ours, theirs in keys.items() if values.get(theirs) is not None}
 
 
 def _activation(name: Any) -> str:

@@ -8,59 +8,37 @@ import numpy as np
 from keras_bert import files
 from keras_bert.checkpoints.safetensors_file import SafetensorsFile, open_safetensors, write_safetensors
 from keras_bert.config import BertConfig
+from keras_bert.families import FAMILIES, Names
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 FILES = (CONFIG, WEIGHTS)
 
-# Our weight -> theirs. Theirs are [outputs, inputs] where our dense kernels are [inputs, outputs]; where there are
-# several, ours is them side by side.
-_EMBEDDINGS = {
-    "embeddings/word/embeddings": ["embeddings.word_embeddings.weight"],
-    "embeddings/position/embeddings": ["embeddings.position_embeddings.weight"],
-    "embeddings/type/embeddings": ["embeddings.token_type_embeddings.weight"],
-    "embeddings/norm/gamma": ["embeddings.LayerNorm.weight"],
-    "embeddings/norm/beta": ["embeddings.LayerNorm.bias"],
-}
-_BLOCK = {
-    "attention/qkv/kernel": [f"attention.self.{part}.weight" for part in ("query", "key", "value")],
-    "attention/qkv/bias": [f"attention.self.{part}.bias" for part in ("query", "key", "value")],
-    "attention/output/kernel": ["attention.output.dense.weight"],
-    "attention/output/bias": ["attention.output.dense.bias"],
-    "attention_norm/gamma": ["attention.output.LayerNorm.weight"],
-    "attention_norm/beta": ["attention.output.LayerNorm.bias"],
-    "intermediate/kernel": ["intermediate.dense.weight"],
-    "intermediate/bias": ["intermediate.dense.bias"],
-    "output/kernel": ["output.dense.weight"],
-    "output/bias": ["output.dense.bias"],
-    "output_norm/gamma": ["output.LayerNorm.weight"],
-    "output_norm/beta": ["output.LayerNorm.bias"],
-}
-_POOLER = {"pooler/kernel": ["pooler.dense.weight"], "pooler/bias": ["pooler.dense.bias"]}
-
-# The masked-language head; its output matrix is the embedding table itself.
-MASKED_LM = {
-    "transform/kernel": ["cls.predictions.transform.dense.weight"],
-    "transform/bias": ["cls.predictions.transform.dense.bias"],
-    "norm/gamma": ["cls.predictions.transform.LayerNorm.weight"],
-    "norm/beta": ["cls.predictions.transform.LayerNorm.bias"],
-    "bias": ["cls.predictions.bias"],
-}
-
-# Models with a task's head on top keep the encoder's weights under this prefix; the oldest files also call layer
-# normalization's weight and bias by the names they had in TensorFlow.
-_PREFIX = "bert."
+# The oldest files call layer normalization's weight and bias by the names they had in TensorFlow.
 _OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 
 
-def encoder_names(config: BertConfig) -> dict[str, list[str]]:
-    """For each of the encoder's weights, by its path inside the encoder, Hugging Face's name or names."""
-    blocks = {
-        f"block_{i}/{ours}": [f"encoder.layer.{i}.{name}" for name in theirs]
-        for i in range(config.num_layers)
-        for ours, theirs in _BLOCK.items()
+def encoder_names(config: BertConfig) -> Names:
+    """For each of the encoder's weights, by its path inside the encoder, Hugging Face's name or names.
+
+    Theirs are `[outputs, inputs]` where our dense kernels are `[inputs, outputs]`; ours is several of theirs side by
+    side, where there are several.
+    """
+    family = FAMILIES[config.family]
+    absent = [
+        part for part, has in (("type", config.type_vocab_size), ("projection", config.embedding_size)) if not has
+    ]
+    embeddings = {
+        ours: theirs
+        for ours, theirs in family.embeddings.items()
+        if not any(ours.startswith(f"embeddings/{part}/") for part in absent)
     }
-    return {**_EMBEDDINGS, **blocks, **(_POOLER if config.pooler else {})}
+    blocks = {
+        f"block_{i}/{ours}": [name.format(i=i) for name in theirs]
+        for i in range(config.groups)
+        for ours, theirs in family.block.items()
+    }
+    return {**embeddings, **blocks, **(family.pooler if config.pooler else {})}
 
 
 def read_config(directory: Path) -> BertConfig:
@@ -70,20 +48,16 @@ def read_config(directory: Path) -> BertConfig:
     looked at too.
     """
     config = BertConfig.read(files.find(directory, CONFIG))
+    return dataclasses.replace(config, pooler=holds(directory, FAMILIES[config.family].pooler))
+
+
+def holds(directory: Path, names: Names) -> bool:
+    """Whether the preset in `directory` has any of the weights of a table, such as that of a head."""
     with open_safetensors(files.find(directory, WEIGHTS)) as file:
-        has_pooler = any(_spelled(name, file) for sources in _POOLER.values() for name in sources)
-    return dataclasses.replace(config, pooler=has_pooler)
+        return any(_spelled(name, file) for sources in names.values() for name in sources)
 
 
-def holds(directory: Path, names: dict[str, list[str]]) -> bool:
-    """Whether the preset in `directory` has all the weights of a table, such as `MASKED_LM`."""
-    with open_safetensors(files.find(directory, WEIGHTS)) as file:
-        return all(_spelled(name, file) for sources in names.values() for name in sources)
-
-
-def read_weights(
-    directory: Path, names: dict[str, list[str]], shapes: dict[str, tuple[int, ...]]
-) -> dict[str, np.ndarray]:
+def read_weights(directory: Path, names: Names, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
     """Reads the weights of an encoder or of a head.
 
     Args:
@@ -134,7 +108,9 @@ def _spelled(name: str, file: SafetensorsFile) -> str | None:
     old = name
     for new_part, old_part in _OLD_NAMES.items():
         old = old.replace(new_part, old_part)
-    for candidate in (name, _PREFIX + name, old, _PREFIX + old):
+    # A model with a task's head on top keeps the encoder's weights under its family's prefix.
+    prefixes = ("", *(family.prefix for family in FAMILIES.values()))
+    for candidate in (prefix + spelling for prefix in prefixes for spelling in (name, old)):
         if candidate in file.names:
             return candidate
     return None

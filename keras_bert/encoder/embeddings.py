@@ -6,11 +6,11 @@ import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.encoder.layers import dropout, embedding, layer_norm
+from keras_bert.encoder.layers import dense, dropout, embedding, layer_norm
 
 
 class BertEmbeddings(keras.layers.Layer):
-    """`LayerNorm(piece + position + type)`, then dropout.
+    """`LayerNorm(piece + position + type)`, then dropout; then a dense layer, where embeddings are narrower.
 
     Args:
         config: the architecture.
@@ -27,22 +27,37 @@ class BertEmbeddings(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
         self.word_embeddings = embedding(config, config.vocab_size, self.dtype_policy, "word")
-        self.position_embeddings = embedding(config, config.max_positions, self.dtype_policy, "position")
-        self.type_embeddings = embedding(config, config.type_vocab_size, self.dtype_policy, "type")
+        self.position_embeddings = embedding(config, config.position_rows, self.dtype_policy, "position")
+        has_types = config.type_vocab_size > 0
+        self.type_embeddings = (
+            embedding(config, config.type_vocab_size, self.dtype_policy, "type") if has_types else None
+        )
         self.norm = layer_norm(config, self.dtype_policy, "norm")
         self.dropout = dropout(config.hidden_dropout, self.dtype_policy)
+        is_narrow = config.embedding_size is not None
+        self.projection = dense(config, config.hidden_size, self.dtype_policy, "projection") if is_narrow else None
 
     def build(self, input_shape: Any = None) -> None:
         for table in (self.word_embeddings, self.position_embeddings, self.type_embeddings):
-            table.build()
-        self.norm.build((None, self.config.hidden_size))
+            if table is not None:
+                table.build()
+        self.norm.build((None, self.config.embedding_width))
+        if self.projection is not None:
+            self.projection.build((None, self.config.embedding_width))
 
     def call(self, word_ids: Any, type_ids: Any = None, training: bool | None = None) -> Any:
-        seq_length = ops.shape(word_ids)[1]
-        positions = self.position_embeddings(ops.arange(seq_length, dtype="int32"))  # [seq_length, hidden]
-        types = self.type_embeddings(
-            ops.zeros((1,), "int32") if type_ids is None else type_ids
-        )  # [(batch), 1 or seq, hidden]
-        hidden = self.word_embeddings(word_ids) + (positions + types)  # [batch, seq_length, hidden]
-        hidden = ops.reshape(hidden, (-1, self.config.hidden_size))
-        return self.dropout(self.norm(hidden), training=training)
+        others = self.position_embeddings(self._positions(word_ids))  # [(batch), seq_length, width]
+        if self.type_embeddings is not None:
+            # Without type ids, one row serves all: [1, width].
+            others = others + self.type_embeddings(ops.zeros((1,), "int32") if type_ids is None else type_ids)
+        hidden = self.word_embeddings(word_ids) + others  # [batch, seq_length, width]
+        hidden = ops.reshape(hidden, (-1, self.config.embedding_width))
+        hidden = self.dropout(self.norm(hidden), training=training)
+        return hidden if self.projection is None else self.projection(hidden)
+
+    def _positions(self, word_ids: Any) -> Any:
+        """int `[seq_length]`; or `[batch, seq_length]`, where positions skip padding (Liu et al. 2019, fairseq)."""
+        if not self.config.positions_after_padding:
+            return ops.arange(ops.shape(word_ids)[1], dtype="int32")
+        is_piece = ops.cast(ops.not_equal(word_ids, self.config.pad_token_id), "int32")
+        return ops.cumsum(is_piece, axis=1) * is_piece + self.config.pad_token_id

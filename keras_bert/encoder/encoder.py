@@ -20,7 +20,7 @@ from keras_bert.encoder.weights import read_weights, variables_by_name
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertEncoder(keras.Model):
-    """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3).
+    """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and of its relatives.
 
     Its weights exist from the start, drawn at random; `from_preset` gives one with trained weights.
 
@@ -37,7 +37,8 @@ class BertEncoder(keras.Model):
 
     Returns:
         A dict:
-            `pooled_output`: float `[batch, hidden]`, for the sequence as a whole;
+            `pooled_output`: float `[batch, hidden]`, for the sequence as a whole: what the pooler makes of the first
+                piece's last hidden state, or that state itself in families without a pooler (DistilBERT, ELECTRA);
             `sequence_output`: float `[batch, seq_length, hidden]`, one vector a piece;
             `encoder_outputs`: a list of `num_layers` tensors of that shape, the last one being `sequence_output`;
             `default`: the same as `pooled_output`.
@@ -62,7 +63,7 @@ class BertEncoder(keras.Model):
         self.config = config
         self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
         self.blocks = [
-            TransformerBlock(config, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.num_layers)
+            TransformerBlock(config, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
         ]
         self.pooler = dense(config, config.hidden_size, self.dtype_policy, "pooler") if config.pooler else None
         self.build()
@@ -82,7 +83,7 @@ class BertEncoder(keras.Model):
         shape = tuple(ops.shape(word_ids))  # (batch, seq_length)
         hidden = self.embeddings(word_ids, type_ids=type_ids, training=training)
         outputs = []
-        for block in self.blocks:
+        for block in self._layers_in_order():
             hidden = block(hidden, seq_length=shape[1], padding_mask=padding_mask, training=training)
             outputs.append(ops.reshape(hidden, (*shape, self.config.hidden_size)))
         pooled = outputs[-1][:, 0]  # the first piece is [CLS]
@@ -94,6 +95,11 @@ class BertEncoder(keras.Model):
             "encoder_outputs": outputs,
             "default": pooled,
         }
+
+    def _layers_in_order(self) -> list[TransformerBlock]:
+        """`num_layers` blocks, the same one as often as its group shares it."""
+        shared_by = self.config.num_layers // self.config.groups
+        return [block for block in self.blocks for _ in range(shared_by)]
 
     def attention_scores(self, inputs: dict[str, Any]) -> list[Any]:
         """The attention weights of every layer.
@@ -109,7 +115,7 @@ class BertEncoder(keras.Model):
         shape = tuple(ops.shape(word_ids))
         hidden = self.embeddings(word_ids, type_ids=type_ids)
         scores = []
-        for block in self.blocks:
+        for block in self._layers_in_order():
             scores.append(block.attention.scores(hidden, shape[1], padding_mask))
             hidden = block(hidden, seq_length=shape[1], padding_mask=padding_mask)
         return scores

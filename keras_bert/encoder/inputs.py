@@ -32,7 +32,7 @@ def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, Any, Any]:
             "truncate the text, or split it"
         )
     _check_range(NAMES[0], inputs[NAMES[0]], config.vocab_size)
-    if NAMES[2] in inputs:
+    if NAMES[2] in inputs and config.type_vocab_size:
         _check_range(NAMES[2], inputs[NAMES[2]], config.type_vocab_size)
     return tuple(inputs.get(name) for name in NAMES)
 

@@ -12,9 +12,9 @@ def _initializer(config: BertConfig) -> keras.Initializer:
 
 
 def embedding(config: BertConfig, rows: int, dtype: Any, name: str) -> keras.layers.Embedding:
-    """A table of `rows` vectors: `[rows, hidden]`."""
+    """A table of `rows` vectors: `[rows, embedding_width]`."""
     return keras.layers.Embedding(
-        rows, config.hidden_size, embeddings_initializer=_initializer(config), dtype=dtype, name=name
+        rows, config.embedding_width, embeddings_initializer=_initializer(config), dtype=dtype, name=name
     )
 
 

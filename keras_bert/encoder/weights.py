@@ -5,6 +5,7 @@ from pathlib import Path
 import keras
 
 from keras_bert.checkpoints import hugging_face
+from keras_bert.families import Names
 
 
 def variables_by_name(layer: keras.Layer) -> dict[str, keras.Variable]:
@@ -12,7 +13,7 @@ def variables_by_name(layer: keras.Layer) -> dict[str, keras.Variable]:
     return {variable.path.removeprefix(f"{layer.path}/"): variable for variable in layer.weights}
 
 
-def read_weights(layer: keras.Layer, directory: Path, names: dict[str, list[str]]) -> None:
+def read_weights(layer: keras.Layer, directory: Path, names: Names) -> None:
     """Gives an encoder, or a head, the weights that a preset has under `names`; see `hugging_face.read_weights`."""
     variables = variables_by_name(layer)
     shapes = {name: tuple(variable.shape) for name, variable in variables.items()}

@@ -9,12 +9,12 @@ import keras
 from keras import ops
 
 from keras_bert import presets
-from keras_bert.checkpoints import hugging_face
 from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.block import ACTIVATIONS
 from keras_bert.encoder.layers import dense, layer_norm
 from keras_bert.encoder.weights import read_weights
+from keras_bert.families import FAMILIES
 
 POSITIONS = "masked_lm_positions"
 
@@ -27,7 +27,7 @@ class MaskedLMHead(keras.layers.Layer):
 
     Call arguments:
         hidden: float `[..., hidden]`.
-        embeddings: float `[vocab_size, hidden]`, the table.
+        embeddings: float `[vocab_size, embedding_width]`, the table.
 
     Returns:
         float `[..., vocab_size]`: the logits of each piece of the vocabulary.
@@ -36,14 +36,13 @@ class MaskedLMHead(keras.layers.Layer):
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.config = config
-        self.transform = dense(config, config.hidden_size, self.dtype_policy, "transform")
-        self.activation = ACTIVATIONS[config.activation]
+        self.transform = dense(config, config.embedding_width, self.dtype_policy, "transform")
+        self.activation = ACTIVATIONS[FAMILIES[config.family].masked_lm_activation or config.activation]
         self.norm = layer_norm(config, self.dtype_policy, "norm")
 
     def build(self, input_shape: Any = None) -> None:
-        hidden = (None, self.config.hidden_size)
-        self.transform.build(hidden)
-        self.norm.build(hidden)
+        self.transform.build((None, self.config.hidden_size))
+        self.norm.build((None, self.config.embedding_width))
         self.bias = self.add_weight(shape=(self.config.vocab_size,), initializer="zeros", name="bias")
 
     def call(self, hidden: Any, embeddings: Any) -> Any:
@@ -118,7 +117,7 @@ class BertMaskedLM(keras.Model):
         """
         directory = presets.resolve(handle)
         model = cls(BertEncoder.from_preset(directory, **kwargs))
-        read_weights(model.head, directory, hugging_face.MASKED_LM)
+        read_weights(model.head, directory, FAMILIES[model.encoder.config.family].heads["masked_lm"])
         return model
 
     def get_config(self) -> dict[str, Any]:
