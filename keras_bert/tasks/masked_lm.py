@@ -9,45 +9,12 @@ import keras
 from keras import ops
 
 from keras_bert import presets
-from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.block import ACTIVATIONS
-from keras_bert.encoder.layers import dense, layer_norm
 from keras_bert.encoder.weights import read_weights
 from keras_bert.families import FAMILIES
+from keras_bert.tasks.heads import MaskedLMHead
 
 POSITIONS = "masked_lm_positions"
-
-
-class MaskedLMHead(keras.layers.Layer):
-    """`LayerNorm(gelu(h W + b)) E^T + c`: E is the embedding table of the pieces, shared with the encoder.
-
-    Args:
-        config: the encoder's.
-
-    Call arguments:
-        hidden: float `[..., hidden]`.
-        embeddings: float `[vocab_size, embedding_width]`, the table.
-
-    Returns:
-        float `[..., vocab_size]`: the logits of each piece of the vocabulary.
-    """
-
-    def __init__(self, config: BertConfig, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.config = config
-        self.transform = dense(config, config.embedding_width, self.dtype_policy, "transform")
-        self.activation = ACTIVATIONS[FAMILIES[config.family].masked_lm_activation or config.activation]
-        self.norm = layer_norm(config, self.dtype_policy, "norm")
-
-    def build(self, input_shape: Any = None) -> None:
-        self.transform.build((None, self.config.hidden_size))
-        self.norm.build((None, self.config.embedding_width))
-        self.bias = self.add_weight(shape=(self.config.vocab_size,), initializer="zeros", name="bias")
-
-    def call(self, hidden: Any, embeddings: Any) -> Any:
-        hidden = self.norm(self.activation(self.transform(hidden)))
-        return ops.matmul(hidden, ops.transpose(embeddings)) + self.bias
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -1,0 +1,100 @@
+"""What sits on an encoder: small layers from hidden states to logits, the same for every task of a kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.config import BertConfig
+from keras_bert.encoder.block import ACTIVATIONS
+from keras_bert.encoder.layers import dense, dropout, layer_norm
+from keras_bert.families import FAMILIES
+
+_ACTIVATIONS = {**ACTIVATIONS, "tanh": ops.tanh}
+
+
+class ClassifierHead(keras.layers.Layer):
+    """`logits = h W + b`, after dropout; in some families and tasks after a dense layer with an activation as well.
+
+    Args:
+        config: the encoder's.
+        task: a key of the family's heads: "sequence" (classes of a text, or of a pair), "tokens" (a class for each
+            piece), "spans" (start and end of an answer), "next_sentence" (or sentence order), "replaced_tokens".
+        units: how many logits.
+        dropout_rate: by default `config.hidden_dropout`.
+
+    Call arguments:
+        hidden: float `[..., hidden]`: `pooled_output` for what is said of a sequence, `sequence_output` for what
+            is said of each piece.
+
+    Returns:
+        float `[..., units]`.
+
+    Raises:
+        ValueError: the family has no such head.
+
+    Example:
+        >>> from keras_bert import BertConfig
+        >>> head = ClassifierHead(BertConfig.named("distilbert-base"), "sequence", units=2)
+        >>> tuple(head(ops.zeros((5, 768))).shape)
+        (5, 2)
+    """
+
+    def __init__(
+        self, config: BertConfig, task: str, units: int, dropout_rate: float | None = None, **kwargs: Any
+    ) -> None:
+        family = FAMILIES[config.family]
+        if task not in family.heads or task == "masked_lm":
+            known = ", ".join(name for name in family.heads if name != "masked_lm")
+            raise ValueError(f"{config.family} has no classifier of {task!r}; it has {known}")
+        super().__init__(**kwargs)
+        self.config = config
+        self.dropout = dropout(config.hidden_dropout if dropout_rate is None else dropout_rate, self.dtype_policy)
+        self.transform = None
+        if "transform/kernel" in family.heads[task]:
+            self.transform = dense(config, config.hidden_size, self.dtype_policy, "transform")
+            self.activation = _ACTIVATIONS[family.sequence_activation if task == "sequence" else config.activation]
+        self.logits = dense(config, units, self.dtype_policy, "logits")
+
+    def build(self, input_shape: Any = None) -> None:
+        if self.transform is not None:
+            self.transform.build((None, self.config.hidden_size))
+        self.logits.build((None, self.config.hidden_size))
+
+    def call(self, hidden: Any, training: bool | None = None) -> Any:
+        if self.transform is not None:
+            hidden = self.activation(self.transform(self.dropout(hidden, training=training)))
+        return self.logits(self.dropout(hidden, training=training))
+
+
+class MaskedLMHead(keras.layers.Layer):
+    """`LayerNorm(gelu(h W + b)) E^T + c`: E is the embedding table of the pieces, shared with the encoder.
+
+    Args:
+        config: the encoder's.
+
+    Call arguments:
+        hidden: float `[..., hidden]`.
+        embeddings: float `[vocab_size, embedding_width]`, the table.
+
+    Returns:
+        float `[..., vocab_size]`: the logits of each piece of the vocabulary.
+    """
+
+    def __init__(self, config: BertConfig, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.config = config
+        self.transform = dense(config, config.embedding_width, self.dtype_policy, "transform")
+        self.activation = _ACTIVATIONS[FAMILIES[config.family].masked_lm_activation or config.activation]
+        self.norm = layer_norm(config, self.dtype_policy, "norm")
+
+    def build(self, input_shape: Any = None) -> None:
+        self.transform.build((None, self.config.hidden_size))
+        self.norm.build((None, self.config.embedding_width))
+        self.bias = self.add_weight(shape=(self.config.vocab_size,), initializer="zeros", name="bias")
+
+    def call(self, hidden: Any, embeddings: Any) -> Any:
+        hidden = self.norm(self.activation(self.transform(hidden)))
+        return ops.matmul(hidden, ops.transpose(embeddings)) + self.bias
