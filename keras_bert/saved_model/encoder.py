@@ -81,7 +81,7 @@ def _part(
     def call(inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
         seq_length = tf.shape(inputs[NAMES[0]])[1]
         # A GPU reads zeros past the end of a table, without a word.
-        require(seq_length <= positions, f"more pieces than the model's {positions} positions:", seq_length)
+        require(seq_length <= positions, f"the model has {positions} positions, but the sequence pieces:", seq_length)
         with weights.in_place():
             return compute(inputs, training=training)
 

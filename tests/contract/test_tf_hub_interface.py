@@ -374,6 +374,6 @@ def test_the_error_for_more_pieces_than_positions_says_so(our_encoder):
     packed = inputs(2, 600)
     for call, arguments in ((our_encoder, packed), (our_encoder.mlm, {**packed, "masked_lm_positions": [[0], [0]]})):
         with pytest.raises(
-            tf.errors.InvalidArgumentError, match=r"more pieces than the model's 512 positions:\] \[600"
+            tf.errors.InvalidArgumentError, match=r"the model has 512 positions, but the sequence pieces:\] \[600"
         ):
             call(arguments)

@@ -1,0 +1,160 @@
+"""Programs that others have written, on our exports: hub.KerasLayer in Keras 2, a TF 1 session, saved_model_cli.
+
+None of them knows our code. Each runs in a process of its own, but for the session.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+TEXTS = ["Unaffable you!", "", "a fine film"]
+NAMES = ("input_word_ids", "input_mask", "input_type_ids")
+
+
+def run(*command, cwd, **variables):
+    """What the command prints. It must not need to find our code, so it starts elsewhere and without PYTHONPATH."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    result = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=environment | variables, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout
+
+
+def legacy(exports, scratch, *checks):
+    """Runs checks of legacy_client.py on a copy of the exports."""
+    pytest.importorskip("tensorflow_hub")
+    pytest.importorskip("tf_keras")
+    shutil.copytree(exports, scratch / "copy")
+    script = Path(__file__).with_name("legacy_client.py")
+    command = (sys.executable, "-I", script, scratch / "copy", scratch, *checks)
+    lines = run(*command, cwd=scratch, TF_USE_LEGACY_KERAS="1").splitlines()
+    findings = {}
+    for line in lines:
+        if line.startswith("{"):
+            findings |= json.loads(line)
+    assert findings["our modules"] == []
+    return findings
+
+
+@pytest.fixture(scope="module")
+def keras_2(exports, tmp_path_factory):
+    checks = ("fine_tuning", "frozen", "pairs", "masked_lm", "reloading")
+    return legacy(exports, tmp_path_factory.mktemp("keras_2"), *checks)
+
+
+def test_fine_tuning(keras_2):
+    found = keras_2["fine_tuning"]
+    assert found["losses"][-1] < 0.3 < 0.5 < found["losses"][0]
+    assert found["accuracy"] == 1
+    assert found["weights"] == found["weights changed"] == 31  # all of the encoder's
+    assert found["trainable"] == 33  # and the classifier's
+    assert found["quiet"]  # no dropout when predicting
+    assert keras_2["frozen"] == {"weights changed": 0, "trainable": 2}
+
+
+def test_pairs(keras_2):
+    found = keras_2["pairs"]
+    ids = [[101, 1037, 2986, 2143, 102, 9643, 102, 0, 0, 0, 0, 0], [101, 3866, 2296, 3371, 102, 1045, 6283, 2009, 2035]]
+    assert found["input_word_ids"][0] == ids[0]  # a fine film - awful
+    assert found["input_word_ids"][1][:9] == ids[1]
+    assert found["input_type_ids"][0] == [0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
+    assert [sum(row) for row in found["input_mask"]] == [7, 10, 12, 10]
+    assert found["pooled_output"] == [4, 128]
+
+
+def test_masked_lm(keras_2):
+    first, *_, last = keras_2["masked_lm"]["losses"]
+    assert last < 0.9 * first
+    assert keras_2["masked_lm"]["trainable"] == 36  # of encoder and head
+
+
+def test_a_saved_classifier_needs_no_export(keras_2):
+    found = keras_2["reloading"]["classifier"]
+    assert (found["difference"], found["difference, served"]) == (0, 0)
+    assert found["trainable"] == 33
+    assert found["losses"][-1] < 0.3  # and goes on training
+
+
+@pytest.mark.slow
+def test_mirrored_strategy(exports, tmp_path):
+    findings = legacy(exports, tmp_path, "mirrored", "reloading")
+    found = findings["mirrored"]
+    assert found["replicas"] == 2
+    assert found["inside"][-1] < 0.3
+    assert found["outside"][-1] < 0.3
+    assert found["copies"] == [True] * 31  # the devices hold the same weights after training
+    reloaded = findings["reloading"]["mirrored"]
+    assert (reloaded["difference"], reloaded["difference, served"]) == (0, 0)
+    assert reloaded["losses"][-1] < 0.3
+
+
+def packed(batch=2, seq_length=9):
+    generator = np.random.default_rng(0)
+    ids = generator.integers(1000, 30000, (batch, seq_length))
+    mask = np.arange(seq_length) < np.array([[seq_length], [5]])
+    values = (ids * mask, mask, np.zeros_like(ids))
+    return {name: value.astype(np.int32) for name, value in zip(NAMES, values, strict=True)}
+
+
+def in_a_session(directory, inputs):
+    """How TF Serving runs a model: names of tensors, from the signature."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        signature = tf.compat.v1.saved_model.load(session, ["serve"], str(directory)).signature_def["serving_default"]
+        assert set(signature.inputs) == set(inputs)
+        outputs = {name: info.name for name, info in signature.outputs.items()}
+        return session.run(outputs, {signature.inputs[name].name: value for name, value in inputs.items()})
+
+
+def test_preprocessor_in_a_session(exports, our_preprocessor):
+    got = in_a_session(exports / "preprocessor", {"sentences": TEXTS})
+    want = our_preprocessor(tf.constant(TEXTS))
+    assert set(got) == set(NAMES)
+    for name in NAMES:
+        np.testing.assert_array_equal(got[name], want[name])
+
+
+def test_encoder_in_a_session(exports, our_encoder):
+    got, want = in_a_session(exports / "encoder", packed()), our_encoder(packed())
+    assert set(got) == {"pooled_output", "sequence_output"}
+    for name, value in got.items():
+        np.testing.assert_allclose(value, want[name], atol=1e-5)
+
+
+COMMAND = "from tensorflow.python.tools import saved_model_cli; saved_model_cli.main()"
+
+
+def test_saved_model_cli_shows_what_a_client_needs_to_know(exports, tmp_path):
+    shown = run(sys.executable, "-c", COMMAND, "show", "--dir", exports / "encoder", "--all", cwd=tmp_path)
+    for name in NAMES:
+        assert f"inputs['{name}'] tensor_info:\n        dtype: DT_INT32\n        shape: (-1, -1)" in shown
+    assert "outputs['sequence_output'] tensor_info:\n        dtype: DT_FLOAT\n        shape: (-1, -1, 128)" in shown
+    assert "outputs['pooled_output'] tensor_info:\n        dtype: DT_FLOAT\n        shape: (-1, 128)" in shown
+    assert "Function Name: '__call__'" in shown
+    assert "Option #2" in shown  # training or not
+
+
+def test_saved_model_cli_runs_the_encoder(exports, our_encoder, tmp_path):
+    np.savez(tmp_path / "packed.npz", **packed())
+    arguments = ["--dir", exports / "encoder", "--tag_set", "serve", "--signature_def", "serving_default"]
+    arguments += ["--inputs", ";".join(f"{name}=packed.npz[{name}]" for name in NAMES), "--outdir", "."]
+    run(sys.executable, "-c", COMMAND, "run", *arguments, cwd=tmp_path)
+    want = our_encoder(packed())
+    for name in ("pooled_output", "sequence_output"):
+        np.testing.assert_allclose(np.load(tmp_path / f"{name}.npy"), want[name], atol=1e-5)
+
+
+def test_saved_model_cli_runs_the_preprocessor(exports, our_preprocessor, tmp_path):
+    """With TensorFlow Text's operations loaded first, which the command itself has no option for."""
+    arguments = ["--dir", exports / "preprocessor", "--tag_set", "serve", "--signature_def", "serving_default"]
+    arguments += ["--input_exprs", f"sentences={TEXTS!r}", "--outdir", "."]
+    run(sys.executable, "-c", f"import tensorflow_text; {COMMAND}", "run", *arguments, cwd=tmp_path)
+    for name, want in our_preprocessor(tf.constant(TEXTS)).items():
+        np.testing.assert_array_equal(np.load(tmp_path / f"{name}.npy"), want)
