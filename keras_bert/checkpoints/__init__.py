@@ -1,1 +1,77 @@
-"""Other people's weight files <-> ours: arrays by name. Knows no layers, only names and shapes."""
+"""Other people's weight files <-> ours: arrays by name. Knows no layers, only names and shapes.
+
+with open_checkpoint(directory) as checkpoint:
+    checkpoint.format, checkpoint.config, checkpoint.heads
+    weights = checkpoint.read("encoder")
+write(another, checkpoint.config, {"encoder": weights}, format="hugging_face")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert.checkpoints import hugging_face
+from keras_bert.checkpoints.checkpoint import Checkpoint, Weights
+from keras_bert.config import BertConfig
+
+__all__ = ["FORMATS", "Checkpoint", "Weights", "open_checkpoint", "write"]
+
+# Each has `recognizes(directory)` and `open_checkpoint(directory)`; the first that recognizes a directory reads it.
+_READERS = (hugging_face,)
+_WRITERS = {"hugging_face": hugging_face}
+# What `write` can write.
+FORMATS = tuple(_WRITERS)
+
+
+def open_checkpoint(directory: str | Path) -> Checkpoint:
+    """Opens the weights in a directory, whatever their format.
+
+    Args:
+        directory: in Hugging Face's layout: `config.json`, and `model.safetensors` or a sharded one.
+
+    Raises:
+        FileNotFoundError: the directory lacks a file.
+        ValueError: a file is damaged, or of a family that is not known.
+
+    Example:
+        >>> from keras_bert import presets
+        >>> with open_checkpoint(presets.resolve("all-MiniLM-L6-v2")) as checkpoint:
+        ...     checkpoint.format, checkpoint.config.family, sorted(checkpoint.heads), checkpoint.missing
+        ...     checkpoint.read("encoder")["pooler/bias"].shape
+        ('hugging_face', 'bert', [], [])
+        (384,)
+    """
+    directory = Path(directory)
+    for reader in _READERS:
+        if reader.recognizes(directory):
+            return reader.open_checkpoint(directory)
+    return hugging_face.open_checkpoint(directory)  # it says which files are missing
+
+
+def write(
+    directory: str | Path,
+    config: BertConfig,
+    weights: Mapping[str, Mapping[str, np.ndarray]],
+    format: str = "hugging_face",
+    overwrite: bool = False,
+) -> None:
+    """Writes a configuration and weights.
+
+    Args:
+        directory: made if it does not exist; other files in it are left alone.
+        config: the encoder's.
+        weights: by part ("encoder", and any heads) and by our names. Weights that are read one by one from another
+            checkpoint (`Checkpoint.weights`) are never in memory all at once.
+        format: one of `FORMATS`.
+        overwrite: whether files of the same names may be replaced.
+
+    Raises:
+        FileExistsError: one of the files exists and `overwrite` is False.
+        ValueError: the format is not known, or cannot express the configuration or a head.
+    """
+    if format not in _WRITERS:
+        raise ValueError(f"format is {format!r}; it can be {', '.join(_WRITERS)}")
+    _WRITERS[format].write(Path(directory), config, weights, overwrite)

@@ -1,29 +1,154 @@
-"""Hugging Face's layout: `config.json` beside `model.safetensors`."""
+"""Hugging Face's layout: `config.json` beside `model.safetensors`, or beside shards of it."""
 
-import dataclasses
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from keras_bert import files
-from keras_bert.checkpoints.safetensors_file import SafetensorsFile, open_safetensors, write_safetensors
+from keras_bert.checkpoints.checkpoint import Checkpoint, Table, WeightFile
+from keras_bert.checkpoints.layout import Layout
+from keras_bert.checkpoints.safetensors_file import open_safetensors, write_safetensors
+from keras_bert.checkpoints.shapes import Shape
 from keras_bert.config import BertConfig
-from keras_bert.families import FAMILIES, Names
+from keras_bert.families import FAMILIES, Family, Names
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 FILES = (CONFIG, WEIGHTS)
 
 # The oldest files call layer normalization's weight and bias by the names they had in TensorFlow.
-_OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+_OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+# Buffers that older versions stored: 0, 1, 2, ...
+_EXTRAS = r".*embeddings\.(position_ids|token_type_ids)"
+# What is on top -> the end of the class's name in `transformers`, after the family's: the first that fits a model.
+_CLASSES = (
+    ({"masked_lm", "next_sentence"}, "ForPreTraining"),
+    ({"masked_lm"}, "ForMaskedLM"),
+    ({"replaced_tokens"}, "ForPreTraining"),
+    ({"sequence"}, "ForSequenceClassification"),
+    ({"tokens"}, "ForTokenClassification"),
+    ({"spans"}, "ForQuestionAnswering"),
+    ({"next_sentence"}, "ForNextSentencePrediction"),
+    (set(), "Model"),
+)
+_LABELLED = ("sequence", "tokens")
 
 
-def encoder_names(config: BertConfig) -> Names:
-    """For each of the encoder's weights, by its path inside the encoder, Hugging Face's name or names.
+def _is_kernel(ours: str, theirs: str) -> bool:
+    return ours.endswith("kernel")
 
-    Theirs are `[outputs, inputs]` where our dense kernels are `[inputs, outputs]`; ours is several of theirs side by
-    side, where there are several.
+
+_LAYOUT = Layout(is_transposed=_is_kernel)
+
+
+def recognizes(directory: Path) -> bool:
+    return (directory / CONFIG).is_file()
+
+
+def open_checkpoint(directory: Path) -> Checkpoint:
+    """Opens a directory that has `config.json` and the weights beside it; see `checkpoints.open_checkpoint`."""
+    values = files.read_json(files.find(directory, CONFIG))
+    config = BertConfig.read(directory / CONFIG)
+    file = open_weights(directory)
+    table = _table(config)
+    spellings = {_plain(name, FAMILIES[config.family].prefix): name for name in file.names}
+    return Checkpoint("hugging_face", config, file, table, spellings, preferred=_heads_of(values, config))
+
+
+def open_weights(directory: Path) -> WeightFile:
+    """Opens the file of weights in a directory."""
+    return open_safetensors(files.find(directory, WEIGHTS))
+
+
+def read_config(directory: Path) -> BertConfig:
+    """The configuration of the preset in `directory`."""
+    with open_checkpoint(directory) as checkpoint:
+        return checkpoint.config
+
+
+def holds(directory: Path, names: Names) -> bool:
+    """Whether the preset in `directory` has the weights of a head."""
+    with open_checkpoint(directory) as checkpoint:
+        return any(FAMILIES[checkpoint.config.family].heads[head] == names for head in checkpoint.heads)
+
+
+def write(
+    directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]], overwrite: bool = False
+) -> None:
+    """Writes `config.json` and `model.safetensors`; see `checkpoints.write`.
+
+    With a head on top, the encoder's weights have the family's prefix, as `transformers` writes them.
     """
+    files.refuse_to_overwrite(directory, FILES, overwrite)
+    tensors = _Tensors(config, weights)
+    write_safetensors(directory / WEIGHTS, tensors.shapes(), tensors)
+    labels = {len(weights[head]["logits/bias"]) for head in _LABELLED if head in weights}
+    values = {**config.to_hugging_face(), "architectures": _architectures(config, set(weights) - {"encoder"})}
+    for number in labels:
+        names = {i: f"LABEL_{i}" for i in range(number)}
+        values |= {
+            "id2label": {str(i): name for i, name in names.items()},
+            "label2id": {name: i for i, name in names.items()},
+        }
+    files.write_texts(directory, {CONFIG: files.to_json(values)})
+
+
+class _Tensors:
+    """The tensors of a file to be written, one after the other, in the order of their shapes."""
+
+    def __init__(self, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        self._config = config
+        self._weights = weights
+        family = FAMILIES[config.family]
+        self._prefix = family.prefix if set(weights) - {"encoder"} else ""
+        table = _table(config).parts
+        unknown = sorted(set(weights) - set(table))
+        if unknown:
+            raise ValueError(f"{config.family} has no {', '.join(unknown)}; it has {', '.join(family.heads)}")
+        self._names = {part: table[part] for part in weights}
+        if config.pooler and "encoder" in self._names:
+            self._names["encoder"] = {**table["encoder"], **table["pooler"]}
+
+    def shapes(self) -> dict[str, Shape]:
+        result: dict[str, Shape] = {}
+        for part, names in self._names.items():
+            shapes = getattr(self._weights[part], "shapes", None) or {
+                name: value.shape for name, value in self._weights[part].items()
+            }
+            for ours, theirs in names.items():
+                for name in theirs:
+                    full = self._full(part, name)
+                    if full in result:
+                        raise ValueError(f"two heads of {', '.join(self._names)} are both stored as {full}")
+                    result[full] = _LAYOUT.stored_shape(ours, name, shapes[ours], len(theirs), self._config)
+        return result
+
+    def __iter__(self) -> Iterator[tuple[str, np.ndarray]]:
+        for part, names in self._names.items():
+            for ours, theirs in names.items():
+                for name, value in _LAYOUT.to_theirs(ours, theirs, self._weights[part][ours], self._config).items():
+                    yield self._full(part, name), value
+
+    def _full(self, part: str, name: str) -> str:
+        return self._prefix + name if part == "encoder" else name
+
+
+def _table(config: BertConfig) -> Table:
+    family = FAMILIES[config.family]
+    return Table(
+        {"encoder": _encoder_names(config), "pooler": family.pooler, **family.heads},
+        _LAYOUT,
+        _EXTRAS,
+        _copies(family),
+    )
+
+
+def _encoder_names(config: BertConfig) -> Names:
+    """Hugging Face's names of each of the encoder's weights, but those of the pooler."""
     family = FAMILIES[config.family]
     absent = [
         part for part, has in (("type", config.type_vocab_size), ("projection", config.embedding_size)) if not has
@@ -38,94 +163,37 @@ def encoder_names(config: BertConfig) -> Names:
         for i in range(config.groups)
         for ours, theirs in family.block.items()
     }
-    return {**embeddings, **blocks, **(family.pooler if config.pooler else {})}
+    return {**embeddings, **blocks}
 
 
-def read_config(directory: Path) -> BertConfig:
-    """The configuration of the preset in `directory`.
-
-    `config.json` does not say whether there is a pooler (a masked-language model is saved without), so the weights are
-    looked at too.
-    """
-    config = BertConfig.read(files.find(directory, CONFIG))
-    return dataclasses.replace(config, pooler=holds(directory, FAMILIES[config.family].pooler))
+def _copies(family: Family) -> dict[str, str]:
+    """The decoder in front of the masked-language head's logits: the same as the embeddings, so not always stored."""
+    bias = family.heads["masked_lm"]["bias"][0]
+    layer = bias.removesuffix(".bias")
+    table = family.embeddings["embeddings/word/embeddings"][0]
+    return {f"{layer}.decoder.weight": table, f"{layer}.weight": table, f"{layer}.decoder.bias": bias}
 
 
-def holds(directory: Path, names: Names) -> bool:
-    """Whether the preset in `directory` has any of the weights of a table, such as that of a head."""
-    with open_safetensors(files.find(directory, WEIGHTS)) as file:
-        return any(_spelled(name, file) for sources in names.values() for name in sources)
+def _plain(name: str, prefix: str) -> str:
+    """A name in a file without the prefix that a model with a head on top has, and in today's spelling."""
+    name = name.removeprefix(prefix)
+    for old, new in _OLD_NAMES.items():
+        name = name.replace(old, new)
+    return name
 
 
-def read_weights(directory: Path, names: Names, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """Reads the weights of an encoder or of a head.
-
-    Args:
-        directory: holds `model.safetensors`.
-        names: for each weight, by its path inside the encoder or head, the name or names in the file.
-        shapes: the shape of each, by the same path.
-
-    Returns:
-        float32 arrays under those names, in those shapes.
-
-    Raises:
-        FileNotFoundError: a file is missing.
-        ValueError: the file is damaged, or a weight is missing or of another shape; all of them are named.
-    """
-    with open_safetensors(files.find(directory, WEIGHTS)) as file:
-        spelled = {ours: [_spelled(name, file) or name for name in theirs] for ours, theirs in names.items()}
-        problems = []
-        for ours, theirs in spelled.items():
-            expected = _stored_shape(ours, shapes[ours], len(theirs))
-            for name in theirs:
-                if name not in file.names:
-                    problems.append(f"{name} is missing")
-                elif file.shape(name) != expected:
-                    problems.append(f"{name} has shape {file.shape(name)}, but {CONFIG} asks for {expected}")
-        if problems:
-            more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
-            raise ValueError(f"{file.path}: {'; '.join(problems[:5])}{more}")
-        return {ours: _joined(ours, [file.read(name) for name in theirs]) for ours, theirs in spelled.items()}
+def _architectures(config: BertConfig, heads: set[str]) -> list[str]:
+    left, endings = set(heads), []
+    for task, ending in _CLASSES:
+        if task <= left and (task or not endings):
+            endings.append(ending)
+            left -= task
+    return [FAMILIES[config.family].classes + ending for ending in endings]
 
 
-def write(directory: Path, config: BertConfig, weights: dict[str, np.ndarray], overwrite: bool = False) -> None:
-    """Writes `config.json` and `model.safetensors`.
-
-    Raises:
-        FileExistsError: one of them exists and `overwrite` is False.
-    """
-    files.refuse_to_overwrite(directory, FILES, overwrite)
-    tensors = {}
-    for ours, theirs in encoder_names(config).items():
-        for name, value in zip(theirs, _split(ours, weights[ours], len(theirs)), strict=True):
-            tensors[name] = value
-    write_safetensors(directory / WEIGHTS, tensors)
-    config.write(directory / CONFIG)
-
-
-def _spelled(name: str, file: SafetensorsFile) -> str | None:
-    """`name` as this file spells it, or None where it has no such weight."""
-    old = name
-    for new_part, old_part in _OLD_NAMES.items():
-        old = old.replace(new_part, old_part)
-    # A model with a task's head on top keeps the encoder's weights under its family's prefix.
-    prefixes = ("", *(family.prefix for family in FAMILIES.values()))
-    for candidate in (prefix + spelling for prefix in prefixes for spelling in (name, old)):
-        if candidate in file.names:
-            return candidate
-    return None
-
-
-def _stored_shape(ours: str, shape: tuple[int, ...], parts: int) -> tuple[int, ...]:
-    *first, last = shape
-    split = (*first, last // parts)
-    return split[::-1] if ours.endswith("kernel") else split
-
-
-def _joined(ours: str, values: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate([value.T if ours.endswith("kernel") else value for value in values], axis=-1)
-
-
-def _split(ours: str, value: np.ndarray, parts: int) -> list[np.ndarray]:
-    pieces = np.split(value, parts, axis=-1)
-    return [piece.T for piece in pieces] if ours.endswith("kernel") else pieces
+def _heads_of(values: dict[str, Any], config: BertConfig) -> frozenset[str]:
+    """The heads that `architectures` speaks of."""
+    classes = values.get("architectures") or []
+    return frozenset(
+        head for task, ending in _CLASSES for head in task if FAMILIES[config.family].classes + ending in classes
+    )

@@ -1,13 +1,13 @@
 """Reading and writing safetensors files: named arrays, nothing that executes."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from keras_bert import files
 
@@ -31,11 +31,13 @@ class SafetensorsFile:
             raise ValueError(f"{self.path}: cannot read {name}: {error}") from None
         if not np.issubdtype(value.dtype, np.floating) and value.dtype != ml_dtypes.bfloat16:
             raise ValueError(f"{self.path}: {name} is {value.dtype}, but a weight must be a float tensor")
-        return value.astype(np.float32)
+        return value.astype(np.float32, copy=False)
+
+    def close(self) -> None:
+        self._file.__exit__(None, None, None)
 
 
-@contextmanager
-def open_safetensors(path: Path) -> Iterator[SafetensorsFile]:
+def open_safetensors(path: Path) -> SafetensorsFile:
     """Opens a file for reading.
 
     Raises:
@@ -47,13 +49,32 @@ def open_safetensors(path: Path) -> Iterator[SafetensorsFile]:
         raise ValueError(
             f"{path} ({path.stat().st_size:,} bytes) is not a whole safetensors file; fetch it again ({error})"
         ) from None
-    with file as opened:
-        yield SafetensorsFile(path, opened)
+    return SafetensorsFile(path, file.__enter__())
 
 
-def write_safetensors(path: Path, tensors: dict[str, np.ndarray]) -> None:
-    """Writes all tensors, or, when interrupted, nothing: the file appears under its name when it is complete."""
-    contiguous = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-    with files.written_whole(path) as unfinished:
-        # transformers reads "format" to learn how to interpret the layout; "pt" is its own.
-        save_file(contiguous, unfinished, {"format": "pt"})
+def write_safetensors(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], tensors: Iterable[tuple[str, np.ndarray]]
+) -> None:
+    """Writes float32 tensors one by one; the file appears under its name when it is complete.
+
+    The library's own writer wants all of them in memory, and makes copies of them.
+
+    Args:
+        path: of the file.
+        shapes: of all tensors, by name.
+        tensors: name and value of each, in the order of `shapes`.
+    """
+    # transformers reads "format" to learn how to interpret the layout; "pt" is its own.
+    header: dict = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, shape in shapes.items():
+        start, end = end, end + 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the values start at a multiple of 8
+    with files.written_whole(path) as unfinished, unfinished.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for (name, value), (expected, shape) in zip(tensors, shapes.items(), strict=True):
+            if name != expected or value.shape != tuple(shape):
+                raise AssertionError(f"{name} of shape {value.shape} was written in place of {expected} of {shape}")
+            file.write(np.ascontiguousarray(value, "<f4"))

@@ -8,14 +8,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert import presets
-from keras_bert.checkpoints import hugging_face
+from keras_bert import checkpoints, presets
 from keras_bert.config import BertConfig
 from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.embeddings import BertEmbeddings
 from keras_bert.encoder.inputs import checked
 from keras_bert.encoder.layers import dense
-from keras_bert.encoder.weights import read_weights, variables_by_name
+from keras_bert.encoder.weights import load_weights, variables_by_name
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -133,9 +132,9 @@ class BertEncoder(keras.Model):
             ValueError: a file is damaged, or a weight is missing or of the wrong shape.
         """
         directory = presets.resolve(handle)
-        config = hugging_face.read_config(directory)
-        encoder = cls(config, **kwargs)
-        read_weights(encoder, directory, hugging_face.encoder_names(config))
+        with checkpoints.open_checkpoint(directory) as checkpoint:
+            encoder = cls(checkpoint.config, **kwargs)
+            load_weights(encoder, checkpoint, "encoder")
         return encoder
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
@@ -149,7 +148,7 @@ class BertEncoder(keras.Model):
             FileExistsError: such a file exists and `overwrite` is False.
         """
         weights = {name: ops.convert_to_numpy(variable) for name, variable in variables_by_name(self).items()}
-        hugging_face.write(Path(directory), self.config, weights, overwrite=overwrite)
+        checkpoints.write(directory, self.config, {"encoder": weights}, overwrite=overwrite)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "config": self.config.to_dict()}

@@ -105,7 +105,10 @@ QUERY = "encoder.layer.1.attention.self.query.weight"
     ("function", "message"),
     [
         (lambda w: {k: v for k, v in w.items() if k != QUERY}, f"{QUERY} is missing"),
-        (lambda w: {**w, QUERY: w[QUERY][:, :6]}, rf"{QUERY} has shape \(12, 6\), but config.json asks for \(12, 12\)"),
+        (
+            lambda w: {**w, QUERY: w[QUERY][:, :6]},
+            rf"{QUERY} has shape \(12, 6\), but the configuration asks for \(12, 12\)",
+        ),
         (lambda w: {k: v for k, v in w.items() if k.startswith("pooler")}, r"is missing; .*; and \d+ more"),
         (lambda w: {k: v for k, v in w.items() if k != "pooler.dense.bias"}, "pooler.dense.bias is missing"),
         (lambda w: {**w, QUERY: w[QUERY].astype("int32")}, f"{QUERY} is int32, but a weight must be a float tensor"),
@@ -122,7 +125,7 @@ def test_a_vocabulary_of_another_size(preset):
     values = json.loads((preset / "config.json").read_text())
     (preset / "config.json").write_text(json.dumps({**values, "vocab_size": 31}))
     with pytest.raises(
-        ValueError, match=r"word_embeddings.weight has shape \(30, 12\), but config.json asks for \(31, 12\)"
+        ValueError, match=r"word_embeddings.weight has shape \(30, 12\), but the configuration asks for \(31, 12\)"
     ):
         BertEncoder.from_preset(preset)
 

@@ -1,0 +1,63 @@
+"""The shape of every weight of ours, from the configuration alone: one letter of the tables below is one axis."""
+
+from keras_bert.config import BertConfig
+from keras_bert.families import Names
+
+Shape = tuple[int, ...]
+
+# V pieces, P positions, T types, E width of embeddings, H hidden, I intermediate; Q is 3H (query, key and value),
+# L the labels of a classifier.
+_ENCODER = {
+    "embeddings/word": "VE",
+    "embeddings/position": "PE",
+    "embeddings/type": "TE",
+    "embeddings/norm": "E",
+    "embeddings/projection": "EH",
+    "attention/qkv": "HQ",
+    "attention/output": "HH",
+    "attention_norm": "H",
+    "intermediate": "HI",
+    "output": "IH",
+    "output_norm": "H",
+    "pooler": "HH",
+}
+_MASKED_LM = {"transform": "HE", "norm": "E", "": "V"}
+_CLASSIFIER = {"transform": "HH", "logits": "HL"}
+
+
+def shapes(config: BertConfig, part: str, names: Names, labels: int | None = None) -> dict[str, Shape]:
+    """The shapes of the weights of one part of a model.
+
+    Args:
+        config: the encoder's.
+        part: "encoder", or a head: a key of `families.FAMILIES[...].heads`.
+        names: whose keys are the names of the part's weights.
+        labels: how many logits a classifier has.
+
+    Returns:
+        By name of weight: kernels are `[inputs, outputs]`, tables `[rows, width]`, all else has one axis.
+
+    Example:
+        >>> from keras_bert import BertConfig
+        >>> shapes(BertConfig.tiny(), "encoder", {"block_1/attention/qkv/bias": [], "pooler/kernel": []})
+        {'block_1/attention/qkv/bias': (384,), 'pooler/kernel': (128, 128)}
+    """
+    sizes = {
+        "V": config.vocab_size,
+        "P": config.position_rows,
+        "T": config.type_vocab_size,
+        "E": config.embedding_width,
+        "H": config.hidden_size,
+        "Q": 3 * config.hidden_size,
+        "I": config.intermediate_size,
+        "L": labels or 0,
+    }
+    table = {"encoder": _ENCODER, "masked_lm": _MASKED_LM}.get(part, _CLASSIFIER)
+    result = {}
+    for name in names:
+        layer, _, kind = name.rpartition("/")
+        if layer.startswith("block_"):
+            layer = layer.partition("/")[2]
+        axes = table[layer] if kind in ("kernel", "embeddings") else table[layer][-1]
+        result[name] = tuple(sizes[axis] for axis in axes)
+    return result
