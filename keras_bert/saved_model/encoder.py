@@ -21,8 +21,8 @@ def export_encoder(
 
     It follows TF Hub's reusable SavedModel interface and its common API for text encoders. Loaded again, `model` has:
         `model(inputs, training=False)`: the dict of int32 `[batch, seq_length]` that a preprocessor makes, all three of
-            its tensors -> `pooled_output`, `sequence_output`, `encoder_outputs` and `default`, as of `BertEncoder`;
-            dropout is on when training;
+            its tensors -> `pooled_output`, `sequence_output`, `encoder_outputs` and `default`, as of `BertEncoder`, in
+            float32; dropout is on when training;
         `model.variables`, `model.trainable_variables`: all the weights, and `model.regularization_losses`: none;
         `model.mlm(inputs, training=False)`, if a `BertMaskedLM` was given: with `masked_lm_positions`, int32
             `[batch, predictions]`, among the inputs, and `mlm_logits`, `[batch, predictions, vocab_size]`, among the
@@ -54,7 +54,7 @@ def export_encoder(
         raise TypeError(f"got a {type(model).__name__}; export_encoder takes a BertEncoder or a BertMaskedLM")
     encoder = model if isinstance(model, BertEncoder) else model.encoder
     with new_directory(directory, overwrite) as unfinished:
-        weights = StoredWeights(model, dtype)
+        weights = StoredWeights(model, dtype, root=encoder)
         root = _part(encoder, encoder, weights, NAMES)
         if isinstance(model, BertMaskedLM):
             root.mlm = _part(model, model.outputs_of_encoder_and_head, weights, (*NAMES, POSITIONS))
@@ -83,7 +83,9 @@ def _part(
         # A GPU reads zeros past the end of a table, without a word.
         require(seq_length <= positions, f"the model has {positions} positions, but the sequence pieces:", seq_length)
         with weights.in_place():
-            return compute(inputs, training=training)
+            outputs = compute(inputs, training=training)
+        # The interface's type, whatever the model computes with.
+        return tf.nest.map_structure(lambda output: tf.cast(output, tf.float32), outputs)
 
     for training in (False, True):
         call.get_concrete_function(_specs(names), training=training)

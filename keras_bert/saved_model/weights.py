@@ -23,6 +23,7 @@ class StoredWeights:
     Args:
         model: a Keras model or layer whose weights exist.
         dtype: "float16" or "bfloat16" stores the float weights so; they are computed with in their own type again.
+        root: a part of the model whose own name, which Keras may have numbered, its variables' names do without.
 
     Attributes:
         variables: list of tf.Variable, in the model's order, named by their path inside the model.
@@ -31,10 +32,13 @@ class StoredWeights:
         ValueError: an unknown dtype, or a weight that it cannot hold.
     """
 
-    def __init__(self, model: keras.Layer, dtype: str | None = None) -> None:
+    def __init__(self, model: keras.Layer, dtype: str | None = None, root: keras.Layer | None = None) -> None:
         if dtype not in (None, *DTYPES):
             raise ValueError(f"dtype is {dtype!r}; weights can be stored as {', '.join(DTYPES)}")
-        self._copies = {id(weight): _copy(name, weight, dtype) for name, weight in variables_by_name(model).items()}
+        names = {
+            id(weight): name for part in (model, root or model) for name, weight in variables_by_name(part).items()
+        }
+        self._copies = {id(weight): _copy(names[id(weight)], weight, dtype) for weight in model.weights}
         self._weights = model.weights
         # A layer's variables are its weights, and the states of its seeds and of its metrics.
         self._seeds = [variable for variable in model.variables if variable.name == "seed_generator_state"]
