@@ -77,14 +77,13 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool) -> No
     """The encoder, to call and to train further; with .mlm where the preset has a masked-language head."""
     with quiet.imports():
         from keras_bert import BertEncoder
-        from keras_bert.checkpoints import hugging_face
-        from keras_bert.families import FAMILIES
+        from keras_bert.checkpoints import open_checkpoint
         from keras_bert.saved_model import export_encoder
         from keras_bert.tasks import BertMaskedLM
 
     def write() -> None:
-        head = FAMILIES[hugging_face.read_config(preset).family].heads["masked_lm"]
-        model = BertMaskedLM if hugging_face.holds(preset, head) else BertEncoder
+        with open_checkpoint(preset) as checkpoint:
+            model = BertMaskedLM if "masked_lm" in checkpoint.heads else BertEncoder
         export_encoder(model.from_preset(preset), output, dtype, overwrite)
 
     _export(write, output)

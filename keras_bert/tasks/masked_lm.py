@@ -9,9 +9,9 @@ import keras
 from keras import ops
 
 from keras_bert import presets
+from keras_bert.checkpoints import open_checkpoint
 from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.weights import read_weights
-from keras_bert.families import FAMILIES
+from keras_bert.encoder.weights import load_weights
 from keras_bert.tasks.heads import MaskedLMHead
 
 POSITIONS = "masked_lm_positions"
@@ -84,7 +84,8 @@ class BertMaskedLM(keras.Model):
         """
         directory = presets.resolve(handle)
         model = cls(BertEncoder.from_preset(directory, **kwargs))
-        read_weights(model.head, directory, FAMILIES[model.encoder.config.family].heads["masked_lm"])
+        with open_checkpoint(directory) as checkpoint:
+            load_weights(model.head, checkpoint, "masked_lm")
         return model
 
     def get_config(self) -> dict[str, Any]:
