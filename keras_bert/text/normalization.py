@@ -10,6 +10,9 @@ import tensorflow_text as tf_text
 from keras_bert.text.inputs import require
 
 _VALID_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
+# Unicode's white space. RE2's \s has only that of ASCII.
+SPACES = r"[\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+INVALID_UTF8 = "not valid UTF-8 (read the text with its own encoding, or with errors=replace): the text in row"
 # Google's clean_text: U+0000, U+FFFD, and categories Cc and Cf, but for tab, line feed and carriage return.
 _REMOVED = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\p{Cf}\x{fffd}"
 _CJK_IDEOGRAPHS = r"\x{4e00}-\x{9fff}"
@@ -126,9 +129,8 @@ class BertNormalizer:
 def _check_utf8(strings: tf.Tensor, rows: tf.Tensor) -> None:
     valid = tf.strings.regex_full_match(strings, _VALID_UTF8)
     bad = tf.where(~valid)[:1, 0]
-    message = "not valid UTF-8 (read the text with its own encoding, or with errors=replace): the text in row"
     # Without the text itself, which Python could not decode to show it.
-    require(tf.reduce_all(valid), message, tf.gather(rows, bad))
+    require(tf.reduce_all(valid), INVALID_UTF8, tf.gather(rows, bad))
 
 
 def _table_index(codes: tf.Tensor) -> tf.Tensor:

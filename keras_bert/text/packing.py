@@ -1,12 +1,34 @@
 """Segments of ids -> the three dense tensors that a BERT encoder reads."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import tensorflow as tf
 
 from keras_bert.text.inputs import require
 
 TRUNCATIONS = ("longest_first", "round_robin", "waterfall", "error")
+
+
+@dataclass(frozen=True)
+class PairFormat:
+    """How a family of models wants a pair of texts: `[CLS] a [SEP] b [SEP]`, with these differences.
+
+    Attributes:
+        separators: how many `[SEP]` are between the two.
+        second_type_id: the type id of `b [SEP]`.
+    """
+
+    separators: int
+    second_type_id: int
+
+    def special_tokens(self, segments: int) -> int:
+        """How many special tokens a row of one or two segments has."""
+        return 2 if segments == 1 else 2 + self.separators
+
+
+BERT_PAIRS = PairFormat(separators=1, second_type_id=1)  # DistilBERT's, ALBERT's and ELECTRA's too
+ROBERTA_PAIRS = PairFormat(separators=2, second_type_id=0)  # XLM-RoBERTa's too
 
 
 def truncate(
@@ -65,19 +87,25 @@ def _first_pieces(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor
 
 
 def pack(
-    segments: Sequence[tf.RaggedTensor], sequence_length: tf.Tensor | int, cls_id: int, sep_id: int, pad_id: int
+    segments: Sequence[tf.RaggedTensor],
+    sequence_length: tf.Tensor | int,
+    cls_id: int,
+    sep_id: int,
+    pad_id: int,
+    pair_format: PairFormat = BERT_PAIRS,
 ) -> dict[str, tf.Tensor]:
-    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, padded.
+    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, or `<s> a </s></s> b </s>`, padded.
 
     Args:
         segments: one or two ragged int32 tensors `[batch, (pieces)]` that fit: with their special tokens, a row has
             at most `sequence_length` (see `truncate`).
         sequence_length: the second dimension of the results.
-        cls_id, sep_id, pad_id: ids of `[CLS]`, `[SEP]` and `[PAD]`.
+        cls_id, sep_id, pad_id: ids of `[CLS]`, `[SEP]` and `[PAD]`, or of what stands for them.
+        pair_format: how two segments are joined.
 
     Returns:
         int32 `[batch, sequence_length]` each: `input_word_ids`; `input_mask`, 1 for a token and 0 for padding;
-        `input_type_ids`, 1 for the second segment and its `[SEP]`, otherwise 0.
+        `input_type_ids`, for the second segment and its `[SEP]` that of the format, 1 in BERT's, otherwise 0.
 
     Example:
         >>> packed = pack([tf.ragged.constant([[7, 8], [9]])], 5, cls_id=101, sep_id=102, pad_id=0)
@@ -87,12 +115,15 @@ def pack(
     """
     batch = segments[0].nrows()
     cls, sep = tf.fill([batch, 1], cls_id), tf.fill([batch, 1], sep_id)
-    row = tf.concat([cls, *(part for segment in segments for part in (tf.cast(segment, tf.int32), sep))], axis=1)
+    first, *second = (tf.cast(segment, tf.int32) for segment in segments)
+    parts = [cls, first, *([sep] * pair_format.separators if second else []), *second, sep]
+    row = tf.concat(parts, axis=1)
     shape = tf.stack([-1, sequence_length]) if tf.is_tensor(sequence_length) else [None, sequence_length]
     word_ids = row.to_tensor(pad_id, shape=shape)
     mask = tf.sequence_mask(row.row_lengths(), sequence_length, tf.int32)
-    if len(segments) == 1:
+    if not second:
         type_ids = tf.zeros_like(mask)
     else:
-        type_ids = mask - tf.sequence_mask(segments[0].row_lengths() + 2, sequence_length, tf.int32)
+        before = 1 + first.row_lengths() + pair_format.separators
+        type_ids = (mask - tf.sequence_mask(before, sequence_length, tf.int32)) * pair_format.second_type_id
     return {"input_word_ids": word_ids, "input_mask": mask, "input_type_ids": type_ids}

@@ -1,4 +1,4 @@
-"""Hugging Face's tokenizer files <-> the arguments of `WordPieceTokenizer`."""
+"""Hugging Face's tokenizer files: what they have in common, and those of WordPiece <-> its tokenizer's arguments."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from keras_bert import files
 VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
 FILES = (VOCABULARY, CONFIG)
-_ALL_IN_ONE = "tokenizer.json"
+ALL_IN_ONE = "tokenizer.json"
 
 # Our name of an argument -> the one in tokenizer_config.json.
 _NAMES = {
@@ -35,18 +35,26 @@ def read_wordpiece_files(directory: Path) -> dict[str, Any]:
         ValueError: `tokenizer.json` is of another kind.
     """
     arguments: dict[str, Any] = {}
-    path = files.find(directory, VOCABULARY, _ALL_IN_ONE)
+    path = files.find(directory, VOCABULARY, ALL_IN_ONE)
     if path.name == VOCABULARY:
         arguments["vocabulary"] = path
     else:
         arguments |= _read_tokenizer_json(path)
-    if (directory / CONFIG).is_file():
-        config = files.read_json(directory / CONFIG)
-        for ours, theirs in _NAMES.items():
-            value = config.get(theirs)
-            if value is not None:
-                arguments[ours] = value["content"] if isinstance(value, dict) else value
-    return arguments
+    return arguments | read_config(directory, _NAMES)
+
+
+def read_config(directory: Path, names: dict[str, str]) -> dict[str, Any]:
+    """What `tokenizer_config.json` says, if there is one.
+
+    Args:
+        directory: where it may be.
+        names: our name of an argument -> the one in the file.
+    """
+    if not (directory / CONFIG).is_file():
+        return {}
+    config = files.read_json(directory / CONFIG)
+    values = {ours: config[theirs] for ours, theirs in names.items() if config.get(theirs) is not None}
+    return {name: value["content"] if isinstance(value, dict) else value for name, value in values.items()}
 
 
 def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
@@ -66,11 +74,7 @@ def _read_tokenizer_json(path: Path) -> dict[str, Any]:
     kind = content.get("model", {}).get("type")
     if kind != "WordPiece":
         raise ValueError(f"{path} holds a {kind} tokenizer, not WordPiece")
-    ids = dict(content["model"]["vocab"])
-    ids |= {token["content"]: token["id"] for token in content.get("added_tokens", [])}
-    vocabulary = sorted(ids, key=ids.get)
-    if [ids[piece] for piece in vocabulary] != list(range(len(ids))):
-        raise ValueError(f"the ids of the vocabulary in {path} are not 0 to {len(ids) - 1}")
+    vocabulary = read_vocabulary_of_json(path, content)
     normalizer = content.get("normalizer") or {}
     if normalizer.get("type") != "BertNormalizer":
         raise ValueError(f"{path} normalizes with {normalizer.get('type')}, not with BertNormalizer")
@@ -81,3 +85,13 @@ def _read_tokenizer_json(path: Path) -> dict[str, Any]:
         "split_on_cjk": normalizer["handle_chinese_chars"],
         "unk_token": content["model"]["unk_token"],
     }
+
+
+def read_vocabulary_of_json(path: Path, content: dict[str, Any]) -> list[str]:
+    """The pieces of a `tokenizer.json` whose `content` was read from `path`, added tokens too; the index is the id."""
+    ids = dict(content["model"]["vocab"])
+    ids |= {token["content"]: token["id"] for token in content.get("added_tokens", [])}
+    vocabulary = sorted(ids, key=ids.get)
+    if [ids[piece] for piece in vocabulary] != list(range(len(ids))):
+        raise ValueError(f"the ids of the vocabulary in {path} are not 0 to {len(ids) - 1}")
+    return vocabulary

@@ -1,0 +1,207 @@
+"""Strings <-> byte-pair ids, as RoBERTa was trained, in the TensorFlow graph."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bert import presets
+from keras_bert.text.byte_level import byte_symbols, split_words
+from keras_bert.text.bytepair_files import (
+    check_merges,
+    read_bytepair_files,
+    read_ids,
+    read_merges,
+    write_bytepair_files,
+)
+from keras_bert.text.merging import MergeRules
+from keras_bert.text.packing import ROBERTA_PAIRS
+from keras_bert.text.tokenizer import Pieces, Tokenizer
+
+_SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carriage return, space
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BytePairTokenizer(Tokenizer):
+    """Exactly the byte-level byte-pair encoding of RoBERTa (Liu et al. 2019, section 4.4), which is GPT-2's.
+
+    Text is cut into words, each with the space before it, words into bytes, and bytes are merged into pieces in the
+    order in which the merges were learned. Nothing is changed and nothing is unknown, so `detokenize` gives back every
+    byte. In `vocabulary` pieces are written as in its file, one printable symbol a byte: `Ġ` is the space.
+
+    It works eagerly, in `tf.function`, in `tf.data` and in a SavedModel, and captures nothing but constants.
+
+    Args:
+        vocabulary: path of a `vocab.json`, or its content: piece -> id; or the list of pieces, the index is the id.
+        merges: path of a `merges.txt`, or its lines (`"Ġ t"`), or pairs of pieces; earliest first.
+        add_prefix_space: whether a text that does not begin with a space gets one, so that its first word is the same
+            piece as elsewhere. RoBERTa was trained without.
+        special_tokens_in_text: whether a special token that stands in the text, such as `<mask>`, is that token rather
+            than text to split. `<mask>` then takes the white space before it, as in RoBERTa's own fill-in example.
+            Leave it off for text that others wrote.
+        unk_token, cls_token, sep_token, pad_token, mask_token: the names of the special tokens in the vocabulary.
+
+    Attributes:
+        vocabulary: list of str.
+        vocabulary_size: int.
+        merges: list of pairs of str.
+        unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a file is damaged, a special token or one of the 256 bytes is missing, ids have holes, or a merge
+            joins what is no piece.
+
+    Offsets are those of the piece without the space that it begins with, unless it is nothing but white space. A piece
+    may begin or end within a character; its bytes then are no text by themselves.
+
+    Letters, numbers and white space are what the Unicode of this TensorFlow says they are. Where it is older than that
+    of another implementation, characters that are new there may be cut off from the letters beside them.
+
+    Example:
+        >>> letters = {symbol: i for i, symbol in enumerate(byte_symbols())}
+        >>> others = ["Ġm", "or", "Ġmor", "<s>", "</s>", "<pad>", "<unk>", "<mask>"]
+        >>> tokenizer = BytePairTokenizer([*letters, *others], ["Ġ m", "o r", "Ġm or"])
+        >>> ids, starts, ends = tokenizer.tokenize_with_offsets("No more")
+        >>> [tokenizer.vocabulary[i] for i in ids], starts.numpy().tolist(), ends.numpy().tolist()
+        (['N', 'o', 'Ġmor', 'e'], [0, 1, 3, 6], [1, 2, 6, 7])
+        >>> tokenizer.detokenize(ids).numpy()
+        b'No more'
+    """
+
+    pair_format = ROBERTA_PAIRS
+    _mask_takes_space = True
+
+    def __init__(
+        self,
+        vocabulary: str | Path | Mapping[str, int] | Sequence[str],
+        merges: str | Path | Sequence[str] | Sequence[tuple[str, str]],
+        add_prefix_space: bool = False,
+        special_tokens_in_text: bool = False,
+        unk_token: str = "<unk>",
+        cls_token: str = "<s>",
+        sep_token: str = "</s>",
+        pad_token: str = "<pad>",
+        mask_token: str = "<mask>",
+    ):
+        source = str(vocabulary) if isinstance(vocabulary, str | os.PathLike) else "the vocabulary"
+        special_tokens = {
+            "unk_token": unk_token,
+            "cls_token": cls_token,
+            "sep_token": sep_token,
+            "pad_token": pad_token,
+            "mask_token": mask_token,
+        }
+        symbols = byte_symbols()
+        ids = read_ids(vocabulary, {**special_tokens, **{f"byte {i}": each for i, each in enumerate(symbols)}})
+        pieces = sorted(ids, key=ids.get)
+        self.merges = read_merges(merges)
+        check_merges(self.merges, ids, source)
+        special = {*special_tokens.values()}
+        begins_word = [piece in special or piece[0] in _SPACE_SYMBOLS for piece in pieces]
+        super().__init__(pieces, special_tokens, special_tokens_in_text, begins_word)
+        self.add_prefix_space = add_prefix_space
+
+        byte_of = {symbol: byte for byte, symbol in enumerate(symbols)}
+        text = [_text(piece, byte_of) for piece in pieces]
+        rules = MergeRules(self.merges, ids, [ids[symbol] for symbol in symbols])
+        with tf.init_scope(), tf.device("CPU"):
+            self._text = tf.constant(text)  # the bytes of each piece
+            self._lengths = tf.strings.length(self._text)
+            # How many bytes of a piece, 0 or 1, are the space before a word.
+            skipped = [each.startswith(b" ") and not each.decode(errors="replace").isspace() for each in text]
+            self._skipped = tf.constant(skipped, tf.int64)
+            # Most words are a piece by themselves. They are found by a hash, and need no merging.
+            merged = tf.function(rules.__call__)(self._text)  # [pieces, (pieces)]
+            first = tf.gather(merged.values, tf.minimum(merged.row_starts(), tf.size(merged.values, tf.int64) - 1))
+            whole = tf.where((merged.row_lengths() == 1) & (first == tf.range(len(text))))[:, 0]
+            hashes = _hash(tf.gather(self._text, whole))
+            order = tf.argsort(hashes)
+            self._whole_hashes = tf.concat([tf.gather(hashes, order), [tf.int64.max]], 0)
+            self._whole_ids = tf.cast(tf.concat([tf.gather(whole, order), [0]], 0), tf.int32)
+        self._rules = rules
+
+    def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Pieces:
+        moved = tf.zeros_like(strings, tf.int64)  # [batch], how many bytes come before the text as given
+        if self.add_prefix_space:
+            lacks = (tf.strings.length(strings) > 0) & (tf.strings.substr(strings, 0, 1) != " ")
+            strings = tf.where(lacks, tf.strings.join([" ", strings]), strings)
+            moved = tf.cast(lacks, tf.int64)
+        words = split_words(strings, rows)
+        ids = self._split_into_pieces(words.values)  # [words, (pieces)]
+        row_splits = tf.gather(ids.row_splits, words.row_splits)
+        ids = tf.RaggedTensor.from_row_splits(ids.values, row_splits, validate=False)
+        # Without `with_offsets`, nobody asks for the rest, and the graph leaves it out. Pieces lie end to end, and so do their bytes.
+        lengths = tf.cast(tf.gather(self._lengths, ids.values), tf.int64)
+        ends = tf.cumsum(lengths)
+        row = ids.value_rowids()
+        row_starts = tf.cumsum(tf.cast(tf.strings.length(strings), tf.int64), exclusive=True)
+        origin = tf.gather(row_starts + moved, row)
+        starts = ends - lengths + tf.gather(self._skipped, ids.values)
+        return ids, ids.with_values(tf.maximum(starts - origin, 0)), ids.with_values(ends - origin)
+
+    def _split_into_pieces(self, words: tf.Tensor) -> tf.RaggedTensor:
+        """string `[words]` -> int32 `[words, (pieces)]`; each different word is merged once."""
+        different, index = tf.unique(words)
+        place = tf.searchsorted(self._whole_hashes, _hash(different))
+        candidate = tf.gather(self._whole_ids, place)
+        whole = tf.gather(self._text, candidate) == different  # whatever the hash says
+        merged = self._rules(tf.boolean_mask(different, ~whole))
+        count = tf.reduce_sum(tf.cast(whole, tf.int32))
+        alone = tf.RaggedTensor.from_row_lengths(tf.boolean_mask(candidate, whole), tf.ones([count], tf.int64))
+        order = tf.where(whole, tf.cumsum(tf.cast(whole, tf.int32)), count + tf.cumsum(tf.cast(~whole, tf.int32))) - 1
+        return tf.gather(tf.concat([alone, merged], 0), tf.gather(order, index))
+
+    def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """The bytes of the pieces, also where they are no valid UTF-8."""
+        return tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._text, ids.flat_values)), axis=-1)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments, with the vocabulary and the merges themselves in place of their paths."""
+        return {
+            "vocabulary": list(self.vocabulary),
+            "merges": [" ".join(pair) for pair in self.merges],
+            "add_prefix_space": self.add_prefix_space,
+            "special_tokens_in_text": self.special_tokens_in_text,
+            **self.special_tokens,
+        }
+
+    @classmethod
+    def from_preset(cls, handle: str | Path, **overrides: Any) -> "BytePairTokenizer":
+        """Reads the tokenizer of a preset: `vocab.json`, `merges.txt` and `tokenizer_config.json`, or `tokenizer.json`.
+
+        Args:
+            handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
+            **overrides: arguments of the constructor, in place of what the files say.
+
+        Raises:
+            FileNotFoundError: no such preset, or it has no vocabulary.
+            ValueError: its tokenizer is not a byte-level one, or a file is damaged.
+        """
+        return cls(**(read_bytepair_files(presets.resolve(handle)) | overrides))
+
+    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
+        """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, which `from_preset` and `transformers` read.
+
+        Args:
+            directory: made if need be; other files in it are left alone.
+            overwrite: whether to replace these three files.
+
+        Raises:
+            FileExistsError: one of the three is there already.
+        """
+        write_bytepair_files(directory, self.get_config(), overwrite)
+
+
+def _hash(strings: tf.Tensor) -> tf.Tensor:
+    return tf.strings.to_hash_bucket_fast(strings, tf.int64.max)
+
+
+def _text(piece: str, byte_of: Mapping[str, int]) -> bytes:
+    """The bytes that a piece stands for. A special token may be written as text is."""
+    if all(symbol in byte_of for symbol in piece):
+        return bytes(byte_of[symbol] for symbol in piece)
+    return piece.encode()

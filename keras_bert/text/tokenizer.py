@@ -1,0 +1,232 @@
+"""What all tokenizers have in common: their interface, special tokens in the text, and words."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_bert.text.inputs import as_strings, readable_errors, require
+from keras_bert.text.normalization import SPACES
+from keras_bert.text.packing import BERT_PAIRS, PairFormat
+
+Pieces = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (pieces)]
+
+
+class Tokenizer:
+    """The interface of the tokenizers; a kind of tokenizer says how text becomes pieces, and pieces text.
+
+    Args:
+        vocabulary: the pieces, the index is the id.
+        special_tokens: `unk_token`, `cls_token`, `sep_token`, `pad_token` and `mask_token`, each a piece.
+        special_tokens_in_text: whether a special token that stands in the text is that token.
+        begins_word: for each piece, whether a word begins with it.
+
+    Attributes:
+        vocabulary: list of str.
+        vocabulary_size: int.
+        special_tokens: dict of str, the arguments' names and the names of the tokens.
+        unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
+        pair_format: how a pair of texts is packed.
+    """
+
+    pair_format: PairFormat = BERT_PAIRS
+    # Whether white space before the mask token belongs to it: it does where pieces carry the space before them.
+    _mask_takes_space = False
+
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        special_tokens: Mapping[str, str],
+        special_tokens_in_text: bool,
+        begins_word: Sequence[bool],
+    ):
+        self.vocabulary = list(vocabulary)
+        self.vocabulary_size = len(self.vocabulary)
+        self.special_tokens = dict(special_tokens)
+        self.special_tokens_in_text = special_tokens_in_text
+        self.unk_token_id = self.vocabulary.index(special_tokens["unk_token"])
+        self.cls_token_id = self.vocabulary.index(special_tokens["cls_token"])
+        self.sep_token_id = self.vocabulary.index(special_tokens["sep_token"])
+        self.pad_token_id = self.vocabulary.index(special_tokens["pad_token"])
+        self.mask_token_id = self.vocabulary.index(special_tokens["mask_token"])
+        # Tensors made here outlive whatever graph is being traced, and never visit a GPU, which has no string ops.
+        with tf.init_scope(), tf.device("CPU"):
+            self._begins_word = tf.constant(begins_word, tf.bool)
+        signature = [tf.TensorSpec([None], tf.string)]
+        self._ids = tf.function(self._tokenize_batch, input_signature=signature)
+        self._ids_and_offsets = tf.function(self._tokenize_batch_with_offsets, input_signature=signature)
+
+    def tokenize(self, strings: Any) -> tf.RaggedTensor:
+        """Strings -> ids, without the special tokens of a sequence, such as `[CLS]` and `[SEP]`.
+
+        Args:
+            strings: string `[batch]` in any form (list of str, NumPy array, tensor), or one string.
+
+        Returns:
+            int32 `[batch, (pieces)]` ragged; `[pieces]` for one string. No pieces for an empty text.
+
+        Raises:
+            TypeError, ValueError: not strings, or of rank over 1, or with a lone surrogate.
+            ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8.
+        """
+        strings = as_strings(strings)
+        with readable_errors():
+            return self._ids(strings) if strings.shape.rank else self._ids(strings[None])[0]
+
+    def tokenize_with_offsets(self, strings: Any) -> Pieces:
+        """Strings -> ids, and the bytes each piece stands for.
+
+        Args:
+            strings: as for `tokenize`.
+
+        Returns:
+            `(ids, starts, ends)`, int32, int64, int64, each `[batch, (pieces)]`; `string.encode()[start:end]` is the
+            text of the piece in the string as given, with its capitals and accents, without the space before it.
+
+        Raises:
+            As `tokenize`.
+        """
+        strings = as_strings(strings)
+        with readable_errors():
+            if strings.shape.rank:
+                return self._ids_and_offsets(strings)
+            ids, starts, ends = self._ids_and_offsets(strings[None])
+        return ids[0], starts[0], ends[0]
+
+    def group_by_word(self, ids: tf.RaggedTensor, *others: tf.RaggedTensor) -> tuple[tf.RaggedTensor, ...]:
+        """Pieces -> the pieces of each word.
+
+        Args:
+            ids: int32 `[batch, (pieces)]`, from `tokenize`.
+            *others: something else about each piece, of the same shape, such as its offsets.
+
+        Returns:
+            As many ragged tensors `[batch, (words), (pieces)]`. A word starts with each row, and with each piece that
+            does not continue one: that is no `##` piece, or (byte pairs, SentencePiece) that has a space before it.
+
+        Example:
+            >>> from keras_bert.text import WordPieceTokenizer
+            >>> tokenizer = WordPieceTokenizer.from_preset("all-MiniLM-L6-v2")
+            >>> tokenizer.group_by_word(tokenizer.tokenize(["Unaffable you"]))
+            (<tf.RaggedTensor [[[14477, 20961, 3468], [2017]]]>,)
+        """
+        begins_word = tf.gather(self._begins_word, ids.values)  # bool [pieces]
+        begins_row = tf.boolean_mask(ids.row_starts(), ids.row_lengths() > 0)[:, None]
+        begins_word = tf.tensor_scatter_nd_update(begins_word, begins_row, tf.ones_like(begins_row[:, 0], tf.bool))
+        first = tf.where(begins_word)[:, 0]  # [words], the index of each word's first piece
+        word_splits = tf.concat([first, [tf.size(ids.values, tf.int64)]], 0)
+        words_before = tf.concat([[0], tf.cumsum(tf.cast(begins_word, tf.int64))], 0)  # [pieces + 1]
+        row_splits = tf.gather(words_before, ids.row_splits)
+        return tuple(
+            tf.RaggedTensor.from_nested_row_splits(each.values, [row_splits, word_splits], validate=False)
+            for each in (ids, *others)
+        )
+
+    def detokenize(self, ids: Any) -> tf.Tensor:
+        """Ids -> text.
+
+        The tokens that frame and fill sequences (`[CLS]`, `[SEP]`, `[PAD]`, or `<s>`, `</s>`, `<pad>`) are left out,
+        those for the unknown and the mask stay, because they stand for text.
+
+        Args:
+            ids: integers `[batch, (pieces)]`, ragged, dense or nested lists; or `[pieces]` for one text.
+
+        Returns:
+            string `[batch]`, or `[]` for one text.
+
+        Raises:
+            ValueError: not integers, or not of rank 1 or 2.
+            ValueError (in a graph, tf.errors.InvalidArgumentError): an id is outside the vocabulary.
+        """
+        ids = ids if tf.is_tensor(ids) else tf.ragged.constant(ids, dtype=tf.int32)
+        if not ids.dtype.is_integer or ids.shape.rank not in (1, 2):
+            raise ValueError(f"got {ids.dtype.name} of shape {ids.shape}; expected integer ids [batch, (pieces)]")
+        if ids.shape.rank == 1:
+            return self.detokenize(tf.RaggedTensor.from_row_splits(ids, [0, tf.size(ids)]))[0]
+        if not isinstance(ids, tf.RaggedTensor):
+            ids = tf.RaggedTensor.from_tensor(ids)
+        flat = tf.cast(ids.flat_values, tf.int32)
+        known = (flat >= 0) & (flat < self.vocabulary_size)
+        message = f"an id outside the vocabulary, whose ids are 0 to {self.vocabulary_size - 1}:"
+        require(tf.reduce_all(known), message, tf.boolean_mask(flat, ~known)[:1])
+        silent = (self.cls_token_id, self.sep_token_id, self.pad_token_id)
+        shown = tf.reduce_all([flat != token for token in silent], axis=0)
+        ids = ids.with_flat_values(tf.where(known, flat, 0))
+        return self._join(tf.ragged.boolean_mask(ids, ids.with_flat_values(shown)))
+
+    def _tokenize_batch(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        return self._tokenize(strings, with_offsets=False)[0]
+
+    def _tokenize_batch_with_offsets(self, strings: tf.Tensor) -> Pieces:
+        return self._tokenize(strings, with_offsets=True)
+
+    def _tokenize(self, strings: tf.Tensor, with_offsets: bool) -> Pieces:
+        with tf.device("CPU"):
+            if self.special_tokens_in_text:
+                return self._tokenize_around_special_tokens(strings, with_offsets)
+            return self._tokenize_text(strings, None, with_offsets)
+
+    def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Pieces:
+        """string `[batch]` -> pieces; `rows`, int64 `[batch]`, are the numbers of the rows that an error shall name.
+
+        Without offsets, `starts` and `ends` may be any int64 of the shape of `ids`.
+        """
+        raise NotImplementedError
+
+    def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """int32 `[batch, (pieces)]`, all in the vocabulary -> string `[batch]`."""
+        raise NotImplementedError
+
+    def _tokenize_around_special_tokens(self, strings: tf.Tensor, with_offsets: bool) -> Pieces:
+        tokens = list(dict.fromkeys(self.special_tokens.values()))
+        mask = self.special_tokens["mask_token"]
+        patterns = {token: re.escape(token) for token in sorted(tokens, key=len, reverse=True)}
+        if self._mask_takes_space:
+            patterns[mask] = f"{SPACES}*{patterns[mask]}"
+        pattern = "|".join(patterns.values())
+        chunks, starts, ends = tf_text.regex_split_with_offsets(strings, pattern, pattern)  # [batch, (chunks)]
+        names = chunks.values
+        if self._mask_takes_space:
+            names = tf.strings.regex_replace(names, f"^{patterns[mask]}$", mask)
+        is_token = tf.equal(names[:, None], tf.constant(tokens))  # [chunks, special tokens]
+        token_ids = tf.constant([self.vocabulary.index(token) for token in tokens])
+        special = tf.reduce_any(is_token, axis=1)
+        text = tf.where(special, "", chunks.values)  # a chunk is either text or a special token
+        pieces = self._tokenize_text(text, chunks.value_rowids(), with_offsets)
+        count = tf.cast(special, tf.int64)
+        found = tf.boolean_mask(tf.gather(token_ids, tf.argmax(is_token, axis=1)), special)
+        last = tf.boolean_mask(ends.values - starts.values, special)
+        first = last - tf.boolean_mask(tf.cast(tf.strings.length(names), tf.int64), special)
+        pieces = tuple(
+            tf.concat([old, tf.RaggedTensor.from_row_lengths(new, count)], axis=1)
+            for old, new in zip(pieces, (found, first, last), strict=True)
+        )
+        return merge_rows(pieces, starts.values, chunks.row_splits)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Tokenizer":
+        return cls(**config)
+
+    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
+        """Writes the tokenizer's files, which `from_preset` and `transformers` read.
+
+        Args:
+            directory: made if need be; other files in it are left alone.
+            overwrite: whether to replace these files.
+
+        Raises:
+            FileExistsError: one of them is there already.
+        """
+        raise NotImplementedError
+
+
+def merge_rows(pieces: Pieces, origins: tf.Tensor, row_splits: tf.Tensor) -> Pieces:
+    """[parts, (pieces)] -> [batch, (pieces)]: row_splits [batch + 1] groups the parts, origins [parts] places them."""
+    ids, starts, ends = pieces
+    splits = tf.gather(ids.row_splits, row_splits)
+    shift = tf.gather(origins, ids.value_rowids())
+    values = (ids.values, starts.values + shift, ends.values + shift)
+    return tuple(tf.RaggedTensor.from_row_splits(value, splits, validate=False) for value in values)
