@@ -14,8 +14,13 @@ def find(directory: Path, *names: str) -> Path:
     for name in names:
         if (directory / name).is_file():
             return directory / name
+    raise missing(directory, *names)
+
+
+def missing(directory: Path, *names: str) -> FileNotFoundError:
+    """The error for a directory that has none of `names`: it lists what is there."""
     present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"
-    raise FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}")
+    return FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}")
 
 
 def read_json(path: Path, kind: type = dict) -> Any:

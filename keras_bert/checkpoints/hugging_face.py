@@ -1,4 +1,4 @@
-"""Hugging Face's layout: `config.json` beside `model.safetensors`, or beside shards of it."""
+"""Hugging Face's layout: `config.json` beside `model.safetensors` (or its shards), or beside `pytorch_model.bin`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,21 @@ import numpy as np
 from keras_bert import files
 from keras_bert.checkpoints.checkpoint import Checkpoint, Table, WeightFile
 from keras_bert.checkpoints.layout import Layout
+from keras_bert.checkpoints.model_card import model_card
 from keras_bert.checkpoints.safetensors_file import open_safetensors, write_safetensors
 from keras_bert.checkpoints.shapes import Shape
+from keras_bert.checkpoints.shards import ShardedFile
+from keras_bert.checkpoints.torch_file import TorchFile
 from keras_bert.config import BertConfig
 from keras_bert.families import FAMILIES, Family, Names
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 FILES = (CONFIG, WEIGHTS)
+CARD = "README.md"
+_INDEX = ".index.json"
+# In this order: what is safe to read comes first.
+_WEIGHT_FILES = {WEIGHTS: open_safetensors, "pytorch_model.bin": TorchFile}
 
 # The oldest files call layer normalization's weight and bias by the names they had in TensorFlow.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -60,8 +67,13 @@ def open_checkpoint(directory: Path) -> Checkpoint:
 
 
 def open_weights(directory: Path) -> WeightFile:
-    """Opens the file of weights in a directory."""
-    return open_safetensors(files.find(directory, WEIGHTS))
+    """Opens the file of weights in a directory, or all of them."""
+    for name, open_file in _WEIGHT_FILES.items():
+        if (directory / name).is_file():
+            return open_file(directory / name)
+        if (directory / f"{name}{_INDEX}").is_file():
+            return ShardedFile(directory / f"{name}{_INDEX}", open_file)
+    raise files.missing(directory, *_WEIGHT_FILES)
 
 
 def read_config(directory: Path) -> BertConfig:
@@ -86,15 +98,25 @@ def write(
     files.refuse_to_overwrite(directory, FILES, overwrite)
     tensors = _Tensors(config, weights)
     write_safetensors(directory / WEIGHTS, tensors.shapes(), tensors)
-    labels = {len(weights[head]["logits/bias"]) for head in _LABELLED if head in weights}
-    values = {**config.to_hugging_face(), "architectures": _architectures(config, set(weights) - {"encoder"})}
-    for number in labels:
-        names = {i: f"LABEL_{i}" for i in range(number)}
-        values |= {
-            "id2label": {str(i): name for i, name in names.items()},
-            "label2id": {name: i for i, name in names.items()},
-        }
-    files.write_texts(directory, {CONFIG: files.to_json(values)})
+    heads = set(weights) - {"encoder"}
+    architectures = _architectures(config, heads)
+    values = {**config.to_hugging_face(), "architectures": architectures, **_labels(weights)}
+    texts = {CONFIG: files.to_json(values)}
+    if not (directory / CARD).exists():  # what people wrote is not replaced, overwrite or not
+        texts[CARD] = model_card(config, heads, architectures[0])
+    files.write_texts(directory, texts)
+
+
+def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
+    """Names for the labels of a classifier, if there is one: `transformers` takes their number from these."""
+    for head in _LABELLED:
+        if head in weights:
+            names = [f"LABEL_{i}" for i in range(len(weights[head]["logits/bias"]))]
+            return {
+                "id2label": {str(i): name for i, name in enumerate(names)},
+                "label2id": {name: i for i, name in enumerate(names)},
+            }
+    return {}
 
 
 class _Tensors:
@@ -105,13 +127,11 @@ class _Tensors:
         self._weights = weights
         family = FAMILIES[config.family]
         self._prefix = family.prefix if set(weights) - {"encoder"} else ""
-        table = _table(config).parts
-        unknown = sorted(set(weights) - set(table))
+        names = names_of_parts(config)
+        unknown = sorted(set(weights) - set(names))
         if unknown:
             raise ValueError(f"{config.family} has no {', '.join(unknown)}; it has {', '.join(family.heads)}")
-        self._names = {part: table[part] for part in weights}
-        if config.pooler and "encoder" in self._names:
-            self._names["encoder"] = {**table["encoder"], **table["pooler"]}
+        self._names = {part: names[part] for part in weights}
 
     def shapes(self) -> dict[str, Shape]:
         result: dict[str, Shape] = {}
@@ -135,6 +155,12 @@ class _Tensors:
 
     def _full(self, part: str, name: str) -> str:
         return self._prefix + name if part == "encoder" else name
+
+
+def names_of_parts(config: BertConfig) -> dict[str, Names]:
+    """Hugging Face's names, without prefix, of the weights of "encoder" (with the pooler, if it has one) and of heads."""
+    family = FAMILIES[config.family]
+    return {"encoder": {**_encoder_names(config), **(family.pooler if config.pooler else {})}, **family.heads}
 
 
 def _table(config: BertConfig) -> Table:

@@ -1,0 +1,56 @@
+"""The README.md of a model in Hugging Face's layout: what the files themselves say, and gaps for what only people know."""
+
+from keras_bert.config import BertConfig
+
+_HEADS = {
+    "masked_lm": "masked-language modelling",
+    "next_sentence": "next-sentence prediction (in ALBERT, sentence order)",
+    "replaced_tokens": "detection of replaced tokens",
+    "sequence": "classification of sequences",
+    "tokens": "classification of tokens",
+    "spans": "question answering by spans",
+}
+
+
+def model_card(config: BertConfig, heads: set[str], architecture: str) -> str:
+    """The text of a model card.
+
+    Args:
+        config: the encoder's.
+        heads: which the model has on top.
+        architecture: the class in `transformers` that reads it.
+    """
+    purpose = ", ".join(text for head, text in _HEADS.items() if head in heads) or "none: the bare encoder"
+    auto = architecture if heads else "AutoModel"
+    return f"""---
+library_name: transformers
+tags:
+- keras_bert
+- {config.family}
+---
+
+# A {config.family} model
+
+| | |
+|---|---|
+| layers | {config.num_layers} |
+| hidden size | {config.hidden_size} |
+| attention heads | {config.num_heads} |
+| feed-forward size | {config.intermediate_size} |
+| vocabulary | {config.vocab_size:,} pieces |
+| longest sequence | {config.max_positions} pieces |
+| head | {purpose} |
+
+Read it with `keras_bert`:
+
+    from keras_bert import BertEncoder
+    encoder = BertEncoder.from_preset("this directory")
+
+or with `transformers` (PyTorch):
+
+    from transformers import {auto}
+    model = {auto}.from_pretrained("this directory")
+
+To be written by whoever shares it: what it was trained on and how, what it is for and not for, how good it is, its
+licence.
+"""

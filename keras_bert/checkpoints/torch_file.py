@@ -1,0 +1,61 @@
+"""`pytorch_model.bin`: a pickle, which could run code when it is read. PyTorch can read it without that."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert.checkpoints.shapes import Shape
+
+# Before that, weights_only=True could be got around (CVE-2025-32434).
+_SAFE_SINCE = (2, 6)
+_ADVICE = (
+    "convert it once, where torch and transformers are installed: "
+    "AutoModel.from_pretrained(directory).save_pretrained(directory) writes model.safetensors"
+)
+
+
+class TorchFile:
+    """An open `pytorch_model.bin`: tensors by name, mapped into memory where the file's kind allows that.
+
+    Raises:
+        ImportError: torch is not installed, or too old to read a stranger's pickle safely.
+        ValueError: the file is damaged, or holds something else than tensors, which is refused.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        refused = f"{path} is a pickle, which can run a stranger's code; it is only read with torch"
+        try:
+            import torch
+        except ImportError:
+            raise ImportError(f"{refused} (weights_only=True), which is not installed; {_ADVICE}") from None
+        if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _SAFE_SINCE:
+            raise ImportError(f"{refused} 2.6 or later, not with {torch.__version__}; {_ADVICE}")
+        try:
+            self._tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        except pickle.UnpicklingError as error:
+            raise ValueError(f"{path} was refused: it holds more than tensors ({error})") from None
+        except (RuntimeError, EOFError, ValueError, KeyError, AttributeError, TypeError, IndexError) as error:
+            raise ValueError(
+                f"{path} ({path.stat().st_size:,} bytes) cannot be read; fetch it again: {error}"
+            ) from None
+        if not isinstance(self._tensors, dict) or not all(isinstance(x, torch.Tensor) for x in self._tensors.values()):
+            raise ValueError(f"{path} holds something else than a dict of tensors by name")
+        self.names = set(self._tensors)
+
+    def shape(self, name: str) -> Shape:
+        return tuple(self._tensors[name].shape)
+
+    def read(self, name: str) -> np.ndarray:
+        """The tensor as float32, whatever float type it was stored in."""
+        tensor = self._tensors[name]
+        if not tensor.is_floating_point():
+            raise ValueError(f"{self.path}: {name} is {tensor.dtype}, but a weight must be a float tensor")
+        return tensor.float().numpy()
+
+    def close(self) -> None:
+        self._tensors = {}

@@ -1,0 +1,63 @@
+"""Small random weights of every family, for tests of files: no model is built."""
+
+import numpy as np
+
+from keras_bert import BertConfig, checkpoints
+from keras_bert.checkpoints.hugging_face import names_of_parts
+from keras_bert.checkpoints.shapes import shapes
+from keras_bert.families import FAMILIES
+
+SIZES = {
+    "vocab_size": 30,
+    "hidden_size": 12,
+    "num_layers": 2,
+    "num_heads": 3,
+    "intermediate_size": 20,
+    "max_positions": 16,
+}
+CONFIGS = {
+    "bert": BertConfig(**SIZES, activation="gelu_tanh"),
+    "roberta": BertConfig.named("roberta-base", **SIZES),
+    "xlm-roberta": BertConfig.named("xlm-roberta-base", **SIZES),
+    "distilbert": BertConfig.named("distilbert-base", **SIZES),
+    "albert": BertConfig.named("albert-base", **{**SIZES, "num_layers": 4, "embedding_size": 6, "num_groups": 2}),
+    "electra": BertConfig.named("electra-small", **SIZES | {"embedding_size": 6}),
+}
+LABELS = {"next_sentence": 2, "spans": 2, "replaced_tokens": 1}
+
+
+def random_weights(config, *heads, seed=0):
+    """float32 arrays by part and by our names: of the encoder and of `heads`."""
+    generator = np.random.default_rng(seed)
+    parts = names_of_parts(config)
+    return {
+        part: {
+            name: generator.normal(size=shape).astype(np.float32)
+            for name, shape in shapes(config, part, parts[part], LABELS.get(part, 3)).items()
+        }
+        for part in ("encoder", *heads)
+    }
+
+
+def heads_of(family):
+    return tuple(FAMILIES[family].heads)
+
+
+def read_all(directory):
+    """What a checkpoint holds, in memory: format, configuration, and weights by part."""
+    with checkpoints.open_checkpoint(directory) as checkpoint:
+        assert (checkpoint.missing, checkpoint.unexpected) == ([], [])
+        parts = ("encoder", *sorted(checkpoint.heads))
+        return checkpoint.format, checkpoint.config, {part: checkpoint.read(part) for part in parts}
+
+
+def same(first, second):
+    """Whether the weights of two models are the same, bit by bit."""
+    assert first.keys() == second.keys()
+    for part in first:
+        assert first[part].keys() == second[part].keys()
+        for name, value in first[part].items():
+            assert value.dtype == second[part][name].dtype == np.float32, name
+            assert value.shape == second[part][name].shape, name
+            assert value.tobytes() == second[part][name].tobytes(), (part, name)
+    return True
