@@ -158,7 +158,7 @@ class _Tensors:
 
 
 def names_of_parts(config: BertConfig) -> dict[str, Names]:
-    """Hugging Face's names, without prefix, of the weights of "encoder" (with the pooler, if it has one) and of heads."""
+    """Hugging Face's names, without prefix, of the weights of "encoder" (with its pooler, if any) and of each head."""
     family = FAMILIES[config.family]
     return {"encoder": {**_encoder_names(config), **(family.pooler if config.pooler else {})}, **family.heads}
 

@@ -1,4 +1,4 @@
-"""The README.md of a model in Hugging Face's layout: what the files themselves say, and gaps for what only people know."""
+"""The README.md of a model in Hugging Face's layout: what its files say, and gaps for what only people know."""
 
 from keras_bert.config import BertConfig
 

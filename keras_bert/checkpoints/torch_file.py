@@ -39,10 +39,9 @@ class TorchFile:
             self._tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
         except pickle.UnpicklingError as error:
             raise ValueError(f"{path} was refused: it holds more than tensors ({error})") from None
-        except (RuntimeError, EOFError, ValueError, KeyError, AttributeError, TypeError, IndexError) as error:
-            raise ValueError(
-                f"{path} ({path.stat().st_size:,} bytes) cannot be read; fetch it again: {error}"
-            ) from None
+        except Exception as error:  # what torch raises for a damaged file depends on where the damage is
+            size = path.stat().st_size
+            raise ValueError(f"{path} ({size:,} bytes) cannot be read; fetch it again: {error}") from None
         if not isinstance(self._tensors, dict) or not all(isinstance(x, torch.Tensor) for x in self._tensors.values()):
             raise ValueError(f"{path} holds something else than a dict of tensors by name")
         self.names = set(self._tensors)

@@ -71,9 +71,7 @@ def test_missing_and_unexpected_names(tmp_path):
 def test_no_such_part(tmp_path):
     checkpoints.write(tmp_path, CONFIGS["roberta"], random_weights(CONFIGS["roberta"]))
     with checkpoints.open_checkpoint(tmp_path) as checkpoint:
-        with pytest.raises(
-            ValueError, match=r"roberta in this format has no 'next_sentence'; it may have encoder, mask"
-        ):
+        with pytest.raises(ValueError, match=r"roberta in this format has no 'next_sentence'; it may have enc"):
             checkpoint.read("next_sentence")
         with pytest.raises(ValueError, match=r"lm_head.bias is missing"):
             checkpoint.read("masked_lm")
@@ -114,9 +112,7 @@ def test_values_that_are_not_finite_are_named(value, tmp_path):
     weights["encoder"]["block_1/attention/qkv/kernel"][3, 30] = value  # the value's third
     checkpoints.write(tmp_path, CONFIGS["bert"], weights)
     with checkpoints.open_checkpoint(tmp_path) as checkpoint:
-        with pytest.warns(
-            UserWarning, match=r"1.attention.self.value.weight holds 1 values that are NaN or infinite, of"
-        ):
+        with pytest.warns(UserWarning, match=r"1.attention.self.value.weight holds 1 values that are NaN or inf"):
             read = checkpoint.read("encoder")
         assert same({"encoder": read}, weights)
 
