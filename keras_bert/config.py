@@ -21,9 +21,12 @@ ACTIVATIONS = {
 }
 
 _REQUIRED = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size")
-# Google's files have the keys of Hugging Face's BERT, without these.
+# Google's files have the keys of Hugging Face's, without these.
 _NOT_IN_GOOGLE_FILES = ("activation", "layer_norm_epsilon", "pad_token_id")
-GOOGLE_FILE_NAME = "bert_config.json"
+# Name of a file of Google's -> the family that it is of, which it does not say.
+GOOGLE_FILE_NAMES = {"bert_config.json": "bert", "albert_config.json": "albert", "electra_config.json": "electra"}
+# What Google's files call "gelu" is the tanh approximation in the code of BERT and ALBERT, the exact one in ELECTRA's.
+_GOOGLE_GELU = {"bert": "gelu_tanh", "albert": "gelu_tanh", "electra": "gelu"}
 
 
 @dataclass(frozen=True)
@@ -198,7 +201,8 @@ class BertConfig:
 
     @classmethod
     def read(cls, path: str | Path) -> BertConfig:
-        """Reads Google's `bert_config.json` (told by its name) or Hugging Face's `config.json` (any other name).
+        """Reads Google's `bert_config.json`, `albert_config.json` or `electra_config.json`, or, under any other name,
+        Hugging Face's `config.json`.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -206,16 +210,16 @@ class BertConfig:
         """
         path = Path(path)
         values = files.read_json(path)
-        read = cls.from_google if path.name == GOOGLE_FILE_NAME else cls.from_hugging_face
+        family = GOOGLE_FILE_NAMES.get(path.name)
         try:
-            return read(values)
+            return cls.from_google(values, family) if family else cls.from_hugging_face(values)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
     def write(self, path: str | Path) -> None:
-        """Writes Google's `bert_config.json` when the path has that name, else Hugging Face's `config.json`."""
+        """Writes one of Google's files when the path has its name, else Hugging Face's `config.json`."""
         path = Path(path)
-        values = self.to_google() if path.name == GOOGLE_FILE_NAME else self.to_hugging_face()
+        values = self.to_google() if path.name in GOOGLE_FILE_NAMES else self.to_hugging_face()
         files.write_texts(path.parent, {path.name: files.to_json(values)})
 
     @classmethod
@@ -224,17 +228,7 @@ class BertConfig:
         name = values.get("model_type", "bert")
         if name not in FAMILIES:
             raise ValueError(f"model_type is {name!r}; known are {', '.join(FAMILIES)}")
-        family = FAMILIES[name]
-        _check_plain(values)
-        activation = _activation(values.get(family.config["activation"]) or family.values.get("activation", "gelu"))
-        fields = {"family": name, **family.values, **_fields(values, family.config), "activation": activation}
-        if not family.pooler:
-            fields["pooler"] = False
-        if fields.get("embedding_size") == fields["hidden_size"] and not family.projects_equal_sizes:
-            fields["embedding_size"] = None
-        if fields.get("positions_after_padding"):  # the file tells the rows of the table
-            fields["max_positions"] = fields.get("max_positions", 512) - fields["pad_token_id"] - 1
-        return cls(**fields)
+        return cls(**_fields_of_family(values, name))
 
     def to_hugging_face(self) -> dict[str, Any]:
         """The object for a Hugging Face `config.json`."""
@@ -253,29 +247,54 @@ class BertConfig:
         }
 
     @classmethod
-    def from_google(cls, values: dict[str, Any]) -> BertConfig:
-        """From the object in a `bert_config.json`. What it calls "gelu" is the tanh approximation."""
-        fields = _fields(values, FAMILIES["bert"].config)
-        activation = _activation(fields.get("activation", "gelu"))
-        return cls(**{**fields, "activation": "gelu_tanh" if activation == "gelu" else activation})
+    def from_google(cls, values: dict[str, Any], family: str = "bert") -> BertConfig:
+        """From the object in a `bert_config.json`, or in that of another family: "albert" or "electra".
+
+        What these files call "gelu" is what the code of each family computes under that name: in BERT and ALBERT the
+        tanh approximation, in ELECTRA the exact function.
+        """
+        fields = _fields_of_family(values, family)
+        if values.get(FAMILIES[family].config["activation"], "gelu") == "gelu":
+            fields["activation"] = _GOOGLE_GELU[family]
+        return cls(**fields)
 
     def to_google(self) -> dict[str, Any]:
-        """The object for a `bert_config.json`.
+        """The object for a `bert_config.json`, `albert_config.json` or `electra_config.json`.
 
         Raises:
-            ValueError: Google's code cannot express the activation: its "gelu" is the tanh approximation.
+            ValueError: Google's code has no such family, or no such activation: the "gelu" of BERT and ALBERT is the
+                tanh approximation.
         """
-        if self.activation not in ("gelu_tanh", "relu"):
-            raise ValueError(f"a {GOOGLE_FILE_NAME} has gelu_tanh or relu, not {self.activation!r}")
-        keys = {ours: key for ours, key in FAMILIES["bert"].config.items() if ours not in _NOT_IN_GOOGLE_FILES}
+        if self.family not in _GOOGLE_GELU:
+            raise ValueError(f"Google's files are of {', '.join(_GOOGLE_GELU)}, not of {self.family}")
+        gelu = _GOOGLE_GELU[self.family]
+        if self.activation not in (gelu, "relu"):
+            raise ValueError(f"a {self.family}_config.json has {gelu} or relu, not {self.activation!r}")
+        keys = {ours: key for ours, key in FAMILIES[self.family].config.items() if ours not in _NOT_IN_GOOGLE_FILES}
+        fields = {**self.to_dict(), "embedding_size": self.embedding_width, "num_groups": self.groups}
         return {
             "hidden_act": self.activation.removesuffix("_tanh"),
-            **{key: getattr(self, ours) for ours, key in keys.items()},
+            **{key: fields[ours] for ours, key in keys.items()},
         }
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name; `BertConfig(**config.to_dict())` is the same config."""
         return dataclasses.asdict(self)
+
+
+def _fields_of_family(values: dict[str, Any], name: str) -> dict[str, Any]:
+    """The fields of BertConfig that a configuration file of a family says, or implies."""
+    family = FAMILIES[name]
+    _check_plain(values)
+    activation = _activation(values.get(family.config["activation"]) or family.values.get("activation", "gelu"))
+    fields = {"family": name, **family.values, **_fields(values, family.config), "activation": activation}
+    if not family.pooler:
+        fields["pooler"] = False
+    if fields.get("embedding_size") == fields["hidden_size"] and not family.projects_equal_sizes:
+        fields["embedding_size"] = None
+    if fields.get("positions_after_padding"):  # the file tells the rows of the table
+        fields["max_positions"] = fields.get("max_positions", 512) - fields["pad_token_id"] - 1
+    return fields
 
 
 def _check_plain(values: dict[str, Any]) -> None:

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert.checkpoints import hugging_face
+from keras_bert.checkpoints import hugging_face, tf1
 from keras_bert.checkpoints.checkpoint import Checkpoint, Weights
 from keras_bert.config import BertConfig
 
 __all__ = ["FORMATS", "Checkpoint", "Weights", "open_checkpoint", "write"]
 
 # Each has `recognizes(directory)` and `open_checkpoint(directory)`; the first that recognizes a directory reads it.
-_READERS = (hugging_face,)
-_WRITERS = {"hugging_face": hugging_face}
+_READERS = (tf1, hugging_face)
+_WRITERS = {"hugging_face": hugging_face, "tf1": tf1}
 # What `write` can write.
 FORMATS = tuple(_WRITERS)
 
@@ -30,7 +30,9 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
     """Opens the weights in a directory, whatever their format.
 
     Args:
-        directory: in Hugging Face's layout: `config.json`, and `model.safetensors` or a sharded one.
+        directory: in one of these layouts:
+            - Hugging Face's: `config.json`, and `model.safetensors`, or shards of it, or `pytorch_model.bin`;
+            - Google's of TensorFlow 1: `bert_config.json` (`albert_…`, `electra_…`), and `bert_model.ckpt.index`.
 
     Raises:
         FileNotFoundError: the directory lacks a file.

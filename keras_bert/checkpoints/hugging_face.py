@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ from keras_bert.checkpoints.checkpoint import Checkpoint, Table, WeightFile
 from keras_bert.checkpoints.layout import Layout
 from keras_bert.checkpoints.model_card import model_card
 from keras_bert.checkpoints.safetensors_file import open_safetensors, write_safetensors
-from keras_bert.checkpoints.shapes import Shape
 from keras_bert.checkpoints.shards import ShardedFile
+from keras_bert.checkpoints.tables import Tensors, names_of_parts
 from keras_bert.checkpoints.torch_file import TorchFile
 from keras_bert.config import BertConfig
 from keras_bert.families import FAMILIES, Family, Names
@@ -96,9 +96,14 @@ def write(
     With a head on top, the encoder's weights have the family's prefix, as `transformers` writes them.
     """
     files.refuse_to_overwrite(directory, FILES, overwrite)
-    tensors = _Tensors(config, weights)
-    write_safetensors(directory / WEIGHTS, tensors.shapes(), tensors)
     heads = set(weights) - {"encoder"}
+    family = FAMILIES[config.family]
+
+    def full_name(part: str, name: str) -> str:
+        return family.prefix + name if heads and part == "encoder" else name
+
+    tensors = Tensors(config, family, _LAYOUT, weights, full_name)
+    write_safetensors(directory / WEIGHTS, tensors.shapes, tensors)
     architectures = _architectures(config, heads)
     values = {**config.to_hugging_face(), "architectures": architectures, **_labels(weights)}
     texts = {CONFIG: files.to_json(values)}
@@ -119,77 +124,14 @@ def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
     return {}
 
 
-class _Tensors:
-    """The tensors of a file to be written, one after the other, in the order of their shapes."""
-
-    def __init__(self, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-        self._config = config
-        self._weights = weights
-        family = FAMILIES[config.family]
-        self._prefix = family.prefix if set(weights) - {"encoder"} else ""
-        names = names_of_parts(config)
-        unknown = sorted(set(weights) - set(names))
-        if unknown:
-            raise ValueError(f"{config.family} has no {', '.join(unknown)}; it has {', '.join(family.heads)}")
-        self._names = {part: names[part] for part in weights}
-
-    def shapes(self) -> dict[str, Shape]:
-        result: dict[str, Shape] = {}
-        for part, names in self._names.items():
-            shapes = getattr(self._weights[part], "shapes", None) or {
-                name: value.shape for name, value in self._weights[part].items()
-            }
-            for ours, theirs in names.items():
-                for name in theirs:
-                    full = self._full(part, name)
-                    if full in result:
-                        raise ValueError(f"two heads of {', '.join(self._names)} are both stored as {full}")
-                    result[full] = _LAYOUT.stored_shape(ours, name, shapes[ours], len(theirs), self._config)
-        return result
-
-    def __iter__(self) -> Iterator[tuple[str, np.ndarray]]:
-        for part, names in self._names.items():
-            for ours, theirs in names.items():
-                for name, value in _LAYOUT.to_theirs(ours, theirs, self._weights[part][ours], self._config).items():
-                    yield self._full(part, name), value
-
-    def _full(self, part: str, name: str) -> str:
-        return self._prefix + name if part == "encoder" else name
-
-
-def names_of_parts(config: BertConfig) -> dict[str, Names]:
-    """Hugging Face's names, without prefix, of the weights of "encoder" (with its pooler, if any) and of each head."""
-    family = FAMILIES[config.family]
-    return {"encoder": {**_encoder_names(config), **(family.pooler if config.pooler else {})}, **family.heads}
-
-
 def _table(config: BertConfig) -> Table:
     family = FAMILIES[config.family]
     return Table(
-        {"encoder": _encoder_names(config), "pooler": family.pooler, **family.heads},
+        names_of_parts(config, family),
         _LAYOUT,
         _EXTRAS,
         _copies(family),
     )
-
-
-def _encoder_names(config: BertConfig) -> Names:
-    """Hugging Face's names of each of the encoder's weights, but those of the pooler."""
-    family = FAMILIES[config.family]
-    absent = [
-        part for part, has in (("type", config.type_vocab_size), ("projection", config.embedding_size)) if not has
-    ]
-    embeddings = {
-        ours: theirs
-        for ours, theirs in family.embeddings.items()
-        if not any(ours.startswith(f"embeddings/{part}/") for part in absent)
-    }
-    blocks = {
-        f"block_{i}/{ours}": [name.format(i=i) for name in theirs]
-        for i in range(config.groups)
-        for ours, theirs in family.block.items()
-    }
-    return {**embeddings, **blocks}
 
 
 def _copies(family: Family) -> dict[str, str]:

@@ -3,8 +3,8 @@
 import numpy as np
 
 from keras_bert import BertConfig, checkpoints
-from keras_bert.checkpoints.hugging_face import names_of_parts
 from keras_bert.checkpoints.shapes import shapes
+from keras_bert.checkpoints.tables import names_of_parts
 from keras_bert.families import FAMILIES
 
 SIZES = {
@@ -26,10 +26,17 @@ CONFIGS = {
 LABELS = {"next_sentence": 2, "spans": 2, "replaced_tokens": 1}
 
 
+def parts_of(config):
+    """Hugging Face's names of the weights of the encoder, with its pooler, and of each head."""
+    parts = names_of_parts(config, FAMILIES[config.family])
+    pooler = parts.pop("pooler")
+    return {**parts, "encoder": {**parts["encoder"], **(pooler if config.pooler else {})}}
+
+
 def random_weights(config, *heads, seed=0):
     """float32 arrays by part and by our names: of the encoder and of `heads`."""
     generator = np.random.default_rng(seed)
-    parts = names_of_parts(config)
+    parts = parts_of(config)
     return {
         part: {
             name: generator.normal(size=shape).astype(np.float32)

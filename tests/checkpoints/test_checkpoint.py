@@ -8,13 +8,12 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertEncoder, checkpoints
-from keras_bert.checkpoints.hugging_face import names_of_parts
 from keras_bert.checkpoints.shapes import shapes
 from keras_bert.encoder.weights import variables_by_name
 from keras_bert.families import FAMILIES
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 
-from .models import CONFIGS, random_weights, read_all, same
+from .models import CONFIGS, parts_of, random_weights, read_all, same
 
 FAMILY_AND_HEAD = [(family, head) for family in CONFIGS for head in (None, *FAMILIES[family].heads)]
 
@@ -26,7 +25,7 @@ def test_shapes_are_those_of_the_layers(family):
     def of_layer(layer):
         return {name: tuple(variable.shape) for name, variable in variables_by_name(layer).items()}
 
-    parts = names_of_parts(config)
+    parts = parts_of(config)
     assert shapes(config, "encoder", parts["encoder"]) == of_layer(BertEncoder(config))
     for task in FAMILIES[family].heads:
         head = MaskedLMHead(config) if task == "masked_lm" else ClassifierHead(config, task, units=5)
@@ -75,7 +74,7 @@ def test_no_such_part(tmp_path):
             checkpoint.read("next_sentence")
         with pytest.raises(ValueError, match=r"lm_head.bias is missing"):
             checkpoint.read("masked_lm")
-    with pytest.raises(ValueError, match="roberta has no next_sentence; it has masked_lm"):
+    with pytest.raises(ValueError, match="roberta in this format has no next_sentence; it has masked_lm"):
         checkpoints.write(tmp_path / "other", CONFIGS["roberta"], {"next_sentence": {}})
     with pytest.raises(ValueError, match="format is 'onnx'; it can be hugging_face"):
         checkpoints.write(tmp_path / "other", CONFIGS["roberta"], {}, format="onnx")
