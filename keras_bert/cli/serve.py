@@ -1,6 +1,7 @@
 """keras-bert serve: a SavedModel -> TF Serving's protocols."""
 
 import logging
+import os
 from pathlib import Path
 
 import click
@@ -43,6 +44,7 @@ def serve(
       $ keras-bert serve saved_models/minilm &
       $ curl -d '{"instances": ["I love pizza"]}' localhost:8501/v1/models/minilm:predict
     """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is said once, below
     with quiet.imports():
         try:
             from keras_bert.server import run
@@ -65,5 +67,5 @@ def serve(
     logging.getLogger("keras_bert").setLevel(logging.INFO)
     try:
         run.serve(settings, click.echo)
-    except (FileNotFoundError, OSError) as error:
+    except OSError as error:
         raise click.ClickException(str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ class _Job:
     Attributes:
         rows: how many; None if the job must run alone.
         width: of the widest row, in bytes: what other rows are padded to.
+        deadline: when nobody waits for it any more, by the clock of time.monotonic.
         outputs: becomes the result.
     """
 
@@ -30,6 +32,7 @@ class _Job:
     inputs: Arrays
     rows: int | None
     width: int
+    deadline: float
     outputs: asyncio.Future[Arrays]
     key: Hashable = field(init=False)  # jobs of equal keys may be merged
 
@@ -57,8 +60,14 @@ class Batcher:
         self._threads = ThreadPoolExecutor(RUNS_AT_A_TIME, "run")
         self._runs: set[asyncio.Task[None]] = set()
 
-    async def run(self, model: Model, signature: Signature, inputs: Arrays) -> Arrays:
+    async def run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
         """The outputs for inputs that the signature takes. A caller that is cancelled gives its place away.
+
+        Args:
+            model: must stay open meanwhile.
+            signature: of the model.
+            inputs: all of them.
+            deadline: when the run may be given up, by the clock of time.monotonic.
 
         Raises:
             ServingError: too many jobs wait, or the model cannot compute this one.
@@ -70,7 +79,7 @@ class Batcher:
             )
         rows = number_of_rows(signature, inputs) if self._max_rows is not None else None
         outputs = asyncio.get_running_loop().create_future()
-        job = _Job(model, signature, inputs, rows, _width(inputs), outputs)
+        job = _Job(model, signature, inputs, rows, _width(inputs), deadline, outputs)
         self._waiting.setdefault(job.key, []).append(job)
         self._count += 1
         self._start_runs()
@@ -146,19 +155,25 @@ def _choose(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
 
 def _run_batch(batch: list[_Job]) -> list[Arrays | Exception]:
     """The outputs of each job, or what is wrong with it. In a batch that fails, every job gets a run of its own."""
-    first = batch[0]
-    if len(batch) == 1:
-        try:
-            return [first.model.run(first.signature, first.inputs)]
-        except Exception as error:
-            return [error]
     try:
-        merged = {name: np.concatenate([job.inputs[name] for job in batch]) for name in first.inputs}
-        outputs = first.model.run(first.signature, merged)
-        ends = np.cumsum([job.rows for job in batch])
-        if any(len(array) != ends[-1] for array in outputs.values()):
-            raise ValueError("the outputs have other rows than the inputs")
-    except Exception:
+        return _run_merged(batch)
+    except Exception as error:
+        if len(batch) == 1:
+            return [error]
         return [result for job in batch for result in _run_batch([job])]
+
+
+def _run_merged(batch: list[_Job]) -> list[Arrays]:
+    first = batch[0]
+    seconds = max(job.deadline for job in batch) - time.monotonic()
+    if seconds <= 0:
+        raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, "Time was up before the run began")
+    if len(batch) == 1:
+        return [first.model.run(first.signature, first.inputs, seconds)]
+    merged = {name: np.concatenate([job.inputs[name] for job in batch]) for name in first.inputs}
+    outputs = first.model.run(first.signature, merged, seconds)
+    ends = np.cumsum([job.rows for job in batch])
+    if any(len(array) != ends[-1] for array in outputs.values()):
+        raise ValueError("the outputs have other rows than the inputs")
     parts = {name: np.split(array, ends[:-1]) for name, array in outputs.items()}
     return [{name: parts[name][position] for name in parts} for position in range(len(batch))]

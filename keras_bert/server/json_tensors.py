@@ -105,7 +105,10 @@ def from_arrays(outputs: Arrays, rows: bool) -> bytes:
     if len(outputs) == 1:
         ((name, array),) = outputs.items()
         return f'{{"predictions": {_nested(array, name.endswith("_bytes"))}}}\n'.encode()
-    columns = [[_nested(row, name.endswith("_bytes")) for row in array] for name, array in outputs.items()]
+    columns = [
+        [_nested(array[row, ...], name.endswith("_bytes")) for row in range(len(array))]
+        for name, array in outputs.items()
+    ]
     predictions = (_object(dict(zip(outputs, row, strict=True))) for row in zip(*columns, strict=True))
     return f'{{"predictions": [{", ".join(predictions)}]}}\n'.encode()
 

@@ -55,19 +55,24 @@ class Model:
         self.definitions = dict(meta_graph.signature_def)
         self.signatures = read_signatures(meta_graph.signature_def)
 
-    def run(self, signature: Signature, inputs: Arrays) -> Arrays:
+    def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:
         """All outputs for inputs that the signature takes. May be called from several threads at a time.
 
+        Args:
+            signature: one of the model's.
+            inputs: all of them.
+            seconds: after which the run is given up; None for never.
+
         Raises:
-            ServingError: TensorFlow's, with its code.
+            ServingError: TensorFlow's, with its code; DEADLINE_EXCEEDED if it was given up.
         """
+        options = None if seconds is None else tf.compat.v1.RunOptions(timeout_in_ms=max(1, int(seconds * 1000)))
         fetches = {name: spec.tensor for name, spec in signature.outputs.items()}
         feeds = {signature.inputs[name].tensor: value for name, value in inputs.items()}
         try:
-            outputs = self._session.run(fetches, feeds)
+            outputs = self._session.run(fetches, feeds, options)
         except tf.errors.OpError as error:
-            # After the first line come the places in the graph.
-            raise ServingError(_STATUS_CODES[error.error_code], error.message.partition("\n")[0]) from None
+            raise ServingError(_STATUS_CODES[error.error_code], _first_line(error.message)) from None
         # Scalars come without an array around them.
         return {
             name: np.asarray(value, signature.outputs[name].dtype.as_numpy_dtype) for name, value in outputs.items()
@@ -75,3 +80,8 @@ class Model:
 
     def close(self) -> None:
         self._session.close()
+
+
+def _first_line(message: str) -> str:
+    """What is wrong, without what Python puts before it and without the places in the graph after it."""
+    return message.removeprefix("Graph execution error:").strip().partition("\n")[0]

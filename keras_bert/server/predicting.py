@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import grpc
@@ -21,12 +22,16 @@ class Predictor:
         batcher: runs them.
         max_rows: the most rows that are computed at a time; a larger request takes several runs.
         timeout: seconds that a request may take.
+
+    Attributes:
+        answered: how many requests got what they asked for.
     """
 
     def __init__(self, batcher: Batcher, max_rows: int, timeout: float) -> None:
         self._batcher = batcher
         self._max_rows = max_rows
         self._timeout = timeout
+        self.answered = 0
 
     async def predict(self, model: Model, signature: Signature, inputs: Arrays, timeout: float | None = None) -> Arrays:
         """All outputs of a signature.
@@ -43,9 +48,11 @@ class Predictor:
         inputs = signature.complete(inputs)
         timeout = self._timeout if timeout is None else min(timeout, self._timeout)
         try:
-            return await asyncio.wait_for(self._run(model, signature, inputs), timeout)
+            outputs = await asyncio.wait_for(self._run(model, signature, inputs, time.monotonic() + timeout), timeout)
         except (asyncio.TimeoutError, TimeoutError):  # which are one since Python 3.11
             raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, f"No answer within {timeout:.3g} seconds") from None
+        self.answered += 1
+        return outputs
 
     async def classify(
         self, model: Model, signature: Signature, examples: list[bytes], timeout: float | None = None
@@ -100,17 +107,17 @@ class Predictor:
             raise invalid_argument(f"Expected output Tensor of DT_FLOAT.  Got: {values.dtype}")
         return values.reshape(-1)
 
-    async def _run(self, model: Model, signature: Signature, inputs: Arrays) -> Arrays:
+    async def _run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
         rows = number_of_rows(signature, inputs)
         if rows is None or rows <= self._max_rows:
-            return await self._batcher.run(model, signature, inputs)
+            return await self._batcher.run(model, signature, inputs, deadline)
         parts: dict[int, Arrays] = {}
         starts = iter(range(0, rows, self._max_rows))
 
         async def run_parts() -> None:
             for start in starts:
                 part = {name: array[start : start + self._max_rows] for name, array in inputs.items()}
-                parts[start] = await self._batcher.run(model, signature, part)
+                parts[start] = await self._batcher.run(model, signature, part, deadline)
 
         # As many as can run at a time, and no more: the other clients' requests come in between.
         runners = [asyncio.ensure_future(run_parts()) for _ in range(RUNS_AT_A_TIME)]

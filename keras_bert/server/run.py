@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,19 +71,19 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     versions = Versions(settings.directory, settings.model_name)
     batcher = Batcher(settings.max_batch if settings.batching else None, settings.queue)
     predictor = Predictor(batcher, settings.max_batch, settings.timeout)
-    number = await versions.load_first()
     drain_seconds = settings.timeout + 5  # by then every request has its answer, if only that time is up
-
     rpc_server, health = grpc_service.new_server(versions, predictor, MAX_REQUEST_BYTES)
     service = rest.RestService(versions, predictor, settings.timeout)
     http_server = rest.new_runner(service, MAX_REQUEST_BYTES, drain_seconds)
+    # The ports first: whether they are free is known at once, whether the model loads is not.
     port = _bind(rpc_server, settings.host, settings.port)
-    await http_server.setup()
-    site = web.TCPSite(http_server, settings.host, settings.rest_port)
+    rest_socket = _bound_socket(settings.host, settings.rest_port)
     try:
-        await site.start()
+        number = await versions.load_first()
+        await http_server.setup()
+        await web.SockSite(http_server, rest_socket).start()
         await rpc_server.start()
-        rest_port = http_server.addresses[0][1]
+        rest_port = rest_socket.getsockname()[1]
         stopped = _stop_signal()
         announce(
             f"Serving {settings.model_name} version {number} at {settings.host}: "
@@ -101,18 +102,29 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
         await rpc_server.stop(0)
         await batcher.close()
         await versions.close()
-    _log.info("stopped")
+    _log.info("stopped; requests answered: %d", predictor.answered)
 
 
 def _bind(server: grpc.aio.Server, host: str, port: int) -> int:
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        bound = server.add_insecure_port(address)
+        return server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     except RuntimeError:
-        bound = 0
-    if not bound:
-        raise OSError(f"cannot listen on {address}: the port is taken, or the address is not one of this machine's")
+        raise _cannot_listen(host, port, "the port is taken, or the address is not one of this machine's") from None
+
+
+def _bound_socket(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        raise _cannot_listen(host, port, error.strerror) from None
     return bound
+
+
+def _cannot_listen(host: str, port: int, reason: str) -> OSError:
+    return OSError(f"cannot listen on {host}, port {port}: {reason}")
 
 
 def _stop_signal() -> asyncio.Event:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,7 +58,7 @@ class Signature:
     outputs: dict[str, TensorSpec]
     defaults: Arrays = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def batchable(self) -> bool:
         """Whether rows of different requests can be computed together and told apart again.
 

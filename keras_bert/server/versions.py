@@ -84,6 +84,11 @@ class Versions:
                 return number
         if errors := [f"version {number}: {status.error}" for number, status in self.statuses.items()]:
             raise FileNotFoundError(f"{self._directory} has no version that can be loaded. {'; '.join(errors)}")
+        if _is_saved_model(self._directory):
+            raise FileNotFoundError(
+                f"{self._directory} is itself a SavedModel; move it to {self._directory / '1'}, or serve its parent "
+                "directory if its name is a number"
+            )
         raise FileNotFoundError(
             f"{self._directory} has no version: a version is a SavedModel in a directory with a number for a name, "
             f"as {self._directory / '1' / 'saved_model.pb'}"
@@ -209,11 +214,12 @@ def _complete_versions(directory: Path) -> dict[int, Path]:
     return {
         int(path.name): path
         for path in directory.iterdir()
-        if path.name.isascii()
-        and path.name.isdigit()
-        and int(path.name) > 0
-        and ((path / "saved_model.pb").is_file() or (path / "saved_model.pbtxt").is_file())
+        if path.name.isascii() and path.name.isdigit() and int(path.name) > 0 and _is_saved_model(path)
     }
+
+
+def _is_saved_model(directory: Path) -> bool:
+    return any((directory / name).is_file() for name in ("saved_model.pb", "saved_model.pbtxt"))
 
 
 def _listing(directory: Path) -> _Listing:

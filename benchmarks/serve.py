@@ -1,0 +1,180 @@
+"""Requests a second and latencies of `keras-bert serve`: all-MiniLM-L6-v2, a sentence a request.
+
+python benchmarks/serve.py [--rounds 5] [--seconds 2] [--clients 1 8 64] [--max-batch 16]
+
+The clients are one process beside the server's, on the same cores; each sends its next request when it has its answer.
+"In process" is the limit: the signature called from as many threads, without a server, and in batches of --max-batch
+sentences of similar length.
+"""
+
+import argparse
+import base64
+import csv
+import functools
+import itertools
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+import tensorflow as tf
+from _measure import cores, interleave, ratios, versions
+from tensorflow_serving.apis import predict_pb2
+
+from keras_bert import BertSentenceEncoder
+from keras_bert.saved_model import export_serving
+
+MINILM = "all-MiniLM-L6-v2"
+STSB = Path(__file__).parents[2] / "shared/data/stsb/stsb-en-dev.csv"
+SENTENCES = [
+    "A man with a hard hat is dancing.",
+    "The weather in Lisbon is lovely today.",
+    "Could you send me the report before Friday?",
+    "Prices rose by two percent in March.",
+    "She is playing the guitar on a small stage in front of friends.",
+    "The committee has not yet decided whether the bridge will be repaired this year or the next.",
+]
+PACKAGES = ["tensorflow", "grpcio", "aiohttp", "protobuf"]
+
+
+class Server:
+    """`keras-bert serve` in a process, on free ports."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        command = [sys.executable, "-m", "keras_bert.cli", "serve", directory, "--port", "0", "--rest-port", "0"]
+        self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
+        self.port, self.rest_port = map(int, re.findall(r"port (\d+)", self.process.stdout.readline()))
+
+    def target(self, protocol: str) -> str:
+        rest = f"http://127.0.0.1:{self.rest_port}/v1/models/minilm:predict"
+        return {"gRPC": f"127.0.0.1:{self.port}", "REST": rest}[protocol]
+
+
+def sentences() -> list[str]:
+    if not STSB.is_file():
+        return SENTENCES
+    return [text for row in csv.reader(STSB.open(encoding="utf-8")) for text in row[:2]]
+
+
+def bodies(protocol: str, texts: list[str]) -> list[str]:
+    """The requests, a text each, in base64."""
+    if protocol == "REST":
+        requests = [json.dumps({"instances": [text]}).encode() for text in texts]
+    else:
+        requests = []
+        for text in texts:
+            request = predict_pb2.PredictRequest(model_spec={"name": "minilm"})
+            request.inputs["text"].CopyFrom(tf.make_tensor_proto([text]))
+            requests.append(request.SerializeToString())
+    return [base64.b64encode(request).decode() for request in requests]
+
+
+def in_process(
+    signature: Callable, batches: list[list[str]], threads: int, seconds: float
+) -> tuple[list[float], float]:
+    """The seconds that every call took, and all of them together."""
+    latencies: list[float] = []
+    inputs = itertools.cycle([tf.constant(batch) for batch in batches])
+    start = time.perf_counter()
+
+    def call() -> None:
+        while (begin := time.perf_counter()) < start + seconds:
+            signature(text=next(inputs))["embedding"].numpy()
+            latencies.append(time.perf_counter() - begin)
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda _: call(), range(threads)))
+    return latencies, time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2, help="for each figure of a round")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
+    parser.add_argument("--max-batch", type=int, default=16)
+    arguments = parser.parse_args()
+
+    busy = os.getloadavg()[0]  # others at work on the same cores make every figure worthless
+    everything = sentences()
+    texts = [everything[i * len(everything) // 512] for i in range(512)] if len(everything) > 512 else everything
+    texts = [str(text) for text in np.random.default_rng(0).permutation(texts)]
+    signature = tf.saved_model.load(export_serving(BertSentenceEncoder.from_preset(MINILM), FOLDER)).signatures[
+        "serving_default"
+    ]
+    by_length = sorted(texts, key=len)
+    batches = [by_length[i : i + arguments.max_batch] for i in range(0, len(texts), arguments.max_batch)]
+    max_batch = ["--max-batch", str(arguments.max_batch)]
+    servers = {
+        "batching": Server(FOLDER, *max_batch),
+        "no batching": Server(FOLDER, *max_batch, "--no-batching"),
+    }
+    clients = subprocess.Popen(
+        [sys.executable, Path(__file__).with_name("_serve_clients.py")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    all_bodies = {protocol: bodies(protocol, texts) for protocol in ("gRPC", "REST")}
+    latencies: dict[str, list[float]] = defaultdict(list)
+
+    def measured(name: str, protocol: str, mode: str, count: int) -> float:
+        job = {
+            "protocol": protocol, "target": servers[mode].target(protocol), "bodies": all_bodies[protocol],
+            "clients": count, "seconds": arguments.seconds,
+        }  # fmt: skip
+        print(json.dumps(job), file=clients.stdin, flush=True)
+        result = json.loads(clients.stdout.readline())
+        latencies[name] += result["latencies"]
+        return len(result["latencies"]) / result["seconds"]
+
+    def limit(name: str, groups: list[list[str]], threads: int) -> float:
+        seconds, total = in_process(signature, groups, threads, arguments.seconds)
+        latencies[name] += seconds
+        return len(seconds) * len(groups[0]) / total
+
+    jobs: dict[str, Callable[[], float]] = {}
+    for count in arguments.clients:
+        name = f"in process, {count}"
+        jobs[name] = functools.partial(limit, name, [[text] for text in texts], count)
+        for protocol, mode in itertools.product(all_bodies, servers):
+            name = f"{protocol}, {mode}, {count}"
+            jobs[name] = functools.partial(measured, name, protocol, mode, count)
+    name = f"in process, batches of {arguments.max_batch}"
+    jobs[name] = functools.partial(limit, name, batches, 2)
+    for job in jobs.values():  # once, so that everything is warm
+        job()
+    latencies.clear()
+    rates = interleave(jobs, arguments.rounds)
+
+    print(f"\n{len(texts)} sentences of {np.mean([len(text.split()) for text in texts]):.1f} words")
+    print(f"{cores()} cores, load {busy:.1f} before the start; {versions(PACKAGES)}")
+    print(f"median of {arguments.rounds} rounds\n")
+    print(f"{'':28}{'clients':>8}{'requests/s':>12}{'p50 ms':>9}{'p99 ms':>9}  to no batching (min..max)")
+    for name in jobs:
+        label, _, count = name.rpartition(", ")
+        p50, p99 = np.percentile(latencies[name], [50, 99]) * 1000
+        base = rates.get(name.replace(", batching", ", no batching"))
+        ratio = ratios(rates[name], base) if ", batching" in name else ""
+        if name.startswith("in process, batches"):
+            label, count = name, "-"
+        print(f"{label:28}{count:>8}{statistics.median(rates[name]):12.0f}{p50:9.1f}{p99:9.1f}  {ratio}")
+    clients.stdin.close()
+    for server in servers.values():
+        server.process.terminate()
+        server.process.wait()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        FOLDER = Path(folder) / "minilm"
+        main()

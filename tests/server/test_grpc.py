@@ -1,0 +1,282 @@
+"""What a client made of tensorflow-serving-api alone sees."""
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tensorflow.core.framework.tensor_pb2 import TensorProto
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    regression_pb2,
+)
+
+from .process import HANGS, at_once, output
+
+
+def fails(call) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    return caught.value.code(), caught.value.details()
+
+
+def floats(*values):
+    return np.array(values, np.float32)
+
+
+def test_predict(server):
+    response = server.predict(x=floats(1, 2.5))
+    assert list(response.outputs["y"].float_val) == [2, 5]  # the field that clients read
+    assert output(response, "y").tolist() == [2, 5]
+    assert response.model_spec.name == "toy"
+    assert response.model_spec.version.value == 1
+    assert response.model_spec.signature_name == "serving_default"
+    assert output(server.predict(version=1, signature="serving_default", x=floats(3)), "y").tolist() == [6]
+
+
+def test_output_filter(server):
+    inputs = {"x": floats([1, 2], [4, 5]), "scale": floats(3, 1)}
+    everything = server.predict("scaled", **inputs)
+    assert set(everything.outputs) == {"product", "total"}
+    assert output(everything, "product").tolist() == [[3, 6], [4, 5]]
+    one = server.predict("scaled", outputs=["total"], **inputs)
+    assert set(one.outputs) == {"total"}
+    assert output(one, "total").tolist() == [9, 9]
+
+
+def test_a_default_for_an_input_that_is_left_out(server):
+    assert output(server.predict("scaled", x=floats([1, 2])), "total").tolist() == [30]
+
+
+def test_strings(server):
+    texts = np.array(["Grüße".encode(), b"", b"\xff\x00"], object)
+    response = server.predict("text", text=texts)
+    assert response.outputs["same_bytes"].string_val == list(texts)
+    assert list(response.outputs["length"].int_val) == [7, 0, 2]
+
+
+def test_every_type(server):
+    inputs = {
+        "int32": np.array([-(2**31)], np.int32),
+        "int64": np.array([-(2**63)], np.int64),
+        "uint8": np.array([255], np.uint8),
+        "bool": np.array([True]),
+        "double": np.array([1 / 3]),
+        "half": np.array([1.5], np.float16),
+    }
+    response = server.predict("types", **inputs)
+    for name, value in inputs.items():
+        found = output(response, name)
+        assert (found.dtype, found.tolist()) == (value.dtype, value.tolist())
+
+
+def test_rows_none_and_many(server):
+    assert output(server.predict(x=floats()), "y").tolist() == []
+    many = np.arange(10_000, dtype=np.float32)
+    np.testing.assert_array_equal(output(server.predict(x=many), "y"), many * 2)
+    assert output(server.predict("together", x=many), "rows").max() == 16  # computed in parts
+
+
+def test_scalars_and_fixed_shapes(server):
+    response = server.predict("whole", x=floats(1, 2))
+    assert output(response, "mean").shape == ()
+    assert output(response, "mean") == 1.5
+
+
+def test_equal_values_spelled_once(server):
+    proto = tf.make_tensor_proto(2.0, tf.float32, [3])
+    assert len(proto.float_val) == 1
+    assert output(server.predict(x=proto), "y").tolist() == [4, 4, 4]
+    proto.tensor_shape.dim[0].size = 10**12
+    code, message = fails(lambda: server.predict(x=proto))
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert message.startswith("tensor parsing error: x")
+
+
+BAD = grpc.StatusCode.INVALID_ARGUMENT
+MISSING = (
+    "input size does not match signature: {}!=1 len({{{}}}) != len({{x}}). Sent extra: {{{}}}. "
+    "Missing but required: {{{}}}."
+)
+
+
+@pytest.mark.parametrize(
+    ("request_of", "code", "message"),
+    [
+        (lambda s: predict_pb2.PredictRequest(), BAD, "Missing ModelSpec"),
+        (
+            lambda s: predict_pb2.PredictRequest(model_spec={"signature_name": "x"}),
+            BAD,
+            "ModelSpec has no name specified.",
+        ),
+        (
+            lambda s: predict_pb2.PredictRequest(model_spec={"name": "other"}),
+            grpc.StatusCode.NOT_FOUND,
+            "Servable not found for request: Latest(other)",
+        ),
+        (
+            lambda s: s.request(version=7, x=floats(1)),
+            grpc.StatusCode.NOT_FOUND,
+            "Servable not found for request: Specific(toy, 7)",
+        ),
+        (
+            lambda s: predict_pb2.PredictRequest(model_spec={"name": "toy", "version_label": "new"}),
+            BAD,
+            "Unrecognized servable version label: new",
+        ),
+        (
+            lambda s: s.request("no", x=floats(1)),
+            grpc.StatusCode.FAILED_PRECONDITION,
+            'Serving signature key "no" not found.',
+        ),
+        (lambda s: s.request(), BAD, MISSING.format(0, "", "", "x")),
+        (lambda s: s.request(x=floats(1), y=floats(1)), BAD, MISSING.format(2, "x,y", "y", "")),
+        (
+            lambda s: s.request(y=floats(1)),
+            BAD,
+            "Signature input alias: x(feed name: serving_default_x:0) not found in request and no default value "
+            "provided. Inputs expected to be in the request {y}, or default input alias set: ",
+        ),
+        (lambda s: s.request(x=np.array([1], np.int64)), BAD, "Expects arg[0] to be float but int64 is provided"),
+        (lambda s: s.request(x=["a"]), BAD, "Expects arg[0] to be float but string is provided"),
+        (
+            lambda s: s.request("scaled", x=floats([1, 2, 3]), scale=floats(1)),
+            BAD,
+            "input x has shape [1,3], but the signature expects [-1,2]",
+        ),
+        (lambda s: s.request(x=TensorProto()), BAD, "tensor parsing error: x"),
+        (
+            lambda s: s.request(x=floats(1), outputs=["z"]),
+            BAD,
+            "output tensor alias not found in signature: z Outputs expected to be in the set {y}.",
+        ),
+        (lambda s: s.request(x=floats(1), outputs=["y", "y"]), BAD, "duplicate output tensor alias: y"),
+        (lambda s: s.request("text", text=["fine", "poison"]), BAD, "assertion failed: [the text is poison]"),
+        (
+            lambda s: s.request("scaled", x=floats([1, 2], [1, 2]), scale=floats(1, 2, 3)),
+            BAD,
+            "Incompatible shapes: [3,1] vs. [2,2]",
+        ),
+    ],
+)
+def test_requests_to_predict_that_are_wrong(server, request_of, code, message):
+    assert fails(lambda: server.stub.Predict(request_of(server), HANGS)) == (code, message)
+
+
+def test_too_large(server):
+    code, message = fails(lambda: server.predict(x=np.zeros(5_000_000, np.float32)))
+    assert code == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "larger than max" in message
+    assert output(server.predict(x=floats(1)), "y").tolist() == [2]
+
+
+def test_a_deadline(server):
+    code, _ = fails(lambda: server.predict("busy", timeout=0.2, rounds=np.array([100_000_000], np.int32)))
+    assert code == grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_unimplemented(server):
+    code, _ = fails(lambda: server.stub.MultiInference(inference_pb2.MultiInferenceRequest(), HANGS))
+    assert code == grpc.StatusCode.UNIMPLEMENTED
+
+
+def example(**features):
+    return tf.train.Example(
+        features={"feature": {name: {"float_list": {"value": [value]}} for name, value in features.items()}}
+    )
+
+
+def test_classify_and_regress(server):
+    request = classification_pb2.ClassificationRequest(model_spec={"name": "toy", "signature_name": "classify"})
+    request.input.example_list.examples.extend([example(x=0.25), example(x=1.0)])
+    response = server.stub.Classify(request, HANGS)
+    rows = [[(each.label, each.score) for each in row.classes] for row in response.result.classifications]
+    assert rows == [[("small", 0.25), ("smaller", 0.75)], [("small", 1.0), ("smaller", 0.0)]]
+    assert response.model_spec.version.value == 1
+    request = regression_pb2.RegressionRequest(model_spec={"name": "toy", "signature_name": "regress"})
+    request.input.example_list_with_context.context.CopyFrom(example(x=3.0))
+    request.input.example_list_with_context.examples.extend([example(), example(y=1.0)])
+    response = server.stub.Regress(request, HANGS)
+    assert [each.value for each in response.result.regressions] == [1.5, 1.5]
+
+
+def test_requests_to_classify_that_are_wrong(server):
+    request = classification_pb2.ClassificationRequest(model_spec={"name": "toy", "signature_name": "classify"})
+    assert fails(lambda: server.stub.Classify(request, HANGS)) == (BAD, "Input is empty.")
+    request.model_spec.signature_name = ""
+    assert fails(lambda: server.stub.Classify(request, HANGS)) == (
+        BAD,
+        "Expected classification signature method_name to be tensorflow/serving/classify. "
+        "Was: tensorflow/serving/predict",
+    )
+
+
+def test_metadata(server):
+    request = get_model_metadata_pb2.GetModelMetadataRequest(
+        model_spec={"name": "toy"}, metadata_field=["signature_def"]
+    )
+    response = server.stub.GetModelMetadata(request, HANGS)
+    assert response.model_spec.version.value == 1
+    signatures = get_model_metadata_pb2.SignatureDefMap()
+    assert response.metadata["signature_def"].Unpack(signatures)
+    assert signatures.signature_def["text"].inputs["text"].dtype == tf.string.as_datatype_enum
+    request.metadata_field[:] = ["other"]
+    assert fails(lambda: server.stub.GetModelMetadata(request, HANGS)) == (
+        BAD,
+        "Metadata field other is not supported",
+    )
+    del request.metadata_field[:]
+    assert fails(lambda: server.stub.GetModelMetadata(request, HANGS)) == (
+        BAD,
+        "GetModelMetadataRequest must specify at least one metadata_field",
+    )
+
+
+def test_status(server):
+    assert server.states() == {1: "AVAILABLE"}
+    stub = model_service_pb2_grpc.ModelServiceStub(server.channel)
+    for version, name, message in (
+        (None, "other", "Could not find any versions of model other"),
+        (7, "toy", "Could not find version 7 of model toy"),
+    ):
+        request = get_model_status_pb2.GetModelStatusRequest(model_spec={"name": name})
+        if version:
+            request.model_spec.version.value = version
+        assert fails(lambda request=request: stub.GetModelStatus(request, HANGS)) == (
+            grpc.StatusCode.NOT_FOUND,
+            message,
+        )
+
+
+def test_health(server):
+    assert server.healthy()
+    stub = health_pb2_grpc.HealthStub(server.channel)
+    code, _ = fails(lambda: stub.Check(health_pb2.HealthCheckRequest(service="other"), HANGS))
+    assert code == grpc.StatusCode.NOT_FOUND
+
+
+def test_requests_at_once_are_told_apart(server):
+    """64 clients with different numbers of rows, every fourth of whom asks for the impossible."""
+
+    def ask(client):
+        texts = [f"{client} {row}" for row in range(client % 5)] + ["poison"] * (client % 4 == 0)
+        return server.predict("text", text=np.array(texts, object))
+
+    for client, result in enumerate(at_once(lambda client=client: ask(client) for client in range(64))):
+        if client % 4 == 0:
+            assert (result.code(), result.details()) == (BAD, "assertion failed: [the text is poison]")
+        else:
+            expected = [f"{client} {row}".encode() for row in range(client % 5)]
+            assert list(result.outputs["same_bytes"].string_val) == expected
+
+
+def test_requests_at_once_are_computed_together(server):
+    results = at_once(lambda: server.predict("together", x=floats(*range(3))) for _ in range(64))
+    rows = [output(result, "rows").tolist() for result in results]
+    assert all(len(row) == 3 for row in rows)
+    assert 3 < max(max(row) for row in rows) <= 16

@@ -1,0 +1,159 @@
+"""A real model under load: every answer comes, and is right."""
+
+import itertools
+import json
+import threading
+
+import grpc
+import numpy as np
+import pytest
+import requests
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2
+
+from keras_bert import BertSentenceEncoder
+from keras_bert.saved_model import export_serving
+
+from ..golden.texts import TEXTS
+from .process import HANGS, output
+
+CLIENTS = 64
+REQUESTS = 5000
+MEGABYTE = 2**20
+
+
+class Load:
+    """64 clients, half of them over gRPC and half over REST, who check every answer.
+
+    Args:
+        server: what they ask.
+        texts: they ask for one to three of these at a time.
+        vectors: by version, the vectors of the texts.
+    """
+
+    def __init__(self, server, texts, vectors):
+        self.server = server
+        self.texts = texts
+        self.vectors = vectors
+        self.answered = 0
+        self.refused = 0
+        self.errors = []
+        self._lock = threading.Lock()
+
+    def run(self, count, at_half=None):
+        """Sends so many requests, or goes on until the server is gone if `count` is None."""
+        numbers = itertools.count() if count is None else iter(range(count))
+        self._at_half = (count // 2, at_half) if at_half else (None, None)
+        threads = [threading.Thread(target=self._work, args=(client, numbers)) for client in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def join(self, threads):
+        for thread in threads:
+            thread.join(HANGS)
+            assert not thread.is_alive()
+        assert self.errors == []
+
+    def _work(self, client, numbers):
+        session = requests.Session()
+        while True:
+            with self._lock:
+                number = next(numbers, None)
+            if number is None:
+                return
+            half, action = self._at_half
+            if number == half:
+                action()
+            rows = [(number * 7 + k) % len(self.texts) for k in range(1 + number % 3)]
+            try:
+                if client % 2:
+                    self._over_grpc(number, rows)
+                else:
+                    self._over_rest(session, number, rows)
+            except (requests.ConnectionError, grpc.RpcError) as error:
+                code = error.code() if isinstance(error, grpc.RpcError) else grpc.StatusCode.UNAVAILABLE
+                if code != grpc.StatusCode.UNAVAILABLE:
+                    self.errors.append(error)
+                self.refused += 1
+                return
+            except Exception as error:
+                self.errors.append(error)
+                return
+
+    def _over_grpc(self, number, rows):
+        if number % 50 == 0:
+            self._wrong_over_grpc(number)
+        response = self.server.predict(text=np.array([self.texts[row].encode() for row in rows], object))
+        version = response.model_spec.version.value
+        np.testing.assert_allclose(output(response, "embedding"), self.vectors[version][rows], atol=2e-6)
+        self._count()
+
+    def _over_rest(self, session, number, rows):
+        if number % 50 == 0:
+            self._wrong_over_rest(session, number)
+        body = {"instances": [self.texts[row] for row in rows]}
+        response = session.post(self.server.url + ":predict", json=body, timeout=HANGS)
+        assert response.status_code == 200, response.text
+        found = np.array(response.json()["predictions"])
+        # The version is not said: it is one of those that are loaded, and the same for every row.
+        assert any(np.allclose(found, vectors[rows], rtol=0, atol=2e-6) for vectors in self.vectors.values())
+        self._count()
+
+    def _count(self):
+        with self._lock:
+            self.answered += 1
+
+    def _wrong_over_grpc(self, number):
+        invalid = grpc.StatusCode.INVALID_ARGUMENT
+        too_large = grpc.StatusCode.RESOURCE_EXHAUSTED
+        wrong = [
+            (lambda: self.server.predict(text=np.array([b"\xff"], object)), invalid),
+            (lambda: self.server.predict(text=np.array([1.0])), invalid),
+            (lambda: self.server.stub.Predict(predict_pb2.PredictRequest(), HANGS), invalid),
+            (lambda: self.server.predict(text=tf.make_tensor_proto(["x" * 17 * MEGABYTE])), too_large),
+        ]
+        ask, code = wrong[number // 50 % len(wrong)]
+        with pytest.raises(grpc.RpcError) as caught:
+            ask()
+        assert caught.value.code() == code
+
+    def _wrong_over_rest(self, session, number):
+        wrong = [
+            (json.dumps({"instances": [{"b64": "/w=="}]}).encode(), 400),
+            (b'{"instances": [', 400),
+            (b"", 400),
+            (b"x" * 17 * MEGABYTE, 413),
+        ]
+        body, status = wrong[number // 50 % len(wrong)]
+        response = session.post(self.server.url + ":predict", data=body, timeout=HANGS)
+        assert response.status_code == status, response.text
+
+
+@pytest.mark.slow
+def test_load(start, tmp_path):
+    mean = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
+    first = BertSentenceEncoder(mean.encoder, mean.preprocessor, pooling="cls")
+    texts = [text[:300] for text in TEXTS] + [f"Sentence number {number} of many." for number in range(100)]
+    vectors = {1: mean.encode(texts, progress=False), 2: first.encode(texts, progress=False)}
+    vectors[3] = vectors[1]
+    directory = tmp_path / "minilm"
+    export_serving(mean, directory)
+    server = start(directory)
+    load = Load(server, texts, vectors)
+
+    load.join(load.run(REQUESTS // 5, at_half=lambda: export_serving(first, directory)))
+    server.wait_for(v1="END", v2="AVAILABLE")
+    warm = server.memory()
+    load.join(load.run(REQUESTS, at_half=lambda: export_serving(mean, directory)))
+    server.wait_for(v2="END", v3="AVAILABLE")
+    assert load.answered == REQUESTS // 5 + REQUESTS
+    assert server.memory() < warm + 60 * MEGABYTE  # less than a model's weights
+
+    threads = load.run(None)
+    threading.Event().wait(2)
+    assert server.terminate() == 0
+    load.join(threads)
+    assert load.refused == CLIENTS  # each client once, when the server was gone
+    # The server says how many it has answered; so many answers have arrived.
+    assert server.log[-1].endswith(f" stopped; requests answered: {load.answered}")

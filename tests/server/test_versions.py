@@ -1,0 +1,183 @@
+"""Versions come, fail, take over and go while clients ask."""
+
+import itertools
+import shutil
+import threading
+
+import grpc
+import numpy as np
+import pytest
+import requests
+import tensorflow as tf
+from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
+
+from . import toy
+from .process import HANGS, output, wait_until
+
+ONE = np.array([1], np.float32)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Models that multiply by 1, 2, 3 and 4, under these names."""
+    folder = tmp_path_factory.mktemp("models")
+    return {factor: toy.write(folder / str(factor), factor) for factor in range(1, 5)}
+
+
+@pytest.fixture
+def versions(tmp_path, models):
+    directory = tmp_path / "toy"
+    shutil.copytree(models[1], directory / "1")
+    return directory
+
+
+def add(versions, model, number):
+    """As export_serving does: under another name until it is complete."""
+    shutil.copytree(model, versions / f".{number}.tmp")
+    (versions / f".{number}.tmp").rename(versions / str(number))
+
+
+class Clients:
+    """Two that ask without a pause until they are stopped, one for each protocol."""
+
+    def __init__(self, server):
+        self.answers = []
+        self.errors = []
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._ask, args=(ask,)) for ask in (self.rest, self.grpc)]
+        self.server = server
+        for thread in self._threads:
+            thread.start()
+
+    def rest(self):
+        response = self.server.post(":predict", {"instances": [1]})
+        assert response.status_code == 200, response.text
+        return response.json()["predictions"]
+
+    def grpc(self):
+        response = self.server.predict(x=ONE)
+        assert output(response, "y") == response.model_spec.version.value  # by the version that it says
+        return output(response, "y").tolist()
+
+    def _ask(self, ask):
+        while not self._stop.is_set():
+            try:
+                self.answers.append(ask()[0])
+            except Exception as error:
+                self.errors.append(error)
+
+    def stop(self):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        assert self.errors == []
+        return [answer for answer, _ in itertools.groupby(sorted(self.answers))]
+
+
+def test_a_new_version_takes_over(start, versions, models):
+    server = start(versions)
+    assert "version 1 " in server.ready
+    clients = Clients(server)
+    add(versions, models[2], 2)
+    server.wait_for(v1="END", v2="AVAILABLE")
+    add(versions, models[4], 4)
+    server.wait_for(v2="END", v4="AVAILABLE")
+    assert clients.stop() == [1, 2, 4]
+    assert output(server.predict(version=4, x=ONE), "y") == 4
+    with pytest.raises(grpc.RpcError) as caught:
+        server.predict(version=2, x=ONE)
+    assert (caught.value.code(), caught.value.details()) == (
+        grpc.StatusCode.NOT_FOUND,
+        "Servable not found for request: Specific(toy, 2)",
+    )
+    states = requests.get(server.url, timeout=HANGS).json()["model_version_status"]
+    assert [(each["version"], each["state"]) for each in states] == [("4", "AVAILABLE"), ("2", "END"), ("1", "END")]
+    # Back to an older one, by taking the new one away.
+    clients = Clients(server)
+    (versions / "4").rename(versions / "withdrawn")
+    server.wait_for(v4="END", v2="AVAILABLE")
+    assert clients.stop() == [2, 4]
+
+
+def test_what_does_not_load_is_reported_and_the_old_goes_on(start, versions, models):
+    server = start(versions)
+    for name in ("0", "-3", "5.5", "latest", "٣"):
+        shutil.copytree(models[3], versions / name)
+    (versions / "7").mkdir()  # not a model, or not yet
+    (versions / "8").write_text("a file")
+    clients = Clients(server)
+    shutil.copytree(models[2], versions / "2", ignore=shutil.ignore_patterns("variables.data*"))
+    wait_until(lambda: 2 in server.states())
+    server.wait_for(v2="END", v1="AVAILABLE")
+    (status,) = requests.get(f"{server.url}/versions/2", timeout=HANGS).json()["model_version_status"]
+    assert status["status"]["error_code"] != "OK"
+    assert "variables" in status["status"]["error_message"]
+    assert any("version 2: not loaded: " in line and "version 1 goes on" in line for line in server.log)
+    # Once the copy is complete, it loads.
+    data = "variables/variables.data-00000-of-00001"
+    shutil.copy(models[2] / data, versions / "2" / data)
+    server.wait_for(v2="AVAILABLE", v1="END")
+    assert clients.stop() == [1, 2]
+    assert set(server.states()) == {1, 2}
+    attempts = [line for line in server.log if line.endswith("version 2: loading")]
+    assert len(attempts) == 2  # not one a second
+
+
+def write_warm_up(model, *records):
+    (model / "assets.extra").mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(model / "assets.extra/tf_serving_warmup_requests")) as file:
+        for record in records:
+            file.write(record)
+
+
+def log_of(signature, **inputs):
+    log = PredictionLog()
+    log.predict_log.request.model_spec.signature_name = signature
+    for name, value in inputs.items():
+        log.predict_log.request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+    return log
+
+
+def test_warm_up(start, versions, models, tmp_path):
+    classify = PredictionLog()
+    classify.classify_log.request.model_spec.signature_name = "classify_scores"
+    features = {"feature": {"x": {"float_list": {"value": [1.0]}}}}
+    classify.classify_log.request.input.example_list.examples.append(tf.train.Example(features=features))
+    records = [log_of("text", text=["a", "b"]), log_of("", x=ONE), classify]
+    write_warm_up(versions / "1", *[record.SerializeToString() for record in records])
+    server = start(versions)
+    assert any("version 1: loaded, 3 warm-up requests answered" in line for line in server.log)
+    bad = {
+        2: (log_of("text", text=["poison"]).SerializeToString(), "assertion failed: [the text is poison]"),
+        3: (log_of("missing", x=ONE).SerializeToString(), "asks for the signature missing"),
+        4: (b"\xff\xff", "Failed to parse warmup record 1"),
+    }
+    for number, (record, message) in bad.items():
+        model = shutil.copytree(models[2], tmp_path / f"bad{number}")
+        write_warm_up(model, record)
+        add(versions, model, number)
+        wait_until(lambda number=number: server.states().get(number) == "END")
+        (status,) = requests.get(f"{server.url}/versions/{number}", timeout=HANGS).json()["model_version_status"]
+        assert message in status["status"]["error_message"]
+    assert output(server.predict(x=ONE), "y") == 1
+
+
+def test_the_highest_that_loads_is_served_first(start, versions, models):
+    shutil.copytree(models[2], versions / "2")
+    shutil.copytree(models[3], versions / "3")
+    (versions / "3" / "saved_model.pb").write_bytes(b"not a model")
+    server = start(versions)
+    assert server.ready.startswith("Serving toy version 2 ")
+    assert output(server.predict(x=ONE), "y") == 2
+
+
+@pytest.mark.slow
+def test_memory_stays_when_versions_come_and_go(start, versions, models):
+    server = start(versions)
+    sizes = []
+    for number in range(2, 14):
+        add(versions, models[number % 4 + 1], number)
+        server.wait_for(**{f"v{number}": "AVAILABLE", f"v{number - 1}": "END"})
+        assert output(server.predict(x=ONE), "y") == number % 4 + 1
+        sizes.append(server.memory())
+    assert max(sizes[-3:]) < 1.05 * max(sizes[:4]), sizes

@@ -1,0 +1,107 @@
+"""A small SavedModel with a signature for everything that a server must cope with."""
+
+from pathlib import Path
+
+import tensorflow as tf
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+
+def _floats(*shape):
+    return tf.TensorSpec(shape, tf.float32)
+
+
+def _strings(*shape):
+    return tf.TensorSpec(shape, tf.string)
+
+
+def _feature(examples):
+    return tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([], tf.float32)})["x"]
+
+
+class Toy(tf.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = tf.Variable(float(factor))
+
+    @tf.function(input_signature=[_floats(None)])
+    def serving_default(self, x):
+        return {"y": x * self.factor}
+
+    @tf.function(input_signature=[_floats(None, 2), _floats(None)])
+    def scaled(self, x, scale):
+        product = x * scale[:, None]
+        return {"product": product, "total": tf.reduce_sum(product, axis=1)}
+
+    @tf.function(input_signature=[_strings(None)])
+    def text(self, text):
+        message = "the text is poison"
+        with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(text != "poison"), [message])]):
+            return {"length": tf.strings.length(text), "upper": tf.strings.upper(text), "same_bytes": text}
+
+    @tf.function(input_signature=[_floats(None)])
+    def together(self, x):
+        """How many rows were computed at a time."""
+        return {"rows": tf.fill(tf.shape(x), tf.size(x))}
+
+    @tf.function(input_signature=[_floats(2)])
+    def whole(self, x):
+        return {"mean": tf.reduce_mean(x)}
+
+    @tf.function(input_signature=[_strings(None)])
+    def words(self, text):
+        """As wide as the longest text: strangers' texts must not make it wider."""
+        return {"words": tf.strings.split(text).to_tensor()}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])
+    def busy(self, rounds):
+        """Takes about a millisecond a round."""
+        matrix = tf.eye(300)
+        for _ in tf.range(tf.reduce_max(rounds)):
+            matrix = tf.linalg.matmul(matrix, matrix)
+        return {"rounds": rounds + tf.cast(matrix[0, 1], tf.int32)}
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None], dtype) for dtype in (tf.int32, tf.int64, tf.uint8, tf.bool, tf.float64, tf.float16)
+        ]
+    )
+    def types(self, int32, int64, uint8, bool, double, half):
+        return {"int32": int32, "int64": int64, "uint8": uint8, "bool": bool, "double": double, "half": half}
+
+    @tf.function(input_signature=[_floats(None, None)])
+    def square(self, x):
+        return {"y": tf.reduce_sum(x * x, axis=1)}
+
+    @tf.function(input_signature=[_strings(None)])
+    def classify(self, inputs):
+        x = _feature(inputs)[:, None]
+        labels = tf.repeat([["small", "smaller"]], tf.size(x), axis=0)
+        return {"classes": labels, "scores": tf.concat([x, 1 - x], axis=1)}
+
+    @tf.function(input_signature=[_strings(None)])
+    def classify_scores(self, inputs):
+        return {"scores": _feature(inputs)[:, None]}
+
+    @tf.function(input_signature=[_strings(None)])
+    def regress(self, inputs):
+        return {"outputs": _feature(inputs)[:, None] / 2}
+
+
+METHODS = {"classify": "classify", "classify_scores": "classify", "regress": "regress"}
+NAMES = [
+    "serving_default", "scaled", "text", "together", "whole", "words", "busy", "types", "square", *METHODS,
+]  # fmt: skip
+
+
+def write(directory: Path, factor: float = 2) -> Path:
+    """Writes the model, which multiplies by `factor`."""
+    module = Toy(factor)
+    tf.saved_model.save(module, str(directory), signatures={name: getattr(module, name) for name in NAMES})
+    file = directory / "saved_model.pb"
+    model = SavedModel.FromString(file.read_bytes())
+    signatures = model.meta_graphs[0].signature_def
+    for name, method in METHODS.items():  # TensorFlow 2 itself only writes signatures for Predict
+        signatures[name].method_name = f"tensorflow/serving/{method}"
+    signatures["scaled"].defaults["scale"].CopyFrom(tf.make_tensor_proto([10.0]))
+    file.write_bytes(model.SerializeToString())
+    return directory
