@@ -7,9 +7,11 @@ import click
 
 import keras_bert
 from keras_bert.cli import interrupts, quiet
+from keras_bert.cli.convert import convert
 from keras_bert.cli.detokenize import detokenize
 from keras_bert.cli.encode import encode
 from keras_bert.cli.export import export
+from keras_bert.cli.inspect import inspect
 from keras_bert.cli.serve import serve
 from keras_bert.cli.similarity import similarity
 from keras_bert.cli.tokenize import tokenize
@@ -30,7 +32,7 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
-    commands=[encode, tokenize, detokenize, similarity, export, serve],
+    commands=[encode, tokenize, detokenize, similarity, inspect, convert, export, serve],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(keras_bert.__version__, prog_name="keras-bert")

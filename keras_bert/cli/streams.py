@@ -65,7 +65,18 @@ class Lines:
                 raise Misuse(f"{self.place} {number}: {error}") from None
 
 
-def _find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path:
+def tokenizer_of(directory: Path) -> Any:
+    """The tokenizer of a checkpoint, of whatever kind; None if it has no vocabulary."""
+    from keras_bert import BertPreprocessor
+
+    try:
+        return BertPreprocessor.from_preset(directory).tokenizer
+    except FileNotFoundError:
+        return None
+
+
+def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path:
+    """For click: the directory that a handle stands for. Misuse where there is none."""
     try:
         return presets.resolve(handle)
     except (OSError, ImportError, ValueError) as error:
@@ -76,7 +87,7 @@ preset_option = click.option(
     "--preset",
     default="all-MiniLM-L6-v2",
     show_default=True,
-    callback=_find_preset,
+    callback=find_preset,
     help="The model: an installed preset's name, a directory in Hugging Face's layout, or hf://org/name.",
 )
 

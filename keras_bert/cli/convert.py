@@ -1,0 +1,100 @@
+"""keras-bert convert: a checkpoint -> one of another format."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from keras_bert import files
+from keras_bert.cli import interrupts, quiet, streams
+
+if TYPE_CHECKING:
+    import numpy as np
+    from tqdm import tqdm
+
+    from keras_bert.checkpoints import Checkpoint, Weights
+
+
+@click.command()
+@click.argument("source", metavar="SRC", callback=streams.find_preset)
+@click.argument("destination", metavar="DST")
+@click.option(
+    "--to", "format", default="hugging_face", show_default=True, help="The format: hugging_face, tf1, garden."
+)
+def convert(source: Path, destination: str, format: str) -> None:
+    """Write the checkpoint in SRC to DST, a new directory, in another format, with all its heads and its vocabulary.
+
+    SRC is a preset's name, hf://org/name, or a directory in any format that keras-bert inspect knows. Weights are
+    copied one by one; when something goes wrong, there is no DST.
+
+    \b
+    Examples:
+      $ keras-bert convert uncased_L-12_H-768_A-12 bert-base      # Google's files, for transformers
+      $ keras-bert convert bert-base bert-base-tf1 --to tf1       # and back
+    """
+    path = Path(destination)
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise streams.Misuse(f"{destination} exists; choose another name")
+    with quiet.imports():
+        import tensorflow  # noqa: F401  which tokenizers and some formats need
+        from tqdm import tqdm
+
+        from keras_bert import checkpoints
+        from keras_bert.checkpoints import sentence_transformers
+
+    def remove_unfinished() -> None:
+        for unfinished in files.unfinished_directories(path.absolute().parent):
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(interrupts.end_the_command(clean_up=remove_unfinished))
+            checkpoint = stack.enter_context(checkpoints.open_checkpoint(source))
+            parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
+            total = sum(map(len, parts.values()))
+            bar = stack.enter_context(tqdm(total=total, unit=" weights", delay=1, disable=None))
+            unfinished = stack.enter_context(files.directory_written_whole(path, "", overwrite=False))
+            counted = {part: _Counted(weights, bar) for part, weights in parts.items()}
+            checkpoints.write(unfinished, checkpoint.config, counted, format)
+            tokenizer = streams.tokenizer_of(source)
+            if tokenizer is not None:
+                tokenizer.save_preset(unfinished)
+            if (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
+                settings = sentence_transformers.read(source)
+                sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings)
+    except (OSError, ImportError, ValueError) as error:
+        raise click.ClickException(streams.one_line(error)) from error
+    click.echo(f"{destination}: {_summary(checkpoint, format)}")
+    if tokenizer is None:
+        click.echo(f"Warning: {source} has no vocabulary, and so {destination} has none", err=True)
+    for name in checkpoint.unexpected:
+        click.echo(f"Warning: left out {name}, which is no weight of this family", err=True)
+
+
+class _Counted(Mapping):
+    """Weights, and a progress bar of how many were read."""
+
+    def __init__(self, weights: Weights, bar: tqdm) -> None:
+        self.shapes = weights.shapes
+        self._weights = weights
+        self._bar = bar
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        self._bar.update()
+        return self._weights[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+
+def _summary(checkpoint: Checkpoint, format: str) -> str:
+    heads = ", ".join(sorted(checkpoint.heads)) or "no head"
+    return f"{checkpoint.config.family} from {checkpoint.format} to {format}, with {heads}"

@@ -1,0 +1,72 @@
+"""keras-bert inspect: what a checkpoint holds."""
+
+import math
+from pathlib import Path
+
+import click
+
+from keras_bert.cli import quiet, streams
+
+
+@click.command()
+@click.argument("source", metavar="SRC", callback=streams.find_preset)
+def inspect(source: Path) -> None:
+    """Say what the checkpoint in SRC is: its format, family, size, heads and vocabulary, and what it lacks.
+
+    \b
+    Example:
+      $ keras-bert inspect all-MiniLM-L6-v2
+      format      hugging_face, model.safetensors
+      family      bert
+      size        minilm-l6: 6 layers, 384 wide, 12 heads, feed-forward layers 1536 wide
+      positions   512
+      parameters  22,713,216 in the encoder
+      heads       none
+      vocabulary  30,522 pieces, WordPieceTokenizer
+      missing     nothing
+      unexpected  nothing
+    """
+    with quiet.imports():
+        import tensorflow  # noqa: F401  which tokenizers and some formats need
+
+        from keras_bert import checkpoints
+    try:
+        with checkpoints.open_checkpoint(source) as checkpoint:
+            config = checkpoint.config
+            parameters = sum(math.prod(shape) for shape in checkpoint.shapes("encoder").values())
+        tokenizer = streams.tokenizer_of(source)
+    except (OSError, ImportError, ValueError) as error:
+        raise click.ClickException(streams.one_line(error)) from error
+    vocabulary = f"{tokenizer.vocabulary_size:,} pieces, {type(tokenizer).__name__}" if tokenizer else "none"
+    lines = {
+        "format": f"{checkpoint.format}, {checkpoint.path.name}",
+        "family": config.family,
+        "size": _size(config),
+        "positions": config.max_positions,
+        "parameters": f"{parameters:,} in the encoder",
+        "heads": ", ".join(sorted(checkpoint.heads)) or "none",
+        "vocabulary": vocabulary,
+        "missing": ", ".join(checkpoint.missing) or "nothing",
+        "unexpected": ", ".join(checkpoint.unexpected) or "nothing",
+    }
+    for name, value in lines.items():
+        click.echo(f"{name:<12}{value}")
+
+
+def _size(config: object) -> str:
+    """The dimensions, and the published size that has them, if one does."""
+    from keras_bert import BertConfig
+    from keras_bert.families import SIZES
+
+    fields = ("family", "num_layers", "hidden_size", "num_heads", "intermediate_size", "embedding_size", "num_groups")
+    dimensions = [getattr(config, field) for field in fields]
+    names = [name for name in SIZES if dimensions == [getattr(BertConfig.named(name), field) for field in fields]]
+    text = (
+        f"{config.num_layers} layers, {config.hidden_size} wide, {config.num_heads} heads, "
+        f"feed-forward layers {config.intermediate_size} wide"
+    )
+    if config.embedding_size is not None:
+        text += f", embeddings {config.embedding_size} wide"
+    if config.num_groups is not None:
+        text += f", {config.num_groups} with weights of {'its' if config.num_groups == 1 else 'their'} own"
+    return f"{names[0]}: {text}" if names else text

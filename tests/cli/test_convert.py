@@ -1,0 +1,141 @@
+"""keras-bert inspect and convert: what they say of a checkpoint, what they write, and what they refuse."""
+
+import json
+import signal
+import time
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from keras_bert import BertConfig, BertEncoder, BertPreprocessor, BertSentenceEncoder, checkpoints
+from keras_bert.text import WordPieceTokenizer
+
+from .test_processes import HANGS, start  # noqa: F401 (a fixture)
+
+
+@pytest.fixture(scope="module")
+def preset(tmp_path_factory):
+    """A sentence encoder, small, with a masked-language head on top."""
+    directory = tmp_path_factory.mktemp("preset") / "tiny"
+    config = BertConfig.tiny(activation="gelu_tanh")
+    model = BertSentenceEncoder(
+        BertEncoder(config), BertPreprocessor(WordPieceTokenizer.from_preset("all-MiniLM-L6-v2"))
+    )
+    model.save_preset(directory)
+    rng = np.random.default_rng(0)
+    head = {
+        "transform/kernel": rng.normal(size=(128, 128)),
+        "transform/bias": rng.normal(size=128),
+        "norm/gamma": rng.normal(size=128),
+        "norm/beta": rng.normal(size=128),
+        "bias": rng.normal(size=30522),
+    }
+    with checkpoints.open_checkpoint(directory) as checkpoint:
+        encoder = checkpoint.read("encoder")
+    parts = {"encoder": encoder, "masked_lm": {name: value.astype(np.float32) for name, value in head.items()}}
+    checkpoints.write(directory, config, parts, overwrite=True)
+    return directory
+
+
+def told(result) -> dict[str, str]:
+    assert (result.exit_code, result.stderr) == (0, "")
+    return {line[:12].strip(): line[12:] for line in result.stdout.splitlines()}
+
+
+def test_inspect(run, preset):
+    assert told(run("inspect", str(preset))) == {
+        "format": "hugging_face, model.safetensors",
+        "family": "bert",
+        "size": "bert-tiny: 2 layers, 128 wide, 2 heads, feed-forward layers 512 wide",
+        "positions": "512",
+        "parameters": "4,385,920 in the encoder",  # Turc et al. 2019: 4.4 M
+        "heads": "masked_lm",
+        "vocabulary": "30,522 pieces, WordPieceTokenizer",
+        "missing": "nothing",
+        "unexpected": "nothing",
+    }
+
+
+def test_the_example_in_its_help(run):
+    help_text = run("inspect", "--help").stdout
+    for name, value in told(run("inspect", "all-MiniLM-L6-v2")).items():
+        assert f"{name:<12}{value}\n" in help_text
+
+
+def test_inspect_names_what_is_missing_and_what_is_too_many(run, fails, preset, tmp_path):
+    tensors = load_file(preset / "model.safetensors")
+    del tensors["cls.predictions.bias"]
+    save_file({**tensors, "bert.poet.weight": np.zeros(3, np.float32)}, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_bytes((preset / "config.json").read_bytes())
+    said = told(run("inspect", str(tmp_path)))
+    assert said["missing"] == "cls.predictions.bias"
+    assert said["unexpected"] == "bert.poet.weight"
+    assert said["vocabulary"] == "none"
+    assert "cls.predictions.bias is missing" in fails("convert", str(tmp_path), str(tmp_path / "new"), exit_code=1)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+
+
+def test_convert_there_and_back(run, preset, tmp_path):
+    assert run("convert", str(preset), str(tmp_path / "a"), "--to", "tf1").exit_code == 0
+    back = run("convert", str(tmp_path / "a"), str(tmp_path / "b"))
+    assert back.stdout == f"{tmp_path / 'b'}: bert from tf1 to hugging_face, with masked_lm\n"
+    before, after = (load_file(each / "model.safetensors") for each in (preset, tmp_path / "b"))
+    assert before.keys() == after.keys()
+    for name, value in before.items():
+        np.testing.assert_array_equal(after[name], value, err_msg=name)
+    first, last = (BertPreprocessor.from_preset(each)(["Unaffable naïveté"]) for each in (preset, tmp_path / "b"))
+    np.testing.assert_array_equal(first["input_word_ids"], last["input_word_ids"])
+
+
+def test_a_sentence_encoder_stays_one(run, preset, tmp_path):
+    run("convert", str(preset), str(tmp_path / "new"))
+    texts = ["I love pizza", "India is my country"]
+    before, after = (BertSentenceEncoder.from_preset(each).encode(texts) for each in (preset, tmp_path / "new"))
+    np.testing.assert_array_equal(before, after)
+    assert json.loads((tmp_path / "new" / "modules.json").read_text())[1]["path"] == "1_Pooling"
+
+
+def test_convert_warns_of_what_it_leaves_out(run, preset, tmp_path):
+    (tmp_path / "old").mkdir()
+    tensors = load_file(preset / "model.safetensors")
+    save_file({**tensors, "bert.poet.weight": np.zeros(3, np.float32)}, tmp_path / "old" / "model.safetensors")
+    (tmp_path / "old" / "config.json").write_bytes((preset / "config.json").read_bytes())
+    warnings = run("convert", str(tmp_path / "old"), str(tmp_path / "new")).stderr
+    assert "left out bert.poet.weight" in warnings
+    assert "has no vocabulary" in warnings
+
+
+def test_what_is_there_stays(fails, preset, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    assert fails("convert", str(preset), str(tmp_path)) == f"{tmp_path} exists; choose another name"
+    assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_unknown_format(fails, preset, tmp_path):
+    message = fails("convert", str(preset), str(tmp_path / "new"), "--to", "onnx", exit_code=1)
+    assert message.startswith("format is 'onnx'; it can be hugging_face, tf1")
+    assert not list(tmp_path.iterdir())
+
+
+def test_damaged(fails, preset, tmp_path):
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((preset / name).read_bytes()[:-100])
+        for other in {"config.json", "model.safetensors"} - {name}:
+            (tmp_path / other).write_bytes((preset / other).read_bytes())
+        assert name in fails("inspect", str(tmp_path), exit_code=1)
+        assert name in fails("convert", str(tmp_path), str(tmp_path / "new"), exit_code=1)
+        assert not (tmp_path / "new").exists()
+
+
+def test_an_interrupt_leaves_nothing(start, tmp_path):  # noqa: F811
+    directory = tmp_path / "large"
+    config = BertConfig(hidden_size=1024, num_layers=8, num_heads=16, intermediate_size=4096)
+    BertEncoder(config).save_preset(directory)
+    process = start("convert", str(directory), str(tmp_path / "new"))
+    while not list(tmp_path.glob(".new.*.new/*")):  # in the middle of writing
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.001)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(HANGS) == 128 + signal.SIGTERM
+    assert [each.name for each in tmp_path.iterdir()] == ["large"]
