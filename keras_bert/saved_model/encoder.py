@@ -55,40 +55,45 @@ def export_encoder(
     encoder = model if isinstance(model, BertEncoder) else model.encoder
     with new_directory(directory, overwrite) as unfinished:
         weights = StoredWeights(model, dtype, root=encoder)
-        root = _part(encoder, encoder, weights, NAMES)
-        if isinstance(model, BertMaskedLM):
-            root.mlm = _part(model, model.outputs_of_encoder_and_head, weights, (*NAMES, POSITIONS))
+        positions = encoder.config.max_positions
 
-        @tf.function(input_signature=[_specs(NAMES)])
+        def encode(inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
+            pieces = tf.shape(inputs[NAMES[0]])[1]
+            # A GPU reads zeros past the end of a table, without a word.
+            require(pieces <= positions, f"the model has {positions} positions, but the sequence pieces:", pieces)
+            with weights.in_place():
+                return encoder(inputs, training=training)
+
+        def predict(inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
+            inputs = dict(inputs)
+            masked = inputs.pop(POSITIONS)
+            outputs = root.__call__(inputs, training)  # Python itself looks for it in the class
+            with weights.in_place():
+                return {**outputs, "mlm_logits": model.logits(outputs["sequence_output"], masked)}
+
+        root = _part(encode, NAMES, weights.of(encoder))
+        if isinstance(model, BertMaskedLM):
+            root.mlm = _part(predict, (*NAMES, POSITIONS), weights.variables)
+
+        @tf.function(input_signature=[{name: tf.TensorSpec([None, None], tf.int32, name) for name in NAMES}])
         def serving_default(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            outputs = root.__call__(inputs)  # Python itself looks for it in the class
+            outputs = root.__call__(inputs, False)
             return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
 
-        tf.saved_model.save(root, str(unfinished), signatures=serving_default)
+        tf.saved_model.save(root, str(unfinished), signatures=serving_default.get_concrete_function())
 
 
-def _specs(names: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
-    return {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
-
-
-def _part(
-    model: BertEncoder | BertMaskedLM, compute: Callable[..., Any], weights: StoredWeights, names: tuple[str, ...]
-) -> tf.train.Checkpoint:
-    """`compute(inputs, training=)`, which reads the weights of `model`, as an object of TF Hub's interface."""
-    positions = (model if isinstance(model, BertEncoder) else model.encoder).config.max_positions
+def _part(compute: Callable[..., Any], names: tuple[str, ...], variables: list[tf.Variable]) -> tf.train.Checkpoint:
+    """`compute(inputs, training)` as an object of TF Hub's interface."""
 
     @tf.function
     def call(inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
-        seq_length = tf.shape(inputs[NAMES[0]])[1]
-        # A GPU reads zeros past the end of a table, without a word.
-        require(seq_length <= positions, f"the model has {positions} positions, but the sequence pieces:", seq_length)
-        with weights.in_place():
-            outputs = compute(inputs, training=training)
         # The interface's type, whatever the model computes with.
-        return tf.nest.map_structure(lambda output: tf.cast(output, tf.float32), outputs)
+        return tf.nest.map_structure(lambda output: tf.cast(output, tf.float32), compute(inputs, training))
 
+    # Without names, so that calls from other functions find these traces, rather than make their own.
+    specs = {name: tf.TensorSpec([None, None], tf.int32) for name in names}
     for training in (False, True):
-        call.get_concrete_function(_specs(names), training=training)
-    variables = weights.of(model)
+        call.get_concrete_function(specs, training)
     trainable = [variable for variable in variables if variable.trainable]
     return callable_object(call, variables=variables, trainable_variables=trainable, regularization_losses=[])

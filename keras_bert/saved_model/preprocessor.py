@@ -96,15 +96,16 @@ def _bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoint:
 
     @tf.function
     def bert_pack_inputs(inputs: list[tf.RaggedTensor], seq_length: Any = DEFAULT_LENGTH) -> dict[str, tf.Tensor]:
-        segments = [each.merge_dims(1, -1) if each.shape.rank == 3 else each for each in inputs]
-        room = seq_length - (1 + len(segments))
+        if inputs[0].shape.rank == 3:
+            return bert_pack_inputs([each.merge_dims(1, -1) for each in inputs], seq_length)
+        room = seq_length - (1 + len(inputs))
         require(
             room >= 0, "seq_length must leave room for [CLS] and for the [SEP] of each segment, but it is", seq_length
         )
-        segments = truncate(segments, room, truncation)
+        segments = truncate(inputs, room, truncation)
         return pack(segments, seq_length, tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id)
 
     for segment in (_PIECES, _PIECES_OF_WORDS):
         for count in (1, 2):
-            bert_pack_inputs.get_concrete_function([segment] * count, tf.TensorSpec([], tf.int32, "seq_length"))
+            bert_pack_inputs.get_concrete_function([segment] * count, tf.TensorSpec([], tf.int32))
     return callable_object(bert_pack_inputs)

@@ -52,10 +52,6 @@ class BertMaskedLM(keras.Model):
         self.built = True
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> Any:
-        return self.outputs_of_encoder_and_head(inputs, training)["mlm_logits"]
-
-    def outputs_of_encoder_and_head(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
-        """The encoder's outputs, and the logits (as from a call) as `mlm_logits`: TF Hub's `.mlm`."""
         inputs = dict(inputs)
         positions = inputs.pop(POSITIONS, None)
         if (
@@ -65,10 +61,12 @@ class BertMaskedLM(keras.Model):
         ):
             given = "is missing" if positions is None else f"is {positions.dtype} of shape {tuple(positions.shape)}"
             raise ValueError(f"{POSITIONS} {given}; expected an integer tensor [batch, predictions]")
-        outputs = self.encoder(inputs, training=training)
-        hidden = _gather_rows(outputs["sequence_output"], positions)  # [batch, predictions, hidden]
-        table = self.encoder.embeddings.word_embeddings.embeddings
-        return {**outputs, "mlm_logits": self.head(hidden, embeddings=table)}
+        return self.logits(self.encoder(inputs, training=training)["sequence_output"], positions)
+
+    def logits(self, sequence_output: Any, positions: Any) -> Any:
+        """The second half of a call: float `[batch, seq_length, hidden]` from the encoder, and the positions."""
+        hidden = _gather_rows(sequence_output, positions)  # [batch, predictions, hidden]
+        return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
 
     @classmethod
     def from_preset(cls, handle: str | Path, **kwargs: Any) -> BertMaskedLM:

@@ -332,7 +332,7 @@ def broken_preprocessor(preprocessor):
 
 
 class BrokenMaskedLM(BertMaskedLM):
-    def outputs_of_encoder_and_head(self, inputs, training=None):
+    def logits(self, sequence_output, positions):
         raise RuntimeError("broken on purpose")
 
 
