@@ -32,6 +32,8 @@ class Predictor:
         self._max_rows = max_rows
         self._timeout = timeout
         self.answered = 0
+        self._running = 0
+        self._stopping = False
 
     async def predict(self, model: Model, signature: Signature, inputs: Arrays, timeout: float | None = None) -> Arrays:
         """All outputs of a signature.
@@ -45,14 +47,25 @@ class Predictor:
         Raises:
             ServingError: the inputs are wrong, the model fails on them, there is no room, or time is up.
         """
+        if self._stopping:
+            raise ServingError(grpc.StatusCode.UNAVAILABLE, "The server is stopping")
         inputs = signature.complete(inputs)
         timeout = self._timeout if timeout is None else min(timeout, self._timeout)
+        self._running += 1
         try:
             outputs = await asyncio.wait_for(self._run(model, signature, inputs, time.monotonic() + timeout), timeout)
         except (asyncio.TimeoutError, TimeoutError):  # which are one since Python 3.11
             raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, f"No answer within {timeout:.3g} seconds") from None
+        finally:
+            self._running -= 1
         self.answered += 1
         return outputs
+
+    async def stop(self) -> None:
+        """Refuses whatever comes from now on, and waits until the rest has its answers."""
+        self._stopping = True
+        while self._running:
+            await asyncio.sleep(0.05)
 
     async def classify(
         self, model: Model, signature: Signature, examples: list[bytes], timeout: float | None = None

@@ -23,6 +23,10 @@ from keras_bert.server.versions import Versions
 
 MAX_REQUEST_BYTES = 16 * 2**20
 
+# A gRPC server that stops cancels the calls that reach it at that moment. So long before, they are told UNAVAILABLE,
+# which is what makes a client turn to another server.
+_SECONDS_TO_REFUSE = 0.5
+
 _log = logging.getLogger(__name__)
 
 
@@ -96,7 +100,9 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await watch
         await health.enter_graceful_shutdown()
-        await asyncio.gather(http_server.cleanup(), rpc_server.stop(drain_seconds))
+        await asyncio.gather(predictor.stop(), http_server.cleanup())
+        await asyncio.sleep(_SECONDS_TO_REFUSE)
+        await rpc_server.stop(drain_seconds)
     finally:
         await http_server.cleanup()
         await rpc_server.stop(0)

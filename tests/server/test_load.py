@@ -41,7 +41,8 @@ class Load:
         self._lock = threading.Lock()
 
     def run(self, count, at_half=None):
-        """Sends so many requests, or goes on until the server is gone if `count` is None."""
+        """Sends so many requests, some of them wrong; or right ones until the server is gone if `count` is None."""
+        self._every = 50 if count else None
         numbers = itertools.count() if count is None else iter(range(count))
         self._at_half = (count // 2, at_half) if at_half else (None, None)
         threads = [threading.Thread(target=self._work, args=(client, numbers)) for client in range(CLIENTS)]
@@ -82,7 +83,7 @@ class Load:
                 return
 
     def _over_grpc(self, number, rows):
-        if number % 50 == 0:
+        if self._every and number % self._every == 0:
             self._wrong_over_grpc(number)
         response = self.server.predict(text=np.array([self.texts[row].encode() for row in rows], object))
         version = response.model_spec.version.value
@@ -90,10 +91,12 @@ class Load:
         self._count()
 
     def _over_rest(self, session, number, rows):
-        if number % 50 == 0:
+        if self._every and number % self._every == 0:
             self._wrong_over_rest(session, number)
         body = {"instances": [self.texts[row] for row in rows]}
         response = session.post(self.server.url + ":predict", json=body, timeout=HANGS)
+        if response.status_code == 503:
+            raise requests.ConnectionError(response.text)
         assert response.status_code == 200, response.text
         found = np.array(response.json()["predictions"])
         # The version is not said: it is one of those that are loaded, and the same for every row.
@@ -113,7 +116,7 @@ class Load:
             (lambda: self.server.stub.Predict(predict_pb2.PredictRequest(), HANGS), invalid),
             (lambda: self.server.predict(text=tf.make_tensor_proto(["x" * 17 * MEGABYTE])), too_large),
         ]
-        ask, code = wrong[number // 50 % len(wrong)]
+        ask, code = wrong[number // self._every % len(wrong)]
         with pytest.raises(grpc.RpcError) as caught:
             ask()
         assert caught.value.code() == code
@@ -125,7 +128,7 @@ class Load:
             (b"", 400),
             (b"x" * 17 * MEGABYTE, 413),
         ]
-        body, status = wrong[number // 50 % len(wrong)]
+        body, status = wrong[number // self._every % len(wrong)]
         response = session.post(self.server.url + ":predict", data=body, timeout=HANGS)
         assert response.status_code == status, response.text
 
