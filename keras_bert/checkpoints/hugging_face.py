@@ -53,7 +53,7 @@ _LAYOUT = Layout(is_transposed=_is_kernel)
 
 
 def recognizes(directory: Path) -> bool:
-    return (directory / CONFIG).is_file()
+    return (directory / CONFIG).is_file() and any((directory / f"{WEIGHTS}{end}").is_file() for end in ("", _INDEX))
 
 
 def open_checkpoint(directory: Path) -> Checkpoint:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -71,15 +73,58 @@ def write_tensorflow(prefix: Path, tensors: Iterable[tuple[str, np.ndarray]]) ->
     for name, value in tensors:
         names.append(name)
         values.append(tf.constant(value))
+    slices = [""] * len(names)
+    with _written_whole(prefix) as unfinished:
+        tf.raw_ops.SaveV2(prefix=unfinished, tensor_names=names, shape_and_slices=slices, tensors=values)
+
+
+def write_object_graph(
+    prefix: Path,
+    tensors: Iterable[tuple[str, np.ndarray]],
+    path_of: Callable[[str], str],
+    aliases: Mapping[str, str],
+) -> None:
+    """Writes a checkpoint of variables that are held by objects, as `tf.train.Checkpoint` does.
+
+    Args:
+        prefix: of the names of the two files.
+        tensors: name and value of each variable.
+        path_of: the path from the root to the variable of a name: the names of attributes, with / between them.
+        aliases: further path -> path of an object or variable.
+    """
+    import tensorflow as tf
+
+    root = tf.Module()
+
+    def at(path: str) -> tf.Module:
+        node = root
+        for name in path.split("/") if path else ():
+            if not hasattr(node, name):
+                setattr(node, name, tf.Module())
+            node = getattr(node, name)
+        return node
+
+    for name, value in tensors:
+        parent, _, attribute = path_of(name).rpartition("/")
+        setattr(at(parent), attribute, tf.Variable(value, name=name))
+    for alias, path in aliases.items():
+        parent, _, attribute = alias.rpartition("/")
+        setattr(at(parent), attribute, at(path))
+    items = {name: getattr(root, name) for name in vars(root) if not name.startswith("_")}
+    with _written_whole(prefix) as unfinished:
+        tf.train.Checkpoint(**items).write(unfinished)
+
+
+@contextmanager
+def _written_whole(prefix: Path) -> Iterator[str]:
+    """A prefix to write a checkpoint under; its files move to `prefix`, or disappear when they are not completed."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     unfinished = prefix.with_name(f".{prefix.name}.{os.getpid()}.tmp")
     endings = (".data-00000-of-00001", ".index")
     try:
-        tf.raw_ops.SaveV2(
-            prefix=str(unfinished), tensor_names=names, shape_and_slices=[""] * len(names), tensors=values
-        )
+        yield str(unfinished)
         for ending in endings:  # the index last: without it, there is no checkpoint
             os.replace(f"{unfinished}{ending}", f"{prefix}{ending}")
     finally:
-        for ending in endings:
-            Path(f"{unfinished}{ending}").unlink(missing_ok=True)
+        for leftover in prefix.parent.glob(f"{unfinished.name}*"):
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()

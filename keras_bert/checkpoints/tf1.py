@@ -7,14 +7,16 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from keras_bert import files
 from keras_bert.checkpoints.checkpoint import Checkpoint, Table
 from keras_bert.checkpoints.layout import Layout
+from keras_bert.checkpoints.sizes import config_from_shapes
 from keras_bert.checkpoints.tables import FormatNames, Tensors, names_of_parts
-from keras_bert.checkpoints.tensorflow_file import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
+from keras_bert.checkpoints.tensorflow_file import TensorFlowFile, write_tensorflow
 from keras_bert.config import GOOGLE_FILE_NAMES, BertConfig
 from keras_bert.families import Names
 
@@ -135,7 +137,7 @@ def find_index(directory: Path) -> Path | None:
 
 
 def recognizes(directory: Path) -> bool:
-    return find_index(directory) is not None and any((directory / name).is_file() for name in GOOGLE_FILE_NAMES)
+    return find_index(directory) is not None
 
 
 def open_checkpoint(directory: Path) -> Checkpoint:
@@ -144,8 +146,8 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     An ELECTRA checkpoint holds a generator and a discriminator. The one that is read is that of the configuration's
     sizes; the other's weights are neither missing nor unexpected.
     """
-    config = BertConfig.read(files.find(directory, *GOOGLE_FILE_NAMES))
     file = TensorFlowFile(find_index(directory))
+    config = _config(directory, file)
     tables, spellings, extras = _NAMES[config.family], {}, _EXTRAS
     if config.family == "electra":
         is_generator = _is_generator(file, config)
@@ -156,11 +158,6 @@ def open_checkpoint(directory: Path) -> Checkpoint:
                 spellings = {name.replace(own, shared): name for name in file.names if name.startswith(own)}
     table = Table(names_of_parts(config, tables), _LAYOUT, extras)
     return Checkpoint("tf1", config, file, table, spellings)
-
-
-def is_tf1(file: TensorFlowFile) -> bool:
-    """Whether weights are stored under the names of variables, rather than of the objects that hold them."""
-    return OBJECT_GRAPH not in file.names
 
 
 def write(
@@ -178,20 +175,35 @@ def write(
     files.refuse_to_overwrite(directory, [config_file, f"{prefix.name}.index"], overwrite)
     is_generator = config.family == "electra" and "masked_lm" in weights
     tensors = Tensors(config, _GENERATOR if is_generator else _NAMES[config.family], _LAYOUT, weights)
+    values = google_config(config, "Google's")
+    write_tensorflow(prefix, tensors)
+    files.write_texts(directory, {config_file: files.to_json(values)})
+
+
+def _config(directory: Path, file: TensorFlowFile) -> BertConfig:
+    """What the configuration file says; without one (Google's ELECTRA came so), what the shapes of the weights tell."""
+    found = [directory / name for name in GOOGLE_FILE_NAMES if (directory / name).is_file()]
+    if found:
+        return BertConfig.read(found[0])
+    family = "electra" if any(name.startswith("electra/") for name in file.names) else "bert"
+    activation = "gelu" if family == "electra" else "gelu_tanh"
+    return config_from_shapes(family, file, _NAMES[family], {}, activation)
+
+
+def google_config(config: BertConfig, whose: str) -> dict[str, Any]:
+    """The object of a `bert_config.json`, with a warning where `whose` code will compute something else."""
     if config.activation == "gelu" and config.family != "electra":
         warnings.warn(
-            "this model uses the exact gelu; Google's code will compute the tanh approximation, about 1e-3 away",
-            stacklevel=3,
+            f"this model uses the exact gelu; {whose} code will compute the tanh approximation, about 1e-3 away",
+            stacklevel=4,
         )
         config = dataclasses.replace(config, activation="gelu_tanh")
     if config.layer_norm_epsilon != 1e-12:
         warnings.warn(
-            f"this model's layer normalization adds {config.layer_norm_epsilon}; Google's code will add 1e-12",
-            stacklevel=3,
+            f"this model's layer normalization adds {config.layer_norm_epsilon}; {whose} code will add 1e-12",
+            stacklevel=4,
         )
-    values = config.to_google()
-    write_tensorflow(prefix, tensors)
-    files.write_texts(directory, {config_file: files.to_json(values)})
+    return config.to_google()
 
 
 def _is_generator(file: TensorFlowFile, config: BertConfig) -> bool:
