@@ -147,12 +147,15 @@ class HubLayer(keras.layers.Layer):
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         saved_model = self._loaded()
+        # Not when training is False: Model.export cannot save a gradient of one's own.
+        learns = self.trainable and saved_model.trained and training is not False
+        function = saved_model.with_dense_gradients if learns else saved_model
         training = bool(training) and self.trainable
         if training:
             for loss in saved_model.regularization_losses:
                 self.add_loss(loss())
         passed_on = {"training": training} if "training" in saved_model.parameters else {}
-        return saved_model(inputs, **self.arguments, **passed_on)
+        return function(inputs, **self.arguments, **passed_on)
 
     def compute_output_spec(self, inputs: Any, training: bool | None = None) -> Any:
         described = _to_json(inputs)
@@ -160,8 +163,10 @@ class HubLayer(keras.layers.Layer):
             if call["inputs"] == described:
                 return _from_json(call["outputs"])
         # TensorFlow finds out the shapes: it knows what becomes of a dimension that is known here.
-        self._loaded()
-        traced = tf.function(self.call).get_concrete_function(keras.tree.map_structure(_type_spec, inputs))
+        convert = self._loaded().converted
+        traced = tf.function(lambda inputs: self.call(convert(inputs)), autograph=False).get_concrete_function(
+            keras.tree.map_structure(_type_spec, inputs)
+        )
         outputs = _to_json(traced.structured_outputs)
         self._description.calls.append({"inputs": described, "outputs": outputs})
         return _from_json(outputs)
@@ -228,6 +233,8 @@ def _to_json(tensors: Any) -> dict[str, Any]:
 
 
 def _description_of(tensor: Any) -> dict[str, Any]:
+    if isinstance(tensor, tf.RaggedTensor):
+        tensor = tf.type_spec_from_value(tensor)
     described = {"shape": list(tensor.shape), "dtype": keras.backend.standardize_dtype(tensor.dtype)}
     if reusable.is_ragged(tensor):
         splits = keras.backend.standardize_dtype(tensor.row_splits_dtype)

@@ -59,6 +59,28 @@ class ReusableSavedModel:
     def __call__(self, inputs: Any, **arguments: Any) -> Any:
         return self._function(inputs, **arguments)
 
+    def with_dense_gradients(self, inputs: Any, **arguments: Any) -> Any:
+        """The same as a call, but the gradient of an embedding table is a tensor and never `tf.IndexedSlices`.
+
+        TensorFlow names a row of the table as often as its piece occurs in the batch. Keras 3's optimizers take each
+        for a row of its own: Adam adds up the squares of the parts, where the square of their sum is meant.
+        """
+
+        @tf.custom_gradient
+        def compute(*flat: tf.Tensor) -> tuple[Any, Any]:
+            with tf.GradientTape() as tape:
+                tape.watch([each for each in flat if each.dtype.is_floating])
+                outputs = self._function(tf.nest.pack_sequence_as(inputs, flat), **arguments)
+
+            def gradient(*upstream: Any, variables: Any = ()) -> tuple[Any, Any]:
+                gradients = tape.gradient(tf.nest.flatten(outputs), [*flat, *variables], upstream)
+                gradients = [None if each is None else tf.convert_to_tensor(each) for each in gradients]
+                return gradients[: len(flat)], gradients[len(flat) :]
+
+            return outputs, gradient
+
+        return compute(*tf.nest.flatten(inputs))
+
     def write(self, directory: str | Path) -> None:
         """Writes the SavedModel with the present values of its variables."""
         for name, content in self._files.items():
@@ -117,10 +139,11 @@ def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
     if not tf.io.gfile.exists(f"{directory}/{_VARIABLES}/variables.index"):
         raise FileNotFoundError(f"{directory} is not whole: it has no {_VARIABLES}/variables.index; {holds}")
     try:
-        if not variables:
-            return tf.saved_model.load(directory)
-        # The one way to load a SavedModel around variables that exist; the same function serves tf_keras.
-        return tf.__internal__.saved_model.load_partial(directory, {"root": None, **variables})["root"]
+        with tf.name_scope(""):  # variables keep their names, whichever layer is being built
+            if not variables:
+                return tf.saved_model.load(directory)
+            # The one way to load a SavedModel around variables that exist; the same function serves tf_keras.
+            return tf.__internal__.saved_model.load_partial(directory, {"root": None, **variables})["root"]
     except Exception as error:
         # TensorFlow raises about every kind of exception here, KeyError and AssertionError included.
         raise ValueError(f"{directory} cannot be loaded, it may be damaged: {error}") from error
@@ -131,7 +154,7 @@ def _find_endpoint(root: Any, directory: str, name: str | None) -> Any:
     parts = {
         key: value
         for key, value in vars(root).items()
-        if key.isidentifier() and not key.startswith("_") and _is_reusable(value)
+        if key.isidentifier() and key != "keras_api" and not key.startswith("_") and _is_reusable(value)
     }
     if name in parts:
         return parts[name]
