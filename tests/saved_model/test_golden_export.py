@@ -1,0 +1,146 @@
+"""The exports in saved_models/tiny-bert, which an earlier version of the package wrote: their numbers and their format.
+
+When a test of the format fails, people's programs on top of exports may fail too. If the change is meant, make the
+files anew (tests/golden/make_golden_export.py) and say in CHANGELOG.md what their owners have to do.
+"""
+
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  the operations
+
+from ..golden import make_golden_export as golden
+
+EXPECTED = np.load(golden.HERE / "tiny-bert-export.npz")
+TEXTS = tf.constant(EXPECTED["texts"])
+REAL = EXPECTED["input_word_ids"] != 0
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("committed")
+    for part in golden.PARTS:
+        with tarfile.open(golden.EXPORTS / f"{part}.tar.gz") as archive:
+            archive.extractall(directory / part, filter="data")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    pytest.importorskip("tensorflow_serving")
+    directory = tmp_path_factory.mktemp("fresh")
+    golden.export(directory)
+    return directory
+
+
+@pytest.fixture(scope="module", params=["committed", "fresh"])
+def exports(request):
+    return request.getfixturevalue(request.param)
+
+
+def close(got, want):
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
+
+
+def test_preprocessor(exports):
+    preprocessor = tf.saved_model.load(exports / "preprocessor")
+    packed = preprocessor(TEXTS)
+    np.testing.assert_array_equal(packed["input_word_ids"], EXPECTED["input_word_ids"])
+    np.testing.assert_array_equal(packed["input_mask"], REAL)
+    assert not packed["input_type_ids"].numpy().any()
+    ids = preprocessor.tokenize(TEXTS).merge_dims(1, 2).to_list()
+    for pieces, row in zip(ids, EXPECTED["input_word_ids"], strict=True):
+        row = row[row != 0]
+        assert pieces[: len(row) - 2] == row[1:-1].tolist()
+    path = Path(preprocessor.vocab_file.asset_path.numpy().decode())
+    assert path.read_text("utf-8").splitlines() == golden.VOCABULARY
+
+
+def test_encoder(exports):
+    encoder = tf.saved_model.load(exports / "encoder")
+    packed = tf.saved_model.load(exports / "preprocessor")(TEXTS)
+    outputs = encoder(packed)
+    close(outputs["pooled_output"], EXPECTED["pooled_output"])
+    for got, want in zip(outputs["encoder_outputs"], EXPECTED["encoder_outputs"], strict=True):
+        close(got.numpy()[REAL], want[REAL])
+    predicted = encoder.mlm({**packed, "masked_lm_positions": tf.constant(EXPECTED["positions"])})
+    close(predicted["mlm_logits"], EXPECTED["mlm_logits"])
+
+
+def test_serving(exports):
+    signature = tf.saved_model.load(exports / "serving/1").signatures["serving_default"]
+    close(signature(text=TEXTS)["embedding"], EXPECTED["embedding"])
+
+
+def plain(spec):
+    if isinstance(spec, dict):
+        return {name: plain(part) for name, part in sorted(spec.items())}
+    if isinstance(spec, list | tuple):
+        return [plain(part) for part in spec]
+    return f"{spec.dtype.name} {spec.shape}" if isinstance(spec, tf.TensorSpec) else repr(spec)
+
+
+def interface(directory):
+    """Everything that a program can hold on to: files, signatures, callables, variables."""
+    model = tf.saved_model.load(directory)
+
+    def callables(part):
+        functions = {"__call__": part.__call__}
+        if hasattr(part, "get_special_tokens_dict"):
+            functions["get_special_tokens_dict"] = part.get_special_tokens_dict
+        return {
+            name: sorted(
+                repr((plain(each.structured_input_signature), plain(each.structured_outputs)))
+                for each in function.concrete_functions
+            )
+            for name, function in functions.items()
+        }
+
+    parts = {"": model} | {name: getattr(model, name) for name in NAMED if hasattr(model, name)}
+    return {
+        "files": sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()),
+        "signatures": {
+            name: (plain(signature.structured_input_signature), plain(signature.structured_outputs))
+            for name, signature in sorted(model.signatures.items())
+        },
+        "callables": {name: callables(part) for name, part in parts.items()},
+        **{
+            f"{kind} of {name}": [(each.name, each.shape.as_list(), each.dtype.name) for each in getattr(part, kind)]
+            for name, part in parts.items()
+            for kind in ("variables", "trainable_variables")
+            if hasattr(part, kind)
+        },
+    }
+
+
+NAMED = ("mlm", "tokenize", "tokenize_with_offsets", "bert_pack_inputs")
+
+
+@pytest.mark.parametrize("part", ["preprocessor", "encoder", "serving/1"])
+def test_the_format_is_the_same(committed, fresh, part):
+    old, new = interface(committed / part), interface(fresh / part)
+    if part == "serving/1":  # Keras numbers the encoders of a process
+        for each in (old, new):
+            each["variables of "] = [(name.split("/", 1)[1], *rest) for name, *rest in each["variables of "]]
+    assert old.keys() == new.keys()
+    for name, value in old.items():
+        assert new[name] == value, name
+
+
+def test_the_interface_is_looked_at(committed):
+    """An interface() that sees nothing would never differ."""
+    encoder, preprocessor = (interface(committed / part) for part in ("encoder", "preprocessor"))
+    assert [len(traces) for each in encoder["callables"].values() for traces in each.values()] == [2, 2]
+    assert [len(encoder[f"variables of {name}"]) for name in ("", "mlm")] == [31, 36]
+    assert {name: len(each["__call__"]) for name, each in preprocessor["callables"].items()} == (
+        {"": 1, "tokenize": 1, "tokenize_with_offsets": 1, "bert_pack_inputs": 4}
+    )
+
+
+def test_the_files_are_small():
+    sizes = [path.stat().st_size for path in golden.EXPORTS.iterdir()]
+    assert len(sizes) == 4
+    assert sum(sizes) < 500_000
