@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,8 @@ _PATHS = {
     "pooler_transform": "encoder/_pooler_layer",
     "cls/predictions/transform/dense": "masked_lm/dense",
     "cls/predictions/transform/LayerNorm": "masked_lm/layer_norm",
-    "cls/predictions/output_bias": "masked_lm/output_bias",
+    "cls/predictions/output_bias": "masked_lm",
+    "next_sentence/pooler_dense": "model/classification_heads/0/dense",
     "next_sentence/logits": "model/classification_heads/0/out_proj",
     "sentence_prediction/logits": "sentence_prediction/out_proj",
 }
@@ -164,7 +165,7 @@ def write(
     prefix = directory / "bert_model.ckpt"
     files.refuse_to_overwrite(directory, ["bert_config.json", f"{prefix.name}.index"], overwrite)
     values = google_config(config, "Model Garden's")
-    tensors = Tensors(config, NAMES["bert"], LAYOUT, weights)
+    tensors = _with_second_pooler(Tensors(config, NAMES["bert"], LAYOUT, weights), "next_sentence" in weights)
     write_object_graph(prefix, tensors, _path, aliases=_aliases(config, weights))
     files.write_texts(directory, {"bert_config.json": files.to_json(values)})
 
@@ -183,6 +184,8 @@ def _moved(spelled: dict[str, str], source: str, target: str) -> dict[str, str]:
 def _path(name: str) -> str:
     """The attributes that lead to the variable of that name."""
     layer, _, weight = name.rpartition("/")
+    if layer == "cls/predictions/output_bias":
+        weight = "output_bias.Sbias"  # an attribute with a slash in its name
     if layer.startswith("transformer/layer_"):
         number, _, rest = layer.removeprefix("transformer/layer_").partition("/")
         return f"encoder/_transformer_layers/{number}/{_PATHS_IN_LAYER[rest]}/{weight}"
@@ -198,6 +201,13 @@ def _aliases(config: BertConfig, weights: Mapping[str, Any]) -> dict[str, str]:
         aliases["masked_lm/embedding_table"] = "encoder/_embedding_layer/embeddings"
         aliases["model/masked_lm"] = "masked_lm"
     if "next_sentence" in weights and config.pooler:
-        aliases["next_sentence.pooler_dense"] = "encoder/_pooler_layer"
-        aliases["model/classification_heads/0/dense"] = "encoder/_pooler_layer"
+        aliases["next_sentence..pooler_dense"] = _PATHS[_TRAINED_POOLER]
     return aliases
+
+
+def _with_second_pooler(tensors: Tensors, wanted: bool) -> Iterator[tuple[str, np.ndarray]]:
+    """The tensors, and a copy of the pooler's for the head of next-sentence prediction, which has one of its own."""
+    for name, value in tensors:
+        yield name, value
+        if wanted and name.startswith("pooler_transform/"):
+            yield name.replace("pooler_transform", _TRAINED_POOLER), value

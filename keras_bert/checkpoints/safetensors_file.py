@@ -26,7 +26,9 @@ class SafetensorsFile:
     def read(self, name: str) -> np.ndarray:
         """The tensor as float32, whatever float type it was stored in."""
         try:
-            value = self._file.get_tensor(name)
+            # Through a mapping of its own, because what was read of a mapping stays in memory until that is closed.
+            with safe_open(self.path, framework="numpy") as file:
+                value = file.get_tensor(name)
         except (SafetensorError, TypeError, ValueError) as error:
             raise ValueError(f"{self.path}: cannot read {name}: {error}") from None
         if not np.issubdtype(value.dtype, np.floating) and value.dtype != ml_dtypes.bfloat16:

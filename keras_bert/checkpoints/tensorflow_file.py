@@ -89,16 +89,20 @@ def write_object_graph(
     Args:
         prefix: of the names of the two files.
         tensors: name and value of each variable.
-        path_of: the path from the root to the variable of a name: the names of attributes, with / between them.
+        path_of: the path from the root to the variable of a name: the names of attributes, with / between them. In a
+            name, a slash is written as .S and a dot as two, as TensorFlow does.
         aliases: further path -> path of an object or variable.
     """
     import tensorflow as tf
 
     root = tf.Module()
 
+    def attribute_name(escaped: str) -> str:
+        return escaped.replace(".S", "/").replace("..", ".")
+
     def at(path: str) -> tf.Module:
         node = root
-        for name in path.split("/") if path else ():
+        for name in map(attribute_name, path.split("/") if path else ()):
             if not hasattr(node, name):
                 setattr(node, name, tf.Module())
             node = getattr(node, name)
@@ -106,10 +110,10 @@ def write_object_graph(
 
     for name, value in tensors:
         parent, _, attribute = path_of(name).rpartition("/")
-        setattr(at(parent), attribute, tf.Variable(value, name=name))
+        setattr(at(parent), attribute_name(attribute), tf.Variable(value, name=name))
     for alias, path in aliases.items():
         parent, _, attribute = alias.rpartition("/")
-        setattr(at(parent), attribute, at(path))
+        setattr(at(parent), attribute_name(attribute), at(path))
     items = {name: getattr(root, name) for name in vars(root) if not name.startswith("_")}
     with _written_whole(prefix) as unfinished:
         tf.train.Checkpoint(**items).write(unfinished)
