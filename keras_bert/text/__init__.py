@@ -2,6 +2,7 @@
 
 from keras_bert.text.bytepair import BytePairTokenizer
 from keras_bert.text.preprocessor import BertPreprocessor
+from keras_bert.text.sentencepiece import SentencePieceTokenizer
 from keras_bert.text.wordpiece import WordPieceTokenizer
 
-__all__ = ["BertPreprocessor", "BytePairTokenizer", "WordPieceTokenizer"]
+__all__ = ["BertPreprocessor", "BytePairTokenizer", "SentencePieceTokenizer", "WordPieceTokenizer"]

@@ -134,7 +134,8 @@ class BytePairTokenizer(Tokenizer):
         ids = self._split_into_pieces(words.values)  # [words, (pieces)]
         row_splits = tf.gather(ids.row_splits, words.row_splits)
         ids = tf.RaggedTensor.from_row_splits(ids.values, row_splits, validate=False)
-        # Without `with_offsets`, nobody asks for the rest, and the graph leaves it out. Pieces lie end to end, and so do their bytes.
+        # Without `with_offsets`, nobody asks for the rest, and the graph leaves it out. Pieces lie end to end, and so
+        # do their bytes.
         lengths = tf.cast(tf.gather(self._lengths, ids.values), tf.int64)
         ends = tf.cumsum(lengths)
         row = ids.value_rowids()

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -75,7 +76,7 @@ class BertNormalizer:
 
         def normalize_others() -> tf.Tensor:
             raw = tf.gather_nd(lowered, others)
-            _check_utf8(raw, others[:, 0] if rows is None else tf.gather_nd(rows, others))
+            check_utf8(raw, others[:, 0] if rows is None else tf.gather_nd(rows, others))
             return tf.tensor_scatter_nd_update(lowered, others, self._normalize(raw))
 
         return tf.cond(tf.size(others) > 0, normalize_others, lambda: lowered), plain
@@ -83,9 +84,7 @@ class BertNormalizer:
     def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
         strings = tf.strings.regex_replace(strings, f"[{_REMOVED}]+", "")
         if self.lowercase:
-            if not self.strip_accents:  # besides I, locales differ in these, if only in their marks
-                for capital in "İÌÍĨĮ":
-                    strings = tf.strings.regex_replace(strings, capital, capital.lower())
+            strings = strings if self.strip_accents else lower_dotted_capitals(strings)
             strings = tf.strings.lower(strings, encoding="utf-8")
         if self.strip_accents:
             strings = tf.strings.regex_replace(tf_text.normalize_utf8(strings, "NFD"), r"\p{Mn}+", "")
@@ -94,39 +93,60 @@ class BertNormalizer:
     def original_offsets(
         self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Spans of normalized bytes -> the spans of the bytes they came from.
+        """`original_offsets`, below, of what this normalizer made of `strings`."""
+        return original_offsets(strings, rows, starts, ends, contributed_bytes(self))
 
-        How many bytes a character contributes does not depend on its neighbours (both small sigmas have two), so a
-        table and a running sum give each character's place in the normalized text. A stripped accent belongs to the
-        character before it, a removed control character to nothing.
-
-        Args:
-            strings: string `[batch]`, before normalization, valid UTF-8.
-            rows: int64 `[spans]`, the row of each span.
-            starts, ends: int64 `[spans]`, byte offsets into the normalized row, end exclusive, no span empty.
-
-        Returns:
-            int64 `[spans]` twice, byte offsets into the row as given.
-        """
-        lengths = tf.cast(tf.strings.length(strings), tf.int64)
-        row_ends = tf.cumsum(lengths)  # of the rows laid end to end, [batch]
-        row_starts = row_ends - lengths
-        codes, begins = tf.strings.unicode_decode_with_offsets(tf.strings.reduce_join(strings), "UTF-8")  # [chars]
-        contributed = tf.gather(_contributed_bytes(self), _table_index(codes))  # int8 [chars]
-        sums = tf.cumsum(tf.maximum(tf.cast(contributed, tf.int64), 0))  # where a character's normalized bytes end
-        row_base = tf.gather(tf.concat([[0], sums], 0), tf.searchsorted(begins, row_starts))  # normalized, [batch]
-
-        kept = tf.where(contributed >= 0)[:, 0]  # without the accents, each character ends where the next begins
-        sums = tf.gather(sums, kept)
-        begins = tf.concat([tf.gather(begins, kept), row_ends[-1:]], 0)  # [kept + 1]
-        base = tf.gather(row_base, rows)
-        first = tf.searchsorted(sums, base + starts, side="right")
-        last = tf.searchsorted(sums, base + ends - 1, side="right")
-        row_start, row_end = tf.gather(row_starts, rows), tf.gather(row_ends, rows)
-        return tf.gather(begins, first) - row_start, tf.minimum(tf.gather(begins, last + 1), row_end) - row_start
+    def characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """What becomes of each character, string `[chars]`, by itself; and whether it is an accent that is stripped."""
+        present = tf.strings.length(tf.strings.regex_replace(chars, f"[{_REMOVED}]+", "")) > 0
+        results = self._normalize(tf.strings.lower(chars) if self.lowercase else chars)
+        return results, present & (tf.strings.length(results) == 0)
 
 
-def _check_utf8(strings: tf.Tensor, rows: tf.Tensor) -> None:
+def original_offsets(
+    strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, contributed: np.ndarray
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Spans of normalized bytes -> the spans of the bytes they came from.
+
+    How many bytes a character contributes does not depend on its neighbours (both small sigmas have two), so a
+    table and a running sum give each character's place in the normalized text. A stripped accent belongs to the
+    character before it, a removed control character to nothing.
+
+    Args:
+        strings: string `[batch]`, before normalization, valid UTF-8.
+        rows: int64 `[spans]`, the row of each span.
+        starts, ends: int64 `[spans]`, byte offsets into the normalized row, end exclusive, no span empty.
+        contributed: int8, what `contributed_bytes` says of the normalizer.
+
+    Returns:
+        int64 `[spans]` twice, byte offsets into the row as given.
+    """
+    lengths = tf.cast(tf.strings.length(strings), tf.int64)
+    row_ends = tf.cumsum(lengths)  # of the rows laid end to end, [batch]
+    row_starts = row_ends - lengths
+    codes, begins = tf.strings.unicode_decode_with_offsets(tf.strings.reduce_join(strings), "UTF-8")  # [chars]
+    contributed = tf.gather(contributed, _table_index(codes))  # int8 [chars]
+    sums = tf.cumsum(tf.maximum(tf.cast(contributed, tf.int64), 0))  # where a character's normalized bytes end
+    row_base = tf.gather(tf.concat([[0], sums], 0), tf.searchsorted(begins, row_starts))  # normalized, [batch]
+
+    kept = tf.where(contributed >= 0)[:, 0]  # without the accents, each character ends where the next begins
+    sums = tf.gather(sums, kept)
+    begins = tf.concat([tf.gather(begins, kept), row_ends[-1:]], 0)  # [kept + 1]
+    base = tf.gather(row_base, rows)
+    first = tf.searchsorted(sums, base + starts, side="right")
+    last = tf.searchsorted(sums, base + ends - 1, side="right")
+    row_start, row_end = tf.gather(row_starts, rows), tf.gather(row_ends, rows)
+    return tf.gather(begins, first) - row_start, tf.minimum(tf.gather(begins, last + 1), row_end) - row_start
+
+
+def lower_dotted_capitals(strings: tf.Tensor) -> tf.Tensor:
+    """Lower-cases those in which locales differ besides I: they do so in what becomes of the marks."""
+    for capital in "İÌÍĨĮ":
+        strings = tf.strings.regex_replace(strings, capital, capital.lower())
+    return strings
+
+
+def check_utf8(strings: tf.Tensor, rows: tf.Tensor) -> None:
     valid = tf.strings.regex_full_match(strings, _VALID_UTF8)
     bad = tf.where(~valid)[:1, 0]
     # Without the text itself, which Python could not decode to show it.
@@ -140,14 +160,12 @@ def _table_index(codes: tf.Tensor) -> tf.Tensor:
 
 
 @functools.cache
-def _contributed_bytes(normalizer: BertNormalizer) -> np.ndarray:
+def contributed_bytes(normalizer: Any) -> np.ndarray:
     """int8: how many bytes each character becomes; 0 if it is removed, -1 if it is a stripped accent."""
     codes = np.r_[:_PLANE_3, _PLANE_14:_PLANE_14_END]
     codes[0xD800:0xE000] = 0  # surrogates are no characters
     with tf.init_scope(), tf.device("CPU"):
         chars = tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")
-        present = tf.strings.length(tf.strings.regex_replace(chars, f"[{_REMOVED}]+", "")).numpy() > 0
-        lowered = tf.strings.lower(chars) if normalizer.lowercase else chars
-        lengths = tf.strings.length(normalizer._normalize(lowered)).numpy()
-    lengths[present & (lengths == 0)] = -1
+        results, stripped = normalizer.characters(chars)
+        lengths = tf.where(stripped, -1, tf.strings.length(results)).numpy()
     return np.append(lengths, 4).astype(np.int8)

@@ -9,16 +9,18 @@ import tensorflow as tf
 from keras_bert import files, presets
 from keras_bert.config import BertConfig
 from keras_bert.text.inputs import as_strings, readable_errors
+from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.packing import TRUNCATIONS, pack, truncate
-from keras_bert.text.wordpiece import WordPieceTokenizer
+from keras_bert.text.tokenizer import Tokenizer
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertPreprocessor(keras.layers.Layer):
-    """Tokenizes, truncates, adds `[CLS]` and `[SEP]`, and pads.
+    """Tokenizes, truncates, adds `[CLS]` and `[SEP]`, or what the family has in their place, and pads.
 
     Args:
-        tokenizer: a tokenizer; its vocabulary is saved inside the model's `.keras` file.
+        tokenizer: any of the three, which knows its special tokens and how the family packs a pair; its vocabulary is
+            saved inside the model's `.keras` file.
         sequence_length: the length of every row of the result, special tokens included; texts that are longer lose
             their end. None: as long as the longest row of the batch.
         truncation: what gives way when a row is too long: "longest_first", "round_robin", "waterfall" or "error", see
@@ -32,9 +34,10 @@ class BertPreprocessor(keras.layers.Layer):
 
     Returns:
         A dict of int32 `[batch, seq_length]` (`[seq_length]` for one string), under TF Hub's names:
-            `input_word_ids`: ids of `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]`, then `[PAD]`;
+            `input_word_ids`: ids of `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]`, then `[PAD]`; RoBERTa's and
+                XLM-RoBERTa's are `<s> a </s>`, or `<s> a </s></s> b </s>`, then `<pad>`;
             `input_mask`: 1 for a token, 0 for padding;
-            `input_type_ids`: 1 for `b [SEP]`, 0 for the rest.
+            `input_type_ids`: 1 for `b [SEP]`, 0 for the rest; all 0 for RoBERTa and XLM-RoBERTa.
 
     Raises:
         TypeError, ValueError: a bad argument, or texts that are not strings.
@@ -52,7 +55,7 @@ class BertPreprocessor(keras.layers.Layer):
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer,
+        tokenizer: Tokenizer,
         sequence_length: int | None = 128,
         truncation: str = "longest_first",
         pad_to_multiple_of: int = 1,
@@ -128,7 +131,8 @@ class BertPreprocessor(keras.layers.Layer):
         is_pair = isinstance(segments, tuple) or (isinstance(segments, list) and all(map(tf.is_tensor, segments)))
         segments = [_as_ids(segment) for segment in (segments if is_pair and len(segments) else (segments,))]
         _check_pair(segments)
-        special_tokens = 1 + len(segments)
+        tokenizer = self.tokenizer
+        special_tokens = tokenizer.pair_format.special_tokens(len(segments))
         limit = self.max_sequence_length if self.sequence_length is None else self.sequence_length
         segments = truncate(segments, limit - special_tokens, self.truncation)
         if self.sequence_length is None:
@@ -136,8 +140,8 @@ class BertPreprocessor(keras.layers.Layer):
             longest = tf.reduce_max(tf.concat([[3], tf.cast(row_lengths, tf.int32)], 0))
             multiple = self.pad_to_multiple_of
             limit = tf.minimum((longest + multiple - 1) // multiple * multiple, limit)
-        tokenizer = self.tokenizer
-        return pack(segments, limit, tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id)
+        special_ids = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+        return pack(segments, limit, *special_ids, tokenizer.pair_format)
 
     def compute_output_spec(self, texts: Any) -> dict[str, keras.KerasTensor]:
         first = texts[0] if isinstance(texts, list | tuple) else texts
@@ -161,6 +165,9 @@ class BertPreprocessor(keras.layers.Layer):
     def from_preset(cls, handle: str | Path, **overrides: Any) -> "BertPreprocessor":
         """The tokenizer of a preset, and from its `config.json` the number of positions as `max_sequence_length`.
 
+        Which tokenizer it is shows in the files: `vocab.txt`, `vocab.json` and `merges.txt`, `spiece.model`,
+        `sentencepiece.bpe.model`, or `tokenizer.json`.
+
         Args:
             handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
             **overrides: arguments of the constructor, `sequence_length=64` for instance. Its default is 128, or the
@@ -172,14 +179,14 @@ class BertPreprocessor(keras.layers.Layer):
         """
         directory = presets.resolve(handle)
         config = BertConfig.read(files.find(directory, "config.json", "bert_config.json"))
-        tokenizer = overrides.pop("tokenizer", None) or WordPieceTokenizer.from_preset(directory)
+        tokenizer = overrides.pop("tokenizer", None) or load_tokenizer(directory)
         config.check_vocabulary(tokenizer.vocabulary_size)
         positions = overrides.setdefault("max_sequence_length", config.max_positions)
         overrides.setdefault("sequence_length", min(128, positions))
         return cls(tokenizer, **overrides)
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes the tokenizer's files, see `WordPieceTokenizer.save_preset`; lengths are the model's to save."""
+        """Writes the tokenizer's files, see its `save_preset`; lengths are the model's to save."""
         self.tokenizer.save_preset(directory, overwrite)
 
 

@@ -1,0 +1,91 @@
+"""What ALBERT does to text before SentencePiece reads it: compatibility decomposition, accents, capitals."""
+
+import functools
+import unicodedata
+from dataclasses import dataclass
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_bert.text.normalization import check_utf8, contributed_bytes, lower_dotted_capitals, original_offsets
+
+# White space for `str.split`, but not for SentencePiece's own normalization.
+_ODD_SPACES = r"\x0b\x1c-\x1f"
+_PLAIN = r"[\x01-\x0a\x0c-\x1b -\x7f]*"
+# Stands for U+0000, at which TensorFlow Text's operation would end the text. No vocabulary has either.
+_NO_NUL = "\ue000"
+
+
+@dataclass(frozen=True)
+class CompatibilityNormalizer:
+    """`preprocess_text` of google-research/albert: white space, NFKD, combining characters, lower case.
+
+    Args:
+        lowercase: whether to lower-case.
+        strip_accents: whether to decompose by compatibility (NFKD) and to drop what has a combining class; white space
+            is then made plain too.
+
+    Example:
+        >>> CompatibilityNormalizer(True, True)(tf.constant(["Crème ﬁn ½"])).numpy()[0].decode()
+        'creme fin 1⁄2'
+    """
+
+    lowercase: bool
+    strip_accents: bool
+
+    def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
+        """Normalizes a batch.
+
+        Args:
+            strings: string `[batch]`, UTF-8.
+            rows: int64 `[batch]`, the row numbers that an error shall name; default the position in the batch.
+
+        Returns:
+            string `[batch]`.
+
+        Raises:
+            ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8.
+        """
+        lowered = tf.strings.lower(strings) if self.lowercase else strings
+        others = tf.where(~tf.strings.regex_full_match(strings, _PLAIN))  # [others, 1]
+
+        def normalize_others() -> tf.Tensor:
+            # Of the text as given: what is ASCII already is lower-cased either way.
+            raw = tf.gather_nd(strings, others)
+            check_utf8(raw, others[:, 0] if rows is None else tf.gather_nd(rows, others))
+            return tf.tensor_scatter_nd_update(lowered, others, self._normalize(raw))
+
+        return tf.cond(tf.size(others) > 0, normalize_others, lambda: lowered)
+
+    def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
+        strings = tf.strings.regex_replace(strings, r"\x00", _NO_NUL)
+        if self.strip_accents:
+            # As long as before, so that offsets stay; SentencePiece makes one of several spaces.
+            strings = tf.strings.regex_replace(strings, f"[{_ODD_SPACES}]", " ")
+            strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")
+            strings = tf_text.normalize_utf8(strings, "NFKD")
+            strings = tf.strings.regex_replace(strings, f"{_combining()}+", "")
+        if self.lowercase:
+            strings = tf.strings.lower(strings)  # ASCII first, because ICU would follow the locale
+            strings = tf.strings.lower(lower_dotted_capitals(strings), encoding="utf-8")
+        return strings
+
+    def original_offsets(
+        self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """See `normalization.original_offsets`."""
+        return original_offsets(strings, rows, starts, ends, contributed_bytes(self))
+
+    def characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """What becomes of each character, string `[chars]`, by itself; and whether it is an accent that is stripped."""
+        results = self._normalize(chars)
+        return results, (tf.strings.length(chars) > 0) & (tf.strings.length(results) == 0)
+
+
+@functools.cache
+def _combining() -> str:
+    """The class of characters whose canonical combining class is not 0, for RE2, which does not know it."""
+    codes = [code for code in range(0x110000) if unicodedata.combining(chr(code))]
+    begins = [code for code in codes if not unicodedata.combining(chr(code - 1))]
+    ends = [code for code in codes if not unicodedata.combining(chr(code + 1))]
+    return "[" + "".join(f"\\x{{{a:x}}}-\\x{{{b:x}}}" for a, b in zip(begins, ends, strict=True)) + "]"

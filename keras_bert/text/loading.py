@@ -1,0 +1,58 @@
+"""A preset's directory -> its tokenizer, whichever of the three it is."""
+
+from pathlib import Path
+from typing import Any
+
+from keras_bert import files
+from keras_bert.text import bytepair_files, sentencepiece_files, tokenizer_files
+from keras_bert.text.bytepair import BytePairTokenizer
+from keras_bert.text.sentencepiece import SentencePieceTokenizer
+from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.wordpiece import WordPieceTokenizer
+
+# The type that a tokenizer.json states -> who reads it.
+_TYPES = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer}
+
+
+def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
+    """Finds out from the files which tokenizer a preset has.
+
+    Args:
+        directory: has one of
+            - `spiece.model` or `sentencepiece.bpe.model`;
+            - `vocab.json` and `merges.txt`;
+            - `vocab.txt`;
+            - `tokenizer.json` of type WordPiece, or BPE of bytes.
+        **overrides: arguments of the tokenizer, in place of what the files say.
+
+    Raises:
+        FileNotFoundError: none of these files is there.
+        ValueError: a file is damaged, or of a kind of tokenizer that is not supported.
+
+    Example:
+        >>> from keras_bert import presets
+        >>> type(load_tokenizer(presets.resolve("all-MiniLM-L6-v2"))).__name__
+        'WordPieceTokenizer'
+    """
+    names = (*sentencepiece_files.MODELS, bytepair_files.VOCABULARY, tokenizer_files.VOCABULARY)
+    path = files.find(directory, *names, tokenizer_files.ALL_IN_ONE)
+    if path.name in sentencepiece_files.MODELS:
+        kind: type[Tokenizer] = SentencePieceTokenizer
+    elif path.name == bytepair_files.VOCABULARY:
+        kind = BytePairTokenizer
+    elif path.name == tokenizer_files.VOCABULARY:
+        kind = WordPieceTokenizer
+    else:
+        kind = _kind_of_json(path)
+    return kind.from_preset(directory, **overrides)
+
+
+def _kind_of_json(path: Path) -> type[Tokenizer]:
+    model = files.read_json(path).get("model") or {}
+    stated = model.get("type") or ("BPE" if "merges" in model else None)
+    if stated not in _TYPES:
+        raise ValueError(
+            f"{path} holds a {stated} tokenizer; supported are {', '.join(_TYPES)}, and SentencePiece from its own "
+            f"file, {' or '.join(sentencepiece_files.MODELS)}, which {path.parent} does not have"
+        )
+    return _TYPES[stated]

@@ -1,0 +1,288 @@
+"""Strings <-> SentencePiece ids, as ALBERT and XLM-RoBERTa were trained, in the TensorFlow graph."""
+
+import base64
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorflow_text.python.ops import sentencepiece_tokenizer
+
+from keras_bert import presets
+from keras_bert.text.compatibility import CompatibilityNormalizer
+from keras_bert.text.packing import BERT_PAIRS, ROBERTA_PAIRS, PairFormat
+from keras_bert.text.sentencepiece_files import read_model, read_sentencepiece_files, write_sentencepiece_files
+from keras_bert.text.tokenizer import Pieces, Tokenizer
+
+_ops = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
+_SPACE = "▁"
+# White space, and what SentencePiece's usual normalization (nmt_nfkc) makes spaces of besides. True for the others.
+_IS_TEXT = np.ones(0x10000, bool)
+_IS_TEXT[[*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200C), 0x200E, 0x200F]] = False
+_IS_TEXT[[0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF]] = False
+
+
+@dataclass(frozen=True)
+class SentencePieceFamily:
+    """How a family of models uses its SentencePiece model.
+
+    Attributes:
+        lowercase, strip_accents: what happens to text before.
+        splits_commas: whether a comma behind a digit is a piece of its own, as `encode_pieces` of google-research/
+            albert has it.
+        first, skipped, last: the vocabulary is `first`, the model's pieces without the first `skipped`, `last`.
+        special_tokens: the names of the special tokens.
+        pair_format: how a pair of texts is packed.
+    """
+
+    lowercase: bool
+    strip_accents: bool
+    splits_commas: bool
+    first: tuple[str, ...]
+    skipped: int
+    last: tuple[str, ...]
+    special_tokens: dict[str, str]
+    pair_format: PairFormat
+
+
+_BERT_NAMES = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+_FAIRSEQ_NAMES = {"cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"}
+_COMMON_NAMES = {"unk_token": "<unk>", "pad_token": "<pad>"}
+
+FAMILIES = {
+    "albert": SentencePieceFamily(True, True, True, (), 0, (), _COMMON_NAMES | _BERT_NAMES, BERT_PAIRS),
+    # fairseq's dictionary puts its own four in front, where the model has <unk>, <s> and </s>.
+    "xlm-roberta": SentencePieceFamily(
+        lowercase=False,
+        strip_accents=False,
+        splits_commas=False,
+        first=("<s>", "<pad>", "</s>", "<unk>"),
+        skipped=3,
+        last=("<mask>",),
+        special_tokens=_COMMON_NAMES | _FAIRSEQ_NAMES,
+        pair_format=ROBERTA_PAIRS,
+    ),
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class SentencePieceTokenizer(Tokenizer):
+    """SentencePiece (Kudo and Richardson 2018), with what ALBERT and XLM-RoBERTa each do before and after it.
+
+    The segmentation is google/sentencepiece's own, as TensorFlow Text brings it. Its operation holds the model as an
+    attribute: functions that use it capture no resource, and a SavedModel needs no file beside it.
+
+    - `"albert"` (Lan et al. 2019), like google-research/albert: compatibility decomposition (NFKD) without combining
+      characters, lower case, and no piece that ends in a digit and a comma.
+    - `"xlm-roberta"` (Conneau et al. 2019), like fairseq: the text as it is; ids with fairseq's special tokens in front
+      and `<mask>` at the end.
+
+    Args:
+        model_file: path of a `spiece.model` or `sentencepiece.bpe.model`, or its bytes. They travel in the config.
+        family: "albert" or "xlm-roberta".
+        lowercase: whether to lower-case; default: as the family does. (False for ALBERT models with capitals.)
+        strip_accents: whether to decompose and drop combining characters; default: as the family does.
+        special_tokens_in_text: whether a special token that stands in the text, such as `[MASK]`, is that token rather
+            than text to split. The mask then takes the white space before it. Leave it off for text that others wrote.
+
+    Attributes:
+        vocabulary: list of str; `▁` is the space before a word.
+        vocabulary_size: int.
+        unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: it is no SentencePiece model, or not of this family.
+
+    Offsets are SentencePiece's own, without the space before a word: a character that becomes several, such as ½, is
+    the text of the last of the pieces that it is in; the others have empty spans.
+
+    Example:
+        >>> tokenizer = SentencePieceTokenizer("spiece.model")  # doctest: +SKIP
+        >>> tokenizer.tokenize(["This is a test"])  # doctest: +SKIP
+        <tf.RaggedTensor [[48, 25, 21, 1289]]>
+    """
+
+    _mask_takes_space = True
+
+    def __init__(
+        self,
+        model_file: str | Path | bytes,
+        family: str = "albert",
+        lowercase: bool | None = None,
+        strip_accents: bool | None = None,
+        special_tokens_in_text: bool = False,
+    ):
+        if family not in FAMILIES:
+            raise ValueError(f"family is {family!r}; expected one of {', '.join(FAMILIES)}")
+        self.family = family
+        layout = FAMILIES[family]
+        self.pair_format = layout.pair_format
+        self.lowercase = layout.lowercase if lowercase is None else lowercase
+        self.strip_accents = layout.strip_accents if strip_accents is None else strip_accents
+        source = str(model_file) if isinstance(model_file, str | os.PathLike) else "the model"
+        self.model = read_model(model_file)
+        try:
+            with tf.init_scope(), tf.device("CPU"):
+                own = _pieces_of(self.model)
+        except tf.errors.OpError as error:
+            raise ValueError(f"{source} is not a SentencePiece model: {error.message:.200}") from None
+        vocabulary = [*layout.first, *own[layout.skipped :], *layout.last]
+        for name, token in layout.special_tokens.items():
+            if token not in vocabulary:
+                raise ValueError(f"{source} has no {token}, the {name} of {family}; is it of another family?")
+        if layout.special_tokens["unk_token"] not in own:
+            raise ValueError(f"{source} has no piece {layout.special_tokens['unk_token']} for what it does not know")
+        special = {*layout.special_tokens.values()}
+        begins_word = [piece.startswith(_SPACE) or piece in special for piece in vocabulary]
+        super().__init__(vocabulary, layout.special_tokens, special_tokens_in_text, begins_word)
+
+        self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents)
+        ids = np.arange(len(own), dtype=np.int32) - layout.skipped + len(layout.first)
+        ids[own.index(layout.special_tokens["unk_token"])] = self.unk_token_id
+        ids[: layout.skipped] = self.unk_token_id
+        with tf.init_scope(), tf.device("CPU"):
+            self._own_to_ids = tf.constant(ids)
+            self._pieces = tf.constant(self.vocabulary)
+            self._has_space = tf.constant([piece.startswith(_SPACE) and piece != _SPACE for piece in self.vocabulary])
+            self._comma_splits = self._split_commas(own) if layout.splits_commas else None
+        signature = [tf.TensorSpec([None], tf.string)]
+        self._segment = tf.function(self._segment_batch, input_signature=signature)  # one copy of the model for all
+
+    def _segment_batch(self, strings: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """-> ids of the model, row_splits, starts and ends in bytes of `strings`."""
+        return _ops.sentencepiece_tokenize_with_offsets_op(
+            _ops.sentencepiece_op(model=self.model), strings, 0, 1.0, False, False, False, tf.int32
+        )
+
+    def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Pieces:
+        normalized = self._normalizer(strings, rows)
+        ids, row_splits, starts, ends = self._segment(normalized)
+        ids = tf.RaggedTensor.from_row_splits(tf.gather(self._own_to_ids, ids), row_splits, validate=False)
+        pieces = ids, ids.with_values(tf.cast(starts, tf.int64)), ids.with_values(tf.cast(ends, tf.int64))
+        if self._comma_splits is not None:
+            whole = pieces
+            count = self._comma_splits[0].row_lengths()
+            any_comma = tf.reduce_any(tf.gather(count, ids.values) > 1)
+            pieces = tf.cond(any_comma, lambda: self._apart_from_commas(*whole), lambda: whole)
+        if not with_offsets:
+            return pieces
+        ids, starts, ends = pieces
+        spans = self._original_spans(strings, normalized, ids, starts.values, ends.values)
+        return ids, *(ids.with_values(each) for each in spans)
+
+    def _original_spans(
+        self, strings: tf.Tensor, normalized: tf.Tensor, ids: tf.RaggedTensor, starts: tf.Tensor, ends: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Spans of normalized bytes -> of the bytes as given, without the space before a word."""
+        rows = ids.value_rowids()
+
+        def map_back() -> tuple[tf.Tensor, tf.Tensor]:
+            some = tf.where(ends > starts)[:, 0]
+            spans = self._normalizer.original_offsets(
+                strings, *(tf.gather(each, some) for each in (rows, starts, ends))
+            )
+            first, last = (tf.tensor_scatter_nd_update(starts, some[:, None], span) for span in spans)
+            # An empty span is where the piece before it ends.
+            before = tf.concat([[0], last[:-1]], 0)
+            begins_row = tf.concat([[True], rows[1:] != rows[:-1]], 0)[: tf.size(rows)]
+            empty, place = ends <= starts, tf.where(begins_row, tf.zeros_like(last), before[: tf.size(rows)])
+            return tf.where(empty, place, first), tf.where(empty, place, last)
+
+        starts, ends = tf.cond(tf.reduce_any(normalized != strings), map_back, lambda: (starts, ends))
+        lengths = tf.cast(tf.strings.length(strings), tf.int64)
+        row_starts = tf.gather(tf.cumsum(lengths, exclusive=True), rows)
+        codes, begins = tf.strings.unicode_decode_with_offsets(tf.strings.reduce_join(strings), "UTF-8")
+        text = tf.boolean_mask(
+            begins, tf.gather(_IS_TEXT, tf.minimum(codes, 0xFFFF))
+        )  # where a character that is no space begins
+        text = tf.concat([text, [tf.int64.max]], 0)
+        first = tf.gather(text, tf.searchsorted(text, row_starts + starts)) - row_starts
+        skips = tf.gather(self._has_space, ids.values)
+        return tf.where(skips, tf.minimum(first, ends), starts), ends
+
+    def _split_commas(self, own: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """What each piece becomes, ids `[pieces, (parts)]`; and the bytes of the text behind each of these parts."""
+        parts = [[piece] for piece in own]
+        commas = [i for i, piece in enumerate(own) if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()]
+        numbers = [own[i][:-1].replace(_SPACE, "") for i in commas]
+        ids, splits, _, _ = self._segment_batch(tf.constant(numbers, tf.string))
+        for i, found in zip(commas, tf.RaggedTensor.from_row_splits(ids, splits).to_list(), strict=True):
+            first, *rest = (own[each] for each in found)
+            # Inside a word, the number has no space before it.
+            number = [first, *rest] if own[i].startswith(_SPACE) else [first.removeprefix(_SPACE), *rest]
+            parts[i] = [*filter(None, number), ","]
+        index = {piece: i for i, piece in enumerate(self.vocabulary)}
+        behind = [[len("".join(row[i + 1 :]).encode()) for i in range(len(row))] for row in parts]
+        return (
+            tf.ragged.constant([[index.get(part, self.unk_token_id) for part in row] for row in parts], tf.int32),
+            tf.ragged.constant(behind, tf.int64),
+        )
+
+    def _apart_from_commas(self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor) -> Pieces:
+        parts, behind = (tf.gather(each, ids.values) for each in self._comma_splits)  # [pieces, (parts)]
+        piece = parts.value_rowids()
+        first, last = tf.gather(starts.values, piece), tf.gather(ends.values, piece)
+        part_ends = tf.maximum(last - behind.values, first)
+        begins = tf.concat([[True], piece[1:] != piece[:-1]], 0)[: tf.size(piece)]
+        part_starts = tf.where(begins, first, tf.concat([[0], part_ends[:-1]], 0)[: tf.size(piece)])
+        splits = tf.gather(parts.row_splits, ids.row_splits)
+        values = parts.values, part_starts, part_ends
+        return tuple(tf.RaggedTensor.from_row_splits(each, splits, validate=False) for each in values)
+
+    def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """Pieces end to end, with the spaces that they carry but for the first. What normalization lost stays lost."""
+        text = tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._pieces, ids.flat_values)), axis=-1)
+        text = tf.strings.regex_replace(text, _SPACE, " ")
+        return tf.strings.regex_replace(text, "^ ", "")
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments, with the model itself, in base64, in place of its path."""
+        return {
+            "model_file": base64.b64encode(self.model).decode(),
+            "family": self.family,
+            "lowercase": self.lowercase,
+            "strip_accents": self.strip_accents,
+            "special_tokens_in_text": self.special_tokens_in_text,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "SentencePieceTokenizer":
+        return cls(**config | {"model_file": base64.b64decode(config["model_file"])})
+
+    @classmethod
+    def from_preset(cls, handle: str | Path, **overrides: Any) -> "SentencePieceTokenizer":
+        """Reads the tokenizer of a preset: `spiece.model` or `sentencepiece.bpe.model`, and `tokenizer_config.json`.
+
+        Args:
+            handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
+            **overrides: arguments of the constructor, in place of what the files say.
+
+        Raises:
+            FileNotFoundError: no such preset, or it has no SentencePiece model.
+            ValueError: its tokenizer is of a family that is not known here, or the model is damaged.
+        """
+        return cls(**(read_sentencepiece_files(presets.resolve(handle)) | overrides))
+
+    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
+        """Writes the model and `tokenizer_config.json`, which `from_preset` and `transformers` read.
+
+        Args:
+            directory: made if need be; other files in it are left alone.
+            overwrite: whether to replace these two files.
+
+        Raises:
+            FileExistsError: one of the two is there already.
+        """
+        arguments = {**self.get_config(), **self.special_tokens, "model_file": self.model}
+        write_sentencepiece_files(directory, arguments, overwrite)
+
+
+def _pieces_of(model: bytes) -> list[str]:
+    resource = _ops.sentencepiece_op(model=model)
+    count = _ops.sentencepiece_vocab_size_op(resource)
+    return [piece.decode() for piece in _ops.sentencepiece_id_to_string_op(resource, tf.range(count)).numpy()]
