@@ -23,6 +23,7 @@ from keras_bert.saved_model.reusable import ReusableSavedModel
 class _Description:
     """What a model is rebuilt from before its SavedModel is there; goes into the `.keras` file's configuration."""
 
+    supports_jit: bool
     weights: list[dict[str, Any]]  # path inside the SavedModel, name, shape, dtype, trainable
     calls: list[dict[str, Any]]  # symbolic tensors that went in and came out
 
@@ -33,6 +34,8 @@ class HubLayer(keras.layers.Layer):
 
     The SavedModel is saved inside a model's `.keras` file. It is a program, so that such a file is only loaded with
     `keras.models.load_model(path, safe_mode=False)`. Mixed precision does not change what the SavedModel computes in.
+    Under a `tf.distribute` strategy, make an encoder inside its scope, and use a preprocessor in `Dataset.map`: Keras's
+    `fit` fails on strings there.
 
     Args:
         handle: the directory of a SavedModel, or whatever else `tensorflow_hub.resolve` takes (with the extra `hub`).
@@ -113,19 +116,19 @@ class HubLayer(keras.layers.Layer):
             }
             for path, variable in saved_model.variables.items()
         ]
-        self._add_weights(_Description(weights, []))
+        self._describe(_Description(saved_model.supports_jit, weights, []))
         for ours, theirs in zip(self.weights, saved_model.variables.values(), strict=True):
             ours._initialize(theirs)  # Keras's variable from now on is the SavedModel's, not a copy of it
         self._use(saved_model)
 
-    def _add_weights(self, description: _Description) -> None:
+    def _describe(self, description: _Description) -> None:
+        self.supports_jit = description.supports_jit
         for weight in description.weights:
             arguments = {key: value for key, value in weight.items() if key != "path"}
             self.add_weight(initializer="zeros", autocast=False, **arguments)
         self._description = description
 
     def _use(self, saved_model: ReusableSavedModel) -> None:
-        self.supports_jit = saved_model.supports_jit
         self._saved_model = saved_model
         self._root = saved_model.root  # for TensorFlow to find tables and vocabularies when it saves a model
 
@@ -147,15 +150,13 @@ class HubLayer(keras.layers.Layer):
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         saved_model = self._loaded()
-        # Not when training is False: Model.export cannot save a gradient of one's own.
-        learns = self.trainable and saved_model.trained and training is not False
-        function = saved_model.with_dense_gradients if learns else saved_model
         training = bool(training) and self.trainable
+        arguments = self.arguments | ({"training": training} if "training" in saved_model.parameters else {})
         if training:
             for loss in saved_model.regularization_losses:
                 self.add_loss(loss())
-        passed_on = {"training": training} if "training" in saved_model.parameters else {}
-        return function(inputs, **self.arguments, **passed_on)
+        function = saved_model.with_dense_gradients if training and saved_model.trained else saved_model
+        return function(inputs, **arguments)
 
     def compute_output_spec(self, inputs: Any, training: bool | None = None) -> Any:
         described = _to_json(inputs)
@@ -199,7 +200,7 @@ class HubLayer(keras.layers.Layer):
         return None if self._description is None else dataclasses.asdict(self._description)
 
     def build_from_config(self, config: dict[str, Any]) -> None:
-        self._add_weights(_Description(**config))
+        self._describe(_Description(**config))
 
     def save_assets(self, directory: str) -> None:
         self._loaded().write(directory)

@@ -230,7 +230,9 @@ def test_weights_are_those_of_the_endpoint(models):
         assert layer.count_params() == sum(variable.shape.num_elements() for variable in part.variables)
         counts[endpoint] = len(layer.trainable_weights)
     assert counts["mlm"] == counts[None] + 5
-    assert HubLayer(models["preprocessor"], trainable=True).weights == []
+    layer = HubLayer(models["preprocessor"], trainable=True)
+    assert layer.weights == []
+    assert layer(TEXTS, training=True).keys() == set(NAMES)
 
 
 def test_setting_weights_changes_what_it_computes(toy, tmp_path):
@@ -404,6 +406,12 @@ def test_a_layer_from_a_configuration_alone_says_what_is_missing(toy):
         RuntimeError, match="the HubLayer 'toy' has no SavedModel, because .* load the whole .keras file"
     ):
         model(np.ones((1, 3)))
+
+
+def test_a_rebuilt_layer_knows_at_once_that_xla_will_not_do(exports):
+    """A model is compiled, as it was, before the SavedModel is there."""
+    config = keras.saving.serialize_keras_object(HubLayer(exports["preprocessor"]))
+    assert not keras.saving.deserialize_keras_object(config, safe_mode=False).supports_jit
 
 
 def test_what_was_loaded_can_be_exported(exports, tmp_path):
