@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert.checkpoints import garden, hugging_face, saved_model, tf1
+from keras_bert.checkpoints import garden, hugging_face, keras_hub, saved_model, tf1
 from keras_bert.checkpoints.checkpoint import Checkpoint, Weights
 from keras_bert.config import BertConfig
 
 __all__ = ["FORMATS", "Checkpoint", "Weights", "open_checkpoint", "write"]
 
 # Each has `recognizes(directory)` and `open_checkpoint(directory)`; the first that recognizes a directory reads it.
-_READERS = (hugging_face, saved_model, garden, tf1)
+_READERS = (hugging_face, saved_model, keras_hub, garden, tf1)
 _WRITERS = {"hugging_face": hugging_face, "tf1": tf1, "garden": garden}
 # What `write` can write.
 FORMATS = tuple(_WRITERS)
@@ -34,7 +34,8 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
             - Hugging Face's: `config.json`, and `model.safetensors`, or shards of it, or `pytorch_model.bin`;
             - Google's of TensorFlow 1: `bert_config.json` (`albert_…`, `electra_…`), and `bert_model.ckpt.index`;
             - TF Model Garden's: the same files, written by TensorFlow 2;
-            - TF Hub's: `saved_model.pb` and `variables`.
+            - TF Hub's: `saved_model.pb` and `variables`;
+            - KerasHub's: `config.json` and `model.weights.h5`.
 
     Raises:
         FileNotFoundError: the directory lacks a file.

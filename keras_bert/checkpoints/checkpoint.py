@@ -111,6 +111,9 @@ class Checkpoint:
         """
         names = self._names(part)
         expected = dict(self._shapes(part) if shapes is None else shapes)
+        if expected.keys() - names.keys():
+            absent = ", ".join(sorted(expected.keys() - names.keys()))
+            raise ValueError(f"{self.path}: a {self.config.family} in this format has no {absent}")
         self._check(names, expected)
         self._check_copies(part)
         return Weights(self, names, expected)

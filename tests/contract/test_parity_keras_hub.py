@@ -1,0 +1,106 @@
+"""KerasHub, live: its presets, read by us, give its numbers."""
+
+import numpy as np
+import pytest
+
+from keras_bert import BertEncoder, checkpoints
+from keras_bert.tasks import BertMaskedLM
+
+pytestmark = pytest.mark.parity
+
+SIZES = {
+    "vocabulary_size": 30,
+    "num_layers": 4,
+    "num_heads": 3,
+    "hidden_dim": 12,
+    "intermediate_dim": 20,
+    "max_sequence_length": 16,
+}
+BACKBONES = {
+    "Bert": SIZES,
+    "Roberta": SIZES,
+    "XLMRoberta": SIZES,
+    "DistilBert": SIZES,
+    "Albert": {**SIZES, "embedding_dim": 6, "num_groups": 2},
+    "Electra": {**{k: v for k, v in SIZES.items() if k != "vocabulary_size"}, "vocab_size": 30, "embedding_dim": 6},
+}
+MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], "int32")
+
+
+@pytest.fixture(scope="module")
+def models():
+    return pytest.importorskip("keras_hub").models
+
+
+def backbone(models, name):
+    model = getattr(models, f"{name}Backbone")(**BACKBONES[name])
+    randomize(model)
+    return model
+
+
+def randomize(model):
+    generator = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(generator.normal(size=weight.shape) * 0.5)
+
+
+def inputs(name):
+    pad = 1 if "Roberta" in name else 0
+    ids = np.where(MASK == 1, [[2, 7, 9, 4, 3], [2, 5, 3, 8, 8]], pad).astype("int32")
+    types = np.array([[0, 0, 1, 1, 1], [0, 0, 0, 0, 0]], "int32")
+    has_types = name in ("Bert", "Albert", "Electra")
+    ours = {"input_word_ids": ids, "input_mask": MASK, **({"input_type_ids": types} if has_types else {})}
+    theirs = {"token_ids": ids, "padding_mask": MASK, **({"segment_ids": types} if has_types else {})}
+    return ours, theirs
+
+
+def close(ours, theirs):
+    real = MASK.astype(bool)
+    np.testing.assert_allclose(np.asarray(ours)[real], np.asarray(theirs)[real], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_backbones(models, name, tmp_path):
+    model = backbone(models, name)
+    model.save_to_preset(str(tmp_path))
+    our_inputs, their_inputs = inputs(name)
+    ours, theirs = BertEncoder.from_preset(tmp_path)(our_inputs), model(their_inputs)
+    pooled = theirs["pooled_output"] if isinstance(theirs, dict) and name != "Electra" else None
+    close(ours["sequence_output"], theirs["sequence_output"] if isinstance(theirs, dict) else theirs)
+    if pooled is not None:
+        np.testing.assert_allclose(ours["pooled_output"], pooled, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in BACKBONES if name != "Electra"])
+def test_masked_language_models(models, name, tmp_path):
+    model = getattr(models, f"{name}MaskedLM")(backbone=backbone(models, name))
+    randomize(model)
+    model.save_to_preset(str(tmp_path))
+    our_inputs, their_inputs = inputs(name)
+    positions = np.array([[1, 3], [1, 0]], "int32")
+    ours = BertMaskedLM.from_preset(tmp_path)({**our_inputs, "masked_lm_positions": positions})
+    theirs = model({**their_inputs, "mask_positions": positions})
+    # KerasHub's BERT, other than any BERT before it, has two kinds of gelu.
+    theirs = np.asarray(theirs)
+    probabilities = np.exp(ours - np.max(ours, -1, keepdims=True))
+    expected = theirs if np.allclose(theirs.sum(-1), 1, atol=1e-4) else np.exp(theirs - theirs.max(-1, keepdims=True))
+    tolerance = 5e-3 if name == "Bert" else 1e-5
+    np.testing.assert_allclose(
+        probabilities / probabilities.sum(-1, keepdims=True),
+        expected / expected.sum(-1, keepdims=True),
+        rtol=0,
+        atol=tolerance,
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in BACKBONES if name != "Electra"])
+def test_heads_of_classifiers(models, name, tmp_path):
+    model = getattr(models, f"{name}TextClassifier")(backbone=backbone(models, name), num_classes=3)
+    randomize(model)
+    model.save_to_preset(str(tmp_path))
+    with checkpoints.open_checkpoint(tmp_path) as checkpoint:
+        assert (checkpoint.heads, checkpoint.missing, checkpoint.unexpected) == ({"sequence"}, [], [])
+        head = checkpoint.read("sequence")
+    np.testing.assert_array_equal(head["logits/kernel"], np.asarray(model.output_dense.kernel))
+    if "transform/kernel" in head:
+        np.testing.assert_array_equal(head["transform/kernel"], np.asarray(model.pooled_dense.kernel))
