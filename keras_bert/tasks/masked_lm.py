@@ -54,13 +54,12 @@ class BertMaskedLM(keras.Model):
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> Any:
         inputs = dict(inputs)
         positions = inputs.pop(POSITIONS, None)
-        if (
-            positions is None
-            or len(positions.shape) != 2
-            or "int" not in keras.backend.standardize_dtype(positions.dtype)
-        ):
-            given = "is missing" if positions is None else f"is {positions.dtype} of shape {tuple(positions.shape)}"
-            raise ValueError(f"{POSITIONS} {given}; expected an integer tensor [batch, predictions]")
+        expected = "expected an integer tensor [batch, predictions]"
+        if positions is None:
+            raise ValueError(f"{POSITIONS} is missing; {expected}")
+        dtype = keras.backend.standardize_dtype(positions.dtype)
+        if len(positions.shape) != 2 or "int" not in dtype:
+            raise ValueError(f"{POSITIONS} is {dtype} of shape {tuple(positions.shape)}; {expected}")
         return self.logits(self.encoder(inputs, training=training)["sequence_output"], positions)
 
     def logits(self, sequence_output: Any, positions: Any) -> Any:

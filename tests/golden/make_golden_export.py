@@ -32,16 +32,16 @@ SEQUENCE_LENGTH = 24
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = [*"abcdefghijklmnopqrstuvwxyz", *"0123456789"]
-WORDS = """the an and or of to in on is was it that this she he they we you not very good bad film movie plot time
-music actor story great dull warm cold like love hate see watch bank river money""".split()
-ENDINGS = "ing ed er est ly ful less ness ment able ion al ive".split()
+WORDS = "the an and or of to in on is was it that this she he they we you not very good bad film movie plot time music "
+WORDS += "actor story great dull warm cold like love hate see watch bank river money"
+ENDINGS = "ing ed er est ly ful less ness ment able ion al ive"
 VOCABULARY = [
     *SPECIAL,
     *"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~",
     *LETTERS,
     *"日本語中文",
-    *WORDS,
-    *(f"##{piece}" for piece in (*LETTERS, *ENDINGS)),
+    *WORDS.split(),
+    *(f"##{piece}" for piece in (*LETTERS, *ENDINGS.split())),
 ]
 CONFIG = BertConfig(
     vocab_size=len(VOCABULARY), hidden_size=32, num_layers=2, num_heads=4, intermediate_size=64, max_positions=48
@@ -129,12 +129,17 @@ def mlm_logits(values, hidden):
     return hidden @ values["embeddings.word_embeddings.weight"].T + values[f"{head}.bias"]
 
 
+def write_preset(directory):
+    """The model as Hugging Face lays it out."""
+    save_file(weights(), directory / "model.safetensors", metadata={"format": "pt"})
+    CONFIG.write(directory / "config.json")
+    (directory / "vocab.txt").write_text("".join(piece + "\n" for piece in VOCABULARY), encoding="utf-8")
+
+
 def export(directory):
     """Exports the parts into `directory`."""
     with tempfile.TemporaryDirectory() as preset:
-        save_file(weights(), Path(preset) / "model.safetensors", metadata={"format": "pt"})
-        CONFIG.write(Path(preset) / "config.json")
-        (Path(preset) / "vocab.txt").write_text("".join(piece + "\n" for piece in VOCABULARY), encoding="utf-8")
+        write_preset(Path(preset))
         preprocessor = BertPreprocessor.from_preset(preset, sequence_length=SEQUENCE_LENGTH)
         export_preprocessor(preprocessor, directory / "preprocessor")
         export_encoder(BertMaskedLM.from_preset(preset), directory / "encoder")
