@@ -14,7 +14,7 @@ from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.embeddings import BertEmbeddings
 from keras_bert.encoder.inputs import checked
 from keras_bert.encoder.layers import dense
-from keras_bert.encoder.weights import load_weights, variables_by_name
+from keras_bert.encoder.weights import made_with_weights, variables_by_name
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -133,9 +133,7 @@ class BertEncoder(keras.Model):
         """
         directory = presets.resolve(handle)
         with checkpoints.open_checkpoint(directory) as checkpoint:
-            encoder = cls(checkpoint.config, **kwargs)
-            load_weights(encoder, checkpoint, "encoder")
-        return encoder
+            return made_with_weights(lambda: cls(checkpoint.config, **kwargs), checkpoint, "encoder")
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes `config.json` and `model.safetensors`, which `from_preset` and `transformers.AutoModel` read.

@@ -1,12 +1,15 @@
 """Weights by name: how the parts of a model meet the names of `checkpoints`."""
 
-from pathlib import Path
+import functools
+from collections.abc import Callable
+from typing import TypeVar
 
 import keras
+import numpy as np
 
-from keras_bert import checkpoints
 from keras_bert.checkpoints import Checkpoint
-from keras_bert.families import FAMILIES, Names
+
+Layer = TypeVar("Layer", bound=keras.Layer)
 
 
 def variables_by_name(layer: keras.Layer) -> dict[str, keras.Variable]:
@@ -31,8 +34,31 @@ def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
         variables[name].assign(value)
 
 
-def read_weights(layer: keras.Layer, directory: Path, names: Names) -> None:
-    """Gives a head the weights that a preset has under `names`."""
-    with checkpoints.open_checkpoint(directory) as checkpoint:
-        heads = FAMILIES[checkpoint.config.family].heads
-        load_weights(layer, checkpoint, next(head for head, its in heads.items() if its == names))
+def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: str) -> Layer:
+    """A layer with the weights of a checkpoint. Unlike with `load_weights`, no others are drawn at random first.
+
+    Args:
+        make: makes an encoder or a head, and its variables.
+        checkpoint, part: as for `load_weights`.
+
+    Raises:
+        ValueError: as `load_weights`.
+    """
+    errors: list[ValueError] = []
+
+    def first_value(name: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        try:
+            return values[name]
+        except ValueError as error:
+            errors.append(error)  # Keras would go on with this variable for ever; let it finish
+            return np.zeros(shape, np.float32)
+
+    with keras.StatelessScope():  # where variables wait for their first value
+        layer = make()
+        variables = variables_by_name(layer)
+        values = checkpoint.weights(part, {name: tuple(variable.shape) for name, variable in variables.items()})
+        for name, variable in variables.items():
+            variable._initializer = functools.partial(first_value, name)
+    if errors:
+        raise errors[0]
+    return layer
