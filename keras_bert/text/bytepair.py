@@ -115,7 +115,7 @@ class BytePairTokenizer(Tokenizer):
             skipped = [each.startswith(b" ") and not each.decode(errors="replace").isspace() for each in text]
             self._skipped = tf.constant(skipped, tf.int64)
             # Most words are a piece by themselves. They are found by a hash, and need no merging.
-            merged = tf.function(rules.__call__)(self._text)  # [pieces, (pieces)]
+            merged = rules(self._text)  # [pieces, (pieces)]
             first = tf.gather(merged.values, tf.minimum(merged.row_starts(), tf.size(merged.values, tf.int64) - 1))
             whole = tf.where((merged.row_lengths() == 1) & (first == tf.range(len(text))))[:, 0]
             hashes = _hash(tf.gather(self._text, whole))

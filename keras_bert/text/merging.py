@@ -42,6 +42,10 @@ class MergeRules:
             self._ranks = tf.constant(np.array([*map(ranks.get, keys.tolist()), _NEVER], np.int32))
             self._results = tf.constant(results)
             self._byte_ids = tf.constant(np.asarray(byte_ids, np.int32))
+        # Traced once, however many functions use it.
+        self._apply = tf.function(
+            self._merge_words, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+        )
 
     def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
         """Words -> pieces.
@@ -52,6 +56,9 @@ class MergeRules:
         Returns:
             int32 `[words, (pieces)]`.
         """
+        return self._apply(words)
+
+    def _merge_words(self, words: tf.Tensor) -> tf.RaggedTensor:
         lengths = tf.strings.length(words)  # int32 [words]
         data = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8), tf.int32)  # [bytes]
         symbols = tf.gather(self._byte_ids, data)

@@ -56,8 +56,10 @@ class Tokenizer:
         with tf.init_scope(), tf.device("CPU"):
             self._begins_word = tf.constant(begins_word, tf.bool)
         signature = [tf.TensorSpec([None], tf.string)]
-        self._ids = tf.function(self._tokenize_batch, input_signature=signature)
-        self._ids_and_offsets = tf.function(self._tokenize_batch_with_offsets, input_signature=signature)
+        self._ids = tf.function(self._tokenize_batch, input_signature=signature, autograph=False)
+        self._ids_and_offsets = tf.function(
+            self._tokenize_batch_with_offsets, input_signature=signature, autograph=False
+        )
 
     def tokenize(self, strings: Any) -> tf.RaggedTensor:
         """Strings -> ids, without the special tokens of a sequence, such as `[CLS]` and `[SEP]`.
