@@ -24,33 +24,37 @@ class H5File:
 
         self.path = path
         self._arrays: dict[str, h5py.Dataset] = {}
+        self._shapes: dict[str, Shape] = {}
         try:
             self._file = h5py.File(path, "r")
             self._file.visititems(self._add)
-        except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
+        except Exception as error:  # what h5py raises for a damaged file depends on where the damage is
             raise ValueError(
                 f"{path} ({path.stat().st_size:,} bytes) is not a whole HDF5 file; fetch it again ({error})"
             ) from None
         self.names = set(self._arrays)
 
     def _add(self, name: str, item: object) -> None:
+        if not isinstance(name, str):
+            raise ValueError(f"{name!r} is not a name in UTF-8")
         if hasattr(item, "shape"):
             if item.external or item.is_virtual:  # the values would be those of any file that can be read
                 raise ValueError(f"{name} is kept in another file")
             self._arrays[name] = item
+            self._shapes[name] = tuple(item.shape or ())
 
     def shape(self, name: str) -> Shape:
-        return tuple(self._arrays[name].shape or ())
+        return self._shapes[name]
 
     def read(self, name: str) -> np.ndarray:
         """The array as float32, whatever float type it was stored in."""
-        array = self._arrays[name]
-        if not np.issubdtype(array.dtype, np.floating):
-            raise ValueError(f"{self.path}: {name} is {array.dtype}, but a weight must be a float tensor")
         try:
-            return np.asarray(array[()]).astype(np.float32, copy=False)
-        except (OSError, RuntimeError, ValueError, TypeError) as error:
+            kind, value = self._arrays[name].dtype, self._arrays[name][()]
+        except Exception as error:
             raise ValueError(f"{self.path}: cannot read {name}: {error}") from None
+        if not np.issubdtype(kind, np.floating):
+            raise ValueError(f"{self.path}: {name} is {kind}, but a weight must be a float tensor")
+        return np.asarray(value).astype(np.float32, copy=False)
 
     def close(self) -> None:
         self._file.close()

@@ -83,7 +83,8 @@ class Tensors:
             raise ValueError(f"{config.family} in this format has no {', '.join(unknown)}; it has {known}")
         self._names = {
             part: {ours: [full_name(part, name) for name in theirs] for ours, theirs in parts[part].items()}
-            for part in weights
+            for part in parts
+            if part in weights
         }
         self.shapes: dict[str, Shape] = {}
         for part, ours, theirs in self._each():

@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_bert.checkpoints.shapes import Shape
 
+_MOST_AT_A_TIME = 1 << 26  # numbers in memory, while a checkpoint is written; more of them come into a further file
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
@@ -29,12 +30,11 @@ class TensorFlowFile:
         import tensorflow as tf
 
         self.path = path
-        self._errors = (tf.errors.OpError, RuntimeError, ValueError)
         try:
             self._reader = tf.train.load_checkpoint(str(path).removesuffix(".index"))
             self._shapes = self._reader.get_variable_to_shape_map()
             self._dtypes = self._reader.get_variable_to_dtype_map()
-        except self._errors as error:
+        except Exception as error:  # what is raised for a damaged file depends on where the damage is
             raise ValueError(f"{path} is not the index of a TensorFlow checkpoint, or is damaged: {error}") from None
         self.names = set(self._shapes)
 
@@ -53,7 +53,7 @@ class TensorFlowFile:
             raise FileNotFoundError(f"{self.path} has no values beside it: there is no {self.path.stem}.data-…-of-…")
         try:
             return self._reader.get_tensor(name)
-        except self._errors as error:
+        except Exception as error:
             raise ValueError(f"{self.path}: cannot read {name}; fetch the files again ({error})") from None
 
     def close(self) -> None:
@@ -69,13 +69,25 @@ def write_tensorflow(prefix: Path, tensors: Iterable[tuple[str, np.ndarray]]) ->
     """
     import tensorflow as tf
 
-    names, values = [], []
-    for name, value in tensors:
-        names.append(name)
-        values.append(tf.constant(value))
-    slices = [""] * len(names)
     with _written_whole(prefix) as unfinished:
-        tf.raw_ops.SaveV2(prefix=unfinished, tensor_names=names, shape_and_slices=slices, tensors=values)
+        parts: list[str] = []
+        waiting: dict[str, tf.Tensor] = {}
+
+        def flush() -> None:
+            parts.append(f"{unfinished}.part-{len(parts)}")
+            names, values = [*waiting], [*waiting.values()]
+            tf.raw_ops.SaveV2(prefix=parts[-1], tensor_names=names, shape_and_slices=[""] * len(names), tensors=values)
+            waiting.clear()
+
+        for name, value in tensors:
+            waiting[name] = tf.constant(value)
+            if sum(tensor.shape.num_elements() for tensor in waiting.values()) > _MOST_AT_A_TIME:
+                flush()
+        if waiting or not parts:
+            flush()
+        tf.raw_ops.MergeV2Checkpoints(
+            checkpoint_prefixes=parts, destination_prefix=unfinished, delete_old_dirs=False, allow_missing_files=False
+        )
 
 
 def write_object_graph(
@@ -124,11 +136,14 @@ def _written_whole(prefix: Path) -> Iterator[str]:
     """A prefix to write a checkpoint under; its files move to `prefix`, or disappear when they are not completed."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     unfinished = prefix.with_name(f".{prefix.name}.{os.getpid()}.tmp")
-    endings = (".data-00000-of-00001", ".index")
     try:
         yield str(unfinished)
-        for ending in endings:  # the index last: without it, there is no checkpoint
+        written = [path.name.removeprefix(unfinished.name) for path in prefix.parent.glob(f"{unfinished.name}.data-*")]
+        for ending in (*written, ".index"):  # the index last: without it, there is no checkpoint
             os.replace(f"{unfinished}{ending}", f"{prefix}{ending}")
+        for data in prefix.parent.glob(f"{prefix.name}.data-*"):
+            if data.name.removeprefix(prefix.name) not in written:
+                data.unlink()  # of a checkpoint that was here before, in another number of files
     finally:
         for leftover in prefix.parent.glob(f"{unfinished.name}*"):
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
