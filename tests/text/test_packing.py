@@ -7,7 +7,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  TF Hub's model needs its ops
 
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.packing import pack, truncate
+from keras_bert.text.packing import ROBERTA_PAIRS, pack, truncate
 
 
 def popped(a, b, room):
@@ -78,6 +78,19 @@ def test_packed_layout():
         "input_type_ids": [[0, 0, 0, 0, 1, 1, 0], [0, 0, 1, 1, 1, 1, 0]],
     }
     assert all(values.dtype == tf.int32 for values in pack([a], 5, 101, 102, 0).values())
+
+
+def test_packed_layout_of_roberta():
+    a, b = tf.ragged.constant([[7, 8], []]), tf.ragged.constant([[9], [5, 6, 4]])
+    one = {name: values.numpy().tolist() for name, values in pack([a], 5, 0, 2, 1, ROBERTA_PAIRS).items()}
+    assert one["input_word_ids"] == [[0, 7, 8, 2, 1], [0, 2, 1, 1, 1]]
+    two = {name: values.numpy().tolist() for name, values in pack([a, b], 8, 0, 2, 1, ROBERTA_PAIRS).items()}
+    assert two == {
+        "input_word_ids": [[0, 7, 8, 2, 2, 9, 2, 1], [0, 2, 2, 5, 6, 4, 2, 1]],
+        "input_mask": [[1, 1, 1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1, 1, 0]],
+        "input_type_ids": [[0] * 8, [0] * 8],
+    }
+    assert [ROBERTA_PAIRS.special_tokens(segments) for segments in (1, 2)] == [2, 4]
 
 
 WORDS = ["It", "was", "the", "best", "of", "times,", "unaffable", "it", "was", "superfluous", "e.g.", "don't", "!"]
