@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bert.checkpoints.saved_model import CONFIG
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.inputs import NAMES
 from keras_bert.saved_model.weights import StoredWeights
@@ -27,6 +28,7 @@ def export_encoder(
         `model.mlm(inputs, training=False)`, if a `BertMaskedLM` was given: with `masked_lm_positions`, int32
             `[batch, predictions]`, among the inputs, and `mlm_logits`, `[batch, predictions, vocab_size]`, among the
             outputs. The head's weights are among its `variables`, not among the model's.
+    `BertEncoder.from_preset(directory)` reads it too.
 
     Args:
         model: an encoder, or an encoder with its masked-language head.
@@ -81,6 +83,7 @@ def export_encoder(
             return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
 
         tf.saved_model.save(root, str(unfinished), signatures=serving_default.get_concrete_function())
+        encoder.config.write(unfinished / CONFIG)  # for BertEncoder.from_preset
 
 
 def _part(compute: Callable[..., Any], names: tuple[str, ...], variables: list[tf.Variable]) -> tf.train.Checkpoint:
