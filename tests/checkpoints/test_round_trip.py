@@ -1,0 +1,31 @@
+"""Around all formats that are written: not one bit of a weight changes."""
+
+import warnings
+
+from safetensors.numpy import load_file
+
+from keras_bert import checkpoints
+
+from .models import CONFIGS, random_weights
+
+
+def convert(source, target, form):
+    with checkpoints.open_checkpoint(source) as checkpoint:
+        parts = {part: checkpoint.weights(part) for part in ("encoder", *checkpoint.heads)}
+        checkpoints.write(target, checkpoint.config, parts, format=form)
+        return checkpoint.format
+
+
+def test_hugging_face_tf1_garden_hugging_face(tmp_path):
+    config = CONFIGS["bert"]
+    checkpoints.write(tmp_path / "0", config, random_weights(config, "masked_lm", "next_sentence"))
+    forms = ["tf1", "garden", "hugging_face"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # this model has the tanh approximation, which all of them express
+        read = [convert(tmp_path / str(i), tmp_path / str(i + 1), form) for i, form in enumerate(forms)]
+    assert read == ["hugging_face", "tf1", "garden"]
+    first, last = (load_file(tmp_path / name / "model.safetensors") for name in ("0", "3"))
+    assert list(first) == list(last)
+    assert all(first[name].tobytes() == last[name].tobytes() for name in first)
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "0" / name).read_bytes() == (tmp_path / "3" / name).read_bytes()
