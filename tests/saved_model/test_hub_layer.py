@@ -414,8 +414,8 @@ def test_a_rebuilt_layer_knows_at_once_that_xla_will_not_do(exports):
     assert not keras.saving.deserialize_keras_object(config, safe_mode=False).supports_jit
 
 
-def test_what_was_loaded_can_be_exported(exports, tmp_path):
-    moved = {kind: shutil.copytree(directory, tmp_path / kind) for kind, directory in exports.items()}
+def test_what_was_loaded_can_be_exported(models, tmp_path):
+    moved = {kind: shutil.copytree(directory, tmp_path / kind) for kind, directory in models.items()}
     classifier(moved).save(tmp_path / "model.keras")
     for directory in moved.values():
         shutil.rmtree(directory)
