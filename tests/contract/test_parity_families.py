@@ -1,0 +1,233 @@
+"""transformers (torch), live: every family, bare and with each head: the same numbers, and files for either side."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from keras_bert import BertEncoder, checkpoints
+from keras_bert.families import FAMILIES
+from keras_bert.tasks import BertMaskedLM
+from keras_bert.tasks.heads import ClassifierHead
+
+pytestmark = pytest.mark.parity
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+SMALL = {
+    "vocab_size": 99,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 30,
+}
+CONFIGS = {
+    "bert": lambda **sizes: transformers.BertConfig(**sizes),
+    "bert-tanh": lambda **sizes: transformers.BertConfig(**sizes, hidden_act="gelu_new"),
+    "roberta": lambda **sizes: transformers.RobertaConfig(**sizes, type_vocab_size=1, layer_norm_eps=1e-5),
+    "xlm-roberta": lambda **sizes: transformers.XLMRobertaConfig(**sizes, type_vocab_size=1),
+    "distilbert": lambda **sizes: transformers.DistilBertConfig(
+        vocab_size=sizes["vocab_size"],
+        dim=sizes["hidden_size"],
+        n_layers=sizes["num_hidden_layers"],
+        n_heads=sizes["num_attention_heads"],
+        hidden_dim=sizes["intermediate_size"],
+        max_position_embeddings=sizes["max_position_embeddings"],
+    ),
+    "albert": lambda **sizes: transformers.AlbertConfig(**sizes, embedding_size=16),
+    "albert-groups": lambda **sizes: transformers.AlbertConfig(
+        **{**sizes, "num_hidden_layers": 4}, embedding_size=16, num_hidden_groups=2
+    ),
+    "electra": lambda **sizes: transformers.ElectraConfig(**sizes, embedding_size=16),
+    "electra-square": lambda **sizes: transformers.ElectraConfig(**sizes, embedding_size=sizes["hidden_size"]),
+}
+# Head -> the class on top, and the attribute of its output that holds the logits.
+HEADS = {
+    "masked_lm": ("AutoModelForMaskedLM", "logits"),
+    "sequence": ("AutoModelForSequenceClassification", "logits"),
+    "tokens": ("AutoModelForTokenClassification", "logits"),
+    "spans": ("AutoModelForQuestionAnswering", None),
+    "next_sentence": ("AutoModelForPreTraining", None),
+    "replaced_tokens": ("AutoModelForPreTraining", "logits"),
+}
+CASES = [(name, head) for name in CONFIGS for head in HEADS]
+
+
+def family_of(name):
+    return name.removesuffix("-tanh").removesuffix("-groups").removesuffix("-square")
+
+
+def their_model(name, auto, sizes=SMALL, scale=0.3, **kwargs):
+    """A random model, its weights far enough from 0 and 1 that leaving out any of them shows; dropout is off."""
+    config = CONFIGS[name](**sizes)
+    for key, value in kwargs.items():
+        setattr(config, key, value)
+    torch.manual_seed(0)
+    model = getattr(transformers, auto).from_config(config).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=scale)
+    return model
+
+
+def batch(model, length=17):
+    """Inputs for both sides: three sequences, one of which is padded."""
+    generator = np.random.default_rng(0)
+    ids = generator.integers(5, model.config.vocab_size, (3, length))
+    mask = np.ones_like(ids)
+    mask[1, length // 2 :] = 0
+    ids[1, length // 2 :] = model.config.pad_token_id or 0
+    ours = {"input_word_ids": ids.astype("int32"), "input_mask": mask.astype("int32")}
+    theirs = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
+    if getattr(model.config, "type_vocab_size", 0) == 2:
+        types = np.sort(generator.integers(0, 2, ids.shape))
+        ours["input_type_ids"], theirs["token_type_ids"] = types.astype("int32"), torch.tensor(types)
+    return ours, theirs, mask.astype(bool)
+
+
+def run(model, theirs, **kwargs):
+    with torch.no_grad():
+        return model(**theirs, **kwargs)
+
+
+def close(ours, theirs, tolerance=1e-5):
+    np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=0, atol=tolerance)
+
+
+def compare_encoder(encoder, model, tolerance=1e-5):
+    ours, theirs, real = batch(model)
+    outputs, expected = encoder(ours), run(model, theirs, output_hidden_states=True)
+    for our_layer, their_layer in zip(outputs["encoder_outputs"], expected.hidden_states[1:], strict=True):
+        close(np.asarray(our_layer)[real], their_layer.numpy()[real], tolerance)
+    if getattr(expected, "pooler_output", None) is not None:
+        close(outputs["pooled_output"], expected.pooler_output, tolerance)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_encoders(name, tmp_path):
+    model = their_model(name, "AutoModel")
+    model.save_pretrained(tmp_path)
+    encoder = BertEncoder.from_preset(tmp_path)
+    compare_encoder(encoder, model)
+    assert encoder.count_params() == sum(parameter.numel() for parameter in model.parameters())
+
+
+BASE = {
+    "vocab_size": 1000,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 130,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONFIGS)
+def test_encoders_of_base_size(name, tmp_path):
+    model = their_model(name, "AutoModel", BASE, scale=0.03)
+    model.save_pretrained(tmp_path)
+    compare_encoder(BertEncoder.from_preset(tmp_path), model, 1e-4)
+
+
+@pytest.mark.parametrize(("name", "head"), CASES)
+def test_heads(name, head, tmp_path):
+    family = FAMILIES[family_of(name)]
+    if head not in family.heads:
+        pytest.skip(f"{family.model_type} has no such head")
+    auto, attribute = HEADS[head]
+    model = their_model(name, auto, num_labels=3 if head in ("sequence", "tokens") else 2)
+    model.save_pretrained(tmp_path)
+    ours, theirs, real = batch(model)
+    expected = run(model, theirs)
+    if head == "masked_lm":
+        positions = np.tile(np.arange(real.shape[1]), (3, 1)).astype("int32")
+        logits = BertMaskedLM.from_preset(tmp_path)({**ours, "masked_lm_positions": positions})
+        close(np.asarray(logits)[real], expected.logits.numpy()[real])
+        return
+    encoder = BertEncoder.from_preset(tmp_path)
+    with checkpoints.open_checkpoint(tmp_path) as checkpoint:
+        assert head in checkpoint.heads
+        assert (checkpoint.missing, checkpoint.unexpected) == ([], [])
+        weights = checkpoint.read(head)
+    layer = ClassifierHead(encoder.config, head, units=len(weights["logits/bias"]))
+    layer.build()
+    for variable in layer.weights:
+        variable.assign(weights[variable.path.removeprefix(f"{layer.path}/")])
+    outputs = encoder(ours)
+    if head in ("sequence", "next_sentence"):
+        their_logits = {"sequence": "logits", "next_sentence": "seq_relationship_logits"}[head]
+        their_logits = getattr(expected, their_logits, getattr(expected, "sop_logits", None))
+        close(layer(outputs["pooled_output"]), their_logits)
+        return
+    logits = np.asarray(layer(outputs["sequence_output"]))
+    if head == "spans":
+        close(logits[..., 0][real], expected.start_logits.numpy()[real])
+        close(logits[..., 1][real], expected.end_logits.numpy()[real])
+    else:
+        close(logits[real].squeeze(), getattr(expected, attribute).numpy()[real].squeeze())
+
+
+@pytest.mark.parametrize(("name", "head"), [*((name, None) for name in CONFIGS), *CASES])
+def test_transformers_reads_what_we_write(name, head, tmp_path):
+    family = FAMILIES[family_of(name)]
+    if head is not None and head not in family.heads:
+        pytest.skip(f"{family.model_type} has no such head")
+    auto = "AutoModel" if head is None else HEADS[head][0]
+    model = their_model(name, auto, num_labels=3 if head in ("sequence", "tokens") else 2)
+    model.save_pretrained(tmp_path / "theirs")
+    with checkpoints.open_checkpoint(tmp_path / "theirs") as checkpoint:
+        parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
+        checkpoints.write(tmp_path / "ours", checkpoint.config, parts)
+    again, report = getattr(transformers, auto).from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert {key: names for key, names in report.items() if names} == {}
+    assert type(again) is type(model)
+    assert json.loads((tmp_path / "ours/config.json").read_text())["architectures"] == [type(model).__name__]
+    assert again.config.num_labels == model.config.num_labels
+    first, second = (load_file(tmp_path / whose / "model.safetensors") for whose in ("theirs", "ours"))
+    assert first.keys() == second.keys()
+    assert all(first[key].tobytes() == second[key].tobytes() for key in first)
+    for (key, mine), (_, other) in zip(model.state_dict().items(), again.state_dict().items(), strict=True):
+        assert torch.equal(mine, other), key
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_one_step_of_training(name, tmp_path):
+    """From the same weights and the same batch, gradient descent takes both to the same place."""
+    tf = pytest.importorskip("tensorflow")
+    model = their_model(name, "AutoModel", scale=0.1)
+    model.save_pretrained(tmp_path / "before")
+    ours, theirs, real = batch(model)
+    encoder = BertEncoder.from_preset(tmp_path / "before")
+    goal = np.random.default_rng(1).normal(size=(3, 17, 32)).astype("float32")
+    real = real[..., None].astype("float32")  # what stands at padding, nobody trains
+
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((encoder(ours, training=False)["sequence_output"] - goal) ** 2 * real)
+    for weight, gradient in zip(encoder.trainable_weights, _gradients(tf, tape, loss, encoder), strict=True):
+        weight.assign_sub(0.1 * gradient)
+    encoder.save_preset(tmp_path / "ours")
+
+    difference = model(**theirs).last_hidden_state - torch.tensor(goal)
+    (difference**2 * torch.tensor(real)).mean().backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter -= 0.1 * parameter.grad
+    model.save_pretrained(tmp_path / "theirs")
+
+    before, first, second = (
+        load_file(tmp_path / which / "model.safetensors") for which in ("before", "ours", "theirs")
+    )
+    assert first.keys() == second.keys()
+    for key in first:
+        close(first[key], second[key])
+    moved = [key for key in first if np.abs(first[key] - before[key]).max() > 1e-4]
+    assert len(moved) > 10
+
+
+def _gradients(tf, tape, loss, encoder):
+    variables = [weight.value for weight in encoder.trainable_weights]
+    gradients = tape.gradient(loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+    return [tf.convert_to_tensor(gradient) for gradient in gradients]
