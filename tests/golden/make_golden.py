@@ -9,6 +9,8 @@ Writes, beside this script:
     tiny-bert.npz           its outputs, all of them
     minilm.npz              all-MiniLM-L6-v2: ids, a summary of the hidden states, pooled outputs, sentence vectors
     bert-tiny-mlm.npz       the same for a BERT without a pooler in its file, which is not part of this repository
+    families/               a random masked-language model of each other family as transformers saves it
+    families.npz            their inputs, hidden states and logits
 """
 
 import argparse
@@ -107,11 +109,55 @@ def tiny_model():
     )
 
 
+def families():
+    sizes = {
+        "vocab_size": 40,
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "max_position_embeddings": 20,
+    }
+    configs = {
+        "roberta": transformers.RobertaConfig(**sizes, type_vocab_size=1, layer_norm_eps=1e-5),
+        "xlm-roberta": transformers.XLMRobertaConfig(**sizes, type_vocab_size=1),
+        "distilbert": transformers.DistilBertConfig(
+            vocab_size=40, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=20
+        ),
+        "albert": transformers.AlbertConfig(**{**sizes, "num_hidden_layers": 4}, embedding_size=8, num_hidden_groups=2),
+        "electra": transformers.ElectraConfig(**sizes, embedding_size=8),
+    }
+    arrays = {}
+    for name, config in configs.items():
+        torch.manual_seed(0)
+        model = transformers.AutoModelForMaskedLM.from_config(config).eval()
+        for weight in model.parameters():
+            torch.nn.init.normal_(weight, std=0.3)
+        model.save_pretrained(HERE / "families" / name)
+        mask = np.array([[1] * 9, [1] * 5 + [0] * 4])
+        ids = np.where(mask, np.random.default_rng(0).integers(5, 40, mask.shape), config.pad_token_id)
+        types = {"token_type_ids": torch.tensor([[0] * 4 + [1] * 5, [0] * 9])} if name in ("albert", "electra") else {}
+        with torch.no_grad():
+            result = model(
+                input_ids=torch.tensor(ids), attention_mask=torch.tensor(mask), **types, output_hidden_states=True
+            )
+        arrays |= {
+            f"{name}_word_ids": ids.astype(np.int32),
+            f"{name}_mask": mask.astype(np.int32),
+            f"{name}_encoder_outputs": torch.stack(result.hidden_states[1:]).numpy(),
+            f"{name}_logits": result.logits.numpy(),
+        }
+        if types:
+            arrays[f"{name}_type_ids"] = types["token_type_ids"].numpy().astype(np.int32)
+    write("families", **arrays)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mlm-model", type=Path, help="directory of bert-tiny-mlm; left out, its file is not made")
     arguments = parser.parse_args()
     tiny_model()
+    families()
     real_model("minilm", presets.resolve("all-MiniLM-L6-v2"), with_pooler=True, sentence_vectors=True)
     if arguments.mlm_model:
         real_model("bert-tiny-mlm", arguments.mlm_model, with_pooler=False, sentence_vectors=False)
