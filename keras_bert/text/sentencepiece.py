@@ -269,17 +269,18 @@ class SentencePieceTokenizer(Tokenizer):
         return cls(**(read_sentencepiece_files(presets.resolve(handle)) | overrides))
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes the model and `tokenizer_config.json`, which `from_preset` and `transformers` read.
+        """Writes the model, `tokenizer_config.json` and `tokenizer.json`, which `from_preset` and `transformers` read.
 
         Args:
             directory: made if need be; other files in it are left alone.
-            overwrite: whether to replace these two files.
+            overwrite: whether to replace these three files.
 
         Raises:
-            FileExistsError: one of the two is there already.
+            FileExistsError: one of the three is there already.
         """
         arguments = {**self.get_config(), **self.special_tokens, "model_file": self.model}
-        write_sentencepiece_files(directory, arguments, overwrite)
+        layout = FAMILIES[self.family]
+        write_sentencepiece_files(directory, arguments, layout.first, layout.skipped, overwrite)
 
 
 def _pieces_of(model: bytes) -> list[str]:

@@ -1,11 +1,13 @@
 """`spiece.model`, `sentencepiece.bpe.model` and their `tokenizer_config.json` <-> the arguments of the tokenizer."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.text.tokenizer_files import CONFIG, read_config
+from keras_bert.text.sentencepiece_json import tokenizer_json
+from keras_bert.text.tokenizer_files import ALL_IN_ONE, CONFIG, read_config
 
 # Family -> the name of its model's file, and of its class in transformers.
 _MODELS = {"albert": "spiece.model", "xlm-roberta": "sentencepiece.bpe.model"}
@@ -62,8 +64,16 @@ def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
     return arguments
 
 
-def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
-    """Writes the model and `tokenizer_config.json`; each appears whole or not at all.
+def write_sentencepiece_files(
+    directory: str | Path, arguments: dict[str, Any], first: Sequence[str], skipped: int, overwrite: bool
+) -> None:
+    """Writes the model, `tokenizer_config.json` and `tokenizer.json`; each appears whole or not at all.
+
+    Args:
+        directory: made if need be.
+        arguments: of the tokenizer, with the model's bytes and the names of the special tokens.
+        first, skipped: how the model's pieces become the vocabulary, see `tokenizer_json`.
+        overwrite: whether to replace these files.
 
     Raises:
         FileExistsError: one is there already, and `overwrite` is false.
@@ -75,12 +85,8 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     config = {"tokenizer_class": _CLASSES[family], **tokens, "mask_token": mask}
     if family == "albert":
         config |= {"do_lower_case": arguments["lowercase"], "keep_accents": not arguments["strip_accents"]}
-    files.refuse_to_overwrite(directory, saved_files(family), overwrite)
+    files.refuse_to_overwrite(directory, (_MODELS[family], CONFIG, ALL_IN_ONE), overwrite)
     with files.written_whole(Path(directory) / _MODELS[family]) as unfinished:
         unfinished.write_bytes(arguments["model_file"])
-    files.write_texts(directory, {CONFIG: files.to_json(config)})
-
-
-def saved_files(family: str) -> tuple[str, ...]:
-    """The names of what `write_sentencepiece_files` writes."""
-    return _MODELS[family], CONFIG
+    whole = tokenizer_json(arguments["model_file"], arguments, first, skipped)
+    files.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(whole)})

@@ -1,0 +1,147 @@
+"""BertPreprocessor with each kind of tokenizer: pairs, .keras files, SavedModels, presets that name no tokenizer."""
+
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertPreprocessor
+from keras_bert.saved_model import export_preprocessor
+from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+
+from . import reference_bytepair
+from .test_bytepair import make
+from .test_unicode import SENTENCES
+
+TEXTS = ["hello world", "a", "the quick brown fox 2010, jumps over", *SENTENCES]
+KINDS = ["bytepair", "albert", "wordpiece"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def any_tokenizer(request):
+    if request.param == "bytepair":
+        return make(reference_bytepair.train(SENTENCES, 300))
+    if request.param == "wordpiece":
+        return WordPieceTokenizer(request.getfixturevalue("vocabulary"))
+    return SentencePieceTokenizer(request.getfixturevalue("shared_data") / "vocabs/albert_spiece.model")
+
+
+def values(outputs):
+    return {name: np.asarray(tensor).tolist() for name, tensor in outputs.items()}
+
+
+def test_pairs(any_tokenizer):
+    preprocessor = BertPreprocessor(any_tokenizer, sequence_length=None)
+    packed = values(preprocessor((["a"], ["hello"])))
+    a, b = (any_tokenizer.tokenize(text).numpy().tolist() for text in ("a", "hello"))
+    cls, sep = any_tokenizer.cls_token_id, any_tokenizer.sep_token_id
+    if isinstance(any_tokenizer, BytePairTokenizer):
+        want = [cls, *a, sep, sep, *b, sep]
+        types = [0] * len(want)
+    else:
+        want = [cls, *a, sep, *b, sep]
+        types = [0] * (2 + len(a)) + [1] * (len(b) + 1)
+    assert packed == {"input_word_ids": [want], "input_mask": [[1] * len(want)], "input_type_ids": [types]}
+    short = BertPreprocessor(any_tokenizer, sequence_length=16)
+    for name, rows in values(short((TEXTS, TEXTS[::-1]))).items():
+        assert [len(row) for row in rows] == [16] * len(TEXTS), name
+    rows = values(short((TEXTS[2:], TEXTS[2:])))
+    assert {row.count(sep) for row in rows["input_word_ids"]} == {any_tokenizer.pair_format.special_tokens(2) - 1}
+    with pytest.raises(ValueError, match="truncation is error"):
+        BertPreprocessor(any_tokenizer, sequence_length=len(want) - 1, truncation="error")((["a"], ["hello"]))
+    assert values(BertPreprocessor(any_tokenizer, sequence_length=len(want), truncation="error")((["a"], ["hello"])))
+
+
+def test_every_way_of_running_gives_the_same(any_tokenizer, tmp_path):
+    preprocessor = BertPreprocessor(any_tokenizer, sequence_length=24)
+    want = values(preprocessor(TEXTS))
+    assert values(tf.function(preprocessor)(tf.constant(TEXTS))) == want
+    rows = tf.data.Dataset.from_tensor_slices(TEXTS)
+    assert values(next(iter(rows.batch(len(TEXTS)).map(preprocessor)))) == want
+    assert values(next(iter(rows.map(preprocessor).batch(len(TEXTS))))) == want
+    for empty in ([], tf.zeros([0], tf.string)):
+        assert preprocessor(empty)["input_word_ids"].shape == (0, 24)
+        assert any_tokenizer.tokenize_with_offsets(empty)[1].shape == (0, None)
+    assert values(preprocessor(""))["input_mask"] == [1, 1] + [0] * 22
+    assert [ids.numpy().tolist() for ids in any_tokenizer.tokenize_with_offsets("")] == [[], [], []]
+
+    inputs = keras.Input((), dtype="string")
+    keras.Model(inputs, preprocessor(inputs)).save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert values(again(tf.constant(TEXTS))) == want
+
+    export_preprocessor(preprocessor, tmp_path / "exported")
+    (tmp_path / "exported").rename(tmp_path / "moved")
+    (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
+    code = """
+import json, sys
+sys.modules["keras_bert"] = None  # whoever serves the model does not have it
+import tensorflow as tf, tensorflow_text
+model = tf.saved_model.load("moved")
+texts = tf.constant(json.load(open("texts.json")))
+print(json.dumps({name: value.numpy().tolist() for name, value in model(texts).items()}))
+print(json.dumps(model.tokenize(texts).merge_dims(1, 2).to_list()))
+print(json.dumps([each.merge_dims(1, 2).to_list() for each in model.tokenize_with_offsets(texts)]))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", code]
+    lines = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True).stdout.splitlines()
+    assert json.loads(lines[0]) == want
+    assert json.loads(lines[1]) == any_tokenizer.tokenize(TEXTS).to_list()
+    assert json.loads(lines[2]) == [ragged.to_list() for ragged in any_tokenizer.tokenize_with_offsets(TEXTS)]
+
+
+def _write_config(directory, vocabulary_size):
+    """Of BERT: whose positions and sizes they are does not matter to the preprocessor."""
+    (directory / "config.json").write_text(
+        json.dumps(
+            {
+                "model_type": "bert",
+                "vocab_size": vocabulary_size,
+                "hidden_size": 8,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 1,
+                "intermediate_size": 8,
+                "max_position_embeddings": 40,
+            }
+        )
+    )
+
+
+def test_presets_need_not_say_which_tokenizer(any_tokenizer, tmp_path):
+    preprocessor = BertPreprocessor(any_tokenizer)
+    preprocessor.save_preset(tmp_path)
+    _write_config(tmp_path, any_tokenizer.vocabulary_size)
+    again = BertPreprocessor.from_preset(tmp_path)
+    assert type(again.tokenizer) is type(any_tokenizer)
+    assert again.tokenizer.get_config() == any_tokenizer.get_config()
+    assert again.max_sequence_length == again.sequence_length == 40
+
+
+def test_presets_with_tokenizer_json_alone(shared_data, tmp_path):
+    path = shared_data / "vocabs/roberta_tokenizer.json"
+    (tmp_path / "tokenizer.json").write_bytes(path.read_bytes())
+    _write_config(tmp_path, 50265)
+    preprocessor = BertPreprocessor.from_preset(tmp_path, sequence_length=8)
+    assert isinstance(preprocessor.tokenizer, BytePairTokenizer)
+    assert values(preprocessor(["Hello world!"]))["input_word_ids"] == [[0, 31414, 232, 328, 2, 1, 1, 1]]
+    (tmp_path / "tokenizer.json").write_text('{"model": {"type": "Unigram", "vocab": []}}')
+    with pytest.raises(ValueError, match=r"holds a Unigram tokenizer; supported are WordPiece, BPE, and SentencePiece"):
+        BertPreprocessor.from_preset(tmp_path)
+
+
+@pytest.mark.parity
+def test_pairs_as_hugging_face(any_tokenizer, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    any_tokenizer.save_preset(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    packed = BertPreprocessor(any_tokenizer, sequence_length=40)((["hello world"], ["so it is"]))
+    want = theirs(["hello world"], ["so it is"], padding="max_length", max_length=40, return_token_type_ids=True)
+    names = {"input_word_ids": "input_ids", "input_mask": "attention_mask", "input_type_ids": "token_type_ids"}
+    for ours, name in names.items():
+        assert packed[ours].numpy().tolist() == want[name], ours
