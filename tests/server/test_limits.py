@@ -27,6 +27,9 @@ def test_a_full_queue(start, toy_versions):
     refused = next(result for result in results[:12] if isinstance(result, grpc.RpcError))
     assert refused.details() == "The queue is full: 3 requests wait already; try again later"
     assert output(server.predict("busy", **A_SECOND), "rounds").tolist() == [2000]
+    # Without batching nothing is merged, queue or not.
+    results = at_once([lambda: server.predict("together", x=np.zeros(2, np.float32))] * 3)
+    assert {tuple(output(result, "rows").tolist()) for result in results} == {(2, 2)}
 
 
 def test_time_is_up(start, toy_versions):
@@ -48,7 +51,7 @@ def test_a_client_that_gives_up_gives_its_place_away(start, toy_versions):
 
     def code_of_another():
         with pytest.raises(grpc.RpcError) as caught:
-            server.predict("busy", timeout=0.3, **FOREVER)
+            server.predict("busy", timeout=3, **FOREVER)
         return caught.value.code()
 
     wait_until(lambda: code_of_another() == grpc.StatusCode.RESOURCE_EXHAUSTED)
@@ -56,7 +59,9 @@ def test_a_client_that_gives_up_gives_its_place_away(start, toy_versions):
     wait_until(lambda: code_of_another() == grpc.StatusCode.DEADLINE_EXCEEDED)  # which was let in
 
 
-def test_without_batching_nothing_is_merged(start, toy_versions):
-    server = start(toy_versions, "--no-batching")
-    results = at_once([lambda: server.predict("together", x=np.zeros(2, np.float32))] * 32)
-    assert {tuple(output(result, "rows").tolist()) for result in results} == {(2, 2)}
+def test_the_deadline_of_a_client_ends_its_run(start, toy_versions):
+    server = start(toy_versions, "--timeout", "600")
+    results = at_once([lambda: server.predict("busy", timeout=0.5, **FOREVER)] * 4)
+    assert set(codes(results)) == {grpc.StatusCode.DEADLINE_EXCEEDED}
+    # If they still ran, this would wait for as long.
+    assert output(server.predict(timeout=120, x=np.array([1], np.float32)), "y").tolist() == [2]

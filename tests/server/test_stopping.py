@@ -14,8 +14,7 @@ from .process import HANGS, at_once, output, wait_until
 A_SECOND = 2000  # rounds, or so
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_what_was_accepted_is_answered(start, toy_versions, number):
+def test_what_was_accepted_is_answered(start, toy_versions):
     server = start(toy_versions, "--no-batching")
     rounds = np.array([A_SECOND], np.int32)
     calls = [server.stub.Predict.future(server.request("busy", rounds=rounds), HANGS) for _ in range(4)]
@@ -25,7 +24,7 @@ def test_what_was_accepted_is_answered(start, toy_versions, number):
 
     def stop():
         time.sleep(1)  # all have been sent by then
-        server.process.send_signal(number)
+        server.process.send_signal(signal.SIGTERM)
         time.sleep(0.3)
         with pytest.raises(requests.ConnectionError):  # nothing new
             server.post(":predict", {"instances": [1]})
@@ -70,7 +69,7 @@ def test_the_log_is_for_people(start, toy_versions):
     server = start(toy_versions)
     assert re.fullmatch(r"Serving toy version 1 at 127\.0\.0\.1: gRPC port \d+, REST port \d+\n", server.ready)
     output(server.predict(x=np.array([1], np.float32)), "y")
-    assert server.terminate() == 0
+    assert server.terminate(signal.SIGINT) == 0
     assert [re.sub(r"^\d\d:\d\d:\d\d ", "", line) for line in server.log] == [
         "version 1: loading",
         "version 1: loaded, 0 warm-up requests answered",

@@ -19,9 +19,10 @@ def _feature(examples):
 
 
 class Toy(tf.Module):
-    def __init__(self, factor):
+    def __init__(self, factor, megabytes):
         super().__init__()
         self.factor = tf.Variable(float(factor))
+        self.ballast = tf.Variable(tf.zeros([megabytes, 2**18]))
 
     @tf.function(input_signature=[_floats(None)])
     def serving_default(self, x):
@@ -93,9 +94,9 @@ NAMES = [
 ]  # fmt: skip
 
 
-def write(directory: Path, factor: float = 2) -> Path:
-    """Writes the model, which multiplies by `factor`."""
-    module = Toy(factor)
+def write(directory: Path, factor: float = 2, megabytes: int = 0) -> Path:
+    """Writes the model, which multiplies by `factor` and has weights of so many megabytes."""
+    module = Toy(factor, megabytes)
     tf.saved_model.save(module, str(directory), signatures={name: getattr(module, name) for name in NAMES})
     file = directory / "saved_model.pb"
     model = SavedModel.FromString(file.read_bytes())
