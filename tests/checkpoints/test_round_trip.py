@@ -16,6 +16,14 @@ def convert(source, target, form):
         return checkpoint.format
 
 
+def test_values_begin_at_a_multiple_of_8(tmp_path):
+    """As the format asks for, so that a program may use the values where they lie."""
+    for family, config in CONFIGS.items():
+        checkpoints.write(tmp_path / family, config, random_weights(config))
+        header = int.from_bytes((tmp_path / family / "model.safetensors").read_bytes()[:8], "little")
+        assert header % 8 == 0, family
+
+
 def test_hugging_face_tf1_garden_hugging_face(tmp_path):
     config = CONFIGS["bert"]
     checkpoints.write(tmp_path / "0", config, random_weights(config, "masked_lm", "next_sentence"))

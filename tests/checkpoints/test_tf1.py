@@ -35,6 +35,27 @@ BERT_NAMES = {
     "cls/seq_relationship/output_weights": (2, 12),
     "cls/seq_relationship/output_bias": (2,),
 }
+ALBERT = "bert/encoder/transformer/group_1/inner_group_0"
+OTHER_NAMES = {
+    "albert": {
+        "bert/embeddings/word_embeddings": (30, 6),
+        "bert/encoder/embedding_hidden_mapping_in/kernel": (6, 12),
+        f"{ALBERT}/attention_1/self/query/kernel": (12, 12),
+        f"{ALBERT}/attention_1/output/dense/kernel": (12, 12),
+        f"{ALBERT}/LayerNorm/gamma": (12,),
+        f"{ALBERT}/ffn_1/intermediate/dense/kernel": (12, 20),
+        f"{ALBERT}/ffn_1/intermediate/output/dense/kernel": (20, 12),
+        f"{ALBERT}/LayerNorm_1/beta": (12,),
+        "cls/predictions/transform/dense/kernel": (12, 6),
+    },
+    "electra": {
+        "electra/embeddings/LayerNorm/gamma": (6,),
+        "electra/embeddings_project/kernel": (6, 12),
+        "electra/encoder/layer_1/attention/self/key/bias": (12,),
+        "discriminator_predictions/dense/kernel": (12, 12),
+        "discriminator_predictions/dense_1/kernel": (12, 1),
+    },
+}
 HEADS = {
     "bert": [("masked_lm", "next_sentence"), ("sequence",), ("spans",)],
     "albert": [("masked_lm", "next_sentence"), ("sequence",), ("spans",)],
@@ -71,6 +92,13 @@ def test_names_of_bert(tmp_path):
         "bert_model.ckpt.data-00000-of-00001",
         "bert_model.ckpt.index",
     ]
+
+
+@pytest.mark.parametrize("family", OTHER_NAMES)
+def test_names_of_other_families(family, tmp_path):
+    config = dataclasses.replace(CONFIGS[family], activation="gelu" if family == "electra" else "gelu_tanh")
+    checkpoints.write(tmp_path, config, random_weights(config, *HEADS[family][0]), format="tf1")
+    assert OTHER_NAMES[family].items() <= shapes_in(tmp_path).items()
 
 
 def test_kernels_are_not_transposed_but_output_weights_are(tmp_path):
