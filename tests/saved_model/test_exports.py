@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert import BertConfig, BertEncoder, BertPreprocessor
 from keras_bert.saved_model import export_encoder, export_preprocessor
@@ -155,6 +156,21 @@ def test_loaded_and_saved_again(exports, tmp_path):
     trained = new[1](PACKED, training=True), new[1].mlm(WITH_POSITIONS, training=True)
     assert all(np.abs(outputs["pooled_output"] - old[1](PACKED)["pooled_output"]).max() > 0.01 for outputs in trained)
     assert len(new[1].trainable_variables) == len(old[1].trainable_variables)
+
+
+def functions_with(operation, directory):
+    """How many functions of the graph have the operation."""
+    saved = saved_model_pb2.SavedModel.FromString((directory / "saved_model.pb").read_bytes())
+    functions = saved.meta_graphs[0].graph_def.library.function
+    return sum(any(node.op == operation for node in function.node_def) for function in functions)
+
+
+def test_the_graph_is_written_as_often_as_need_be(exports):
+    """Or the file would be twice as large, and take twice as long to write and to load."""
+    # Training, not training, and the signature, for which TensorFlow traces anew. `.mlm` calls these.
+    assert functions_with("Softmax", exports / "encoder") == 3
+    # The call, the signature, and packing one segment and two. Packing words calls packing pieces.
+    assert functions_with("RaggedTensorToTensor", exports / "preprocessor") == 4
 
 
 def stored(directory):
@@ -341,7 +357,13 @@ def broken_model():
 
 
 @pytest.mark.parametrize(
-    ("length", "truncation"), [(6, "longest_first"), (None, "waterfall"), (24, "round_robin"), (None, "error")]
+    ("length", "truncation"),
+    [
+        (6, "waterfall"),
+        (None, "error"),
+        pytest.param(None, "longest_first", marks=pytest.mark.slow),
+        pytest.param(24, "round_robin", marks=pytest.mark.slow),
+    ],
 )
 def test_preprocessors_of_every_kind(tmp_path, length, truncation):
     options = {"max_sequence_length": 24, "pad_to_multiple_of": 4}
