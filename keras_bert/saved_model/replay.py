@@ -13,25 +13,30 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (its operations)
 from tensorflow_serving.apis import prediction_log_pb2
 
-directory = sys.argv[1]
-with tf.compat.v1.Session(graph=tf.Graph()) as session:
-    graph = tf.compat.v1.saved_model.load(session, ["serve"], directory)
+
+def replay(directory: str) -> int:
+    """Answers the requests, and returns how many they were; ends the process where an answer cannot be right."""
     answered = 0
-    for record in tf.compat.v1.io.tf_record_iterator(f"{directory}/assets.extra/tf_serving_warmup_requests"):
-        request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
-        name = request.model_spec.signature_name
-        signature = graph.signature_def[name]
-        fed = {signature.inputs[key].name: tf.make_ndarray(value) for key, value in request.inputs.items()}
-        answers = session.run({key: output.name for key, output in signature.outputs.items()}, fed)
-        rows = {len(value) for value in fed.values()}
-        for key, answer in answers.items():
-            if {len(answer)} != rows:
-                sys.exit(f"{name} was sent {rows} rows, and its output {key} has {len(answer)}")
-            if answer.dtype.kind == "f" and not np.isfinite(answer).all():
-                sys.exit(f"{name}: its output {key} is not finite")
-        answered += 1
-if not answered:
-    sys.exit("there are none")
-if "keras_bert" in sys.modules:
-    sys.exit("keras_bert was imported")
-print(f"{answered} warm-up requests answered by a process that has never seen keras_bert")
+    with tf.compat.v1.Session(graph=tf.Graph()) as session:
+        graph = tf.compat.v1.saved_model.load(session, ["serve"], directory)
+        for record in tf.compat.v1.io.tf_record_iterator(f"{directory}/assets.extra/tf_serving_warmup_requests"):
+            request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
+            name = request.model_spec.signature_name
+            signature = graph.signature_def[name]
+            fed = {signature.inputs[key].name: tf.make_ndarray(value) for key, value in request.inputs.items()}
+            answers = session.run({key: output.name for key, output in signature.outputs.items()}, fed)
+            rows = {len(value) for value in fed.values()}
+            for key, answer in answers.items():
+                if {len(answer)} != rows:
+                    sys.exit(f"{name} was sent {rows} rows, and its output {key} has {len(answer)}")
+                if answer.dtype.kind == "f" and not np.isfinite(answer).all():
+                    sys.exit(f"{name}: its output {key} is not finite")
+            answered += 1
+    return answered or sys.exit("there are none")
+
+
+if __name__ == "__main__":
+    count = replay(sys.argv[1])
+    if "keras_bert" in sys.modules:
+        sys.exit("keras_bert was imported")
+    print(f"{count} warm-up requests answered by a process that has never seen keras_bert")
