@@ -235,8 +235,8 @@ def test_a_model_of_another_family(small_model):
         SentencePieceTokenizer(small_model, family="albert")
 
 
-# What transformers does otherwise: it drops U+0085, keeps apart at U+001C to U+001F and joins at U+000B what Python
-# splits, strips enclosing and spacing marks too (category M, not a combining class), and normalizes letters with marks by the cluster.
+# What transformers does otherwise: it drops U+0085, splits at U+001C to U+001F and U+000B as SentencePiece, not Python,
+# does, strips every kind of mark, makes " of two ', and normalizes letters with marks by the cluster.
 DIFFERENT = re.compile("[\x0b\x1c-\x1f\x85\u200b]|\u0301b|\u20e3|``|\\'\\'|[\u0900-\u0dff\u0e00-\u0e7f]")
 
 
