@@ -17,7 +17,7 @@ from keras_bert.checkpoints.shards import ShardedFile
 from keras_bert.checkpoints.tables import Tensors, names_of_parts
 from keras_bert.checkpoints.torch_file import TorchFile
 from keras_bert.config import BertConfig
-from keras_bert.families import FAMILIES, Family, Names
+from keras_bert.families import FAMILIES, Family
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -80,12 +80,6 @@ def read_config(directory: Path) -> BertConfig:
     """The configuration of the preset in `directory`."""
     with open_checkpoint(directory) as checkpoint:
         return checkpoint.config
-
-
-def holds(directory: Path, names: Names) -> bool:
-    """Whether the preset in `directory` has the weights of a head."""
-    with open_checkpoint(directory) as checkpoint:
-        return any(FAMILIES[checkpoint.config.family].heads[head] == names for head in checkpoint.heads)
 
 
 def write(
