@@ -20,7 +20,7 @@ PACKAGED = {
 }
 
 # What from_preset reads. Anything else in a repository (weights of other frameworks, images) stays where it is.
-_HUB_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
+_HUB_FILES = ["*.json", "*.txt", "*.model", "*.safetensors", "*.h5", "*.ckpt*"]
 
 
 def resolve(handle: str | Path) -> Path:
@@ -28,7 +28,8 @@ def resolve(handle: str | Path) -> Path:
 
     Args:
         handle: one of
-            - a directory in Hugging Face's layout (`config.json`, `model.safetensors`, `vocab.txt`, ...);
+            - a directory of files: Hugging Face's layout (`config.json`, `model.safetensors`, `vocab.txt`, ...), or any
+              other that `checkpoints.open_checkpoint` reads;
             - the name of a preset that an installed package carries, such as `"all-MiniLM-L6-v2"`;
             - `"hf://org/name"`, fetched (or found in the cache) by huggingface_hub, the extra `hf`.
 
@@ -53,7 +54,7 @@ def resolve(handle: str | Path) -> Path:
     if name in PACKAGED:
         return _from_installed_package(name, PACKAGED[name])
     if path.exists():
-        raise FileNotFoundError(f"{name!r} is a file; a preset is the directory that holds config.json")
+        raise FileNotFoundError(f"{name!r} is a file; a preset is the directory that holds the files")
     raise FileNotFoundError(
         f"{name!r} is neither a directory nor a known preset; known presets are {', '.join(sorted(PACKAGED))}, "
         "or hf://org/name for a repository on the Hugging Face Hub"

@@ -35,7 +35,7 @@ def test_an_unknown_handle_lists_what_is_known(tmp_path):
 
 def test_a_file_is_not_a_preset(tmp_path):
     (tmp_path / "model.safetensors").touch()
-    with pytest.raises(FileNotFoundError, match="is a file; a preset is the directory that holds config.json"):
+    with pytest.raises(FileNotFoundError, match="is a file; a preset is the directory that holds the files"):
         presets.resolve(tmp_path / "model.safetensors")
 
 

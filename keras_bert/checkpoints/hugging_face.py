@@ -76,12 +76,6 @@ def open_weights(directory: Path) -> WeightFile:
     raise files.missing(directory, *_WEIGHT_FILES)
 
 
-def read_config(directory: Path) -> BertConfig:
-    """The configuration of the preset in `directory`."""
-    with open_checkpoint(directory) as checkpoint:
-        return checkpoint.config
-
-
 def write(
     directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]], overwrite: bool = False
 ) -> None:

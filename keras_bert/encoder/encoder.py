@@ -14,7 +14,7 @@ from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.embeddings import BertEmbeddings
 from keras_bert.encoder.inputs import checked
 from keras_bert.encoder.layers import dense
-from keras_bert.encoder.weights import made_with_weights, variables_by_name
+from keras_bert.encoder.weights import made_with_weights, values_by_name
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -145,8 +145,21 @@ class BertEncoder(keras.Model):
         Raises:
             FileExistsError: such a file exists and `overwrite` is False.
         """
-        weights = {name: ops.convert_to_numpy(variable) for name, variable in variables_by_name(self).items()}
-        checkpoints.write(directory, self.config, {"encoder": weights}, overwrite=overwrite)
+        self.save_checkpoint(directory, "hugging_face", overwrite)
+
+    def save_checkpoint(self, directory: str | Path, format: str, overwrite: bool = False) -> None:
+        """Writes the weights and the configuration for another program; `from_preset` reads all of these.
+
+        Args:
+            directory: made if it does not exist; other files in it are left alone.
+            format: "hugging_face"; "tf1", as Google's code has it; or "garden", of TF Model Garden's encoders.
+            overwrite: whether files of the same names may be replaced.
+
+        Raises:
+            FileExistsError: such a file exists and `overwrite` is False.
+            ValueError: an unknown format, or one that has no names for this family.
+        """
+        checkpoints.write(directory, self.config, {"encoder": values_by_name(self)}, format, overwrite)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "config": self.config.to_dict()}

@@ -17,6 +17,11 @@ def variables_by_name(layer: keras.Layer) -> dict[str, keras.Variable]:
     return {variable.path.removeprefix(f"{layer.path}/"): variable for variable in layer.weights}
 
 
+def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
+    """The value of every weight of a layer, under the same names."""
+    return {name: keras.ops.convert_to_numpy(variable) for name, variable in variables_by_name(layer).items()}
+
+
 def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
     """Gives an encoder, or a head, its weights.
 

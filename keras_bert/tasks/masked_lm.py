@@ -8,10 +8,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert import presets
-from keras_bert.checkpoints import open_checkpoint
+from keras_bert import checkpoints, presets
 from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.weights import load_weights
+from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.tasks.heads import MaskedLMHead
 
 POSITIONS = "masked_lm_positions"
@@ -81,9 +80,22 @@ class BertMaskedLM(keras.Model):
         """
         directory = presets.resolve(handle)
         model = cls(BertEncoder.from_preset(directory, **kwargs))
-        with open_checkpoint(directory) as checkpoint:
+        with checkpoints.open_checkpoint(directory) as checkpoint:
             load_weights(model.head, checkpoint, "masked_lm")
         return model
+
+    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
+        """Writes `config.json` and `model.safetensors`, which `from_preset` and `AutoModelForMaskedLM` read.
+
+        Raises:
+            FileExistsError: such a file exists and `overwrite` is False.
+        """
+        self.save_checkpoint(directory, "hugging_face", overwrite)
+
+    def save_checkpoint(self, directory: str | Path, format: str, overwrite: bool = False) -> None:
+        """Writes encoder and head for another program; see `BertEncoder.save_checkpoint`."""
+        parts = {"encoder": values_by_name(self.encoder), "masked_lm": values_by_name(self.head)}
+        checkpoints.write(directory, self.encoder.config, parts, format, overwrite)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "encoder": keras.saving.serialize_keras_object(self.encoder)}

@@ -43,10 +43,10 @@ from keras import ops
 
 import keras_bert.config
 import keras_bert.encoder
-from keras_bert.checkpoints import hugging_face
+from keras_bert.checkpoints import open_checkpoint
 from keras_bert import BertEncoder, presets
 
-assert hugging_face.read_config(presets.resolve(preset)).hidden_size > 0
+assert open_checkpoint(presets.resolve(preset)).config.hidden_size > 0
 encoder = BertEncoder.from_preset(preset)
 result = encoder(dict(np.load(inputs)))
 np.savez(

@@ -158,3 +158,26 @@ def test_the_same_as_transformers(preset, which):
     real = packed["input_mask"].numpy().astype(bool)
     # Logits are sums of a size of 10 and more: hence relative.
     np.testing.assert_allclose(got[real], want[real], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("format", ["hugging_face", "tf1", "garden"])
+def test_saved_and_read_again(model, inputs, tmp_path, format):
+    model.save_checkpoint(tmp_path, format)
+    again = BertMaskedLM.from_preset(tmp_path)
+    for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    if format == "hugging_face":
+        np.testing.assert_array_equal(again(inputs), model(inputs))
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        model.save_checkpoint(tmp_path, format)
+
+
+def test_an_encoder_saved_for_others(model, tmp_path):
+    model.encoder.save_checkpoint(tmp_path, "tf1")
+    names = {name for name, _ in tf.train.list_variables(str(tmp_path / "bert_model.ckpt"))}
+    assert "bert/encoder/layer_0/attention/self/query/kernel" in names  # google-research/bert, modeling.py
+    again = BertEncoder.from_preset(tmp_path)
+    for ours, theirs in zip(again.get_weights(), model.encoder.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(ValueError, match="format is 'onnx'"):
+        model.encoder.save_checkpoint(tmp_path, "onnx")
