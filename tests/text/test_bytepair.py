@@ -10,6 +10,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 from keras_bert.text import BytePairTokenizer
+from keras_bert.text.byte_level import _kinds, split_words
 from keras_bert.text.merging import MergeRules
 
 from . import reference_bytepair as reference
@@ -113,11 +114,18 @@ def test_arbitrary_unicode(tokenizer, known, texts):
     compare(tokenizer, ["".join(char for char in text if char in allowed) for text in texts])
 
 
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(st.lists(st.text("'stmdrevlx  \n\u00a0é1½.-\"", max_size=30), max_size=5))
+@hypothesis.example(["a  'sx", "a 'sx 'llama", "a  ", "  ", "", "x'tx'", "'", "\n\n'rex"])
+def test_words_of_the_pattern(texts):
+    """Whether or not a vocabulary shows it."""
+    words = split_words(tf.constant(texts, tf.string)).to_list()
+    assert words == [[word.encode() for word in reference.words(text)] for text in texts]
+
+
 @pytest.fixture(scope="module")
 def known():
     """Of what kind a character is, Python's and TensorFlow's Unicode agree on: the newest of one are left out."""
-    from keras_bert.text.byte_level import _kinds
-
     kinds = _kinds()
     chars = [chr(code) for code in [*range(0xD800), *range(0xE000, 0x30000), 0x10FFFF] if code]
     return {char for char in chars if "OLNS"[kinds[min(ord(char), len(kinds) - 1)]] == reference.kind(char)} | {"\0"}
