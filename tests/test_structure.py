@@ -10,7 +10,19 @@ import keras_bert
 PACKAGE = Path(keras_bert.__file__).parent
 
 # Data walks through the house one way: a part may import from those before it, never from those after it.
-ORDER = ["files", "families", "config", "presets", "text", "checkpoints", "encoder", "tasks", "saved_model", "server", "cli"]
+ORDER = [
+    "files",
+    "families",
+    "config",
+    "presets",
+    "text",
+    "checkpoints",
+    "encoder",
+    "tasks",
+    "saved_model",
+    "server",
+    "cli",
+]
 
 
 def test_public_names():
