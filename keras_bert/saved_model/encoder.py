@@ -69,7 +69,7 @@ def export_encoder(
         def predict(inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
             inputs = dict(inputs)
             masked = inputs.pop(POSITIONS)
-            outputs = root.__call__(inputs, training)  # Python itself looks for it in the class
+            outputs = root.__call__(inputs, training)  # rather than the encoder, which would be traced again
             with weights.in_place():
                 return {**outputs, "mlm_logits": model.logits(outputs["sequence_output"], masked)}
 
@@ -77,13 +77,17 @@ def export_encoder(
         if isinstance(model, BertMaskedLM):
             root.mlm = _part(predict, (*NAMES, POSITIONS), weights.variables)
 
-        @tf.function(input_signature=[{name: tf.TensorSpec([None, None], tf.int32, name) for name in NAMES}])
+        @tf.function(input_signature=[_specs(NAMES)])
         def serving_default(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            outputs = root.__call__(inputs, False)
+            outputs = root.__call__(inputs, False)  # Python itself looks for it in the class
             return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
 
         tf.saved_model.save(root, str(unfinished), signatures=serving_default.get_concrete_function())
         encoder.config.write(unfinished / CONFIG)  # for BertEncoder.from_preset
+
+
+def _specs(names: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
+    return {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
 
 
 def _part(compute: Callable[..., Any], names: tuple[str, ...], variables: list[tf.Variable]) -> tf.train.Checkpoint:
@@ -94,9 +98,7 @@ def _part(compute: Callable[..., Any], names: tuple[str, ...], variables: list[t
         # The interface's type, whatever the model computes with.
         return tf.nest.map_structure(lambda output: tf.cast(output, tf.float32), compute(inputs, training))
 
-    # Without names, so that calls from other functions find these traces, rather than make their own.
-    specs = {name: tf.TensorSpec([None, None], tf.int32) for name in names}
     for training in (False, True):
-        call.get_concrete_function(specs, training)
+        call.get_concrete_function(_specs(names), training)
     trainable = [variable for variable in variables if variable.trainable]
     return callable_object(call, variables=variables, trainable_variables=trainable, regularization_losses=[])

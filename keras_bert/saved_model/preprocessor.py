@@ -96,7 +96,7 @@ def _bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoint:
 
     @tf.function
     def bert_pack_inputs(inputs: list[tf.RaggedTensor], seq_length: Any = DEFAULT_LENGTH) -> dict[str, tf.Tensor]:
-        if inputs[0].shape.rank == 3:
+        if inputs[0].shape.rank == 3:  # the words' own trace is nothing but a call of the pieces'
             return bert_pack_inputs([each.merge_dims(1, -1) for each in inputs], seq_length)
         room = seq_length - (1 + len(inputs))
         require(
@@ -107,5 +107,5 @@ def _bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoint:
 
     for segment in (_PIECES, _PIECES_OF_WORDS):
         for count in (1, 2):
-            bert_pack_inputs.get_concrete_function([segment] * count, tf.TensorSpec([], tf.int32))
+            bert_pack_inputs.get_concrete_function([segment] * count, tf.TensorSpec([], tf.int32, "seq_length"))
     return callable_object(bert_pack_inputs)
