@@ -11,7 +11,7 @@ demo: $(VENV)/installed
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/installed
-	TF_CPP_MIN_LOG_LEVEL=2 $(BIN)/python -m pytest -m "not slow and not parity"
+	TF_CPP_MIN_LOG_LEVEL=2 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not parity"
 	@echo "Left out: tests marked slow, and tests marked parity, which compare with other libraries (.ci/run runs both)."
 
 lint: $(VENV)/installed

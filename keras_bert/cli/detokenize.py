@@ -30,8 +30,8 @@ def detokenize(
     lines = streams.open_texts((" ".join(ids),) if ids else (), file)
     with streams.open_output(output, overwrite) as results:
         with quiet.imports():
-            from keras_bert.text import WordPieceTokenizer
-        tokenizer = streams.load(WordPieceTokenizer, preset)
+            from keras_bert.text.loading import load_tokenizer
+        tokenizer = streams.load(load_tokenizer, preset)
         parse = functools.partial(_parse_ids, vocabulary_size=len(tokenizer.vocabulary))
         for rows in streams.chunks(lines.parsed(parse)):
             texts = [text.decode() for text in tokenizer.detokenize(rows).numpy()]

@@ -43,7 +43,7 @@ def encode(
             from tqdm import tqdm
 
             from keras_bert import BertSentenceEncoder
-        model = streams.load(BertSentenceEncoder, preset)
+        model = streams.load(BertSentenceEncoder.from_preset, preset)
         settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
 
         def encoded() -> Iterator[tuple[list[str], np.ndarray]]:

@@ -34,7 +34,8 @@ def similarity(
             raise streams.Misuse(f"there are not two texts to compare but {len(texts)}; give more")
         with quiet.imports():
             from keras_bert import BertSentenceEncoder
-        vectors = streams.load(BertSentenceEncoder, preset).encode(texts)  # each of length 1: products are cosines
+        model = streams.load(BertSentenceEncoder.from_preset, preset)
+        vectors = model.encode(texts)  # each of length 1: products are cosines
         rows = (vectors @ vector for vector in vectors)  # a row at a time: the whole matrix may be too much
         if output_format == "npy":
             streams.write_npy(results, (row[None] for row in rows), len(texts))

@@ -67,10 +67,10 @@ class Lines:
 
 def tokenizer_of(directory: Path) -> Any:
     """The tokenizer of a checkpoint, of whatever kind; None if it has no vocabulary."""
-    from keras_bert import BertPreprocessor
+    from keras_bert.text.loading import load_tokenizer
 
     try:
-        return BertPreprocessor.from_preset(directory).tokenizer
+        return load_tokenizer(directory)
     except FileNotFoundError:
         return None
 
@@ -125,10 +125,10 @@ def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | 
     return chosen
 
 
-def load(model: Any, preset: Path) -> Any:
-    """`model.from_preset(preset)`; Misuse where the preset's files are missing or damaged."""
+def load(from_preset: Callable[[Path], T], preset: Path) -> T:
+    """`from_preset(preset)`; Misuse where the preset's files are missing or damaged."""
     try:
-        return model.from_preset(preset)
+        return from_preset(preset)
     except (OSError, ValueError) as error:
         raise Misuse(one_line(error)) from error
 

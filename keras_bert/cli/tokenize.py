@@ -31,8 +31,8 @@ def tokenize(
     lines = streams.open_texts(text, file)
     with streams.open_output(output, overwrite) as results:
         with quiet.imports():
-            from keras_bert.text import WordPieceTokenizer
-        tokenizer = streams.load(WordPieceTokenizer, preset)
+            from keras_bert.text.loading import load_tokenizer
+        tokenizer = streams.load(load_tokenizer, preset)
         for texts in streams.chunks(lines.parsed()):
             rows = zip(texts, *(ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts)), strict=True)
             streams.write_lines(results, (_line(output_format, tokenizer.vocabulary, *row) for row in rows))

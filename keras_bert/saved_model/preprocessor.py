@@ -98,12 +98,13 @@ def _bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoint:
     def bert_pack_inputs(inputs: list[tf.RaggedTensor], seq_length: Any = DEFAULT_LENGTH) -> dict[str, tf.Tensor]:
         if inputs[0].shape.rank == 3:  # the words' own trace is nothing but a call of the pieces'
             return bert_pack_inputs([each.merge_dims(1, -1) for each in inputs], seq_length)
-        room = seq_length - (1 + len(inputs))
+        room = seq_length - tokenizer.pair_format.special_tokens(len(inputs))
         require(
             room >= 0, "seq_length must leave room for [CLS] and for the [SEP] of each segment, but it is", seq_length
         )
         segments = truncate(inputs, room, truncation)
-        return pack(segments, seq_length, tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id)
+        special_ids = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id)
+        return pack(segments, seq_length, *special_ids, tokenizer.pair_format)
 
     for segment in (_PIECES, _PIECES_OF_WORDS):
         for count in (1, 2):

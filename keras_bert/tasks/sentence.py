@@ -19,7 +19,7 @@ from tqdm import tqdm
 from keras_bert import files, presets
 from keras_bert.checkpoints import hugging_face, sentence_transformers
 from keras_bert.encoder import BertEncoder
-from keras_bert.text import BertPreprocessor, tokenizer_files
+from keras_bert.text import BertPreprocessor, loading
 from keras_bert.text.inputs import as_strings
 
 # `encode` sorts by length this many texts at a time: enough for batches of almost equal lengths, little enough memory.
@@ -195,7 +195,7 @@ class BertSentenceEncoder(keras.Model):
             FileExistsError: a file of such a name exists and `overwrite` is False.
         """
         directory = Path(directory)
-        names = (*hugging_face.FILES, *tokenizer_files.FILES, *sentence_transformers.FILES)
+        names = (*hugging_face.FILES, *loading.FILES, *sentence_transformers.FILES)
         files.refuse_to_overwrite(directory, names, overwrite)  # before any of them is written
         self.encoder.save_preset(directory, overwrite)
         self.preprocessor.save_preset(directory, overwrite)

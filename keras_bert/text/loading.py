@@ -13,6 +13,15 @@ from keras_bert.text.wordpiece import WordPieceTokenizer
 # The type that a tokenizer.json states -> who reads it.
 _TYPES = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer}
 
+# All that a tokenizer may write.
+FILES = (
+    *tokenizer_files.FILES,
+    tokenizer_files.ALL_IN_ONE,
+    bytepair_files.VOCABULARY,
+    bytepair_files.MERGES,
+    *sentencepiece_files.MODELS,
+)
+
 
 def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
     """Finds out from the files which tokenizer a preset has.

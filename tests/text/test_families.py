@@ -13,6 +13,7 @@ import tensorflow as tf
 from keras_bert import BertPreprocessor
 from keras_bert.saved_model import export_preprocessor
 from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+from keras_bert.text.byte_level import byte_symbols
 
 from . import reference_bytepair
 from .test_bytepair import make
@@ -145,3 +146,19 @@ def test_pairs_as_hugging_face(any_tokenizer, tmp_path):
     names = {"input_word_ids": "input_ids", "input_mask": "attention_mask", "input_type_ids": "token_type_ids"}
     for ours, name in names.items():
         assert packed[ours].numpy().tolist() == want[name], ours
+
+
+def test_exported_pairs_are_packed_as_the_model_does(tmp_path):
+    """RoBERTa's pairs have two separators, also when another process packs them."""
+    letters = list(byte_symbols())
+    tokenizer = BytePairTokenizer([*letters, "<s>", "</s>", "<pad>", "<unk>", "<mask>"], [])
+    preprocessor = BertPreprocessor(tokenizer, sequence_length=9)
+    export_preprocessor(preprocessor, tmp_path / "exported")
+    exported = tf.saved_model.load(tmp_path / "exported")
+    pair = tf.constant(["abc", "x"]), tf.constant(["defg", ""])
+    packed = exported.bert_pack_inputs([exported.tokenize(text) for text in pair], seq_length=9)
+    for name, expected in preprocessor(pair).items():
+        np.testing.assert_array_equal(packed[name], expected, err_msg=name)
+    a, x, bos, eos, pad = (tokenizer.vocabulary.index(piece) for piece in ("a", "x", "<s>", "</s>", "<pad>"))
+    assert packed["input_word_ids"].numpy()[1].tolist() == [bos, x, eos, eos, eos, pad, pad, pad, pad]
+    assert packed["input_word_ids"].numpy()[0, :2].tolist() == [bos, a]
