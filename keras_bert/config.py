@@ -304,6 +304,8 @@ def _check_plain(values: dict[str, Any]) -> None:
         raise ValueError(f"position_embedding_type is {positions!r}; only 'absolute' is supported")
     if values.get("is_decoder") or values.get("add_cross_attention"):
         raise ValueError("this is a decoder (is_decoder or add_cross_attention is set); only encoders are supported")
+    if values.get("use_task_id"):
+        raise ValueError("use_task_id is set; embeddings of tasks (of some ERNIE models) are not supported")
     if values.get("inner_group_num", 1) != 1:
         raise ValueError(f"inner_group_num is {values['inner_group_num']!r}; only 1 is supported")
 

@@ -132,6 +132,7 @@ def _roberta(model_type: str, classes: str) -> Family:
 
 _FAMILIES = [
     Family("bert", "Bert", "bert."),
+    Family("ernie", "Ernie", "ernie."),
     _roberta("roberta", "Roberta"),
     _roberta("xlm-roberta", "XLMRoberta"),
     # Neither segments nor a pooler.

@@ -83,6 +83,7 @@ def test_exact_gelu_cannot_be_written_for_google(tmp_path):
         ('{"hidden_size": 4}', "vocab_size, num_hidden_layers, num_attention_heads, intermediate_size is missing"),
         ('{"position_embedding_type": "relative_key"}', "only 'absolute' is supported"),
         ('{"is_decoder": true}', "this is a decoder"),
+        ('{"model_type": "ernie", "use_task_id": true}', "embeddings of tasks"),
         ('{"hidden_act": "mish"}', "hidden_act is 'mish'; known are gelu, gelu_python, gelu_new"),
     ],
 )

@@ -17,6 +17,7 @@ SIZES = {
 }
 CONFIGS = {
     "bert": BertConfig(**SIZES, activation="gelu_tanh"),
+    "ernie": BertConfig(**SIZES, family="ernie", activation="relu"),
     "roberta": BertConfig.named("roberta-base", **SIZES),
     "xlm-roberta": BertConfig.named("xlm-roberta-base", **SIZES),
     "distilbert": BertConfig.named("distilbert-base", **SIZES),

@@ -26,6 +26,7 @@ SMALL = {
 CONFIGS = {
     "bert": lambda **sizes: transformers.BertConfig(**sizes),
     "bert-tanh": lambda **sizes: transformers.BertConfig(**sizes, hidden_act="gelu_new"),
+    "ernie": lambda **sizes: transformers.ErnieConfig(**sizes, hidden_act="relu"),
     "roberta": lambda **sizes: transformers.RobertaConfig(**sizes, type_vocab_size=1, layer_norm_eps=1e-5),
     "xlm-roberta": lambda **sizes: transformers.XLMRobertaConfig(**sizes, type_vocab_size=1),
     "distilbert": lambda **sizes: transformers.DistilBertConfig(
