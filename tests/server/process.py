@@ -138,7 +138,7 @@ def at_once(jobs) -> list:
         except Exception as error:
             results.put((number, error))
 
-    threads = [threading.Thread(target=work, args=pair) for pair in enumerate(jobs)]
+    threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in enumerate(jobs)]
     for thread in threads:
         thread.start()
     found = dict(results.get(timeout=HANGS) for _ in jobs)

@@ -45,7 +45,9 @@ class Load:
         self._every = 50 if count else None
         numbers = itertools.count() if count is None else iter(range(count))
         self._at_half = (count // 2, at_half) if at_half else (None, None)
-        threads = [threading.Thread(target=self._work, args=(client, numbers)) for client in range(CLIENTS)]
+        threads = [
+            threading.Thread(target=self._work, args=(client, numbers), daemon=True) for client in range(CLIENTS)
+        ]
         for thread in threads:
             thread.start()
         return threads

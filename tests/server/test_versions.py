@@ -45,7 +45,7 @@ class Clients:
         self.answers = []
         self.errors = []
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(ask,)) for ask in (self.rest, self.grpc)]
+        self._threads = [threading.Thread(target=self._ask, args=(ask,), daemon=True) for ask in (self.rest, self.grpc)]
         self.server = server
         for thread in self._threads:
             thread.start()
@@ -66,6 +66,7 @@ class Clients:
                 self.answers.append(ask()[0])
             except Exception as error:
                 self.errors.append(error)
+                return
 
     def stop(self):
         self._stop.set()
