@@ -276,7 +276,12 @@ def test_requests_at_once_are_told_apart(server):
 
 
 def test_requests_at_once_are_computed_together(server):
-    results = at_once(lambda: server.predict("together", x=floats(*range(3))) for _ in range(64))
-    rows = [output(result, "rows").tolist() for result in results]
-    assert all(len(row) == 3 for row in rows)
-    assert 3 < max(max(row) for row in rows) <= 16
+    most = 0
+    for _ in range(20):  # on a busy machine, even what is sent at once may come one after the other
+        results = at_once(lambda: server.predict("together", x=floats(*range(3))) for _ in range(64))
+        rows = [output(result, "rows").tolist() for result in results]
+        assert all(len(row) == 3 for row in rows)
+        most = max(most, *(max(row) for row in rows))
+        if most > 3:
+            break
+    assert 3 < most <= 16
