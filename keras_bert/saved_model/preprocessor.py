@@ -40,6 +40,7 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
 
     Raises:
         FileExistsError: `directory` exists, and `overwrite` is False or it is no SavedModel.
+        ValueError: the preprocessor cuts long texts into windows, for which TF Hub's interface has no form.
 
     Example:
         >>> import tempfile
@@ -50,6 +51,10 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
         >>> tf.saved_model.load(directory)(tf.constant(["hello world"]))["input_word_ids"].numpy()
         array([[ 101, 7592, 2088,  102,    0,    0]], dtype=int32)
     """
+    if preprocessor.stride is not None:
+        raise ValueError(
+            "TF Hub's preprocessors give one row a text, but this one gives windows; make one without stride"
+        )
     with new_directory(directory, overwrite) as unfinished, tempfile.TemporaryDirectory(dir=unfinished) as temporary:
         tokenizer = preprocessor.tokenizer
         files.write_texts(temporary, {VOCABULARY: "".join(piece + "\n" for piece in tokenizer.vocabulary)})

@@ -7,7 +7,10 @@ import tensorflow as tf
 
 from keras_bert.text.inputs import require
 
-TRUNCATIONS = ("longest_first", "round_robin", "waterfall", "error")
+TRUNCATIONS = ("longest_first", "round_robin", "waterfall", "head_tail", "error")
+
+# Of what is left of a text under "head_tail", this share is its beginning: 128 of 510 pieces in the paper.
+_HEAD = 4
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ def truncate(
             - `"round_robin"`: the segments get room piece by piece in turn (TF Hub's preprocessing models). For two
               segments this is the same, and so is the code;
             - `"waterfall"`: the first gets all it needs, the second what is left;
+            - `"head_tail"`: as long as under `"longest_first"`, but a segment that is too long keeps its first quarter
+              and for the rest its end, losing its middle (Sun et al. 2019, section 5.3.1);
             - `"error"`: nothing is cut; a row that does not fit raises.
 
     Returns:
@@ -76,14 +81,23 @@ def truncate(
         fair = room if truncation == "waterfall" else tf.maximum(room - second, (room + 1) // 2)
         kept_first = tf.minimum(first, fair)
         keep = [kept_first, tf.minimum(second, room - kept_first)]
-    return [_first_pieces(segment, count) for segment, count in zip(segments, keep, strict=True)]
+    shorten = _head_and_tail if truncation == "head_tail" else first_pieces
+    return [shorten(segment, count) for segment, count in zip(segments, keep, strict=True)]
 
 
-def _first_pieces(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
+def first_pieces(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
     """The first `count` (int64 `[batch]`) values of each row."""
     starts = tf.cast(segment.row_starts(), tf.int64)
     values = tf.gather(segment.values, tf.ragged.range(starts, starts + count).values)
     return tf.RaggedTensor.from_row_lengths(values, count, validate=False)
+
+
+def _head_and_tail(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
+    """`count` (int64 `[batch]`) values of each row: all, or the first quarter of that number and the last ones."""
+    starts, ends = (tf.cast(limit, tf.int64) for limit in (segment.row_starts(), segment.row_limits()))
+    head = tf.where(ends - starts > count, count // _HEAD, count)
+    rows = tf.concat([tf.ragged.range(starts, starts + head), tf.ragged.range(ends - (count - head), ends)], axis=1)
+    return tf.RaggedTensor.from_row_lengths(tf.gather(segment.values, rows.values), count, validate=False)
 
 
 def pack(

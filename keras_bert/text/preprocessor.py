@@ -12,6 +12,7 @@ from keras_bert.text.inputs import as_strings, readable_errors
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.packing import TRUNCATIONS, pack, truncate
 from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.windows import windows
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -23,8 +24,11 @@ class BertPreprocessor(keras.layers.Layer):
             saved inside the model's `.keras` file.
         sequence_length: the length of every row of the result, special tokens included; texts that are longer lose
             their end. None: as long as the longest row of the batch.
-        truncation: what gives way when a row is too long: "longest_first", "round_robin", "waterfall" or "error", see
-            `packing.truncate`.
+        truncation: what gives way when a row is too long: "longest_first", "round_robin", "waterfall", "head_tail" or
+            "error", see `packing.truncate`.
+        stride: if given, nothing gives way: a text, or the second one of a pair, that is too long becomes several
+            windows, each of which begins so many pieces after the one before it, and each result has an axis more:
+            `[batch, windows, seq_length]`, where a row with fewer windows than another is filled up with padding.
         pad_to_multiple_of: with `sequence_length=None`, rounds the length up, so that fewer shapes occur.
         max_sequence_length: the model's number of positions; no row is ever longer.
 
@@ -60,6 +64,7 @@ class BertPreprocessor(keras.layers.Layer):
         truncation: str = "longest_first",
         pad_to_multiple_of: int = 1,
         max_sequence_length: int = 512,
+        stride: int | None = None,
         **kwargs: Any,
     ):
         if keras.backend.backend() != "tensorflow":
@@ -78,12 +83,15 @@ class BertPreprocessor(keras.layers.Layer):
             )
         if pad_to_multiple_of < 1:
             raise ValueError(f"pad_to_multiple_of is {pad_to_multiple_of}; expected at least 1")
+        if stride is not None and stride < 1:
+            raise ValueError(f"stride is {stride}; windows must begin at least one piece after one another")
         super().__init__(**kwargs)
         self.tokenizer = tokenizer
         self.sequence_length = sequence_length
         self.truncation = truncation
         self.pad_to_multiple_of = pad_to_multiple_of
         self.max_sequence_length = max_sequence_length
+        self.stride = stride
         self.supports_jit = False  # XLA has no strings
         # Compiled, because some fifty small operations cost more to start one by one than to do.
         batch = tf.TensorSpec([None], tf.string)
@@ -103,7 +111,10 @@ class BertPreprocessor(keras.layers.Layer):
             batch = self.call(tuple(text[None] for text in texts))
             return {name: values[0] for name, values in batch.items()}
         outputs = self._from_one(*texts) if len(texts) == 1 else self._from_two(*texts)
-        return {name: tf.ensure_shape(values, [*shape, None]) for name, values in outputs.items()}
+        return {name: tf.ensure_shape(values, self._shape(shape)) for name, values in outputs.items()}
+
+    def _shape(self, batch_shape: Any) -> tuple[int | None, ...]:
+        return (*batch_shape, *([] if self.stride is None else [None]), self.sequence_length)
 
     def _preprocess(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return self.pack(tuple(self.tokenizer.tokenize(text) for text in texts))
@@ -116,7 +127,7 @@ class BertPreprocessor(keras.layers.Layer):
                 these, or a list of two tensors. Without special tokens.
 
         Returns:
-            A dict of int32 `[batch, seq_length]`, as a call does.
+            A dict of int32 `[batch, seq_length]`, or `[batch, windows, seq_length]`, as a call does.
 
         Raises:
             TypeError, ValueError: not integers, or not of rank 2.
@@ -131,11 +142,22 @@ class BertPreprocessor(keras.layers.Layer):
         is_pair = isinstance(segments, tuple) or (isinstance(segments, list) and all(map(tf.is_tensor, segments)))
         segments = [_as_ids(segment) for segment in (segments if is_pair and len(segments) else (segments,))]
         _check_pair(segments)
-        tokenizer = self.tokenizer
-        special_tokens = tokenizer.pair_format.special_tokens(len(segments))
         limit = self.max_sequence_length if self.sequence_length is None else self.sequence_length
-        segments = truncate(segments, limit - special_tokens, self.truncation)
+        room = limit - self.tokenizer.pair_format.special_tokens(len(segments))
+        if self.stride is None:
+            return self._pack_rows(truncate(segments, room, self.truncation), limit)
+        if room < len(segments):
+            raise ValueError(f"rows of {limit} pieces have no room for windows over {len(segments)} texts")
+        cut = windows(segments, room, self.stride)
+        packed = self._pack_rows(cut.segments, limit)  # each [windows of all rows, seq_length]
+        padding = {"input_word_ids": self.tokenizer.pad_token_id}
+        by_row = {name: tf.RaggedTensor.from_row_lengths(each, cut.counts) for name, each in packed.items()}
+        return {name: each.to_tensor(padding.get(name, 0)) for name, each in by_row.items()}
+
+    def _pack_rows(self, segments: list[tf.RaggedTensor], limit: int) -> dict[str, tf.Tensor]:
+        tokenizer = self.tokenizer
         if self.sequence_length is None:
+            special_tokens = tokenizer.pair_format.special_tokens(len(segments))
             row_lengths = special_tokens + tf.add_n([segment.row_lengths() for segment in segments])
             longest = tf.reduce_max(tf.concat([[3], tf.cast(row_lengths, tf.int32)], 0))
             multiple = self.pad_to_multiple_of
@@ -146,7 +168,7 @@ class BertPreprocessor(keras.layers.Layer):
     def compute_output_spec(self, texts: Any) -> dict[str, keras.KerasTensor]:
         first = texts[0] if isinstance(texts, list | tuple) else texts
         names = ("input_word_ids", "input_mask", "input_type_ids")
-        return {name: keras.KerasTensor((*first.shape, self.sequence_length), dtype="int32") for name in names}
+        return {name: keras.KerasTensor(self._shape(first.shape), dtype="int32") for name in names}
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {
@@ -155,6 +177,7 @@ class BertPreprocessor(keras.layers.Layer):
             "truncation": self.truncation,
             "pad_to_multiple_of": self.pad_to_multiple_of,
             "max_sequence_length": self.max_sequence_length,
+            "stride": self.stride,
         }
 
     @classmethod

@@ -1,0 +1,97 @@
+"""Windows over long texts, against slow versions of themselves."""
+
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert.saved_model import export_preprocessor
+from keras_bert.text import BertPreprocessor
+from keras_bert.text.packing import truncate
+from keras_bert.text.windows import windows
+
+
+def slid(pieces, room, stride):
+    """Windows one by one, until one reaches the end."""
+    start, cut = 0, []
+    while True:
+        cut.append((start, pieces[start : start + room]))
+        if start + room >= len(pieces):
+            return cut
+        start += min(stride, room)
+
+
+@pytest.mark.parametrize("room", [1, 2, 5, 8])
+@pytest.mark.parametrize("stride", [1, 3, 8, 100])
+def test_windows_of_one(room, stride):
+    rows = [list(range(100, 100 + length)) for length in (0, 1, 4, 5, 6, 7, 8, 9, 23)]
+    cut = windows([tf.ragged.constant(rows, tf.int32, ragged_rank=1)], room, stride)
+    want = [(number, *each) for number, row in enumerate(rows) for each in slid(row, room, stride)]
+    got = zip(cut.rows.numpy(), cut.starts.numpy(), cut.segments[0].to_list(), strict=True)
+    assert list(got) == want
+    assert cut.counts.numpy().tolist() == [len(slid(row, room, stride)) for row in rows]
+
+
+def test_windows_of_pairs():
+    generator = random.Random(0)
+    firsts = [list(range(generator.randrange(9))) for _ in range(50)]
+    seconds = [list(range(100, 100 + generator.randrange(30))) for _ in range(50)]
+    pair = [tf.ragged.constant(side, tf.int32, ragged_rank=1) for side in (firsts, seconds)]
+    cut = windows(pair, 10, 4)
+    want = [
+        (first[:5], window)
+        for first, second in zip(firsts, seconds, strict=True)
+        for _, window in slid(second, 10 - len(first[:5]), 4)
+    ]
+    assert list(zip(cut.segments[0].to_list(), cut.segments[1].to_list(), strict=True)) == want
+
+
+@pytest.mark.parametrize("room", [0, 1, 4, 5, 8, 9])
+def test_head_and_tail(room):
+    rows = [list(range(length)) for length in (0, 3, 8, 9, 30)]
+    kept = truncate([tf.ragged.constant(rows, tf.int32, ragged_rank=1)], room, "head_tail")[0].to_list()
+    for row, shorter in zip(rows, kept, strict=True):
+        assert shorter == (row if len(row) <= room else row[: room // 4] + row[len(row) - (room - room // 4) :])
+
+
+def test_head_and_tail_of_a_pair():
+    pair = [tf.ragged.constant([list(range(3))]), tf.ragged.constant([list(range(100, 120))])]
+    first, second = truncate(pair, 11, "head_tail")
+    assert first.to_list() == [[0, 1, 2]]
+    assert second.to_list() == [[100, 101, 114, 115, 116, 117, 118, 119]]
+
+
+def test_a_preprocessor_with_windows(tokenizer):
+    preprocessor = BertPreprocessor(tokenizer, sequence_length=6, stride=2)
+    outputs = preprocessor(["one two three four five six seven", "one"])
+    words = [tokenizer.tokenize(word).numpy()[0] for word in ("one", "two", "three", "four", "five", "six", "seven")]
+    ids = [[101, *words[i : i + 4], 102] for i in (0, 2)] + [[101, *words[4:], 102, 0], [101, words[0], 102, 0, 0, 0]]
+    empty = [0] * 6
+    # The third window begins at "five", though the second one ends with "six": the last one reaches the end.
+    assert outputs["input_word_ids"].numpy().tolist() == [ids[:2] + [ids[2]], [ids[3], empty, empty]]
+    assert outputs["input_mask"].numpy().sum(-1).tolist() == [[6, 6, 5], [3, 0, 0]]
+
+
+def test_windows_in_every_way_of_running(tokenizer):
+    preprocessor = BertPreprocessor(tokenizer, sequence_length=None, stride=3, max_sequence_length=8)
+    texts = ["one two three four five six seven eight nine", "ten", ""]
+    want = preprocessor(texts)
+    assert want["input_word_ids"].shape == (3, 2, 8)
+    mapped = next(iter(tf.data.Dataset.from_tensors(texts).map(preprocessor)))
+    for name, values in want.items():
+        np.testing.assert_array_equal(mapped[name], values)
+    again = BertPreprocessor.from_config(preprocessor.get_config())
+    np.testing.assert_array_equal(again(texts)["input_word_ids"], want["input_word_ids"])
+    pair = preprocessor((["one two"], ["three four five six seven"]))
+    assert pair["input_type_ids"].numpy().tolist() == [[[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 0]]]
+    assert preprocessor(tf.zeros([0], tf.string))["input_mask"].shape[0] == 0
+
+
+def test_what_cannot_be(tokenizer, tmp_path):
+    with pytest.raises(ValueError, match="this one gives windows"):
+        export_preprocessor(BertPreprocessor(tokenizer, stride=1), tmp_path / "preprocessor")
+    with pytest.raises(ValueError, match="stride is 0"):
+        BertPreprocessor(tokenizer, stride=0)
+    with pytest.raises(ValueError, match="rows of 4 pieces have no room for windows over 2 texts"):
+        BertPreprocessor(tokenizer, sequence_length=4, stride=1)((["a"], ["b"]))
