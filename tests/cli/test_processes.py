@@ -1,7 +1,6 @@
 """What only a real process shows: pipes, signals, terminals, and what is on standard error."""
 
 import fcntl
-import functools
 import os
 import pty
 import re
@@ -16,6 +15,8 @@ import time
 import pytest
 
 from keras_bert.cli import main
+
+from ..processes import start_process
 
 COMMAND = [sys.executable, "-m", "keras_bert.cli"]
 # As a user's shell has it: TensorFlow's messages not yet silenced, and Keras perhaps set to another backend.
@@ -33,14 +34,12 @@ def start():
     """Starts the command in a process, which does not outlive the test."""
     processes = []
 
-    def start_process(*arguments: str, **settings) -> subprocess.Popen:
+    def start_command(*arguments: str, **settings) -> subprocess.Popen:
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": ENVIRONMENT}
-        # A test run in the background may ignore SIGINT, and its children with it.
-        heed_interrupts = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-        processes.append(subprocess.Popen([*COMMAND, *arguments], preexec_fn=heed_interrupts, **{**pipes, **settings}))
+        processes.append(start_process([*COMMAND, *arguments], **{**pipes, **settings}))
         return processes[-1]
 
-    yield start_process
+    yield start_command
     for process in processes:
         process.kill()
         process.wait()
@@ -121,6 +120,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing_behind(start, big_file, tmp_path, t
 def test_ctrl_c_while_tensorflow_is_imported(start, tmp_path, number, seconds):
     process = start("encode", "a", "--output", str(tmp_path / "vectors.npy"))
     while not list(tmp_path.iterdir()):
+        assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     time.sleep(seconds)
     process.send_signal(number)

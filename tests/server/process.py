@@ -1,6 +1,5 @@
 """A `keras-bert serve` process, and clients of it that know nothing of this package."""
 
-import functools
 import os
 import queue
 import re
@@ -25,6 +24,8 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+from ..processes import start_process
+
 # Not a measure of speed: what takes this long hangs.
 HANGS = 600
 
@@ -41,12 +42,8 @@ class Server:
 
     def __init__(self, directory: Path, *options: str) -> None:
         command = [sys.executable, "-m", "keras_bert.cli", "serve", directory, "--port", "0", "--rest-port", "0"]
-        # A test run in the background may ignore SIGINT, and its children with it.
-        heed_interrupts = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-        self.process = subprocess.Popen(
-            [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
-            preexec_fn=heed_interrupts,
-        )  # fmt: skip
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = start_process([*command, *options], text=True, env=ENVIRONMENT, **pipes)
         self.name = directory.name
         self.log: list[str] = []
         self._reader = threading.Thread(target=self._read_log, daemon=True)
