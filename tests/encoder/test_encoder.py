@@ -154,6 +154,37 @@ def test_learns_inside_a_functional_model(jit_compile):
     assert model.predict(random_inputs(seq_length=9), verbose=0).shape == (3, 1)
 
 
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_a_piece_that_occurs_twice_is_one_row_to_adam(policy):
+    """Adam's first step is the learning rate along the sign of the gradient: it is not one step an occurrence."""
+    keras.utils.set_random_seed(0)
+    encoder = BertEncoder(SMALL, dtype=policy)
+    table = encoder.embeddings.word_embeddings.embeddings
+    inputs = {"input_word_ids": np.array([[7, 7, 7, 8], [7, 8, 9, 9]], "int32")}
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.cast(encoder(inputs)["sequence_output"], "float32")[..., :3] ** 2)
+    gradients = tape.gradient(loss, [weight.value for weight in encoder.trainable_weights[:3]])
+    assert all(isinstance(gradient, tf.Tensor) for gradient in gradients)
+    before = table.numpy()
+    optimizer = keras.optimizers.Adam(0.01, epsilon=1e-12)
+    optimizer.apply(gradients, encoder.trainable_weights[:3])
+    step = np.abs(table.numpy() - before).max(axis=1)
+    np.testing.assert_allclose(step[[7, 8, 9]], 0.01, rtol=1e-3)
+    assert not step[[0, 6, 10]].any()
+
+
+def test_the_gradient_of_an_embedding_table():
+    encoder = random_encoder()
+    layer = encoder.embeddings.word_embeddings
+    ids = np.array([[3, 3, 4], [0, 3, 49]])
+    upstream = np.random.default_rng(0).normal(size=(2, 3, 24)).astype("float32")
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(ids) * upstream)
+    expected = np.zeros((50, 24), "float32")
+    np.add.at(expected, ids, upstream)
+    np.testing.assert_allclose(tape.gradient(loss, layer.embeddings.value), expected, rtol=1e-6)
+
+
 def test_a_layer_of_a_subclassed_model():
     class Classifier(keras.Model):
         def __init__(self):
