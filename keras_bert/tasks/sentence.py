@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import warnings
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
-from tqdm import tqdm
 
 from keras_bert import files, presets
 from keras_bert.checkpoints import hugging_face, sentence_transformers
 from keras_bert.encoder import BertEncoder
+from keras_bert.tasks.by_length import ByLength
 from keras_bert.text import BertPreprocessor, loading
 from keras_bert.text.inputs import as_strings
-
-# `encode` sorts by length this many texts at a time: enough for batches of almost equal lengths, little enough memory.
-_TEXTS_AT_A_TIME = 16384
-
-# While one batch waits for a core or for memory, others compute: two a core, as long as that is worth their memory.
-_BATCHES_IN_FLIGHT = min(2 * (os.cpu_count() or 1), 8)
 
 
 def _mean(hidden: Any, mask: Any) -> Any:
@@ -82,13 +71,7 @@ class BertSentenceEncoder(keras.Model):
         self.encoder = encoder
         self.preprocessor = preprocessor
         self.pooling = pooling
-        self._encode_rows = tf.function(
-            self._vectors_of_rows,
-            input_signature=[
-                tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64),
-                tf.TensorSpec([None], tf.int64),
-            ],
-        )
+        self._by_length = ByLength(preprocessor, lambda inputs: self._vectors(inputs, training=False))
 
     def __call__(self, texts: Any, **kwargs: Any) -> Any:
         # Keras takes only tensors as positional arguments, hence here and not in call.
@@ -126,42 +109,9 @@ class BertSentenceEncoder(keras.Model):
         Warns:
             UserWarning: how many texts were longer than the model's greatest length, and were cut there.
         """
-        if isinstance(texts, str | bytes):
-            raise TypeError(f"texts is a single {type(texts).__name__}; pass a list: [text]")
-        fixed = self.preprocessor.sequence_length  # None: as long as the longest row of a batch
-        longest = fixed or self.preprocessor.max_sequence_length
-        if batch_tokens < longest:
-            raise ValueError(f"batch_tokens is {batch_tokens}, less than one text of {longest} pieces")
-        total = len(texts) if hasattr(texts, "__len__") else None
         results = [np.zeros((0, self.encoder.config.hidden_size), np.float32)]
-        cut = 0
-        with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:
-            for chunk in _chunks(texts):
-                pieces = self.preprocessor.tokenizer.tokenize(chunk)  # ragged [texts, (pieces)]
-                lengths = pieces.row_lengths().numpy() + 2  # with [CLS] and [SEP]
-                cut += int(np.sum(lengths > longest))
-                padded = np.full_like(lengths, fixed) if fixed else np.minimum(lengths, longest)
-                batches = _rows_by_length(padded, batch_tokens)
-                results.append(self._encode_chunk(pieces, batches, bar))
-        if cut:
-            warnings.warn(f"texts cut to {longest} pieces, the most that this model is meant for: {cut}", stacklevel=2)
+        results.extend(np.stack(chunk) for chunk in self._by_length(texts, batch_tokens, progress))
         return np.concatenate(results)
-
-    def _encode_chunk(self, pieces: tf.RaggedTensor, batches: list[np.ndarray], bar: tqdm) -> np.ndarray:
-        vectors = np.empty((pieces.shape[0], self.encoder.config.hidden_size), np.float32)
-        pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)
-        try:
-            for rows, values in zip(
-                batches, pool.map(lambda rows: self._encode_rows(pieces, rows), batches), strict=True
-            ):
-                vectors[rows] = values
-                bar.update(len(rows))
-        finally:
-            pool.shutdown(cancel_futures=True)  # an interrupt waits for the batches in flight, not for all
-        return vectors
-
-    def _vectors_of_rows(self, pieces: tf.RaggedTensor, rows: tf.Tensor) -> tf.Tensor:
-        return self._vectors(self.preprocessor.pack([tf.gather(pieces, rows)]), training=False)
 
     def _vectors(self, inputs: dict[str, Any], training: bool | None) -> Any:
         hidden = self.encoder(inputs, training=training)["sequence_output"]
@@ -214,26 +164,3 @@ class BertSentenceEncoder(keras.Model):
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertSentenceEncoder:
         parts = {name: keras.saving.deserialize_keras_object(config[name]) for name in ("encoder", "preprocessor")}
         return cls(**{**config, **parts})
-
-
-def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    iterator = iter(texts)
-    while chunk := list(islice(iterator, _TEXTS_AT_A_TIME)):
-        yield chunk
-
-
-def _rows_by_length(lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Row numbers in batches of similar length, longest first: if memory runs out, it does so at once.
-
-    Args:
-        lengths: int `[texts]`, in pieces.
-        batch_tokens: the most pieces in a batch when its rows are padded to the longest of them.
-    """
-    order = np.argsort(-lengths, kind="stable")
-    batches = []
-    start = 0
-    while start < len(order):
-        count = batch_tokens // int(lengths[order[start]])
-        batches.append(order[start : start + count])
-        start += count
-    return batches

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertConfig, BertEncoder, BertPreprocessor, BertSentenceEncoder
-from keras_bert.tasks import sentence
+from keras_bert.tasks import by_length
 
 TEXTS = [
     "I love pizza",
@@ -63,7 +63,7 @@ def test_order_and_batches_do_not_matter(model, monkeypatch):
     expected = model.encode(texts)
     np.testing.assert_allclose(model.encode(texts[::-1])[::-1], expected, atol=1e-6)
     np.testing.assert_allclose(model.encode(texts, batch_tokens=256), expected, atol=1e-6)
-    monkeypatch.setattr(sentence, "_TEXTS_AT_A_TIME", 7)
+    monkeypatch.setattr(by_length, "_TEXTS_AT_A_TIME", 7)
     np.testing.assert_allclose(model.encode(text for text in texts), expected, atol=1e-6)
 
 

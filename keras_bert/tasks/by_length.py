@@ -1,0 +1,131 @@
+"""Any number of texts -> something of each, in batches of similar length, so that little work is spent on padding."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from keras_bert.text import BertPreprocessor
+
+# This many texts are sorted at a time: enough for batches of almost equal lengths, little enough memory.
+_TEXTS_AT_A_TIME = 16384
+
+# While one batch waits for a core or for memory, others compute: two a core, as long as that is worth their memory.
+_BATCHES_IN_FLIGHT = min(2 * (os.cpu_count() or 1), 8)
+
+_ROWS = tf.TensorSpec([None], tf.int64)
+_SEGMENT = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64)
+
+
+class ByLength:
+    """Runs a function of packed inputs over texts.
+
+    Args:
+        preprocessor: makes the packed inputs, a dict as for the encoder.
+        compute: from packed inputs of a batch to a tensor `[batch, ...]`.
+    """
+
+    def __init__(self, preprocessor: BertPreprocessor, compute: Callable[[dict[str, tf.Tensor]], tf.Tensor]) -> None:
+        self._preprocessor = preprocessor
+
+        def compute_rows(segments: list[tf.RaggedTensor], rows: tf.Tensor) -> tf.Tensor:
+            return compute(preprocessor.pack(tuple(tf.gather(segment, rows) for segment in segments)))
+
+        # Number of segments -> what computes rows of that many: texts, or pairs of texts.
+        self._compute_rows = {
+            number: tf.function(compute_rows, input_signature=[[_SEGMENT] * number, _ROWS]) for number in (1, 2)
+        }
+
+    def __call__(
+        self, texts: Iterable[str] | Iterable[tuple[str, str]], batch_tokens: int, progress: bool | None = None
+    ) -> Iterator[list[np.ndarray]]:
+        """What `compute` gives for each text, in the order given; a list for each of some thousand texts.
+
+        Args:
+            texts: of each, a str or a pair of str; read as they are needed.
+            batch_tokens: how many pieces to compute at a time, padding included.
+            progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
+                takes longer than a second.
+
+        Raises:
+            TypeError: `texts` is a single str, or something in it is not a str.
+            ValueError: `batch_tokens` is less than one sequence of the greatest length.
+
+        Warns:
+            UserWarning: how many texts were longer than the model's greatest length, and were cut there.
+        """
+        if isinstance(texts, str | bytes):
+            raise TypeError(f"texts is a single {type(texts).__name__}; pass a list: [text]")
+        fixed = self._preprocessor.sequence_length  # None: as long as the longest row of a batch
+        longest = fixed or self._preprocessor.max_sequence_length
+        if batch_tokens < longest:
+            raise ValueError(f"batch_tokens is {batch_tokens}, less than one text of {longest} pieces")
+        total = len(texts) if hasattr(texts, "__len__") else None
+        has_windows = self._preprocessor.stride is not None
+        cut = 0
+        with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:
+            for chunk in _chunks(texts):
+                segments = self.tokenized(chunk)
+                lengths = self.lengths(segments)
+                cut += int(np.sum(lengths > longest)) if not has_windows else 0
+                padded = lengths if has_windows else np.minimum(lengths, longest)
+                padded = np.maximum(padded, fixed) if fixed else padded
+                yield self._compute_chunk(segments, rows_by_length(padded, batch_tokens), bar)
+        if cut:
+            warnings.warn(f"texts cut to {longest} pieces, the most that this model is meant for: {cut}", stacklevel=4)
+
+    def tokenized(self, texts: list[Any]) -> list[tf.RaggedTensor]:
+        """Texts, or pairs of texts -> one or two ragged int32 tensors `[texts, (pieces)]`."""
+        are_pairs = bool(texts) and isinstance(texts[0], tuple | list)
+        columns = [list(column) for column in zip(*texts, strict=True)] if are_pairs else [texts]
+        return [self._preprocessor.tokenizer.tokenize(column) for column in columns]
+
+    def lengths(self, segments: list[tf.RaggedTensor]) -> np.ndarray:
+        """int64 `[texts]`: pieces of each row, with its special tokens, before anything is cut."""
+        special_tokens = self._preprocessor.tokenizer.pair_format.special_tokens(len(segments))
+        return sum(segment.row_lengths().numpy() for segment in segments) + special_tokens
+
+    def _compute_chunk(self, segments: list[tf.RaggedTensor], batches: list[np.ndarray], bar: tqdm) -> list[np.ndarray]:
+        results: list[Any] = [None] * segments[0].shape[0]
+        compute = self._compute_rows[len(segments)]
+        pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)
+        try:
+            for rows, values in zip(batches, pool.map(lambda rows: compute(segments, rows), batches), strict=True):
+                for row, value in zip(rows, values.numpy(), strict=True):
+                    results[row] = value
+                bar.update(len(rows))
+        finally:
+            pool.shutdown(cancel_futures=True)  # an interrupt waits for the batches in flight, not for all
+        return results
+
+
+def _chunks(texts: Iterable[Any]) -> Iterator[list[Any]]:
+    iterator = iter(texts)
+    while chunk := list(islice(iterator, _TEXTS_AT_A_TIME)):
+        yield chunk
+
+
+def rows_by_length(lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
+    """Row numbers in batches of similar length, longest first: if memory runs out, it does so at once.
+
+    Args:
+        lengths: int `[texts]`, in pieces.
+        batch_tokens: the most pieces in a batch when its rows are padded to the longest of them; a row that alone has
+            more is a batch of its own.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    batches = []
+    start = 0
+    while start < len(order):
+        count = max(1, batch_tokens // int(lengths[order[start]]))
+        batches.append(order[start : start + count])
+        start += count
+    return batches
