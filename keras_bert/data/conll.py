@@ -1,0 +1,95 @@
+"""CoNLL columns -> words and tags."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from keras_bert.data.decoding import lines_of, read_text
+from keras_bert.data.examples import WordExamples
+from keras_bert.data.problems import Problems
+
+
+def read_conll(
+    path: str | Path, *, word_column: int = 1, tag_column: int | None = -1, skip_bad: bool = False
+) -> WordExamples:
+    """Reads sentences from a file with a word and its tags a line, and a blank line between sentences.
+
+    Columns are separated by a tab, in a line that has one, else by spaces. `-DOCSTART-` lines are not read.
+
+    Args:
+        path: a file in UTF-8, with or without a byte order mark.
+        word_column, tag_column: the columns of the words and of their tags, counted from 1; -1 is the last one. With
+            None for the tags the file is read to predict them.
+        skip_bad: leave out the sentences that cannot be used, with a warning that counts them, instead of raising.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a column is not there; or the file is empty, is not UTF-8, or has sentences with a line that has
+            more or fewer columns than most, or no word or tag in them.
+
+    Warns:
+        UserWarning: sentences are left out.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "train.conll")
+        >>> _ = path.write_text("-DOCSTART- -X- O\\n\\nAda NNP B-person\\nsang VBD O\\n\\nYes UH O\\n")
+        >>> read_conll(path)
+        WordExamples(words=[['Ada', 'sang'], ['Yes']], tags=[['B-person', 'O'], ['O']])
+    """
+    sentences = _sentences(read_text(path))
+    lengths = Counter(len(cells) for sentence in sentences for _, cells in sentence)
+    if not lengths:
+        raise ValueError(f"{path} has -DOCSTART- lines and no sentences")
+    width = lengths.most_common(1)[0][0]
+    word_at = _index(word_column, width, path)
+    tag_at = None if tag_column is None else _index(tag_column, width, path)
+    if tag_at == word_at:
+        both = f"column {word_at + 1} of {width} cannot be both word and tag"
+        raise ValueError(f"{path}: {both}; to read words alone, pass tag_column=None")
+    problems = Problems(path, "sentences")
+    words, tags = [], []
+    for sentence in sentences:
+        bad = [(line, what) for line, cells in sentence if (what := _wrong_with(cells, width, word_at, tag_at))]
+        if bad:
+            problems.add(f"line {bad[0][0]}", bad[0][1])
+            continue
+        words.append([cells[word_at] for _, cells in sentence])
+        if tag_at is not None:
+            tags.append([cells[tag_at].strip() for _, cells in sentence])
+    problems.settle(len(sentences), skip_bad)
+    return WordExamples(words, None if tag_at is None else tags)
+
+
+def _sentences(text: str) -> list[list[tuple[int, list[str]]]]:
+    """Sentences as lines of cells, each with its line number. A -DOCSTART- line ends one, as a blank line does."""
+    sentences, sentence = [], []
+    for number, line in enumerate(lines_of(text), start=1):
+        line = line.strip(" ")
+        cells = line.split("\t") if "\t" in line else re.split(" +", line)
+        if line and cells[0].strip() != "-DOCSTART-":
+            sentence.append((number, cells))
+        elif sentence:
+            sentences.append(sentence)
+            sentence = []
+    return [*sentences, sentence] if sentence else sentences
+
+
+def _wrong_with(cells: list[str], width: int, word_at: int, tag_at: int | None) -> str | None:
+    if len(cells) != width:
+        return f"{len(cells)} column{'s' if len(cells) > 1 else ''} instead of {width}"
+    if not cells[word_at].strip():
+        return "word is empty"
+    if tag_at is not None and not cells[tag_at].strip():
+        return "tag is empty"
+    return None
+
+
+def _index(column: int, width: int, path: str | Path) -> int:
+    if column == -1:
+        return width - 1
+    if not 1 <= column <= width:
+        raise ValueError(f"{path} has no column {column}; its columns are 1 to {width}")
+    return column - 1

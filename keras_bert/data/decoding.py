@@ -1,0 +1,60 @@
+"""Bytes -> text -> lines: what all files of examples have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def read_text(path: str | Path) -> str:
+    """A file's text, without the byte order mark that some editors put before it. Line ends are as in the file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not UTF-8, with the first line that is not; or it holds nothing but white space.
+    """
+    raw = Path(path).read_bytes()
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # The codec for files with a mark counts from behind it, in some versions of Python: this counts from the start.
+        start = _first_bad_byte(raw)
+        line, before = raw.count(b"\n", 0, start) + 1, raw.rfind(b"\n", 0, start) + 1
+        likely = "UTF-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
+        raise ValueError(
+            f"{path}, line {line}, is not UTF-8: bad byte {raw[start]:#04x} at byte {start - before} ({error.reason}); "
+            f"convert the file first, for instance with iconv -f {likely} -t UTF-8"
+        ) from None
+    if not text.strip():
+        raise ValueError(f"{path} is empty")
+    return text
+
+
+def _first_bad_byte(raw: bytes) -> int:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start
+    raise AssertionError("called for bytes that are UTF-8")
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines without their ends, `\\n` or `\\r\\n`.
+
+    Not `str.splitlines`, which also splits at characters that may be in the middle of a text.
+
+    Example:
+        >>> lines_of("one\\u2028still one\\r\\n\\r\\nthree\\n")
+        ['one\\u2028still one', '', 'three']
+    """
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def one_text(value: str, name: str) -> str:
+    """`value` as it is. ValueError, with its `name`, where there is no text in it that can be worked on."""
+    if not value.strip():
+        raise ValueError(f"{name} is empty")
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # JSON can spell it as \ud83d; TensorFlow could not read it
+        raise ValueError(f"{name} has half of a surrogate pair, which is no character") from None
+    return value

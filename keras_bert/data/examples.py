@@ -1,0 +1,115 @@
+"""Examples as parallel lists: what every reader returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+def _check_lengths(**lists: list | None) -> None:
+    lengths = {name: len(values) for name, values in lists.items() if values is not None}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"parallel lists have different lengths: {lengths}")
+
+
+@dataclass(frozen=True)
+class TextExamples:
+    """Texts or pairs of texts, to classify or to score.
+
+    Attributes:
+        texts: one an example, as they are in the file; never empty.
+        pairs: the second text of each; None where examples are single texts.
+        labels: a class's name each; or a number each; or, for several labels an example, a tuple of names each, which
+            may be empty. None where the file was read without labels, to predict them.
+
+    Raises:
+        ValueError: the lists have different lengths.
+
+    Example:
+        >>> len(TextExamples(["What a film!", "I left."], labels=["good", "bad"]))
+        2
+    """
+
+    texts: list[str]
+    pairs: list[str] | None = None
+    labels: list[str] | list[float] | list[tuple[str, ...]] | None = None
+
+    def __post_init__(self) -> None:
+        _check_lengths(texts=self.texts, pairs=self.pairs, labels=self.labels)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@dataclass(frozen=True)
+class WordExamples:
+    """Sentences that are words already, with a tag for every word.
+
+    Attributes:
+        words: the words of each sentence; no sentence and no word is empty.
+        tags: as many tags for each, `B-person` for instance. None where the file was read without, to predict them.
+
+    Raises:
+        ValueError: the lists, or the words and tags of a sentence, have different lengths.
+
+    Example:
+        >>> WordExamples([["Ada", "sang"]], [["B-person"]])
+        Traceback (most recent call last):
+        ValueError: sentence 1 has 2 words and 1 tags
+    """
+
+    words: list[list[str]]
+    tags: list[list[str]] | None = None
+
+    def __post_init__(self) -> None:
+        _check_lengths(words=self.words, tags=self.tags)
+        for number, (words, tags) in enumerate(zip(self.words, self.tags or [], strict=False), start=1):
+            if len(words) != len(tags):
+                raise ValueError(f"sentence {number} has {len(words)} words and {len(tags)} tags")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+class Answer(NamedTuple):
+    """A stretch of a context: `context[start : start + len(text)] == text`, in characters (code points)."""
+
+    text: str
+    start: int
+
+
+@dataclass(frozen=True)
+class QuestionExamples:
+    """Questions to answer with a stretch of a context.
+
+    Attributes:
+        ids: a name for each question, different for each.
+        questions: never empty.
+        contexts: never empty. Questions of one paragraph share one string.
+        answers: what people answered, several for one question where several people were asked; an empty tuple for a
+            question that its context does not answer. None where the file has no answers, to predict them.
+
+    Raises:
+        ValueError: the lists have different lengths.
+
+    Example:
+        >>> examples = QuestionExamples(["q1"], ["Who sang?"], ["Ada sang."], [(Answer("Ada", 0),)])
+        >>> examples.impossible
+        [False]
+    """
+
+    ids: list[str]
+    questions: list[str]
+    contexts: list[str]
+    answers: list[tuple[Answer, ...]] | None = None
+
+    def __post_init__(self) -> None:
+        _check_lengths(ids=self.ids, questions=self.questions, contexts=self.contexts, answers=self.answers)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def impossible(self) -> list[bool] | None:
+        """For each question whether its context does not answer it; None without answers."""
+        return None if self.answers is None else [not answers for answers in self.answers]

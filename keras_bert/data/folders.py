@@ -1,0 +1,57 @@
+"""A directory per class -> texts and labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keras_bert.data.decoding import one_text, read_text
+from keras_bert.data.examples import TextExamples
+from keras_bert.data.problems import Problems
+
+
+def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
+    """Reads texts, one a file, from directories named as their classes: `pos/*.txt`, `neg/*.txt`.
+
+    Sorted by class and by file name, so the same everywhere. Directories whose name starts with a dot, and files with
+    another extension, are left aside.
+
+    Args:
+        path: the directory that holds one for each class.
+        skip_bad: leave out the files that cannot be used, with a warning that counts them, instead of raising.
+
+    Raises:
+        OSError: something cannot be read.
+        ValueError: there is no directory, or one without `.txt` files; or there are files that are empty or not UTF-8.
+
+    Warns:
+        UserWarning: files are left out.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> for name, text in {"pos/1.txt": "What a film!", "neg/1.txt": "I left."}.items():
+        ...     (root / name).parent.mkdir()
+        ...     _ = (root / name).write_text(text)
+        >>> read_folders(root)
+        TextExamples(texts=['I left.', 'What a film!'], pairs=None, labels=['neg', 'pos'])
+    """
+    path = Path(path)
+    classes = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    if not classes:
+        raise ValueError(f"{path} has no directories, where one for each class is expected")
+    problems = Problems(path, "files")
+    texts, labels, total = [], [], 0
+    for folder in classes:
+        files = sorted(file for file in folder.glob("*.txt") if file.is_file())
+        if not files:
+            raise ValueError(f"{folder} should hold the texts of a class, but has no .txt files")
+        total += len(files)
+        for file in files:
+            name = f"{folder.name}/{file.name}"
+            try:
+                texts.append(one_text(read_text(file), name))
+                labels.append(folder.name)
+            except ValueError as error:
+                problems.add(name, str(error).removeprefix(str(file)).lstrip(", "))
+    problems.settle(total, skip_bad)
+    return TextExamples(texts, labels=labels)

@@ -1,0 +1,150 @@
+"""CSV, TSV and JSON lines -> rows with their line numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keras_bert.data.decoding import lines_of, read_text
+from keras_bert.data.problems import Problems
+
+_CELL_LIMIT = threading.Lock()
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a table holds.
+
+    Attributes:
+        names: of the columns; for JSON lines, every key that some row has. None where there is no header line.
+        width: how many columns there are.
+        rows: a line number each (from 1; of the first line, where a row has several) and the row's cells: a list of
+            `width` strings, or for JSON lines a dict.
+        total: how many rows there are, with those in `problems`.
+        problems: the rows that are not in `rows`.
+    """
+
+    names: list[str] | None
+    width: int
+    rows: list[tuple[int, list[str]]] | list[tuple[int, dict[str, Any]]]
+    total: int
+    problems: Problems
+
+
+def format_of(path: str | Path, given: str | None) -> str:
+    """The format of a table: as given, else by the file's extension. ValueError where neither says it."""
+    if given is not None and given not in FORMATS.values():
+        raise ValueError(f"format is {given!r}; it can be 'csv', 'tsv' or 'jsonl'")
+    found = given or FORMATS.get(Path(path).suffix.lower())
+    if not found:
+        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; give its format: 'csv', 'tsv' or 'jsonl'")
+    return found
+
+
+def read_rows(path: str | Path, table_format: str, header: bool) -> Rows:
+    """Reads a table.
+
+    Args:
+        path: a file in UTF-8.
+        table_format: "csv": quoted as in RFC 4180, so that a cell may hold commas, quotes and line ends. "tsv": not
+            quoted at all, so that a quote is a character like any other. "jsonl": an object a line.
+        header: whether the first line of a CSV or TSV has the columns' names.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not UTF-8, is empty, has a header only, or a quote that is never closed.
+    """
+    text = read_text(path)
+    problems = Problems(path, "rows")
+    if table_format == "jsonl":
+        return _json_rows(text, problems)
+    split = _split_csv(text, path) if table_format == "csv" else _split_tsv(text)
+    found = list(split)
+    while found and not found[-1][1]:  # blank lines at the end
+        found.pop()
+    names = None
+    if header:
+        first = found.pop(0)[1]
+        if not first or isinstance(first, str):
+            raise ValueError(f"{path}: line 1, which should name the columns, is {first or 'blank'}")
+        names = [name.strip() for name in first]
+    if not found:
+        raise ValueError(f"{path} has a header line and no rows")
+    # Without a header, what most rows have is right: if the first one is odd, it is not all the others that are wrong.
+    lengths = Counter(len(cells) for _, cells in found if isinstance(cells, list))
+    width = len(names) if names is not None else lengths.most_common(1)[0][0] if lengths else 0
+    rows = []
+    for line, cells in found:
+        if not cells:
+            problems.add(f"line {line}", "blank")
+        elif isinstance(cells, str):
+            problems.add(f"line {line}", cells)
+        elif len(cells) != width:
+            problems.add(f"line {line}", f"{len(cells)} cell{'s' if len(cells) > 1 else ''} instead of {width}")
+        else:
+            rows.append((line, cells))
+    return Rows(names, width, rows, len(found), problems)
+
+
+def _split_tsv(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Line numbers and cells; no cells for a blank line."""
+    for line, content in enumerate(lines_of(text), start=1):
+        yield line, content.split("\t") if content else []
+
+
+def _split_csv(text: str, path: str | Path) -> Iterator[tuple[int, list[str] | str]]:
+    """Line numbers and cells; no cells for a blank line, and what is wrong for a row that is no CSV."""
+    # Lines end with \n or \r\n: a \r in a quoted cell is no line for those who count them in an editor.
+    reader = csv.reader(io.StringIO(text, newline="\n"), strict=True)
+    with _cells_of_any_length(len(text)):
+        while True:
+            line = reader.line_num + 1
+            try:
+                yield line, next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                if "unexpected end" in str(error):  # the rest of the file is in this cell: nothing to leave out
+                    raise ValueError(
+                        f"{path}, line {line}: a quote is opened here that is never closed; double the quotes that "
+                        "are part of a text, or give the format 'tsv' if the file does not quote"
+                    ) from None
+                yield line, f"not CSV ({error})"
+
+
+@contextmanager
+def _cells_of_any_length(length: int) -> Iterator[None]:
+    """Lifts the csv module's limit, one for the whole process, of 131,072 characters a cell: a text may be a book."""
+    with _CELL_LIMIT:  # or a file that is read at the same time would put it back too early
+        before = csv.field_size_limit()
+        csv.field_size_limit(max(before, length))
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
+
+
+def _json_rows(text: str, problems: Problems) -> Rows:
+    lines = lines_of(text.rstrip())
+    rows: list[tuple[int, dict[str, Any]]] = []
+    for line, content in enumerate(lines, start=1):
+        try:
+            row = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            problems.add(f"line {line}", f"not JSON ({error})" if content.strip() else "blank")
+            continue
+        if isinstance(row, dict):
+            rows.append((line, row))
+        else:
+            problems.add(f"line {line}", f"a JSON {type(row).__name__} instead of an object")
+    names = list(dict.fromkeys(name for _, row in rows for name in row))
+    return Rows(names, len(names), rows, len(lines), problems)

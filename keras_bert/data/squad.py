@@ -1,0 +1,147 @@
+"""SQuAD's JSON, versions 1.1 and 2.0 -> questions, contexts and answers."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from keras_bert.data.decoding import one_text, read_text
+from keras_bert.data.examples import Answer, QuestionExamples
+from keras_bert.data.problems import Problems
+
+
+def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
+    """Reads questions from a file in SQuAD's format: articles of paragraphs of questions.
+
+    An answer that is not where `answer_start` says is taken from the nearest place in the context that has its text,
+    and left out where none has; a question that is left with no answer is left out too. Warnings count them.
+
+    Args:
+        path: a JSON file in UTF-8, with or without a byte order mark. In version 2.0 a question may be
+            `is_impossible`, and has no answers. A file of which no question has answers is read to predict them.
+        skip_bad: leave out the questions that cannot be used, with a warning that counts them, instead of raising.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not in SQuAD's format; or has questions without a text, an id of their own, a context, or
+            answers, unless they are impossible.
+
+    Warns:
+        UserWarning: answers were moved, or left out, or questions were.
+
+    Source: https://rajpurkar.github.io/SQuAD-explorer/
+
+    Example:
+        >>> import json, pathlib, tempfile
+        >>> question = {"id": "q1", "question": "Who sang?", "answers": [{"text": "Ada", "answer_start": 0}]}
+        >>> article = {"title": "Songs", "paragraphs": [{"context": "Ada sang.", "qas": [question]}]}
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "train.json")
+        >>> _ = path.write_text(json.dumps({"version": "1.1", "data": [article]}))
+        >>> read_squad(path).answers
+        [(Answer(text='Ada', start=0),)]
+    """
+    try:
+        asked = list(_questions(json.loads(read_text(path))))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} is not a JSON file: {error}") from None
+    except (LookupError, TypeError) as error:
+        raise ValueError(f"{path} is not in SQuAD's format, data > paragraphs > context and qas: {error!r}") from None
+    if not asked:
+        raise ValueError(f"{path} has no questions")
+    answered = any(question.get("answers") or question.get("is_impossible") for _, question in asked)
+    problems, lost = Problems(path, "questions"), Problems(path, "questions")
+    place = _Places()
+    examples: dict[str, tuple[str, str, tuple[Answer, ...]]] = {}  # by id
+    for number, (context, question) in enumerate(asked, start=1):
+        name = f"question {question.get('id') or number}"
+        try:
+            identity = _field(question, "id")
+            if identity in examples:
+                raise ValueError("another one has its id")
+            text = _field(question, "question")
+            one_text(context, "context")
+            given = _answers(question) if answered else []
+        except ValueError as error:
+            problems.add(name, str(error))
+            continue
+        found = tuple(answer for answer in (place(context, answer) for answer in given) if answer)
+        if given and not found:
+            lost.add(name, f"{given[0].text!r} is not in its context")
+        else:
+            examples[identity] = (text, context, found)
+    problems.settle(len(asked), skip_bad)
+    place.warn(path)
+    lost.settle(len(asked), skip_bad=True)
+    if not examples:
+        raise ValueError(f"{path} has no questions that can be used")
+    questions, contexts, answers = (list(column) for column in zip(*examples.values(), strict=True))
+    return QuestionExamples(list(examples), questions, contexts, answers if answered else None)
+
+
+def _questions(content: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Contexts and questions, of any number of each. LookupError or TypeError where there is something else."""
+    for article in content["data"]:
+        for paragraph in article["paragraphs"]:
+            context = paragraph["context"]
+            for question in paragraph["qas"]:
+                if not isinstance(context, str) or not isinstance(question, dict):
+                    raise TypeError(f"a {type(context).__name__} as context, a {type(question).__name__} as question")
+                yield context, question
+
+
+def _field(question: dict[str, Any], name: str) -> str:
+    value = question.get(name)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {value!r}, which is not a text")
+    return one_text(value, name)
+
+
+def _answers(question: dict[str, Any]) -> list[Answer]:
+    """As they are in the file. ValueError where they are none, or at odds with `is_impossible`."""
+    given, impossible = question.get("answers") or [], question.get("is_impossible", False)
+    if impossible and given:
+        raise ValueError("is_impossible, but has answers")
+    if not impossible and not given:
+        raise ValueError("no answers, and is not is_impossible")
+    if not isinstance(given, list):
+        raise ValueError(f"answers are a {type(given).__name__} instead of a list")
+    answers = []
+    for answer in given:
+        if not isinstance(answer, dict) or not isinstance(answer.get("answer_start"), int):
+            raise ValueError(f"an answer is {answer!r}, without a text or a whole number as answer_start")
+        answers.append(Answer(_field(answer, "text"), answer["answer_start"]))
+    return answers
+
+
+class _Places:
+    """Where answers are in their contexts, and how many were somewhere else than they say."""
+
+    def __init__(self):
+        self._total = self._moved = self._lost = 0
+
+    def __call__(self, context: str, answer: Answer) -> Answer | None:
+        self._total += 1
+        if answer.start >= 0 and context.startswith(answer.text, answer.start):
+            return answer
+        places = []
+        start = context.find(answer.text)
+        while start >= 0:
+            places.append(start)
+            start = context.find(answer.text, start + 1)
+        if not places:
+            self._lost += 1
+            return None
+        self._moved += 1
+        return answer._replace(start=min(places, key=lambda place: abs(place - answer.start)))
+
+    def warn(self, path: str | Path) -> None:
+        if self._moved or self._lost:
+            warnings.warn(
+                f"{path}: {self._moved + self._lost:,} of {self._total:,} answers are not where answer_start says: "
+                f"{self._moved:,} are taken from the nearest place that has their text, {self._lost:,} are nowhere in "
+                "their contexts and left out",
+                stacklevel=3,  # where read_squad was called
+            )

@@ -1,0 +1,126 @@
+"""CSV, TSV and JSON lines -> texts, pairs and labels, by column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from keras_bert.data.decoding import one_text
+from keras_bert.data.examples import TextExamples
+from keras_bert.data.labels import KINDS, parse_label
+from keras_bert.data.rows import Rows, format_of, read_rows
+
+
+def read_table(
+    path: str | Path,
+    *,
+    text: str | int = "text",
+    text_pair: str | int | None = None,
+    label: str | int | None = None,
+    label_kind: str = "class",
+    separator: str = "|",
+    header: bool = True,
+    table_format: str | None = None,
+    skip_bad: bool = False,
+) -> TextExamples:
+    """Reads texts, or pairs of texts, and their labels from a file that has an example a row.
+
+    Args:
+        path: a file in UTF-8, with or without a byte order mark.
+        text, text_pair, label: a column each, by its name or, in CSV and TSV, by its number, counted from 1 (digits
+            that are no column's name are a number). Without `label` the file is read to predict its labels.
+        label_kind: what a label is: "class", a name; "number"; or "multi_label", any number of names: in CSV and TSV
+            with `separator` between them, in JSON lines a list.
+        separator: see `label_kind`.
+        header: whether the first line of a CSV or TSV names the columns. If not, they go by number.
+        table_format: "csv", quoted as in RFC 4180; "tsv", where a quote is a character like any other, as in GLUE's
+            files; or "jsonl", an object a line. By default as the file's name ends.
+        skip_bad: leave out the rows that cannot be used, with a warning that counts them, instead of raising.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a column is not there; or the file is empty, is not UTF-8, or has rows that cannot be used: with
+            too many or too few cells, without text, or with a label that is not of the kind.
+
+    Warns:
+        UserWarning: rows are left out.
+
+    GLUE's files and others like them are read so:
+
+        | file | options |
+        |---|---|
+        | SST-2 | `text="sentence", label="label"` |
+        | MRPC | `text="#1 String", text_pair="#2 String", label="Quality", table_format="tsv"` |
+        | STS-B | `text="sentence1", text_pair="sentence2", label="score", label_kind="number"` |
+        | STS-B as CSV, no header | `text=1, text_pair=2, label=3, label_kind="number", header=False` |
+        | CoLA, no header | `text=4, label=2, header=False` |
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "reviews.tsv")
+        >>> _ = path.write_text('sentence\\tlabel\\nA "film" it is not.\\tbad\\n')
+        >>> read_table(path, text="sentence", label="label")
+        TextExamples(texts=['A "film" it is not.'], pairs=None, labels=['bad'])
+    """
+    if label_kind not in KINDS:
+        raise ValueError(f"label_kind is {label_kind!r}; it can be {', '.join(map(repr, KINDS))}")
+    rows = read_rows(path, format_of(path, table_format), header)
+    if not rows.rows:
+        rows.problems.settle(rows.total, skip_bad)  # raises
+    text_key, pair_key, label_key = (_key(rows, column, path) for column in (text, text_pair, label))
+    texts, pairs, labels = [], [], []
+    for line, row in rows.rows:
+        try:
+            one = one_text(*_string(row, text_key, text))
+            two = None if pair_key is None else one_text(*_string(row, pair_key, text_pair))
+            its_label = None if label_key is None else parse_label(_cell(row, label_key, label), label_kind, separator)
+        except ValueError as error:
+            rows.problems.add(f"line {line}", str(error))
+            continue
+        texts.append(one)
+        pairs.append(two)
+        labels.append(its_label)
+    rows.problems.settle(rows.total, skip_bad)
+    return TextExamples(texts, pairs if pair_key is not None else None, labels if label_key is not None else None)
+
+
+def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | None:
+    """What finds a column's cell in a row: an index into a list, or a key of a dict. ValueError where there is none."""
+    if column is None:
+        return None
+    as_json = isinstance(rows.rows[0][1], dict)
+    places = [place for place, name in enumerate(rows.names or []) if name == column]
+    if not places and not as_json and str(column).isdecimal():
+        if 1 <= int(column) <= rows.width:
+            return int(column) - 1
+        raise ValueError(f"{path} has no column {column}; its columns are 1 to {rows.width}")
+    if rows.names is None:
+        numbers = f"from 1 to {rows.width}, not by name, as {column!r}"
+        raise ValueError(f"{path} is read without a header line, so its columns go by number, {numbers}")
+    if not places:
+        listed = ", ".join(repr(_short(name)) for name in rows.names)
+        advice = "" if as_json else "; if its first line is an example already, read it with header=False, by number"
+        raise ValueError(f"{path} has no column {column!r}; its columns are {listed}{advice}")
+    if len(places) > 1:
+        numbers = " and ".join(str(place + 1) for place in places)
+        raise ValueError(f"{path} has several columns {column!r}: choose one by its number, {numbers}")
+    return column if as_json else places[0]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 40 else f"{name[:37]}..."
+
+
+def _cell(row: list[str] | dict[str, Any], key: str | int, column: str | int) -> Any:
+    if isinstance(row, dict) and key not in row:
+        raise ValueError(f"no {column}")
+    return row[key]
+
+
+def _string(row: list[str] | dict[str, Any], key: str | int, column: str | int) -> tuple[str, str]:
+    """A cell that must be a text, and what it is called in messages."""
+    name = column if isinstance(column, str) else f"column {column}"
+    value = _cell(row, key, column)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {_short(repr(value))}, which is not a text")
+    return value, name

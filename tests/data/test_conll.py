@@ -1,0 +1,102 @@
+"""Words and tags in columns."""
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from keras_bert.data import WordExamples, read_conll
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), min_size=1).filter(str.strip)
+SENTENCES = st.lists(st.lists(st.tuples(WORDS, st.sampled_from(["O", "B-x", "I-x"])), min_size=1), min_size=1)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    SENTENCES,
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["\n", "\n\n", "\n \n"]),
+    st.sampled_from(["", "\ufeff"]),
+)
+def test_round_trip(tmp_path, sentences, line_end, gap, mark):
+    # Spaces around a line are no part of a word; those inside are, where tabs separate the columns.
+    sentences = [[(word.strip(" "), tag) for word, tag in sentence] for sentence in sentences]
+    lines = ["".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences]
+    (tmp_path / "a.conll").write_bytes((mark + gap.join(lines).replace("\n", line_end)).encode())
+    words = [[word for word, _ in sentence] for sentence in sentences]
+    assert read_conll(tmp_path / "a.conll") == WordExamples(words, [[tag for _, tag in s] for s in sentences])
+
+
+CONLL_2003 = """-DOCSTART- -X- -X- O
+
+EU NNP B-NP B-ORG
+rejects VBZ B-VP O
+
+-DOCSTART- -X- -X- O
+Peter NNP B-NP B-PER
+-DOCSTART- -X- -X- O
+
+"""
+
+
+def test_columns_and_documents(write):
+    path = write("a.txt", CONLL_2003)
+    words = [["EU", "rejects"], ["Peter"]]
+    assert read_conll(path) == WordExamples(words, [["B-ORG", "O"], ["B-PER"]])
+    assert read_conll(path, tag_column=2) == WordExamples(words, [["NNP", "VBZ"], ["NNP"]])
+    assert read_conll(path, word_column=2, tag_column=1).words == [["NNP", "VBZ"], ["NNP"]]
+    assert read_conll(path, tag_column=None) == WordExamples(words)
+
+
+def test_words_alone(write):
+    path = write("a.txt", "Ada\nsang\n\nYes\n")
+    assert read_conll(path, tag_column=None) == WordExamples([["Ada", "sang"], ["Yes"]])
+    with pytest.raises(ValueError, match="column 1 of 1 cannot be both word and tag.*pass tag_column=None"):
+        read_conll(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("sang", "1 column instead of 2"),
+        ("sang VBD O", "3 columns instead of 2"),
+        ("\tO", "word is empty"),
+        ("sang\t", "tag is empty"),
+        ("\u00a0\tO", "word is empty"),
+    ],
+)
+def test_bad_sentences(write, line, what):
+    path = write("a.conll", f"Ada B-x\nsings O\n\nShe O\n{line}\nwell\n\nYes O\n")
+    with pytest.raises(ValueError, match=f"a.conll: 1 of 3 sentences cannot be used: line 5: {what}. Mend"):
+        read_conll(path)
+    with pytest.warns(UserWarning, match=f"1 of 3 sentences are left out: line 5: {what}"):
+        examples = read_conll(path, skip_bad=True)
+    assert examples == WordExamples([["Ada", "sings"], ["Yes"]], [["B-x", "O"], ["O"]])
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("", {}, "is empty"),
+        ("-DOCSTART- O\n\n", {}, "has -DOCSTART- lines and no sentences"),
+        ("Ada O\n", {"tag_column": 3}, "has no column 3; its columns are 1 to 2"),
+        ("Ada O\n", {"word_column": 0}, "has no column 0; its columns are 1 to 2"),
+        (b"Ada O\n\xe9 O\n", {}, "line 2, is not UTF-8"),
+    ],
+)
+def test_files_that_cannot_be_read(write, content, options, message):
+    with pytest.raises(ValueError, match=message):
+        read_conll(write("a.conll", content), **options)
+
+
+def test_wnut17(shared_data):
+    counts = {"emerging.dev.conll": 1_009, "emerging.test.annotated": 1_287, "wnut17train.conll": 3_394}
+    for name, sentences in counts.items():
+        examples = read_conll(shared_data / "wnut17" / name)
+        lines = (shared_data / "wnut17" / name).read_text("utf-8").split("\n")
+        assert len(examples) == sentences
+        assert [word for words in examples.words for word in words] == [line.split("\t")[0] for line in lines if line]
+        assert {tag[:2] for tags in examples.tags for tag in tags} == {"O", "B-", "I-"}
+        beginnings = sum(tag.startswith("B-") for tags in examples.tags for tag in tags)
+        assert beginnings == sum(bool(re.search(r"\tB-", line)) for line in lines)

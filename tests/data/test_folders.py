@@ -1,0 +1,46 @@
+"""A directory per class."""
+
+import zipfile
+
+import pytest
+
+from keras_bert.data import TextExamples, read_folders
+
+
+def test_sorted_by_class_and_file(write, tmp_path):
+    contents = {"pos/b.txt": "B\n", "neg/2.txt": "two", "pos/a.txt": "\ufeffA", "neg/10.txt": "ten"}
+    for name, text in {**contents, "README": "no", "pos/notes.md": "no", ".git/x.txt": "no"}.items():
+        write(name, text)
+    expected = TextExamples(["ten", "two", "A", "B\n"], labels=["neg", "neg", "pos", "pos"])
+    assert read_folders(tmp_path) == read_folders(str(tmp_path)) == expected
+
+
+def test_bad_files_are_told_by_name(write, tmp_path):
+    for name, text in {"neg/1.txt": " \n", "neg/2.txt": b"fine\n\xe9", "pos/1.txt": "good"}.items():
+        write(name, text)
+    with pytest.raises(ValueError, match="2 of 3 files cannot be used: neg/1.txt: is empty; neg/2.txt: line 2, is not"):
+        read_folders(tmp_path)
+    with pytest.warns(UserWarning, match="2 of 3 files are left out"):
+        assert read_folders(tmp_path, skip_bad=True) == TextExamples(["good"], labels=["pos"])
+
+
+def test_no_classes_or_no_files(write, tmp_path):
+    write("x.txt", "x")
+    with pytest.raises(ValueError, match="has no directories, where one for each class is expected"):
+        read_folders(tmp_path)
+    write("pos/x.md", "x")
+    with pytest.raises(ValueError, match=r"pos should hold the texts of a class, but has no .txt files"):
+        read_folders(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        read_folders(tmp_path / "nothing")
+
+
+def test_film_reviews(shared_data, tmp_path):
+    with zipfile.ZipFile(shared_data / "long_reviews/movie_reviews.zip") as archive:
+        archive.extractall(tmp_path)
+        first = archive.read("movie_reviews/neg/cv000_29416.txt").decode()
+        members = [name for name in archive.namelist() if name.endswith(".txt")]
+    examples = read_folders(tmp_path / "movie_reviews")
+    assert len(examples) == len(members) == 2_000
+    assert examples.labels == ["neg"] * 1_000 + ["pos"] * 1_000
+    assert examples.texts[0] == first

@@ -1,0 +1,284 @@
+"""CSV, TSV and JSON lines: what is in the file comes out, and what cannot be used is told by line."""
+
+import csv
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from keras_bert.data import TextExamples, read_table
+
+# Anything that UTF-8 can write. NUL is left out: Python 3.10's csv module does not read it.
+CHARACTERS = st.characters(codec="utf-8", exclude_characters="\x00")
+TEXTS = st.text(CHARACTERS, min_size=1).filter(str.strip)
+ROWS = st.lists(st.tuples(TEXTS, TEXTS, TEXTS.map(str.strip)), min_size=1)
+anywhere = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+def as_columns(rows):
+    return TextExamples(*(list(column) for column in zip(*rows, strict=True)))
+
+
+@anywhere
+@given(
+    ROWS,
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["", "\ufeff"]),
+    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+)
+def test_csv_round_trip(tmp_path, rows, line_end, mark, quoting):
+    if any("\r" in cell for row in rows for cell in row):
+        quoting = csv.QUOTE_ALL  # some versions of the module leave a lone \r unquoted
+    with open(tmp_path / "a.csv", "w", encoding="utf-8", newline="") as file:
+        file.write(mark)
+        csv.writer(file, lineterminator=line_end, quoting=quoting).writerows([("text", "text_pair", "label"), *rows])
+    assert read_table(tmp_path / "a.csv", text_pair="text_pair", label="label") == as_columns(rows)
+
+
+@anywhere
+@given(ROWS, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "\ufeff"]))
+def test_tsv_round_trip(tmp_path, rows, line_end, mark):
+    # A TSV can write anything but a tab and a line end; among what it can are quotes, and other Unicode line ends.
+    rows = [[cell.replace("\t", "").replace("\n", "").rstrip("\r") or '"' for cell in row] for row in rows]
+    rows = [[cell if cell.strip() else '"' for cell in row] for row in rows]
+    content = line_end.join("\t".join(row) for row in [("a", "b", "c"), *rows]) + line_end
+    (tmp_path / "a.tsv").write_bytes((mark + content).encode())
+    expected = as_columns([(one, two, label.strip()) for one, two, label in rows])
+    assert read_table(tmp_path / "a.tsv", text="a", text_pair="b", label="c") == expected
+
+
+@anywhere
+@given(ROWS, st.booleans())
+def test_json_lines_round_trip(tmp_path, rows, ascii_only):
+    lines = [json.dumps(dict(zip("xyz", row, strict=True)), ensure_ascii=ascii_only) + "\n" for row in rows]
+    (tmp_path / "a.jsonl").write_bytes("".join(lines).encode())
+    assert read_table(tmp_path / "a.jsonl", text="x", text_pair="y", label="z") == as_columns(rows)
+
+
+def test_a_lone_quote_is_text_in_tsv_and_not_in_csv(write):
+    content = 'text{0}label\n"one{0}x\ntwo"{0}y\n'
+    assert read_table(write("a.tsv", content.format("\t")), label="label").texts == ['"one', 'two"']
+    examples = read_table(write("a.csv", content.format(",")), label="label")
+    assert examples == TextExamples(["one,x\ntwo"], labels=["y"])
+
+
+def test_csv_of_several_lines_a_row_counts_lines_of_the_file(write):
+    path = write("a.csv", 'text,label\n"one\n\ntwo",x\n"say ""hi"", you",y\nshort\n')
+    with pytest.raises(ValueError, match=r"1 of 3 rows cannot be used: line 6: 1 cell instead of 2\."):
+        read_table(path, label="label")
+    with pytest.warns(UserWarning, match="1 of 3 rows are left out: line 6"):
+        examples = read_table(path, label="label", skip_bad=True)
+    assert examples == TextExamples(["one\n\ntwo", 'say "hi", you'], labels=["x", "y"])
+
+
+def test_a_cell_may_be_a_book_and_the_csv_module_is_as_before(write):
+    limit, book = csv.field_size_limit(), "word " * 100_000
+    assert read_table(write("a.csv", f'text\n"{book}"\n')).texts == [book]
+    assert csv.field_size_limit() == limit
+
+
+def test_long_cells_in_threads(write):
+    books = [f'"{"word " * 27_000}{number}"\n' for number in range(20)]  # just over the csv module's limit
+    path, limit = write("a.csv", "text\n" + "".join(books)), csv.field_size_limit()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            counts = list(pool.map(lambda _: len(read_table(path)), range(40)))
+    finally:
+        sys.setswitchinterval(0.005)
+    assert counts == [20] * 40
+    assert csv.field_size_limit() == limit
+
+
+def test_formats_go_by_extension_or_as_given(write):
+    for name in ("a.jsonl", "a.NDJSON"):
+        assert read_table(write(name, '{"text": "x"}\n')).texts == ["x"]
+    assert read_table(write("a.txt", "text\nx\n"), table_format="tsv").texts == ["x"]
+    with pytest.raises(ValueError, match=r"a.txt does not end in .csv, .tsv, .jsonl, .ndjson; give its format"):
+        read_table(write("a.txt", "text\nx\n"))
+    with pytest.raises(ValueError, match="format is 'xls'; it can be 'csv', 'tsv' or 'jsonl'"):
+        read_table(write("a.csv", "text\nx\n"), table_format="xls")
+
+
+def test_columns_go_by_name_or_number(write):
+    path = write("a.csv", "id, text ,label,7\n1,one,x,seven\n")
+    assert read_table(path, text="text", label=3) == TextExamples(["one"], labels=["x"])
+    assert read_table(path, text="2").texts == ["one"]  # as a command line has it
+    assert read_table(path, text="7").texts == ["seven"]  # a name comes before a number
+    headerless = write("b.csv", "one,x\ntwo,y\n")
+    assert read_table(headerless, text=1, label="2", header=False) == TextExamples(["one", "two"], labels=["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("id,review\n1,x\n", {}, "a.csv has no column 'text'; its columns are 'id', 'review'; if its first line is an"),
+        ("id,review\n1,x\n", {"text": 3}, "a.csv has no column 3; its columns are 1 to 2"),
+        ("id,review\n1,x\n", {"text": 0}, "a.csv has no column 0; its columns are 1 to 2"),
+        ("id,review\n1,x\n", {"text": "review", "label": "label"}, "no column 'label'"),
+        ("id,review\n1,x\n", {"text": "review", "text_pair": "b"}, "no column 'b'"),
+        ("text,text\n1,x\n", {}, "several columns 'text': choose one by its number, 1 and 2"),
+        ("1,x\n", {"header": False}, "go by number, from 1 to 2, not by name, as 'text'"),
+        ("text\nx\n", {"label_kind": "classes"}, "label_kind is 'classes'; it can be 'class', 'number', 'multi_label'"),
+        ("", {}, "a.csv is empty"),
+        ("\ufeff \n\n", {}, "a.csv is empty"),
+        ("text,label\n", {}, "a.csv has a header line and no rows"),
+        ("text,label\n\n\r\n", {}, "a.csv has a header line and no rows"),
+        ("\ntext\nx\n", {}, "line 1, which should name the columns, is blank"),
+        ('"te"xt\nx\n', {}, "line 1, which should name the columns, is not CSV"),
+        (
+            'text,label\nx,y\n"x,y\nx,y\n',
+            {"skip_bad": True},
+            "a.csv, line 3: a quote is opened here that is never closed",
+        ),
+    ],
+)
+def test_files_that_cannot_be_read(write, content, options, message):
+    with pytest.raises(ValueError, match=message):
+        read_table(write("a.csv", content), **options)
+
+
+def test_json_columns_that_no_row_has(write):
+    path = write("a.jsonl", '{"id": 1}\n{"review": "x"}\n')
+    with pytest.raises(ValueError, match="no column 'text'; its columns are 'id', 'review'$"):
+        read_table(path)
+    with pytest.raises(ValueError, match="no column 1"):
+        read_table(path, text=1)
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ("x", "1 cell instead of 2"),
+        ("x,y,z", "3 cells instead of 2"),
+        ("", "blank"),
+        (",y", "text is empty"),
+        (" \u3000,y", "text is empty"),
+        ("x, ", "label is empty"),
+        ('"x"x,y', "not CSV"),
+    ],
+)
+def test_bad_rows_of_csv(write, row, what):
+    path = write("a.csv", f"text,label\none,a\n{row}\ntwo,b\n")
+    with pytest.raises(ValueError, match=f"a.csv: 1 of 3 rows cannot be used: line 3: {what}.*skip_bad=True"):
+        read_table(path, label="label")
+    with pytest.warns(UserWarning, match=f"a.csv: 1 of 3 rows are left out: line 3: {what}") as warned:
+        assert read_table(path, label="label", skip_bad=True) == TextExamples(["one", "two"], labels=["a", "b"])
+    assert warned[0].filename == __file__  # where the reader is called, not inside it
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ('{"text": "x"', "not JSON"),
+        ("[1]", "a JSON list instead of an object"),
+        ("", "blank"),
+        ("[" * 100_000, "not JSON"),
+        ('{"label": "y"}', "no text"),
+        ('{"text": "x"}', "no label"),
+        ('{"text": null, "label": "y"}', "text is None, which is not a text"),
+        ('{"text": 7, "label": "y"}', "text is 7, which is not a text"),
+        ('{"text": "\\n", "label": "y"}', "text is empty"),
+        ('{"text": "\\ud83d", "label": "y"}', "text has half of a surrogate pair"),
+        ('{"text": "x", "label": null}', "label is empty"),
+        ('{"text": "x", "label": 1.5}', "label is 1.5, which is not the name of a class"),
+        ('{"text": "x", "label": ["y"]}', r"label is \['y'\], which is not the name"),
+    ],
+)
+def test_bad_rows_of_json_lines(write, row, what):
+    path = write("a.jsonl", f'{{"text": "one", "label": "a"}}\n{row}\n{{"text": "two", "label": "b"}}\n\n')
+    with pytest.raises(ValueError, match=f"a.jsonl: 1 of 3 rows cannot be used: line 2: {what}"):
+        read_table(path, label="label")
+    with pytest.warns(UserWarning, match=f"1 of 3 rows are left out: line 2: {what}"):
+        assert read_table(path, label="label", skip_bad=True) == TextExamples(["one", "two"], labels=["a", "b"])
+
+
+def test_the_first_ten_and_how_many(write):
+    good = "".join(f"text {number}\tx\n" for number in range(1000))
+    path = write("train.tsv", "text\tlabel\n" + "\n".join("abcdefghijkl") + "\n" + good)
+    with pytest.raises(ValueError, match="train.tsv: 12 of 1,012 rows cannot be used: line 2: ") as raised:
+        read_table(path, label="label")
+    assert str(raised.value).count("line ") == 10
+    assert "line 11: 1 cell instead of 2; and 2 more. Mend the file" in str(raised.value)
+    with pytest.warns(UserWarning, match="12 of 1,012 rows are left out"):
+        assert len(read_table(path, label="label", skip_bad=True)) == 1000
+
+
+def test_nothing_left_is_an_error_even_when_skipping(write):
+    for name, content in {"a.csv": "text,label\nx\n\ny\n", "b.jsonl": "{\n1\n", "c.csv": 'text\n"x"x\n'}.items():
+        with pytest.raises(ValueError, match="so there is nothing to work on"):
+            read_table(write(name, content), skip_bad=True)
+
+
+def test_without_a_header_an_odd_first_row_is_the_odd_one(write):
+    path = write("a.tsv", "one\tx\textra\ntwo\ty\nthree\tz\n")
+    with pytest.raises(ValueError, match="1 of 3 rows cannot be used: line 1: 3 cells instead of 2"):
+        read_table(path, text=1, label=2, header=False)
+
+
+@pytest.mark.parametrize(
+    ("raw", "line", "byte", "advice"),
+    [
+        (b"text\nfine\ncaf\xe9\n", 3, "0xe9 at byte 3", "-f WINDOWS-1252"),
+        (b"\xef\xbb\xbftext\nfine\ncaf\xe9\n", 3, "0xe9 at byte 3", "-f WINDOWS-1252"),
+        (b"\xef\xbb\xbfcaf\xe9\n", 1, "0xe9 at byte 6", "-f WINDOWS-1252"),
+        ("text\nx".encode("utf-16"), 1, "0xff at byte 0", "-f UTF-16"),
+        (b"text\n\xf0\x9f", 2, "0xf0 at byte 0", "-f WINDOWS-1252"),
+    ],
+)
+def test_what_is_not_utf_8_is_told_by_line(write, raw, line, byte, advice):
+    for name in ("a.csv", "a.tsv", "a.jsonl"):
+        with pytest.raises(ValueError, match=f"{name}, line {line}, is not UTF-8: bad byte {byte}.*iconv {advice}"):
+            read_table(write(name, raw), skip_bad=True)
+
+
+# -- The files of GLUE's tasks, as they are in the world. Counts are of lines, or of the csv module's rows.
+
+
+def lines_in(path):
+    return path.read_bytes().rstrip(b"\n").count(b"\n") + 1
+
+
+def test_sst2(shared_data):
+    dev = read_table(shared_data / "sst2/dev.tsv", text="content", label="label")
+    assert len(dev) == 872 == lines_in(shared_data / "sst2/dev.tsv") - 1
+    assert dev.labels.count("1") == 444
+    train = read_table(shared_data / "sst2/train.tsv", text="sentence", label="label", label_kind="number")
+    assert len(train) == 67_349 == lines_in(shared_data / "sst2/train.tsv") - 1
+    assert (train.texts[0], train.labels[0]) == ("hide new secretions from the parental units ".strip(), 0.0)
+    assert {type(label) for label in train.labels} == {float}
+    assert not any("\r" in text for text in train.texts)
+
+
+def test_mrpc(shared_data):
+    path = shared_data / "mrpc/msr_paraphrase_train.txt"
+    train = read_table(path, text="#1 String", text_pair="#2 String", label="Quality", table_format="tsv")
+    assert len(train) == 4_076 == lines_in(path) - 1
+    quotes = path.read_text("utf-8-sig").count('"')
+    assert sum(text.count('"') for text in train.texts + train.pairs) == quotes > 0
+    assert train.labels.count("1") == 2_753
+
+
+def test_stsb(shared_data):
+    for name, rows in {"dev": 1_500, "train": 5_749}.items():
+        path = shared_data / f"stsb/stsb-en-{name}.csv"
+        examples = read_table(path, text=1, text_pair=2, label=3, label_kind="number", header=False)
+        with open(path, encoding="utf-8", newline="") as file:
+            theirs = list(csv.reader(file))
+        assert list(zip(examples.texts, examples.pairs, strict=True)) == [(one, two) for one, two, _ in theirs]
+        assert len(examples) == rows
+        assert min(examples.labels) == 0
+        assert max(examples.labels) == 5
+
+
+def test_cola(shared_data):
+    for name, rows in {"in_domain_train": 8_551, "in_domain_dev": 527, "out_of_domain_dev": 516}.items():
+        path = shared_data / f"cola/{name}.tsv"
+        examples = read_table(path, text=4, label=2, header=False)
+        assert len(examples) == rows == lines_in(path)
+        assert set(examples.labels) == {"0", "1"}
+        with pytest.raises(ValueError, match="no column 'sentence'.*header=False"):
+            read_table(path, text="sentence")
