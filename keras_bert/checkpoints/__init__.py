@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,7 @@ def write(
     weights: Mapping[str, Mapping[str, np.ndarray]],
     format: str = "hugging_face",
     overwrite: bool = False,
+    settings: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes a configuration and weights.
 
@@ -72,6 +74,7 @@ def write(
             checkpoint (`Checkpoint.weights`) are never in memory all at once.
         format: one of `FORMATS`.
         overwrite: whether files of the same names may be replaced.
+        settings: more entries for `config.json`, such as the names of labels; other formats have no place for them.
 
     Raises:
         FileExistsError: one of the files exists and `overwrite` is False.
@@ -79,4 +82,5 @@ def write(
     """
     if format not in _WRITERS:
         raise ValueError(f"format is {format!r}; it can be {', '.join(_WRITERS)}")
-    _WRITERS[format].write(Path(directory), config, weights, overwrite)
+    more = {"settings": settings} if settings and format == "hugging_face" else {}
+    _WRITERS[format].write(Path(directory), config, weights, overwrite, **more)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,11 @@ def open_weights(directory: Path) -> WeightFile:
 
 
 def write(
-    directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]], overwrite: bool = False
+    directory: Path,
+    config: BertConfig,
+    weights: Mapping[str, Mapping[str, np.ndarray]],
+    overwrite: bool = False,
+    settings: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes `config.json` and `model.safetensors`; see `checkpoints.write`.
 
@@ -93,11 +97,19 @@ def write(
     tensors = Tensors(config, family, _LAYOUT, weights, full_name)
     write_safetensors(directory / WEIGHTS, tensors.shapes, tensors)
     architectures = _architectures(config, heads)
-    values = {**config.to_hugging_face(), "architectures": architectures, **_labels(weights)}
+    values = {**config.to_hugging_face(), "architectures": architectures, **_labels(weights), **(settings or {})}
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # what people wrote is not replaced, overwrite or not
         texts[CARD] = model_card(config, heads, architectures[0])
     files.write_texts(directory, texts)
+
+
+def label_names(labels: Sequence[str]) -> dict[str, Any]:
+    """How `config.json` names the labels of a classifier, in the order of its logits."""
+    return {
+        "id2label": {str(i): label for i, label in enumerate(labels)},
+        "label2id": {label: i for i, label in enumerate(labels)},
+    }
 
 
 def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
@@ -105,10 +117,7 @@ def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
     for head in _LABELLED:
         if head in weights:
             names = [f"LABEL_{i}" for i in range(len(weights[head]["logits/bias"]))]
-            return {
-                "id2label": {str(i): name for i, name in enumerate(names)},
-                "label2id": {name: i for i, name in enumerate(names)},
-            }
+            return label_names(names)
     return {}
 
 

@@ -1,0 +1,260 @@
+"""BertClassifier: a text, or a pair -> a class, several classes, or a number (Devlin et al. 2018, section 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert.checkpoints import hugging_face
+from keras_bert.encoder import BertEncoder
+from keras_bert.tasks import preset
+from keras_bert.tasks.long_text import POOLS, pooled_output
+from keras_bert.tasks.task import BertTask
+from keras_bert.text import BertPreprocessor
+
+# Hugging Face's names for them.
+CLASSES, MULTI_LABEL, REGRESSION = PROBLEMS = (
+    "single_label_classification",
+    "multi_label_classification",
+    "regression",
+)
+_LOSSES = {
+    CLASSES: lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    MULTI_LABEL: lambda: keras.losses.BinaryCrossentropy(from_logits=True),
+    REGRESSION: lambda: keras.losses.MeanSquaredError(),
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertClassifier(BertTask):
+    """Says of a text, or of a pair of texts, which class it is of.
+
+    Args:
+        encoder, preprocessor: as for every task. With a preprocessor that gives windows, long texts are read whole.
+        labels: names of the classes; for regression, of the numbers.
+        problem_type: "single_label_classification" (each text is of one class), "multi_label_classification" (of any
+            number of them) or "regression".
+        pairs: whether inputs are pairs of texts.
+        pool: "mean" or "max": how the windows of a long text become one.
+        dropout: in front of the head; by default the encoder's `hidden_dropout`.
+
+    Call arguments:
+        inputs: as for every task: texts, pairs, or packed inputs.
+
+    Returns:
+        float32 `[batch, labels]`: logits; for regression the numbers themselves.
+
+    Raises:
+        ValueError: a bad argument.
+
+    Example:
+        >>> model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
+        >>> tuple(model(["What a film!", "Never again."]).shape)
+        (2, 2)
+        >>> [answer["label"] in ("good", "bad") for answer in model.classify(["What a film!", "Never again."])]
+        [True, True]
+    """
+
+    HEAD = "sequence"
+
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        preprocessor: BertPreprocessor,
+        labels: Sequence[str],
+        problem_type: str = CLASSES,
+        pairs: bool = False,
+        pool: str = "mean",
+        dropout: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        labels = list(labels)
+        if problem_type not in PROBLEMS:
+            raise ValueError(f"problem_type is {problem_type!r}; expected {', '.join(PROBLEMS)}")
+        if pool not in POOLS:
+            raise ValueError(f"pool is {pool!r}; expected {' or '.join(POOLS)}")
+        _check_labels(labels, least=2 if problem_type == CLASSES else 1)
+        super().__init__(encoder, preprocessor, len(labels), dropout, **kwargs)
+        self.labels = labels
+        self.problem_type = problem_type
+        self.pairs = pairs
+        self.pool = pool
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        self._check_pairs(inputs)
+        pooled = pooled_output(self.encoder, self.packed(inputs), self.pool, training)
+        return ops.cast(self.head(pooled, training=training), "float32")
+
+    def training_loss(self) -> keras.losses.Loss:
+        """Cross-entropy of the classes, of each label by itself, or the squared error: what to compile with."""
+        return _LOSSES[self.problem_type]()
+
+    def classify(
+        self,
+        texts: Iterable[str] | Iterable[tuple[str, str]],
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> list[Any]:
+        """The answer for each text, or pair.
+
+        Args:
+            texts: of each a str, or a tuple of two.
+            batch_tokens: how many pieces to compute at a time, padding included.
+            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
+
+        Returns:
+            For each text a dict: `label`, and `probability`, 0 to 1. With several labels a text, a list of such dicts,
+            those of at least 0.5, the surest first. For regression, a dict of the numbers by label.
+
+        Raises:
+            TypeError, ValueError: `texts` is a single str, or holds something else than texts, or pairs.
+        """
+        answers = []
+        for chunk in self._by_length(self._checked(texts), batch_tokens, progress):
+            answers.extend(self._answer(logits) for logits in chunk)
+        return answers
+
+    def _answer(self, logits: np.ndarray) -> Any:
+        values = self._values(tf.constant(logits)).numpy()
+        if self.problem_type == REGRESSION:
+            return {label: float(value) for label, value in zip(self.labels, values, strict=True)}
+        order = np.argsort(-values, kind="stable")
+        answers = [{"label": self.labels[i], "probability": float(values[i])} for i in order]
+        if self.problem_type == CLASSES:
+            return answers[0]
+        return [answer for answer in answers if answer["probability"] >= 0.5]
+
+    def _values(self, logits: Any) -> Any:
+        """Logits -> probabilities, or numbers."""
+        if self.problem_type == REGRESSION:
+            return logits
+        return ops.softmax(logits) if self.problem_type == CLASSES else ops.sigmoid(logits)
+
+    @property
+    def serve(self) -> Callable[..., dict[str, Any]]:
+        """What a server answers to `text`, or to `text` and `text_pair`, string `[batch]` each.
+
+        Regression: `values`, float32 `[batch, labels]`. Otherwise `labels`, string `[batch, labels]`, and
+        `probabilities`, float32 of that shape; and where a text is of one class, that one's `label` and `probability`,
+        `[batch]`.
+        """
+
+        def serve_texts(text: Any) -> dict[str, Any]:
+            return self._served(self(text, training=False))
+
+        def serve_pairs(text: Any, text_pair: Any) -> dict[str, Any]:
+            return self._served(self((text, text_pair), training=False))
+
+        return serve_pairs if self.pairs else serve_texts
+
+    def _served(self, logits: Any) -> dict[str, Any]:
+        values = self._values(logits)
+        if self.problem_type == REGRESSION:
+            return {"values": values}
+        names = tf.constant(self.labels)
+        served = {"labels": tf.tile(names[None], [tf.shape(values)[0], 1]), "probabilities": values}
+        if self.problem_type == CLASSES:
+            served["label"] = tf.gather(names, tf.argmax(values, axis=-1))
+            served["probability"] = tf.reduce_max(values, axis=-1)
+        return served
+
+    def targets(self, y: Any) -> Any:
+        """Names of labels -> what the loss takes; numbers stay as they are.
+
+        Raises:
+            ValueError: a name is not one of the labels.
+        """
+        if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) or not len(y):
+            return y
+        if self.problem_type == REGRESSION:
+            return np.reshape(np.asarray(y, np.float32), (len(y), -1))
+        if self.problem_type == CLASSES:
+            return np.array([self._index(name) for name in y], np.int32) if isinstance(y[0], str) else np.asarray(y)
+        if isinstance(y, np.ndarray) and y.dtype.kind != "O":
+            return y
+        hot = np.zeros((len(y), len(self.labels)), np.float32)
+        for row, names in enumerate(y):
+            hot[row, [self._index(name) for name in names]] = 1
+        return hot
+
+    def _index(self, name: str) -> int:
+        if name not in self.labels:
+            raise ValueError(f"{name!r} is not one of the labels, which are {', '.join(self.labels)}")
+        return self.labels.index(name)
+
+    def _check_pairs(self, inputs: Any) -> None:
+        if isinstance(inputs, dict) or isinstance(inputs, tuple | list) == self.pairs:
+            return
+        wanted = "pairs: a tuple of two, (texts, texts)" if self.pairs else "texts; for pairs, make it with pairs=True"
+        raise ValueError(f"this classifier takes {wanted}")
+
+    def _checked(self, texts: Iterable[Any]) -> Iterable[Any]:
+        if isinstance(texts, str | bytes):
+            raise TypeError(f"texts is a single {type(texts).__name__}; pass a list: [text]")
+        for text in texts:
+            if isinstance(text, tuple | list) != self.pairs:
+                wanted = "pairs of texts: (text, text_pair)" if self.pairs else "texts, each a str"
+                raise ValueError(f"this classifier takes a list of {wanted}, not {text!r:.60}")
+            yield text
+
+    @classmethod
+    def from_preset(
+        cls,
+        handle: str | Path,
+        labels: Sequence[str] | None = None,
+        problem_type: str | None = None,
+        pairs: bool | None = None,
+        pool: str | None = None,
+        dropout: float | None = None,
+        **kwargs: Any,
+    ) -> BertClassifier:
+        """A classifier on the encoder of a preset, with the preset's head if it has one for these labels.
+
+        Args:
+            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
+            labels: by default those of the preset's head. If they are not the head's, a new one is drawn at random,
+                to be trained.
+            problem_type, pairs, pool, dropout: as for the constructor; by default as the preset was saved.
+            **kwargs: `sequence_length`, `long_text`, `stride`, `dtype`: see `preset.read`.
+
+        Raises:
+            FileNotFoundError: there is no such preset, or it lacks a file.
+            ValueError: a file is damaged, an argument is bad, or there are no labels.
+        """
+        found = preset.read(handle, **kwargs)
+        saved_labels = found.labels() if preset.has_head(found, cls.HEAD) else None
+        if labels is None and saved_labels is None:
+            raise ValueError(f"{handle} has no classifier: say which classes there are, labels=[...]")
+        labels = saved_labels if labels is None else list(labels)
+        given = {"problem_type": problem_type, "pairs": pairs, "pool": pool, "dropout": dropout}
+        stated = {"problem_type": found.config.get("problem_type") or CLASSES, **found.settings}
+        settings = {**stated, **{name: value for name, value in given.items() if value is not None}}
+        model = cls(found.encoder, found.preprocessor, labels, **settings)
+        if labels == saved_labels:
+            preset.load_head(model, found)
+        return model
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "pairs": self.pairs, "pool": self.pool}
+
+    def hugging_face_settings(self) -> dict[str, Any]:
+        return {**hugging_face.label_names(self.labels), "problem_type": self.problem_type}
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "labels": self.labels, "problem_type": self.problem_type}
+
+
+def _check_labels(labels: list[str], least: int) -> None:
+    if len(labels) < least:
+        raise ValueError(f"labels are {labels}; a classifier tells at least {least} apart")
+    repeated = sorted({label for label in labels if labels.count(label) > 1})
+    if repeated:
+        raise ValueError(f"labels are there twice: {', '.join(repeated)}")
+    if not all(isinstance(label, str) for label in labels):
+        raise ValueError(f"labels must be str, not {labels!r:.80}")

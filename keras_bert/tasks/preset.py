@@ -1,0 +1,115 @@
+"""A preset's directory <-> a task: encoder, tokenizer, head, labels, and how it treats long text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from keras_bert import checkpoints, files, presets
+from keras_bert.checkpoints import hugging_face
+from keras_bert.encoder import BertEncoder
+from keras_bert.encoder.weights import load_weights
+from keras_bert.text import BertPreprocessor
+
+if TYPE_CHECKING:
+    from keras_bert.tasks.task import BertTask
+
+# Where config.json holds what only this package knows: {"preprocessor": {...}, "model": {...}}.
+_SETTINGS = "keras_bert"
+_OF_PREPROCESSOR = ("sequence_length", "truncation", "stride")
+
+
+class TaskPreset(NamedTuple):
+    """What a preset has for a task.
+
+    Attributes:
+        directory: where it is.
+        encoder, preprocessor: for the model.
+        config: Hugging Face's `config.json`; empty in other formats.
+        settings: of the model, as `save_preset` wrote them.
+    """
+
+    directory: Path
+    encoder: BertEncoder
+    preprocessor: BertPreprocessor
+    config: dict[str, Any]
+    settings: dict[str, Any]
+
+    def labels(self) -> list[str] | None:
+        """Names of the labels, in the order of the logits, if the file states them."""
+        names = self.config.get("id2label")
+        return names and [names[str(i)] for i in range(len(names))]
+
+
+def read(
+    handle: str | Path,
+    sequence_length: int | None = None,
+    long_text: str | None = None,
+    stride: int | None = None,
+    dtype: Any = None,
+) -> TaskPreset:
+    """Reads all of a preset but the head.
+
+    Args:
+        handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
+        sequence_length: of every row; by default as long as the longest of a batch.
+        long_text: what becomes of texts longer than that, or than the model's positions: "truncate" (their end is cut
+            off), "head_tail" (their middle is cut out) or "windows" (nothing is cut). By default what was saved with
+            the preset, else "truncate".
+        stride: a window begins so many pieces after the one before; by default half of a row.
+        dtype: a Keras dtype policy.
+
+    Raises:
+        FileNotFoundError: there is no such preset, or it lacks a file.
+        ValueError: a file is damaged, or an argument is bad.
+    """
+    directory = presets.resolve(handle)
+    encoder = BertEncoder.from_preset(directory, **({} if dtype is None else {"dtype": dtype}))
+    path = directory / hugging_face.CONFIG
+    config = files.read_json(path) if path.is_file() else {}
+    saved = config.get(_SETTINGS) or {}
+    text = {"sequence_length": None, **saved.get("preprocessor", {})}
+    if sequence_length is not None:
+        text["sequence_length"] = sequence_length
+    text |= _long_text(long_text, stride, text["sequence_length"] or encoder.config.max_positions)
+    preprocessor = BertPreprocessor.from_preset(directory, **text)
+    return TaskPreset(directory, encoder, preprocessor, config, saved.get("model", {}))
+
+
+def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[str, Any]:
+    """Arguments of the preprocessor."""
+    if stride is not None and long_text != "windows":
+        raise ValueError(f"stride is {stride}, but only windows have one: long_text='windows'")
+    choices = {
+        None: {},
+        "truncate": {"truncation": "longest_first", "stride": None},
+        "head_tail": {"truncation": "head_tail", "stride": None},
+        "windows": {"truncation": "longest_first", "stride": stride or longest // 2},
+    }
+    if long_text not in choices:
+        raise ValueError(f"long_text is {long_text!r}; expected truncate, head_tail or windows")
+    return choices[long_text]
+
+
+def has_head(preset: TaskPreset, head: str) -> bool:
+    with checkpoints.open_checkpoint(preset.directory) as checkpoint:
+        return head in checkpoint.heads
+
+
+def load_head(model: BertTask, preset: TaskPreset) -> None:
+    """Gives a model's head the preset's weights.
+
+    Raises:
+        ValueError: a weight is missing or of another shape.
+    """
+    with checkpoints.open_checkpoint(preset.directory) as checkpoint:
+        load_weights(model.head, checkpoint, model.HEAD)
+
+
+def write(model: BertTask, directory: Path, overwrite: bool) -> None:
+    """Writes what `read` and `load_head` read, and `transformers`."""
+    preprocessor = {name: getattr(model.preprocessor, name) for name in _OF_PREPROCESSOR}
+    own = {_SETTINGS: {"preprocessor": preprocessor, "model": model.settings()}}
+    settings = {**model.hugging_face_settings(), **own}
+    checkpoints.write(directory, model.encoder.config, model.parts(), overwrite=overwrite, settings=settings)
+    model.preprocessor.save_preset(directory, overwrite)
