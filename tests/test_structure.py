@@ -20,6 +20,7 @@ ORDER = [
     "checkpoints",
     "encoder",
     "tasks",
+    "training",
     "saved_model",
     "server",
     "cli",
@@ -28,6 +29,7 @@ ORDER = [
 
 def test_public_names():
     assert sorted(keras_bert.__all__) == [
+        "BertClassifier",
         "BertConfig",
         "BertEncoder",
         "BertPreprocessor",
