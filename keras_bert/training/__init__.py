@@ -1,0 +1,1 @@
+"""Examples and a model -> a better model: optimizer and schedule, batches by length, measures, resuming."""

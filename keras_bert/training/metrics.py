@@ -1,0 +1,206 @@
+"""Labels and predictions -> how good the predictions are, as numbers from 0 to 1 (correlations from -1 to 1).
+
+What scikit-learn, SciPy and seqeval measure is left to them: `pip install 'keras-bert-models[train]'`. For questions
+see squad_metrics.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def accuracy(labels: Any, predictions: Any) -> dict[str, float]:
+    """The share of predictions that are right.
+
+    Args:
+        labels, predictions: classes `[examples]`; or, for several labels an example, 0 or 1 `[examples, classes]`,
+            where a prediction is right if its whole row is.
+
+    Raises:
+        ValueError: they are of different shapes or types, or empty.
+
+    Example:
+        >>> accuracy(["good", "bad", "bad", "bad"], ["good", "bad", "good", "bad"])
+        {'accuracy': 0.75}
+    """
+    labels, predictions = _alike(labels, predictions)
+    right = (labels == predictions).reshape(len(labels), -1).all(axis=1)
+    return {"accuracy": float(right.mean())}
+
+
+def f1(labels: Any, predictions: Any, average: str = "binary", positive: Any = 1) -> dict[str, float]:
+    """Precision, recall, and F1, their harmonic mean. Each is 0 where it would be 0 / 0.
+
+    Args:
+        labels, predictions: classes `[examples]`; or, for several labels an example, 0 or 1 `[examples, classes]`.
+        average: "binary", of one of two classes; "macro", the mean over classes; or "micro", of all decisions
+            together, which for one label an example is the accuracy.
+        positive: the class to measure with "binary".
+
+    Returns:
+        `precision`, `recall` and `f1`; with another average than "binary" their names start with it: `macro_f1`.
+
+    Raises:
+        ImportError: scikit-learn is not installed.
+        ValueError: labels and predictions are of different shapes or types, or empty, or not of two classes where
+            `average` is "binary".
+
+    Source: C. J. van Rijsbergen, Information Retrieval, 1979, chapter 7.
+
+    Example:
+        >>> f1([1, 1, 0, 0], [1, 0, 0, 0])["f1"]  # precision 1, recall 1/2
+        0.666...
+        >>> f1([[1, 0], [1, 1]], [[1, 0], [0, 1]], average="micro")["micro_recall"]
+        0.666...
+    """
+    if average not in ("binary", "macro", "micro"):
+        raise ValueError(f"average is {average!r}; it can be 'binary', 'macro' or 'micro'")
+    labels, predictions = _alike(labels, predictions)
+    measured = _needed("sklearn.metrics", "scikit-learn").precision_recall_fscore_support(
+        labels, predictions, average=average, pos_label=positive, zero_division=0
+    )
+    prefix = "" if average == "binary" else f"{average}_"
+    return {
+        f"{prefix}{name}": float(value) for name, value in zip(("precision", "recall", "f1"), measured, strict=False)
+    }
+
+
+def matthews(labels: Any, predictions: Any) -> dict[str, float]:
+    """Matthews correlation, GLUE's measure for CoLA: 1 for all right, 0 for no better than chance.
+
+    It is 0 where all labels or all predictions are the same, too.
+
+    Args:
+        labels, predictions: classes `[examples]`.
+
+    Raises:
+        ImportError: scikit-learn is not installed.
+        ValueError: they are of different shapes or types, or empty.
+
+    Source: B. W. Matthews, Biochimica et Biophysica Acta 405, 1975; for several classes, J. Gorodkin, Computational
+    Biology and Chemistry 28, 2004.
+
+    Example:
+        >>> matthews([1, 1, 0, 0], [1, 0, 0, 0])  # (1 * 2 - 0 * 1) / sqrt(1 * 2 * 2 * 3)
+        {'matthews_correlation': 0.577...}
+    """
+    labels, predictions = _alike(labels, predictions)
+    scikit_learn = _needed("sklearn.metrics", "scikit-learn")
+    if (labels == labels[0]).all() or (predictions == predictions[0]).all():  # it may warn of that, but not always
+        return {"matthews_correlation": 0.0}
+    return {"matthews_correlation": float(scikit_learn.matthews_corrcoef(labels, predictions))}
+
+
+def correlation(labels: Any, predictions: Any) -> dict[str, float]:
+    """Pearson's correlation, of the numbers, and Spearman's, of their ranks: GLUE's measures for STS-B.
+
+    A correlation with numbers that are all the same is not defined; here it is 0.
+
+    Args:
+        labels, predictions: numbers `[examples]`.
+
+    Raises:
+        ImportError: SciPy is not installed.
+        ValueError: they are of different lengths, fewer than two, or not all finite.
+
+    Example:
+        >>> correlation([1.0, 2.0, 3.0], [1.0, 2.0, 9.0])
+        {'pearson': 0.917..., 'spearman': 1.0}
+    """
+    labels, predictions = _alike(labels, predictions, dtype=np.float64)
+    for name, values in {"labels": labels, "predictions": predictions}.items():
+        if values.ndim != 1 or len(values) < 2:
+            raise ValueError(f"{name} have the shape {list(values.shape)}; a correlation takes [examples], two or more")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{np.count_nonzero(~np.isfinite(values)):,} of {len(values):,} {name} are not finite")
+    stats = _needed("scipy.stats", "scipy")
+    if np.ptp(labels) == 0 or np.ptp(predictions) == 0:
+        return {"pearson": 0.0, "spearman": 0.0}
+    return {
+        "pearson": float(stats.pearsonr(labels, predictions)[0]),
+        "spearman": float(stats.spearmanr(labels, predictions)[0]),
+    }
+
+
+def entity_f1(tags: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Precision, recall and F1 of entities: one is right if its first word, its last word and its kind are.
+
+    Entities are read from IOB2 tags as conlleval, the script of CoNLL's shared tasks, does: an `I-` that follows no
+    entity of its kind begins one. Each number is 0 where it would be 0 / 0.
+
+    Args:
+        tags, predictions: for each sentence as many tags as it has words: `B-person`, `I-person`, `O`.
+
+    Raises:
+        ImportError: seqeval is not installed.
+        ValueError: a sentence has more or fewer predictions than tags, or a tag of another form; or there are none.
+
+    Example:
+        >>> entity_f1([["B-person", "I-person", "O", "B-group"]], [["B-person", "I-person", "O", "O"]])
+        {'precision': 1.0, 'recall': 0.5, 'f1': 0.666...}
+    """
+    tags, predictions = [list(sentence) for sentence in tags], [list(sentence) for sentence in predictions]
+    if len(tags) != len(predictions) or not tags:
+        raise ValueError(f"{len(tags):,} sentences have tags and {len(predictions):,} have predictions")
+    for number, (right, predicted) in enumerate(zip(tags, predictions, strict=True), start=1):
+        if len(right) != len(predicted):
+            raise ValueError(f"sentence {number} has {len(right)} tags and {len(predicted)} predictions")
+    strange = {tag for sentence in tags + predictions for tag in sentence if tag != "O" and tag[:2] not in ("B-", "I-")}
+    if strange:
+        raise ValueError(
+            f"{sorted(strange)[0]!r} is not an IOB2 tag: those are O, and B- or I- before a kind of entity"
+        )
+    seqeval = _needed("seqeval.metrics", "seqeval")
+    measures = {"precision": seqeval.precision_score, "recall": seqeval.recall_score, "f1": seqeval.f1_score}
+    return {name: float(measure(tags, predictions, zero_division=0)) for name, measure in measures.items()}
+
+
+def confusion_matrix(labels: Any, predictions: Any, classes: Sequence[Any]) -> np.ndarray:
+    """How often each class was predicted for each class.
+
+    Args:
+        labels, predictions: classes `[examples]`.
+        classes: all of them, in the order of the rows and columns.
+
+    Returns:
+        int64 `[classes, classes]`: in row i, column j how many examples of class i were predicted as class j.
+
+    Raises:
+        ImportError: scikit-learn is not installed.
+        ValueError: labels and predictions are of different shapes or types, or empty, or not in `classes`.
+
+    Example:
+        >>> confusion_matrix(["good", "bad", "bad"], ["good", "bad", "good"], ["bad", "good"])
+        array([[1, 1],
+               [0, 1]])
+    """
+    labels, predictions = _alike(labels, predictions)
+    unknown = set(np.unique(labels).tolist() + np.unique(predictions).tolist()) - set(np.asarray(classes).tolist())
+    if unknown:  # scikit-learn would leave these out in silence
+        raise ValueError(f"{sorted(unknown)[0]!r} is not one of the classes, {', '.join(map(repr, classes))}")
+    matrix = _needed("sklearn.metrics", "scikit-learn").confusion_matrix(labels, predictions, labels=list(classes))
+    return matrix.astype(np.int64)
+
+
+def _alike(labels: Any, predictions: Any, dtype: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """As arrays. ValueError where they could not be compared, or where there is nothing to compare."""
+    labels, predictions = np.asarray(labels, dtype), np.asarray(predictions, dtype)
+    if labels.shape != predictions.shape:
+        raise ValueError(f"labels {list(labels.shape)} and predictions {list(predictions.shape)} differ in shape")
+    if not labels.size:
+        raise ValueError("there are no labels to measure predictions with")
+    if (labels.dtype.kind in "US") != (predictions.dtype.kind in "US"):
+        raise ValueError(f"labels are {labels.dtype} and predictions {predictions.dtype}: no two would be equal")
+    return labels, predictions
+
+
+def _needed(module: str, distribution: str) -> Any:
+    """A module of the extra `train`. ImportError, with what to install, where it is missing."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"this needs {distribution}: pip install 'keras-bert-models[train]' ({error})") from error

@@ -1,0 +1,146 @@
+"""Metrics: values worked out by hand, and inputs that cannot be measured."""
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from keras_bert.training import metrics
+
+
+@pytest.fixture(autouse=True)
+def no_warnings():
+    """What is not defined has a value that the docstring gives, and no warning from a library beside it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # scikit-learn's and SciPy's are UserWarning or RuntimeWarning
+        warnings.simplefilter("error", RuntimeWarning)
+        yield
+
+
+def test_accuracy():
+    assert metrics.accuracy([0, 1, 2, 2], [0, 1, 1, 1]) == {"accuracy": 0.5}
+    assert metrics.accuracy(np.array(["a", "b"]), ["a", "b"]) == {"accuracy": 1.0}
+    # Several labels an example: the whole row must be right.
+    assert metrics.accuracy([[1, 0], [1, 1], [0, 0]], [[1, 0], [1, 0], [0, 0]]) == {"accuracy": pytest.approx(2 / 3)}
+
+
+def test_f1_of_two_classes():
+    labels, predictions = [1, 1, 1, 0, 0, 0, 0], [1, 1, 0, 1, 0, 0, 0]  # 2 found of 3, 1 found that is none
+    expected = {"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3}
+    assert metrics.f1(labels, predictions) == pytest.approx(expected)
+    expected = {"precision": 3 / 4, "recall": 3 / 4, "f1": 3 / 4}
+    assert metrics.f1(labels, predictions, positive=0) == pytest.approx(expected)
+    assert metrics.f1(["y", "n", "n"], ["y", "y", "n"], positive="y") == pytest.approx(
+        {"precision": 1 / 2, "recall": 1, "f1": 2 / 3}
+    )
+
+
+def test_f1_of_nothing_found_is_0():
+    nothing = {"precision": 0, "recall": 0, "f1": 0}
+    assert metrics.f1([1, 0], [0, 0]) == metrics.f1([0, 0], [1, 0]) == metrics.f1([0, 0], [0, 0]) == nothing
+    assert metrics.f1([[1, 0]], [[0, 0]], average="micro")["micro_f1"] == 0
+
+
+def test_f1_of_several_classes():
+    # Of class 0: precision 1, recall 1/2. Of class 1: 1/3 and 1. Of class 2, never predicted: 0 and 0.
+    labels, predictions = [0, 0, 1, 2], [0, 1, 1, 1]
+    macro = {"macro_precision": (1 + 1 / 3) / 3, "macro_recall": (1 / 2 + 1) / 3, "macro_f1": (2 / 3 + 1 / 2) / 3}
+    assert metrics.f1(labels, predictions, average="macro") == pytest.approx(macro)
+    micro = metrics.f1(labels, predictions, average="micro")
+    assert micro["micro_f1"] == metrics.accuracy(labels, predictions)["accuracy"] == 0.5
+
+
+def test_f1_of_several_labels():
+    labels, predictions = [[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]  # 2 right of 3 predicted, of 3 there are
+    micro = {"micro_precision": 2 / 3, "micro_recall": 2 / 3, "micro_f1": 2 / 3}
+    assert metrics.f1(labels, predictions, average="micro") == pytest.approx(micro)
+    assert metrics.f1(labels, predictions, average="macro")["macro_f1"] == pytest.approx((1 + 2 / 3 + 0) / 3)
+
+
+def test_matthews():
+    # 3 true and 4 false ones right, 1 wrong of each kind: (3 * 4 - 1 * 1) / sqrt(4 * 4 * 5 * 5)
+    labels, predictions = [1] * 4 + [0] * 5, [1, 1, 1, 0, 0, 0, 0, 0, 1]
+    assert metrics.matthews(labels, predictions) == pytest.approx({"matthews_correlation": 11 / 20})
+    assert metrics.matthews([0, 1], [1, 0]) == {"matthews_correlation": -1}
+    assert metrics.matthews([0, 1, 2], [0, 1, 2]) == {"matthews_correlation": 1}
+    assert metrics.matthews([0, 1], [1, 1]) == metrics.matthews([1, 1], [1, 1]) == {"matthews_correlation": 0}
+
+
+def test_correlation():
+    # Deviations -1 0 1 and -3 -2 5: 8 / sqrt(2 * 38). Ranks are the same.
+    expected = {"pearson": 8 / 76**0.5, "spearman": 1}
+    assert metrics.correlation([1, 2, 3], np.float32([0, 1, 8])) == pytest.approx(expected)
+    # Ranks 1 2.5 2.5 4 and 2 1 3 4, deviations -1.5 0 0 1.5 and -.5 -1.5 .5 1.5: 3 / sqrt(4.5 * 5)
+    assert metrics.correlation([0, 5, 5, 9], [2, 1, 3, 4])["spearman"] == pytest.approx(3 / 22.5**0.5)
+    assert metrics.correlation([1, 2, 3], [7, 7, 7]) == {"pearson": 0, "spearman": 0}
+    assert metrics.correlation([1, 1, 1], [7, 8, 9]) == {"pearson": 0, "spearman": 0}
+
+
+def test_entity_f1():
+    tags = [["B-a", "I-a", "O", "B-b"], ["B-a", "B-a", "O"]]
+    # Of the first sentence the second one is right, of the second too; the others have another end, another kind.
+    predictions = [["B-a", "O", "O", "B-b"], ["B-b", "B-a", "O"]]
+    assert metrics.entity_f1(tags, predictions) == pytest.approx({"precision": 2 / 4, "recall": 2 / 4, "f1": 2 / 4})
+    # As conlleval reads it: an I- that follows nothing of its kind begins an entity.
+    assert metrics.entity_f1([["O", "B-a", "I-a"]], [["O", "I-a", "I-a"]])["f1"] == 1
+    # An entity does not go on in the next sentence.
+    assert metrics.entity_f1([["B-a"], ["I-a"]], [["B-a"], ["O"]])["recall"] == 0.5
+    nothing = {"precision": 0, "recall": 0, "f1": 0}
+    assert metrics.entity_f1([["O", "B-a"]], [["O", "O"]]) == metrics.entity_f1([["O"]], [["O"]]) == nothing
+
+
+def test_confusion_matrix():
+    matrix = metrics.confusion_matrix(["b", "a", "b", "b"], ["b", "b", "a", "a"], ["b", "a", "never"])
+    np.testing.assert_array_equal(matrix, [[1, 2, 0], [1, 0, 0], [0, 0, 0]])
+    assert matrix.dtype == np.int64
+    np.testing.assert_array_equal(metrics.confusion_matrix([0, 1], [1, 1], range(2)), [[0, 1], [0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("measure", "arguments", "message"),
+    [
+        (metrics.accuracy, ([1, 0], [1]), r"labels \[2\] and predictions \[1\] differ in shape"),
+        (metrics.accuracy, ([[1, 0]], [1, 0]), "differ in shape"),
+        (metrics.accuracy, ([], []), "there are no labels"),
+        (metrics.accuracy, (["1"], [1]), "labels are <U1 and predictions int64: no two would be equal"),
+        (metrics.f1, ([1, 0], [1]), "differ in shape"),
+        (metrics.f1, ([0, 1, 2], [0, 1, 2]), "multiclass"),
+        (metrics.f1, ([0, 1], [0, 1], "weighted"), "average is 'weighted'; it can be 'binary', 'macro' or 'micro'"),
+        (metrics.matthews, ([1, 0], [1]), "differ in shape"),
+        (metrics.correlation, ([1, 2], [1]), "differ in shape"),
+        (
+            metrics.correlation,
+            ([1], [1]),
+            r"labels have the shape \[1\]; a correlation takes \[examples\], two or more",
+        ),
+        (metrics.correlation, ([[1], [2]], [[1], [2]]), r"labels have the shape \[2, 1\]"),
+        (metrics.correlation, ([1, 2], [1, np.nan]), "1 of 2 predictions are not finite"),
+        (metrics.entity_f1, ([["O"]], []), "1 sentences have tags and 0 have predictions"),
+        (metrics.entity_f1, ([], []), "0 sentences have tags and 0 have predictions"),
+        (metrics.entity_f1, ([["O"], ["O", "O"]], [["O"], ["O"]]), "sentence 2 has 2 tags and 1 predictions"),
+        (metrics.entity_f1, ([["O"]], [["person"]]), "'person' is not an IOB2 tag"),
+        (metrics.confusion_matrix, ([0, 1], [0, 2], [0, 1]), "2 is not one of the classes, 0, 1"),
+        (metrics.confusion_matrix, ([0, 1], [0], [0, 1]), "differ in shape"),
+    ],
+)
+def test_what_cannot_be_measured(measure, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        measure(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("measure", "missing", "install"),
+    [
+        (lambda: metrics.f1([1], [1]), "sklearn.metrics", "scikit-learn"),
+        (lambda: metrics.matthews([1], [1]), "sklearn.metrics", "scikit-learn"),
+        (lambda: metrics.confusion_matrix([1], [1], [1]), "sklearn.metrics", "scikit-learn"),
+        (lambda: metrics.correlation([1, 2], [1, 2]), "scipy.stats", "scipy"),
+        (lambda: metrics.entity_f1([["O"]], [["O"]]), "seqeval.metrics", "seqeval"),
+    ],
+)
+def test_without_the_extra(measure, missing, install, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)  # what Python does for a module that is not there
+    with pytest.raises(ImportError, match=rf"this needs {install}: pip install 'keras-bert-models\[train\]'"):
+        measure()
+    metrics.accuracy([1], [1])  # which needs none of them
