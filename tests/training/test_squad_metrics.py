@@ -68,6 +68,9 @@ def test_thresholds():
     assert best["exact"] == 75
     at_the_threshold = squad_v2([["one"]], ["one"], [0.5], threshold=0.5)
     assert at_the_threshold["exact"] == 100  # refused only above it
+    # An empty prediction is right for a question without an answer, above the threshold and below.
+    scores = squad_v2([["one"], []], ["one", ""], [0.5, 0.1])
+    assert (scores["best_exact"], scores["best_exact_thresh"]) == (100, 0.5)
     assert squad_v2([[]], ["one"], [0.5])["best_exact_thresh"] == 0  # to answer nothing is best
 
 
