@@ -127,9 +127,8 @@ class BytePairTokenizer(Tokenizer):
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Pieces:
         moved = tf.zeros_like(strings, tf.int64)  # [batch], how many bytes come before the text as given
         if self.add_prefix_space:
-            lacks = (tf.strings.length(strings) > 0) & (tf.strings.substr(strings, 0, 1) != " ")
-            strings = tf.where(lacks, tf.strings.join([" ", strings]), strings)
-            moved = tf.cast(lacks, tf.int64)
+            given, strings = strings, self._with_space(strings)
+            moved = tf.cast(tf.strings.length(strings) - tf.strings.length(given), tf.int64)
         words = split_words(strings, rows)
         ids = self._split_into_pieces(words.values)  # [words, (pieces)]
         row_splits = tf.gather(ids.row_splits, words.row_splits)
@@ -143,6 +142,10 @@ class BytePairTokenizer(Tokenizer):
         origin = tf.gather(row_starts + moved, row)
         starts = ends - lengths + tf.gather(self._skipped, ids.values)
         return ids, ids.with_values(tf.maximum(starts - origin, 0)), ids.with_values(ends - origin)
+
+    def _with_space(self, strings: tf.Tensor) -> tf.Tensor:
+        lacks = (tf.strings.length(strings) > 0) & (tf.strings.substr(strings, 0, 1) != " ")
+        return tf.where(lacks, tf.strings.join([" ", strings]), strings)
 
     def _split_into_pieces(self, words: tf.Tensor) -> tf.RaggedTensor:
         """string `[words]` -> int32 `[words, (pieces)]`; each different word is merged once."""

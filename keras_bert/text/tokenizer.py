@@ -98,6 +98,33 @@ class Tokenizer:
             ids, starts, ends = self._ids_and_offsets(strings[None])
         return ids[0], starts[0], ends[0]
 
+    def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Words -> the pieces of each, as `transformers` has them under `is_split_into_words=True`.
+
+        Each word is tokenized by itself. Where pieces carry the space before them, each word has one, the first of a
+        text too (`add_prefix_space=True` there). Unlike there, a word of which nothing is left, such as a lone control
+        character, is the unknown token, so that none is without.
+
+        Args:
+            words: string `[batch, (words)]`.
+
+        Returns:
+            int32 `[batch, (words), (pieces)]`, at least one piece a word.
+
+        Raises:
+            As `tokenize`; the row of an error is the number of the word, counted through.
+
+        Example:
+            >>> from keras_bert.text import WordPieceTokenizer
+            >>> tokenizer = WordPieceTokenizer.from_preset("all-MiniLM-L6-v2")
+            >>> tokenizer.tokenize_words(tf.ragged.constant([["Unaffable", "\\u200b", "you"], []]))
+            <tf.RaggedTensor [[[14477, 20961, 3468], [100], [2017]], []]>
+        """
+        pieces = self.tokenize(self._with_space(words.values))  # [words, (pieces)]
+        missing = tf.cast(pieces.row_lengths() == 0, tf.int64)
+        unknown = tf.fill([tf.reduce_sum(missing)], self.unk_token_id)
+        return words.with_values(tf.concat([pieces, tf.RaggedTensor.from_row_lengths(unknown, missing)], axis=1))
+
     def group_by_word(self, ids: tf.RaggedTensor, *others: tf.RaggedTensor) -> tuple[tf.RaggedTensor, ...]:
         """Pieces -> the pieces of each word.
 
@@ -177,6 +204,10 @@ class Tokenizer:
         Without offsets, `starts` and `ends` may be any int64 of the shape of `ids`.
         """
         raise NotImplementedError
+
+    def _with_space(self, strings: tf.Tensor) -> tf.Tensor:
+        """What stands before words, put before them, where it is part of their pieces."""
+        return strings
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """int32 `[batch, (pieces)]`, all in the vocabulary -> string `[batch]`."""

@@ -1,0 +1,110 @@
+"""Raw text -> its words, with their places in it. In the graph, so that a server finds the words that training knew."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.text.inputs import as_strings, readable_errors
+from keras_bert.text.normalization import SPACES, check_utf8
+
+_LETTER, _SPACE, _SIGN, _IDEOGRAPH, _MARK = range(5)
+_PATTERNS = (
+    (_SPACE, SPACES),
+    (_SIGN, r"[\p{P}\p{S}]"),
+    (_MARK, r"[\p{M}\p{Cf}\x{1f3fb}-\x{1f3ff}]"),  # accents, what joins or colours emoji: as the character before them
+    (_IDEOGRAPH, r"[\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{20000}-\x{2fa1f}]"),
+)
+# Beyond plane 3 there are tags (of flags of emoji) and variation selectors, and nothing else of these.
+_PLANE_3_END, _PLANE_14, _PLANE_14_END = 0x40000, 0xE0000, 0xE0200
+
+Words = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
+
+
+def find_words(texts: tf.Tensor) -> Words:
+    """The words of texts, much as they are written one a line in corpora of tagged words.
+
+    A word is what white space surrounds, without the punctuation and other signs (`$`, `+`, emoji) at its ends, which
+    are words of their own: a run of the same sign is one. Signs inside a word are part of it: `don't`, `U.S`, `3.5`.
+    Each CJK ideograph is a word, as BERT's tokenization has it.
+
+    Args:
+        texts: string `[batch]`, UTF-8.
+
+    Returns:
+        `(words, starts, ends)`, string, int32, int32, each `[batch, (words)]`: the places are characters, as Python
+        counts them: `text[start:end]` is the word.
+
+    Raises:
+        TypeError, ValueError: not strings, or not of rank 1.
+        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8.
+
+    Example:
+        >>> words, starts, ends = find_words(["Zoë (Paris)... 😀"])
+        >>> [word.decode() for word in words[0].numpy()]
+        ['Zoë', '(', 'Paris', ')', '...', '😀']
+        >>> starts[0].numpy().tolist(), ends[0].numpy().tolist()
+        ([0, 4, 5, 10, 11, 15], [3, 5, 10, 11, 14, 16])
+    """
+    texts = as_strings(texts)
+    with tf.device("CPU"), readable_errors():
+        batch = tf.size(texts, tf.int64)
+        check_utf8(texts, tf.range(batch))
+        codes = tf.strings.unicode_decode(texts, "UTF-8")  # [batch, (chars)]
+        in_word, begins = _in_words(codes)
+        chars = tf.where(in_word)[:, 0]  # [chars in words], indices of characters
+        first = tf.where(tf.gather(begins, chars))[:, 0]  # [words], indices of these
+        splits = tf.concat([first, tf.size(chars, tf.int64)[None]], 0)
+        words = tf.RaggedTensor.from_row_splits(tf.gather(codes.values, chars), splits, validate=False)
+        place = tf.gather(chars, first)
+        rows = tf.gather(codes.value_rowids(), place)
+        starts = place - tf.gather(tf.cast(codes.row_starts(), tf.int64), rows)
+        ends = starts + tf.cast(words.row_lengths(), tf.int64)
+        found = tf.strings.unicode_encode(words, "UTF-8"), tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
+        return tuple(tf.RaggedTensor.from_value_rowids(each, rows, batch, validate=False) for each in found)
+
+
+def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """bool `[chars]` twice, for all rows laid end to end: whether each is in a word, and whether it begins it."""
+    chars, rows = codes.values, codes.value_rowids()
+    index = tf.range(tf.size(chars))
+    before = tf.maximum(index - 1, 0)
+    begins_row = (index == 0) | (rows != tf.gather(rows, before))
+    kind = _kind(chars)
+    is_mark = (kind == _MARK) & ~begins_row & (tf.gather(kind, before) != _SPACE)
+    kind = tf.where((kind == _MARK) & ~is_mark, _LETTER, kind)
+    base = tf.gather(tf.where(~is_mark)[:, 0], tf.cumsum(tf.cast(~is_mark, tf.int32)) - 1)  # [chars]
+    kind, base_char = tf.gather(kind, base), tf.gather(chars, base)
+
+    # Spaces and ideographs are parts by themselves; the other parts are signs, letters and signs, signs.
+    alone = (kind == _SPACE) | (kind == _IDEOGRAPH)
+    new_part = begins_row | alone | tf.gather(alone, before)
+    part = tf.cumsum(tf.cast(new_part, tf.int32)) - 1
+    size = tf.size(chars)
+    first_letter = tf.math.unsorted_segment_min(tf.where(kind == _LETTER, index, size), part, size)
+    last_letter = tf.math.unsorted_segment_max(tf.where(kind == _LETTER, index, -1), part, size)
+    outside = (index < tf.gather(first_letter, part)) | (index > tf.gather(last_letter, part))
+    outside &= kind == _SIGN
+
+    in_run = tf.gather(outside, before) & outside & (chars == tf.gather(base_char, before))
+    begins = new_part | ((outside | tf.gather(outside, before)) & ~in_run)
+    return kind != _SPACE, begins & ~is_mark & (kind != _SPACE)
+
+
+def _kind(chars: tf.Tensor) -> tf.Tensor:
+    kind = tf.cast(tf.gather(_kinds(), tf.minimum(chars, _PLANE_3_END - 1)), tf.int32)
+    in_plane_14 = (chars >= _PLANE_14) & (chars < _PLANE_14_END)
+    return tf.where(in_plane_14, _MARK, tf.where(chars < _PLANE_3_END, kind, _LETTER))
+
+
+@functools.cache
+def _kinds() -> np.ndarray:
+    """int8: the kind of each character of planes 0 to 3, by TensorFlow's own version of Unicode."""
+    codes = np.arange(_PLANE_3_END)
+    codes[0xD800:0xE000] = 0  # surrogates are no characters
+    kinds = np.full(_PLANE_3_END, _LETTER, np.int8)
+    with tf.init_scope(), tf.device("CPU"):
+        chars = tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")
+        for kind, pattern in _PATTERNS:
+            kinds[tf.strings.regex_full_match(chars, pattern).numpy()] = kind
+    return kinds
