@@ -1,1 +1,7 @@
 """Examples and a model -> a better model: optimizer and schedule, batches by length, measures, resuming."""
+
+from keras_bert.training.adamw import AdamW, WarmupThenDecay
+from keras_bert.training.evaluation import evaluate
+from keras_bert.training.fine_tune import fine_tune
+
+__all__ = ["AdamW", "WarmupThenDecay", "evaluate", "fine_tune"]

@@ -1,0 +1,138 @@
+"""AdamW and the schedule with which BERT is trained (Devlin et al. 2018, appendix A.2 and A.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class WarmupThenDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """The learning rate rises linearly from 0 to its peak, then falls linearly to 0 at the last step.
+
+    Args:
+        peak: the highest learning rate.
+        warmup_steps: the steps until it is reached.
+        total_steps: the steps in all.
+
+    Example:
+        >>> schedule = WarmupThenDecay(1e-4, warmup_steps=10, total_steps=110)
+        >>> [round(float(schedule(step)) * 1e4, 2) for step in (0, 5, 10, 60, 110)]
+        [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+
+    def __init__(self, peak: float, warmup_steps: int, total_steps: int) -> None:
+        if not 0 <= warmup_steps <= total_steps:
+            raise ValueError(f"warmup_steps is {warmup_steps}; expected 0 to total_steps, which is {total_steps}")
+        self.peak = peak
+        self.warmup_steps = warmup_steps
+        self.total_steps = total_steps
+
+    def __call__(self, step: Any) -> Any:
+        step = ops.cast(step, "float32")
+        rising = step / max(self.warmup_steps, 1)
+        falling = (self.total_steps - step) / max(self.total_steps - self.warmup_steps, 1)
+        return self.peak * ops.maximum(ops.minimum(rising, falling), 0.0)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"peak": self.peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class AdamW(keras.optimizers.Optimizer):
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), as BERT is fine-tuned with it.
+
+    Weights of one dimension, which are the biases and those of layer normalization, do not decay. The epsilon is that of
+    Kingma and Ba's algorithm 1, added to the square root of the corrected moment, as PyTorch has it; Keras's own adds
+    it before the correction. On TensorFlow, one fused operation updates a weight and its moments.
+
+    Args:
+        learning_rate: a number or a schedule.
+        weight_decay: as a share of the weight, times the learning rate, a step.
+        beta_1, beta_2, epsilon: Adam's.
+        layer_decay: the learning rate of a layer is that of the one above it times this (Sun et al. 2019, section
+            5.3.2: 0.95); that of the head is not reduced.
+        num_layers: of the encoder; needed for `layer_decay`.
+        **kwargs: of Keras's optimizers: `global_clipnorm`, `gradient_accumulation_steps`, ...
+
+    Example:
+        >>> optimizer = AdamW(WarmupThenDecay(2e-5, 100, 1000), weight_decay=0.01, global_clipnorm=1.0)
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 5e-5,
+        weight_decay: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-8,
+        layer_decay: float = 1.0,
+        num_layers: int | None = None,
+        name: str = "adamw",
+        **kwargs: Any,
+    ) -> None:
+        if layer_decay != 1.0 and num_layers is None:
+            raise ValueError(f"layer_decay is {layer_decay}: say how many layers there are, num_layers=...")
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self.decay = weight_decay
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.layer_decay = layer_decay
+        self.num_layers = num_layers
+
+    def build(self, variables: list[Any]) -> None:
+        if self.built:
+            return
+        super().build(variables)
+        self._moments = self.add_optimizer_variables(variables, ["momentum", "velocity"])
+        self._rates = [self._share_of_rate(variable.path) for variable in variables]
+
+    def _share_of_rate(self, path: str) -> float:
+        """What a weight's learning rate is multiplied by, from where the weight is."""
+        if self.layer_decay == 1.0:
+            return 1.0
+        parts = path.split("/")
+        depth = self.num_layers + 1  # the head and the pooler
+        for part in parts:
+            if part == "embeddings":
+                depth = 0
+            elif part.startswith("block_"):
+                depth = int(part.removeprefix("block_")) + 1
+        return self.layer_decay ** (self.num_layers + 1 - depth)
+
+    def _get_current_learning_rate(self) -> Any:
+        # Keras asks a schedule by batches; with gradient accumulation, an update is several.
+        is_schedule = isinstance(self._learning_rate, keras.optimizers.schedules.LearningRateSchedule)
+        return self._learning_rate(self.iterations) if is_schedule else super()._get_current_learning_rate()
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        index = self._get_variable_index(variable)
+        momentum, velocity = (moments[index] for moments in self._moments)
+        rate = ops.cast(learning_rate, variable.dtype) * self._rates[index]
+        step = ops.cast(self.iterations + 1, variable.dtype)
+        power_1 = ops.power(ops.cast(self.beta_1, variable.dtype), step)
+        power_2 = ops.power(ops.cast(self.beta_2, variable.dtype), step)
+        correction = ops.sqrt(1 - power_2)
+        if len(variable.shape) > 1:
+            self.assign_sub(variable, variable * (rate * self.decay))
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle, m=momentum.value.handle, v=velocity.value.handle,
+                beta1_power=power_1, beta2_power=power_2, lr=rate, beta1=self.beta_1, beta2=self.beta_2,
+                epsilon=self.epsilon * correction, grad=tf.cast(gradient, variable.dtype),
+            )  # fmt: skip
+            return
+        gradient = ops.cast(gradient, variable.dtype)
+        self.assign_add(momentum, (gradient - momentum) * (1 - self.beta_1))
+        self.assign_add(velocity, (ops.square(gradient) - velocity) * (1 - self.beta_2))
+        scale = ops.sqrt(velocity) / correction + self.epsilon
+        self.assign_sub(variable, rate / (1 - power_1) * momentum / scale)
+
+    def get_config(self) -> dict[str, Any]:
+        names = ("beta_1", "beta_2", "epsilon", "layer_decay", "num_layers")
+        return {**super().get_config(), "weight_decay": self.decay, **{name: getattr(self, name) for name in names}}

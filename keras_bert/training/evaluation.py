@@ -1,0 +1,49 @@
+"""A model and examples -> how good it is, by the measures of its task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION, BertClassifier
+from keras_bert.training import metrics
+
+
+def evaluate(model: Any, x: Any, y: Any) -> dict[str, float]:
+    """What a model's answers are worth; the first number is the one by which models of its task are chosen.
+
+    Args:
+        model: a task.
+        x: examples, as `fit` takes them.
+        y: their labels, by name.
+
+    Returns:
+        Classes: `accuracy`. Several labels a text: `micro_f1` and others. Numbers: `spearman`, `pearson`.
+
+    Raises:
+        ImportError: the measure needs the extra `train`.
+        TypeError: the model is none of the tasks.
+    """
+    for kind, measure in _MEASURES.items():
+        if isinstance(model, kind):
+            return measure(model, x, y)
+    raise TypeError(f"no measures are known for a {type(model).__name__}; evaluate it with Keras's own metrics")
+
+
+def _of_classifier(model: BertClassifier, x: Any, y: Any) -> dict[str, float]:
+    texts = list(zip(*x, strict=True)) if isinstance(x, tuple) else x
+    answers = model.classify(texts, progress=False)
+    if model.problem_type == REGRESSION:
+        numbers = np.array([list(answer.values()) for answer in answers])
+        found = metrics.correlation(np.ravel(np.asarray(y, np.float64)), np.ravel(numbers))
+        return {"spearman": found["spearman"], "pearson": found["pearson"]}
+    if model.problem_type == MULTI_LABEL:
+        predicted = model.targets([[each["label"] for each in answer] for answer in answers])
+        labels = np.asarray(model.targets(y))
+        return {**metrics.f1(labels.astype(int), predicted.astype(int), "micro"), **metrics.accuracy(labels, predicted)}
+    names = [label if isinstance(label, str) else model.labels[int(label)] for label in y]
+    return metrics.accuracy(names, [answer["label"] for answer in answers])
+
+
+_MEASURES = {BertClassifier: _of_classifier}

@@ -1,0 +1,96 @@
+"""Run: where a training run is, what it has seen so far, and its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_bert.training.state import load_state, read_notes, save_state
+
+_STATE = "state.safetensors"
+_BEST = "best.safetensors"
+
+
+class Run:
+    """A training run that can be interrupted.
+
+    Args:
+        model: compiled, its optimizer built.
+        directory: for its files.
+        settings: what must be the same when a run goes on.
+
+    Attributes:
+        directory: as above.
+        epoch, step: the next batch, both from 0.
+        history: of the epochs that are over, a dict each.
+        stopped: whether training has ended before its last epoch.
+        batches: how many this epoch has.
+        padding: the share of padding in its pieces, 0 to 1.
+    """
+
+    def __init__(self, model: keras.Model, directory: Path, settings: dict[str, Any]) -> None:
+        self.directory = directory
+        self.epoch = 0
+        self.step = 0
+        self.history: list[dict[str, float]] = []
+        self.stopped = False
+        self.batches = 0
+        self.padding = 0.0
+        self._model = model
+        self._settings = settings
+        self._loss: list[Any] = []
+
+    def resume(self) -> None:
+        """Goes to where the run was when its state was last saved; to the beginning, if it never was.
+
+        Raises:
+            ValueError: the state is of a run with other settings, or is damaged.
+        """
+        path = self.directory / _STATE
+        if not path.exists():
+            return
+        notes = read_notes(path)
+        for name, value in self._settings.items():
+            if notes["settings"].get(name) != value:
+                raise ValueError(
+                    f"{self.directory} holds a run with other {name} ({notes['settings'].get(name)!r:.60}, now "
+                    f"{value!r:.60}); go on with the same, or choose another directory"
+                )
+        load_state(path, self._variables())
+        self.epoch, self.step = notes["epoch"], notes["step"]
+        self.history, self.stopped = notes["history"], notes["stopped"]
+        if self.step:
+            self._loss = [variable.numpy() for variable in self._model.metrics_variables]
+
+    def restore_loss(self) -> None:
+        """Where the run goes on in the middle of an epoch: the loss so far."""
+        for variable, value in zip(self._model.metrics_variables, self._loss, strict=False):
+            variable.assign(value)
+        self._loss = []
+
+    def start_epoch(self, batches: int, padding: float) -> None:
+        self.batches, self.padding = batches, padding
+
+    def end_epoch(self, loss: float, measures: dict[str, float]) -> None:
+        """Notes how the epoch went."""
+        self.epoch, self.step = self.epoch + 1, 0
+        self.history.append({"epoch": self.epoch, "loss": loss, "padding": self.padding, **measures})
+
+    def save(self) -> None:
+        notes = {"epoch": self.epoch, "step": self.step, "history": self.history, "stopped": self.stopped}
+        save_state(self.directory / _STATE, self._variables(), {**notes, "settings": self._settings})
+
+    def save_best(self) -> None:
+        """Keeps the weights as they are now."""
+        save_state(self.directory / _BEST, self._model.weights, {})
+
+    def load_best(self) -> None:
+        """Goes back to the weights that were kept, if any were."""
+        if (self.directory / _BEST).exists():
+            load_state(self.directory / _BEST, self._model.weights)
+
+    def _variables(self) -> list[keras.Variable]:
+        """Weights, random state, the optimizer's, and the loss so far of this epoch."""
+        return [*self._model.variables, *self._model.optimizer.variables, *self._model.metrics_variables]

@@ -1,0 +1,104 @@
+"""AdamW and its schedule against the formulas of the papers, in numpy, and against PyTorch."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertConfig, BertEncoder
+from keras_bert.training.adamw import AdamW, WarmupThenDecay
+
+STEPS = 20
+
+
+def problem():
+    """A matrix and a vector, and gradients of very different sizes."""
+    generator = np.random.default_rng(0)
+    weights = [generator.normal(size=(5, 4)), generator.normal(size=4)]
+    scales = 10.0 ** generator.integers(-9, 1, (STEPS, 5, 4))
+    gradients = [(generator.normal(size=(5, 4)) * scale, generator.normal(size=4)) for scale in scales]
+    return weights, gradients
+
+
+def trained(optimizer, weights, gradients):
+    variables = [keras.Variable(weight, dtype="float32") for weight in weights]
+    apply = tf.function(lambda *each: optimizer.apply(list(each), variables))
+    for each in gradients:
+        apply(*(tf.constant(gradient, tf.float32) for gradient in each))
+    return [variable.numpy() for variable in variables]
+
+
+def by_hand(weights, gradients, rate, decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-8):
+    """Loshchilov and Hutter 2019, algorithm 2, in float64; vectors do not decay."""
+    weights = [weight.copy() for weight in weights]
+    moments = [(np.zeros_like(weight), np.zeros_like(weight)) for weight in weights]
+    for step, each in enumerate(gradients, start=1):
+        for weight, (first, second), gradient in zip(weights, moments, each, strict=True):
+            first += (1 - beta_1) * (gradient - first)
+            second += (1 - beta_2) * (gradient**2 - second)
+            corrected = np.sqrt(second / (1 - beta_2**step)) + epsilon
+            shrunk = decay * weight if weight.ndim > 1 else 0
+            weight -= rate(step - 1) * (first / (1 - beta_1**step) / corrected + shrunk)
+    return weights
+
+
+def test_the_papers_formula():
+    schedule = WarmupThenDecay(0.01, 5, STEPS)
+    want = by_hand(*problem(), rate=lambda step: 0.01 * min(step / 5, (STEPS - step) / 15))
+    for got, expected in zip(trained(AdamW(schedule), *problem()), want, strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def test_accumulated_gradients_are_one_update():
+    weights, gradients = problem()
+    means = [tuple(np.mean(pair, axis=0) for pair in zip(*gradients[i : i + 4], strict=True)) for i in range(0, 20, 4)]
+    schedule = WarmupThenDecay(0.01, 2, 5)
+    want = trained(AdamW(schedule), weights, means)
+    got = trained(AdamW(schedule, gradient_accumulation_steps=4), weights, gradients)
+    for each, expected in zip(got, want, strict=True):
+        np.testing.assert_allclose(each, expected, atol=1e-6)
+
+
+def test_lower_layers_learn_more_slowly():
+    encoder = BertEncoder(BertConfig.tiny())
+    optimizer = AdamW(1.0, layer_decay=0.5, num_layers=2)
+    optimizer.build(encoder.trainable_variables)
+    shares = {
+        variable.path: share for variable, share in zip(encoder.trainable_variables, optimizer._rates, strict=True)
+    }
+    part = {path.split("/")[1]: share for path, share in shares.items()}
+    assert part == {"embeddings": 0.125, "block_0": 0.25, "block_1": 0.5, "pooler": 1.0}
+    with pytest.raises(ValueError, match="num_layers"):
+        AdamW(1.0, layer_decay=0.5)
+
+
+@pytest.mark.parametrize("optimizer", [AdamW(WarmupThenDecay(1e-3, 2, 9), 0.1, layer_decay=0.9, num_layers=3)])
+def test_from_config(optimizer):
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert again.get_config() == optimizer.get_config()
+    assert (again.decay, float(again._learning_rate(1))) == (0.1, pytest.approx(5e-4))
+
+
+@pytest.mark.parametrize(("warmup", "total"), [(-1, 5), (6, 5)])
+def test_no_such_schedule(warmup, total):
+    with pytest.raises(ValueError, match="warmup_steps"):
+        WarmupThenDecay(1.0, warmup, total)
+
+
+@pytest.mark.parity
+def test_same_as_pytorch():
+    torch = pytest.importorskip("torch")
+    weights, gradients = problem()
+    matrix, vector = (torch.nn.Parameter(torch.tensor(weight, dtype=torch.float32)) for weight in weights)
+    groups = [{"params": [matrix], "weight_decay": 0.01}, {"params": [vector], "weight_decay": 0.0}]
+    theirs = torch.optim.AdamW(groups, lr=0.01, eps=1e-8)
+    schedule = torch.optim.lr_scheduler.LambdaLR(theirs, lambda step: min(step / 5, (STEPS - step) / 15))
+    for each in gradients:
+        for parameter, gradient in zip((matrix, vector), each, strict=True):
+            parameter.grad = torch.tensor(gradient, dtype=torch.float32)
+        torch.nn.utils.clip_grad_norm_([matrix, vector], 1.0)
+        theirs.step()
+        schedule.step()
+    ours = trained(AdamW(WarmupThenDecay(0.01, 5, STEPS), global_clipnorm=1.0), weights, gradients)
+    for got, expected in zip(ours, (matrix, vector), strict=True):
+        np.testing.assert_allclose(got, expected.detach().numpy(), atol=2e-6)
