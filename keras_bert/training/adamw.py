@@ -44,9 +44,9 @@ class WarmupThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 class AdamW(keras.optimizers.Optimizer):
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), as BERT is fine-tuned with it.
 
-    Weights of one dimension, which are the biases and those of layer normalization, do not decay. The epsilon is that of
-    Kingma and Ba's algorithm 1, added to the square root of the corrected moment, as PyTorch has it; Keras's own adds
-    it before the correction. On TensorFlow, one fused operation updates a weight and its moments.
+    Weights of one dimension, which are the biases and those of layer normalization, do not decay. The epsilon is that
+    of Kingma and Ba's algorithm 1, added to the square root of the corrected moment, as PyTorch has it; Keras's own
+    adds it before the correction. On TensorFlow, one fused operation updates a weight and its moments.
 
     Args:
         learning_rate: a number or a schedule.

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION, BertClassifier
-from keras_bert.training import metrics
+from keras_bert.tasks.question_answerer import BertQuestionAnswerer
+from keras_bert.training import metrics, squad_metrics
 
 
 def evaluate(model: Any, x: Any, y: Any) -> dict[str, float]:
@@ -19,7 +20,9 @@ def evaluate(model: Any, x: Any, y: Any) -> dict[str, float]:
         y: their labels, by name.
 
     Returns:
-        Classes: `accuracy`. Several labels a text: `micro_f1` and others. Numbers: `spearman`, `pearson`.
+        Classes: `accuracy`. Several labels a text: `micro_f1` and others. Numbers: `spearman`, `pearson`. Questions:
+        `f1` and `exact_match` as in SQuAD 1.1; where some have no answer, those of SQuAD 2.0, with the threshold that
+        would be best (`best_f1_thresh`, for `no_answer_threshold`).
 
     Raises:
         ImportError: the measure needs the extra `train`.
@@ -46,4 +49,18 @@ def _of_classifier(model: BertClassifier, x: Any, y: Any) -> dict[str, float]:
     return metrics.accuracy(names, [answer["label"] for answer in answers])
 
 
-_MEASURES = {BertClassifier: _of_classifier}
+def _of_answerer(model: BertQuestionAnswerer, x: Any, y: Any) -> dict[str, float]:
+    given = [[text for text, _ in answers] for answers in y]
+    ranked = model.answer(*x, top_k=2, progress=False)
+    if all(given):
+        measures = squad_metrics.squad_v1(given, [answers[0]["answer"] for answers in ranked])
+    else:
+        # No answer may come first; which threshold is best only shows with the answer that is behind it.
+        spans = [next((each["answer"] for each in answers if each["answer"]), "") for answers in ranked]
+        scores = [answers[0]["no_answer_score"] for answers in ranked]
+        threshold = float("inf") if model.no_answer_threshold is None else model.no_answer_threshold
+        measures = squad_metrics.squad_v2(given, spans, scores, threshold)
+    return {"f1": measures.pop("f1"), **measures}
+
+
+_MEASURES = {BertClassifier: _of_classifier, BertQuestionAnswerer: _of_answerer}

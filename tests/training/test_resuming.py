@@ -61,8 +61,8 @@ def test_a_run_repeats(unbroken, tmp_path):
     assert [epoch["epoch"] for epoch in unbroken[1]] == [1, 2, 3]
 
 
-# In the first step, in the middle, at both sides of an epoch's end, in the last step.
-@pytest.mark.parametrize("step", [1, 5, 9, 10, 11, 29, 30])
+# The first step, both sides of an epoch's end, the last step.
+@pytest.mark.parametrize("step", [1, 10, 11, 30])
 def test_interrupted_once(unbroken, tmp_path, step):
     assert trained(tmp_path, stop_at=step) is None
     assert_same(trained(tmp_path), unbroken)
@@ -72,7 +72,7 @@ def test_interrupted_again_and_again(unbroken, tmp_path):
     result, runs = None, 0
     while result is None:
         result, runs = trained(tmp_path, stop_at=7), runs + 1
-    assert runs == STEPS // 6 or runs > 3
+    assert runs > STEPS // 7
     assert_same(result, unbroken)
 
 
@@ -134,7 +134,7 @@ def test_killed(tmp_path):
         return process.wait()
 
     assert run(tmp_path / "unbroken", tmp_path / "unbroken.npz") == 0
-    for steps in (4, 12):
+    for steps in (4, 17):
         assert run(tmp_path / "broken", tmp_path / "broken.npz", steps) == -9
     assert run(tmp_path / "broken", tmp_path / "broken.npz") == 0
     want, got = (np.load(tmp_path / name) for name in ("unbroken.npz", "broken.npz"))
