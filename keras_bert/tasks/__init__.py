@@ -3,5 +3,6 @@
 from keras_bert.tasks.classifier import BertClassifier
 from keras_bert.tasks.masked_lm import BertMaskedLM
 from keras_bert.tasks.sentence import BertSentenceEncoder
+from keras_bert.tasks.token_classifier import BertTokenClassifier
 
-__all__ = ["BertClassifier", "BertMaskedLM", "BertSentenceEncoder"]
+__all__ = ["BertClassifier", "BertMaskedLM", "BertSentenceEncoder", "BertTokenClassifier"]

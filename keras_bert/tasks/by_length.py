@@ -14,6 +14,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from keras_bert.text import BertPreprocessor
+from keras_bert.text.inputs import as_strings
 
 # This many texts are sorted at a time: enough for batches of almost equal lengths, little enough memory.
 _TEXTS_AT_A_TIME = 16384
@@ -26,22 +27,25 @@ _SEGMENT = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64
 
 
 class ByLength:
-    """Runs a function of packed inputs over texts.
+    """Runs a function of tokenized texts over texts.
 
     Args:
-        preprocessor: makes the packed inputs, a dict as for the encoder.
-        compute: from packed inputs of a batch to a tensor `[batch, ...]`.
+        preprocessor: its tokenizer is used, and its greatest length.
+        compute: from one or two ragged int32 tensors `[batch, (pieces)]`, for `preprocessor.pack`, to a tensor
+            `[batch, ...]`.
     """
 
-    def __init__(self, preprocessor: BertPreprocessor, compute: Callable[[dict[str, tf.Tensor]], tf.Tensor]) -> None:
+    def __init__(
+        self, preprocessor: BertPreprocessor, compute: Callable[[tuple[tf.RaggedTensor, ...]], tf.Tensor]
+    ) -> None:
         self._preprocessor = preprocessor
 
         def compute_rows(segments: list[tf.RaggedTensor], rows: tf.Tensor) -> tf.Tensor:
-            return compute(preprocessor.pack(tuple(tf.gather(segment, rows) for segment in segments)))
+            return compute(tuple(tf.gather(segment, rows) for segment in segments))
 
-        # Number of segments -> what computes rows of that many: texts, or pairs of texts.
+        # Number of segments -> what computes rows of that many.
         self._compute_rows = {
-            number: tf.function(compute_rows, input_signature=[[_SEGMENT] * number, _ROWS]) for number in (1, 2)
+            number: tf.function(compute_rows, input_signature=[[_SEGMENT] * number, _ROWS]) for number in (1, 2, 3)
         }
 
     def __call__(
@@ -78,9 +82,13 @@ class ByLength:
                 cut += int(np.sum(lengths > longest)) if not has_windows else 0
                 padded = lengths if has_windows else np.minimum(lengths, longest)
                 padded = np.maximum(padded, fixed) if fixed else padded
-                yield self._compute_chunk(segments, rows_by_length(padded, batch_tokens), bar)
+                yield self.compute(segments, rows_by_length(padded, batch_tokens), bar)
         if cut:
-            warnings.warn(f"texts cut to {longest} pieces, the most that this model is meant for: {cut}", stacklevel=4)
+            self.warn(longest, cut)
+
+    def warn(self, longest: int, cut: int) -> None:
+        """Says that `cut` texts had more than `longest` pieces."""
+        warnings.warn(f"texts cut to {longest} pieces, the most that this model is meant for: {cut}", stacklevel=5)
 
     def tokenized(self, texts: list[Any]) -> list[tf.RaggedTensor]:
         """Texts, or pairs of texts -> one or two ragged int32 tensors `[texts, (pieces)]`."""
@@ -93,7 +101,14 @@ class ByLength:
         special_tokens = self._preprocessor.tokenizer.pair_format.special_tokens(len(segments))
         return sum(segment.row_lengths().numpy() for segment in segments) + special_tokens
 
-    def _compute_chunk(self, segments: list[tf.RaggedTensor], batches: list[np.ndarray], bar: tqdm) -> list[np.ndarray]:
+    def compute(self, segments: list[tf.RaggedTensor], batches: list[np.ndarray], bar: tqdm) -> list[np.ndarray]:
+        """What `compute` gives for each row of `segments`, up to three, each ragged int32 `[rows, (pieces)]`.
+
+        Args:
+            segments: as above.
+            batches: numbers of rows, see `rows_by_length`.
+            bar: counts the rows that are done.
+        """
         results: list[Any] = [None] * segments[0].shape[0]
         compute = self._compute_rows[len(segments)]
         pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)
@@ -105,6 +120,31 @@ class ByLength:
         finally:
             pool.shutdown(cancel_futures=True)  # an interrupt waits for the batches in flight, not for all
         return results
+
+
+class BySentence(ByLength):
+    """`ByLength` for sentences whose words are known, each a list of str.
+
+    `compute` gets the pieces of the words of each sentence, int32 `[batch, (pieces)]`, and of the same shape 1 where a
+    word begins, else 0. Nothing is said of what is cut.
+    """
+
+    def tokenized(self, sentences: list[Any]) -> list[tf.RaggedTensor]:
+        words = [word for sentence in sentences for word in sentence]
+        by_sentence = tf.RaggedTensor.from_row_lengths(as_strings(words), [len(sentence) for sentence in sentences])
+        return list(flat_pieces(self._preprocessor.tokenizer.tokenize_words(by_sentence)))
+
+    def lengths(self, segments: list[tf.RaggedTensor]) -> np.ndarray:
+        return super().lengths(segments[:1])
+
+    def warn(self, longest: int, cut: int) -> None:
+        pass
+
+
+def flat_pieces(words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """int32 `[batch, (words), (pieces)]` -> `[batch, (pieces)]`, and int32 of that shape: 1 where a word begins."""
+    begins = tf.concat([tf.ones_like(words.values[:, :1]), tf.zeros_like(words.values[:, 1:])], axis=1)
+    return words.merge_dims(1, 2), words.with_values(begins).merge_dims(1, 2)
 
 
 def _chunks(texts: Iterable[Any]) -> Iterator[list[Any]]:

@@ -14,6 +14,7 @@ from keras import ops
 from keras_bert.checkpoints import hugging_face
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import preset
+from keras_bert.tasks.labels import check_labels, number_of
 from keras_bert.tasks.long_text import POOLS, pooled_output
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
@@ -79,7 +80,7 @@ class BertClassifier(BertTask):
             raise ValueError(f"problem_type is {problem_type!r}; expected {', '.join(PROBLEMS)}")
         if pool not in POOLS:
             raise ValueError(f"pool is {pool!r}; expected {' or '.join(POOLS)}")
-        _check_labels(labels, least=2 if problem_type == CLASSES else 1)
+        check_labels(labels, least=2 if problem_type == CLASSES else 1)
         super().__init__(encoder, preprocessor, len(labels), dropout, **kwargs)
         self.labels = labels
         self.problem_type = problem_type
@@ -175,18 +176,14 @@ class BertClassifier(BertTask):
         if self.problem_type == REGRESSION:
             return np.reshape(np.asarray(y, np.float32), (len(y), -1))
         if self.problem_type == CLASSES:
-            return np.array([self._index(name) for name in y], np.int32) if isinstance(y[0], str) else np.asarray(y)
+            are_names = isinstance(y[0], str)
+            return np.array([number_of(name, self.labels) for name in y], np.int32) if are_names else np.asarray(y)
         if isinstance(y, np.ndarray) and y.dtype.kind != "O":
             return y
         hot = np.zeros((len(y), len(self.labels)), np.float32)
         for row, names in enumerate(y):
-            hot[row, [self._index(name) for name in names]] = 1
+            hot[row, [number_of(name, self.labels) for name in names]] = 1
         return hot
-
-    def _index(self, name: str) -> int:
-        if name not in self.labels:
-            raise ValueError(f"{name!r} is not one of the labels, which are {', '.join(self.labels)}")
-        return self.labels.index(name)
 
     def _check_pairs(self, inputs: Any) -> None:
         if isinstance(inputs, dict) or isinstance(inputs, tuple | list) == self.pairs:
@@ -248,13 +245,3 @@ class BertClassifier(BertTask):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "labels": self.labels, "problem_type": self.problem_type}
-
-
-def _check_labels(labels: list[str], least: int) -> None:
-    if len(labels) < least:
-        raise ValueError(f"labels are {labels}; a classifier tells at least {least} apart")
-    repeated = sorted({label for label in labels if labels.count(label) > 1})
-    if repeated:
-        raise ValueError(f"labels are there twice: {', '.join(repeated)}")
-    if not all(isinstance(label, str) for label in labels):
-        raise ValueError(f"labels must be str, not {labels!r:.80}")

@@ -1,10 +1,14 @@
-"""Hidden states of texts that were cut into windows."""
+"""Hidden states of texts that were cut into windows, and which window speaks for a piece that is in several."""
 
 from typing import Any
 
+import tensorflow as tf
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
+from keras_bert.text import BertPreprocessor
+from keras_bert.text.packing import first_pieces
+from keras_bert.text.windows import windows
 
 POOLS = ("mean", "max")
 
@@ -21,15 +25,89 @@ def pooled_output(encoder: BertEncoder, inputs: dict[str, Any], pool: str, train
     Returns:
         float `[batch, hidden]`.
     """
-    if len(inputs["input_word_ids"].shape) == 2:
-        return encoder(inputs, training=training)["pooled_output"]
-    batch, windows, seq_length = ops.shape(inputs["input_word_ids"])
-    flat = {name: ops.reshape(each, (-1, seq_length)) for name, each in inputs.items()}
-    pooled = encoder(flat, training=training)["pooled_output"]
-    pooled = ops.reshape(pooled, (batch, windows, encoder.config.hidden_size))
+    pooled = _of_each_row(encoder, inputs, "pooled_output", training)
+    if len(pooled.shape) == 2:
+        return pooled
     is_window = ops.any(inputs["input_mask"] > 0, axis=-1, keepdims=True)  # [batch, windows, 1]
     if pool == "max":
         lowest = ops.min(pooled, axis=1, keepdims=True)
         return ops.max(ops.where(is_window, pooled, lowest), axis=1)
     is_window = ops.cast(is_window, pooled.dtype)
     return ops.sum(pooled * is_window, axis=1) / ops.sum(is_window, axis=1)
+
+
+def sequence_output(encoder: BertEncoder, inputs: dict[str, Any], training: bool | None = None) -> Any:
+    """The encoder's `sequence_output`, float `[batch, seq_length, hidden]`, or `[batch, windows, seq_length, hidden]`.
+
+    Args:
+        encoder, inputs: as for `pooled_output`.
+    """
+    return _of_each_row(encoder, inputs, "sequence_output", training)
+
+
+def _of_each_row(encoder: BertEncoder, inputs: dict[str, Any], output: str, training: bool | None) -> Any:
+    shape = ops.shape(inputs["input_word_ids"])
+    if len(shape) == 2:
+        return encoder(inputs, training=training)[output]
+    flat = {name: ops.reshape(each, (-1, shape[-1])) for name, each in inputs.items()}
+    values = encoder(flat, training=training)[output]
+    return ops.reshape(values, (*shape[:2], *ops.shape(values)[1:]))
+
+
+def most_context(rows: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    """In which of the windows that a piece is in it has the most around it.
+
+    That is where the smaller of the numbers of pieces before and behind it is greatest; a hundredth of the window's
+    length is added to it, and of equal ones the first counts: `_check_is_max_context` of google-research/bert
+    (run_squad.py).
+
+    Args:
+        rows, starts: int64 `[windows]`, of `Windows`: of which row, and how many of its pieces come before.
+        lengths: int64 `[windows]`: pieces of each.
+
+    Returns:
+        bool `[windows, (pieces)]`. Each piece of a row is true in one of its windows, and those of a window that are
+        true stand together: from window to window they come in the order of the text.
+
+    Example:
+        >>> zero = tf.constant([0, 0], tf.int64)
+        >>> most_context(rows=zero, starts=tf.constant([0, 2], tf.int64), lengths=tf.constant([4, 4], tf.int64))
+        <tf.RaggedTensor [[True, True, True, False], [False, True, True, True]]>
+    """
+    within = tf.ragged.range(lengths)  # [windows, (pieces)], counted from the window's beginning
+    window = within.value_rowids()
+    row_lengths = tf.math.segment_max(starts + lengths, rows)
+    key = tf.gather(tf.cumsum(row_lengths, exclusive=True), rows) + starts  # of a window's first piece
+    key = tf.gather(key, window) + within.values  # the same for the same piece of a row
+    length = tf.gather(lengths, window)
+    score = 100 * tf.minimum(within.values, length - 1 - within.values) + length
+    pieces = tf.reduce_sum(row_lengths)
+    is_best = score == tf.gather(tf.math.unsorted_segment_max(score, key, pieces), key)
+    number = tf.where(is_best, window, tf.int64.max)
+    return within.with_values(number == tf.gather(tf.math.unsorted_segment_min(number, key, pieces), key))
+
+
+def places_of_pieces(preprocessor: BertPreprocessor, pieces: tf.RaggedTensor, packed: tf.Tensor) -> tf.Tensor:
+    """Where in rows that were packed of single texts the pieces of these are, each in one place.
+
+    Args:
+        preprocessor: packed them.
+        pieces: int32 `[batch, (pieces)]`, what it packed.
+        packed: int32 `[batch, seq_length]`, or `[batch, windows, seq_length]`: one of its results.
+
+    Returns:
+        bool, of the shape of `packed`. In a row, the first true place is that of the first piece, and so on: there are
+        as many as pieces, or fewer if the row's end was cut off. With windows none is, and the place is that in the
+        window where the piece has the most context.
+    """
+    longest = preprocessor.sequence_length or preprocessor.max_sequence_length
+    room = longest - preprocessor.tokenizer.pair_format.special_tokens(1)
+    if preprocessor.stride is None:
+        count = tf.minimum(tf.cast(pieces.row_lengths(), tf.int64), room)
+        here, counts = tf.ones_like(first_pieces(pieces, count), tf.bool), None
+    else:
+        cut = windows([pieces], room, preprocessor.stride)
+        here, counts = most_context(cut.rows, cut.starts, cut.segments[0].row_lengths()), cut.counts
+    first = tf.zeros([here.nrows(), 1], tf.bool)  # [CLS]
+    places = tf.concat([first, here], axis=1).to_tensor(False, shape=tf.stack([-1, tf.shape(packed)[-1]]))
+    return places if counts is None else tf.RaggedTensor.from_row_lengths(places, counts).to_tensor(False)

@@ -71,7 +71,7 @@ class BertSentenceEncoder(keras.Model):
         self.encoder = encoder
         self.preprocessor = preprocessor
         self.pooling = pooling
-        self._by_length = ByLength(preprocessor, lambda inputs: self._vectors(inputs, training=False))
+        self._by_length = ByLength(preprocessor, lambda texts: self._vectors(preprocessor.pack(texts), training=False))
 
     def __call__(self, texts: Any, **kwargs: Any) -> Any:
         # Keras takes only tensors as positional arguments, hence here and not in call.

@@ -74,7 +74,7 @@ class BertTask(keras.Model):
         )
         self.head.build()
         self.built = True
-        self._by_length = ByLength(preprocessor, lambda inputs: self(inputs, training=False))
+        self._by_length = ByLength(preprocessor, lambda texts: self(preprocessor.pack(texts), training=False))
 
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         # Keras takes only tensors as positional arguments, hence here and not in call.
@@ -90,16 +90,20 @@ class BertTask(keras.Model):
         """Keras's `fit`; `x` may also be a list of str or a tuple of two, and `y` what `targets` takes."""
         if kwargs.get("validation_data") is not None and isinstance(kwargs["validation_data"], tuple | list):
             data = kwargs["validation_data"]
-            kwargs["validation_data"] = (_as_arrays(data[0]), self.targets(data[1]), *data[2:])
-        return super().fit(_as_arrays(x), self.targets(y), *args, **kwargs)
+            kwargs["validation_data"] = (*self.arrays(*data[:2]), *data[2:])
+        return super().fit(*self.arrays(x, y), *args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras's `evaluate`; see `fit`."""
-        return super().evaluate(_as_arrays(x), self.targets(y), *args, **kwargs)
+        return super().evaluate(*self.arrays(x, y), *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Keras's `predict`, which gives logits; `x` may also be a list of str or a tuple of two."""
-        return super().predict(_as_arrays(x), *args, **kwargs)
+        return super().predict(self.arrays(x, None)[0], *args, **kwargs)
+
+    def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """What people write as examples and labels -> what Keras makes batches of; what is that already stays."""
+        return _as_arrays(x), self.targets(y)
 
     # -- For training: examples tokenized once, batches packed in the graph
 

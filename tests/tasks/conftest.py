@@ -1,0 +1,1 @@
+from ..text.conftest import shared_data  # noqa: F401

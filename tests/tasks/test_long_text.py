@@ -1,0 +1,59 @@
+"""Windows: which of them speaks for a piece, against Google's own rule in plain Python; and where pieces stand."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertPreprocessor
+from keras_bert.tasks.long_text import most_context, places_of_pieces
+from keras_bert.text import WordPieceTokenizer
+from keras_bert.text.windows import windows
+
+from ..golden import make_golden_export as golden
+
+
+def is_max_context(spans, current, position):
+    """`_check_is_max_context` of google-research/bert, run_squad.py; spans are (start, length)."""
+    best_score, best = None, None
+    for index, (start, length) in enumerate(spans):
+        end = start + length - 1
+        if position < start or position > end:
+            continue
+        score = min(position - start, end - position) + 0.01 * length
+        if best_score is None or score > best_score:
+            best_score, best = score, index
+    return current == best
+
+
+@pytest.mark.parametrize(("room", "stride"), [(7, 3), (7, 7), (6, 1), (3, 2), (384, 128), (200, 30)])
+def test_most_context_is_googles(room, stride):
+    lengths = [1, room, room + 1, 2 * room + stride, 5 * room - 1, room + stride + 1, 3]
+    cut = windows([tf.ragged.range(tf.constant(lengths))], room, stride)
+    mask = most_context(cut.rows, cut.starts, cut.segments[0].row_lengths()).to_list()
+    starts, sizes = cut.starts.numpy(), cut.segments[0].row_lengths().numpy()
+    for row in range(len(lengths)):
+        mine = np.flatnonzero(cut.rows.numpy() == row)
+        spans = [(starts[i], sizes[i]) for i in mine]
+        for number, i in enumerate(mine):
+            want = [is_max_context(spans, number, starts[i] + piece) for piece in range(sizes[i])]
+            assert mask[i] == want, (row, number)
+
+
+@pytest.mark.parametrize("settings", [{}, {"stride": 2}, {"stride": 9}])
+@pytest.mark.parametrize("sequence_length", [None, 8, 20])
+def test_places_hold_the_pieces_in_order(settings, sequence_length):
+    tokenizer = WordPieceTokenizer(golden.VOCABULARY)
+    preprocessor = BertPreprocessor(tokenizer, sequence_length, max_sequence_length=24, **settings)
+    texts = ["film plot", "", "the an and or of to in on is was", " ".join(["movie", "good", "time"] * 10)]
+    pieces = tokenizer.tokenize(texts)
+    packed = preprocessor.pack(pieces)["input_word_ids"]
+    places = places_of_pieces(preprocessor, pieces, packed)
+    assert places.shape == packed.shape
+    room = (sequence_length or 24) - 2
+    for row, ids, here in zip(pieces.to_list(), packed.numpy(), places.numpy(), strict=True):
+        assert ids[here].tolist() == (row if settings else row[:room])
+
+
+def test_no_rows():
+    none = tf.zeros([0], tf.int64)
+    assert most_context(none, none, none).to_list() == []
