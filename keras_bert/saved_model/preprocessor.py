@@ -52,9 +52,7 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
         array([[ 101, 7592, 2088,  102,    0,    0]], dtype=int32)
     """
     if preprocessor.stride is not None:
-        raise ValueError(
-            "TF Hub's preprocessors give one row a text, but this one gives windows; make one without stride"
-        )
+        raise ValueError("TF Hub's preprocessors give one row a text, but this one gives windows; leave out stride")
     with new_directory(directory, overwrite) as unfinished, tempfile.TemporaryDirectory(dir=unfinished) as temporary:
         tokenizer = preprocessor.tokenizer
         files.write_texts(temporary, {VOCABULARY: "".join(piece + "\n" for piece in tokenizer.vocabulary)})

@@ -66,10 +66,9 @@ def test_a_preprocessor_with_windows(tokenizer):
     preprocessor = BertPreprocessor(tokenizer, sequence_length=6, stride=2)
     outputs = preprocessor(["one two three four five six seven", "one"])
     words = [tokenizer.tokenize(word).numpy()[0] for word in ("one", "two", "three", "four", "five", "six", "seven")]
-    ids = [[101, *words[i : i + 4], 102] for i in (0, 2)] + [[101, *words[4:], 102, 0], [101, words[0], 102, 0, 0, 0]]
-    empty = [0] * 6
-    # The third window begins at "five", though the second one ends with "six": the last one reaches the end.
-    assert outputs["input_word_ids"].numpy().tolist() == [ids[:2] + [ids[2]], [ids[3], empty, empty]]
+    first = [[101, *words[:4], 102], [101, *words[2:6], 102], [101, *words[4:], 102, 0]]
+    second = [[101, words[0], 102, 0, 0, 0], [0] * 6, [0] * 6]
+    assert outputs["input_word_ids"].numpy().tolist() == [first, second]
     assert outputs["input_mask"].numpy().sum(-1).tolist() == [[6, 6, 5], [3, 0, 0]]
 
 
