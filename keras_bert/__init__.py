@@ -7,11 +7,19 @@ if TYPE_CHECKING:
     from keras_bert.config import BertConfig
     from keras_bert.encoder import BertEncoder
     from keras_bert.saved_model import HubLayer
-    from keras_bert.tasks import BertClassifier, BertSentenceEncoder
+    from keras_bert.tasks import BertClassifier, BertQuestionAnswerer, BertSentenceEncoder
     from keras_bert.text import BertPreprocessor
 
 __version__ = "0.1.0"
-__all__ = ["BertClassifier", "BertConfig", "BertEncoder", "BertPreprocessor", "BertSentenceEncoder", "HubLayer"]
+__all__ = [
+    "BertClassifier",
+    "BertConfig",
+    "BertEncoder",
+    "BertPreprocessor",
+    "BertQuestionAnswerer",
+    "BertSentenceEncoder",
+    "HubLayer",
+]
 
 # Imported when first used: the encoder needs no TensorFlow, and nobody should wait for what they do not use.
 _HOMES = {
@@ -19,6 +27,7 @@ _HOMES = {
     "BertConfig": "keras_bert.config",
     "BertEncoder": "keras_bert.encoder",
     "BertPreprocessor": "keras_bert.text",
+    "BertQuestionAnswerer": "keras_bert.tasks",
     "BertSentenceEncoder": "keras_bert.tasks",
     "HubLayer": "keras_bert.saved_model",
 }

@@ -33,6 +33,7 @@ def test_public_names():
         "BertConfig",
         "BertEncoder",
         "BertPreprocessor",
+        "BertQuestionAnswerer",
         "BertSentenceEncoder",
         "HubLayer",
     ]

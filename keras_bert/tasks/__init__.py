@@ -2,7 +2,8 @@
 
 from keras_bert.tasks.classifier import BertClassifier
 from keras_bert.tasks.masked_lm import BertMaskedLM
+from keras_bert.tasks.question_answerer import BertQuestionAnswerer
 from keras_bert.tasks.sentence import BertSentenceEncoder
 from keras_bert.tasks.token_classifier import BertTokenClassifier
 
-__all__ = ["BertClassifier", "BertMaskedLM", "BertSentenceEncoder", "BertTokenClassifier"]
+__all__ = ["BertClassifier", "BertMaskedLM", "BertQuestionAnswerer", "BertSentenceEncoder", "BertTokenClassifier"]

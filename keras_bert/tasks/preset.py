@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Where config.json holds what only this package knows: {"preprocessor": {...}, "model": {...}}.
 _SETTINGS = "keras_bert"
-_OF_PREPROCESSOR = ("sequence_length", "truncation", "stride")
+_OF_PREPROCESSOR = ("sequence_length", "truncation", "stride", "max_sequence_length")
 
 
 class TaskPreset(NamedTuple):

@@ -1,0 +1,74 @@
+"""The spans found in all windows of each context -> answers, ranked, with their places in characters."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_bert.tasks.contexts import Contexts, bytes_of, characters_of
+from keras_bert.tasks.spans import NEVER, Spans, best_of_windows
+
+
+class Answers(NamedTuple):
+    """The best answers to each question, best first: `[batch, top_k]` each.
+
+    Attributes:
+        start, end: int32: the place in the context, in characters; 0 and 0 for no answer.
+        score: float32: of an answer, the logit of its start plus that of its end; of no answer, that of `[CLS]`.
+        probability: float32, 0 to 1: a softmax over all scores that were ranked.
+        no_answer_score: float32: the score of no answer less that of the best answer; the same for all of a question.
+        exists: bool: false where there are fewer answers than `top_k`.
+    """
+
+    start: tf.Tensor
+    end: tf.Tensor
+    score: tf.Tensor
+    probability: tf.Tensor
+    no_answer_score: tf.Tensor
+    exists: tf.Tensor
+
+
+def rank_answers(read: Contexts, contexts: tf.Tensor, found: tf.Tensor, threshold: float | None, top_k: int) -> Answers:
+    """Ranks the spans of all windows, and no answer among them.
+
+    Args:
+        read: of the contexts.
+        contexts: string `[batch]`.
+        found: float32 `[windows, count, 4]`: of the best spans of each window the score, and the first and last piece
+            of the window, which are whole numbers; and the score of no answer in this window.
+        threshold: no answer ranks before the spans to whose score its own has a higher difference. None: it ranks last,
+            and only counts where there is no span at all.
+        top_k: at most `count`.
+
+    Source: run_squad.py of google-research/bert (`write_predictions`), which takes the lowest of the windows' scores of
+        no answer as well.
+    """
+    none = tf.math.segment_min(found[:, 0, 3], read.rows)[:, None]  # [batch, 1]
+    firsts, lasts = (read.begins[:, None] + tf.cast(found[..., i], tf.int64) for i in (1, 2))
+    spans = best_of_windows(Spans(found[..., 0], firsts, lasts), read.rows, tf.size(contexts))  # each [batch, count]
+    starts, ends = bytes_of(read, spans.starts, spans.ends)
+    # A piece may stand for no text: where a character became several pieces, one of them has it.
+    scores = tf.where((spans.scores > NEVER / 2) & (starts < ends), spans.scores, NEVER)
+    no_answer_score = none - tf.reduce_max(scores, axis=1, keepdims=True)  # [batch, 1]
+
+    last = NEVER / 4  # behind every span, before what is none
+    rank = tf.fill(tf.shape(none), last if threshold is None else -float(threshold))
+    rank, order = tf.math.top_k(tf.concat([scores - none, rank], axis=1), top_k)  # of equal ones, the span
+    probability = tf.nn.softmax(tf.concat([scores, none + last if threshold is None else none], axis=1))
+    is_first = tf.range(top_k) == 0
+    nowhere = tf.zeros_like(none, tf.int64)
+    starts, ends = (_ranked(each, nowhere, order) for each in (starts, ends))
+    start, end = characters_of(contexts, starts, ends)
+    return Answers(
+        start,
+        end,
+        _ranked(scores, none, order),
+        tf.gather(probability, order, batch_dims=1),
+        tf.repeat(no_answer_score, top_k, axis=1),
+        (rank > last / 2) | is_first,
+    )
+
+
+def _ranked(of_spans: tf.Tensor, of_none: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
+    return tf.gather(tf.concat([of_spans, of_none], axis=1), order, batch_dims=1)
