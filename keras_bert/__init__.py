@@ -7,7 +7,14 @@ if TYPE_CHECKING:
     from keras_bert.config import BertConfig
     from keras_bert.encoder import BertEncoder
     from keras_bert.saved_model import HubLayer
-    from keras_bert.tasks import BertClassifier, BertQuestionAnswerer, BertSentenceEncoder
+    from keras_bert.tasks import (
+        BertClassifier,
+        BertMaskedLM,
+        BertNextSentence,
+        BertQuestionAnswerer,
+        BertSentenceEncoder,
+        BertTokenClassifier,
+    )
     from keras_bert.text import BertPreprocessor
 
 __version__ = "0.1.0"
@@ -15,9 +22,12 @@ __all__ = [
     "BertClassifier",
     "BertConfig",
     "BertEncoder",
+    "BertMaskedLM",
+    "BertNextSentence",
     "BertPreprocessor",
     "BertQuestionAnswerer",
     "BertSentenceEncoder",
+    "BertTokenClassifier",
     "HubLayer",
 ]
 
@@ -26,9 +36,12 @@ _HOMES = {
     "BertClassifier": "keras_bert.tasks",
     "BertConfig": "keras_bert.config",
     "BertEncoder": "keras_bert.encoder",
+    "BertMaskedLM": "keras_bert.tasks",
+    "BertNextSentence": "keras_bert.tasks",
     "BertPreprocessor": "keras_bert.text",
     "BertQuestionAnswerer": "keras_bert.tasks",
     "BertSentenceEncoder": "keras_bert.tasks",
+    "BertTokenClassifier": "keras_bert.tasks",
     "HubLayer": "keras_bert.saved_model",
 }
 

@@ -32,9 +32,12 @@ def test_public_names():
         "BertClassifier",
         "BertConfig",
         "BertEncoder",
+        "BertMaskedLM",
+        "BertNextSentence",
         "BertPreprocessor",
         "BertQuestionAnswerer",
         "BertSentenceEncoder",
+        "BertTokenClassifier",
         "HubLayer",
     ]
     for name in keras_bert.__all__:

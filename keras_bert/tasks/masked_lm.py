@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
+import tensorflow as tf
 from keras import ops
 
-from keras_bert import checkpoints, presets
+from keras_bert import checkpoints, files, presets
+from keras_bert.checkpoints import hugging_face
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
+from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.heads import MaskedLMHead
+from keras_bert.tasks.mask_filling import Candidates, PieceTexts, fill_masks
+from keras_bert.text import BertPreprocessor, loading
 
 POSITIONS = "masked_lm_positions"
+_NO_PREPROCESSOR = (
+    "this BertMaskedLM has no preprocessor, so it takes packed inputs only; make it with one, or from a preset that "
+    "has a tokenizer"
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -22,6 +34,8 @@ class BertMaskedLM(keras.Model):
 
     Args:
         encoder: a `BertEncoder`.
+        preprocessor: strings -> ids, for `fill` and `serve`. Its tokenizer reads the mask token in a text
+            (`special_tokens_in_text=True`), and it gives no windows. Without one, the model takes packed inputs only.
 
     Call arguments:
         inputs: a dict as for the encoder, and with `masked_lm_positions`, int `[batch, predictions]`: which pieces of
@@ -31,7 +45,8 @@ class BertMaskedLM(keras.Model):
         float `[batch, predictions, vocab_size]`: logits of the pieces.
 
     Raises:
-        ValueError: as the encoder does, or `masked_lm_positions` is missing or not integer `[batch, predictions]`.
+        ValueError: as the encoder does, or `masked_lm_positions` is missing or not integer `[batch, predictions]`; or
+            the preprocessor cannot be used.
 
     Example:
         >>> import numpy as np
@@ -43,9 +58,14 @@ class BertMaskedLM(keras.Model):
         (1, 1, 30522)
     """
 
-    def __init__(self, encoder: BertEncoder, **kwargs: Any) -> None:
+    def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None = None, **kwargs: Any) -> None:
+        if preprocessor is not None:
+            _check(preprocessor, encoder)
         super().__init__(**kwargs)
         self.encoder = encoder
+        self.preprocessor = preprocessor
+        self._piece_texts = None if preprocessor is None else PieceTexts(preprocessor.tokenizer)
+        self._by_length: dict[int, ByLength] = {}  # by top_k
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
         self.built = True
@@ -66,9 +86,110 @@ class BertMaskedLM(keras.Model):
         hidden = _gather_rows(sequence_output, positions)  # [batch, predictions, hidden]
         return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
 
+    def fill(
+        self, texts: Iterable[str], top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None
+    ) -> list[dict[str, Any]]:
+        """What could stand in place of the masks in texts.
+
+        Several masks in a text are filled one after the other, the surest first, so that each sees the others' pieces.
+
+        Args:
+            texts: each a str with the tokenizer's mask token, `[MASK]` or `<mask>`, in it at least once.
+            top_k: how many candidates to give for each mask.
+            batch_tokens: how many pieces to compute at a time, padding included.
+            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
+
+        Returns:
+            For each text a dict: `text`, with the likeliest pieces in place of the masks and otherwise as it was; and
+            `masks`, for each in the order of the text a list of `top_k` dicts, the likeliest first: `token`, with its
+            `##` if it continues a word, or with the space before it where pieces have that; and `probability`, 0 to 1.
+
+        Raises:
+            TypeError: `texts` is a single str, or something in it is not a str.
+            ValueError: the model has no preprocessor; a text has no mask, or one behind the end of what the model can
+                read; or `top_k` is not one of 1 to the size of the vocabulary.
+
+        Example:
+            >>> from keras_bert import BertConfig
+            >>> preset = "all-MiniLM-L6-v2"
+            >>> tokenizer = loading.load_tokenizer(presets.resolve(preset), special_tokens_in_text=True)
+            >>> preprocessor = BertPreprocessor.from_preset(preset, tokenizer=tokenizer, sequence_length=None)
+            >>> model = BertMaskedLM(BertEncoder(BertConfig.tiny()), preprocessor)  # drawn at random
+            >>> (answer,) = model.fill(["I [MASK] a [MASK]."], top_k=3)
+            >>> [[len(candidates) for candidates in answer["masks"]], answer["text"].count("[MASK]")]
+            [[3, 3], 0]
+        """
+        if self.preprocessor is None:
+            raise ValueError(_NO_PREPROCESSOR)
+        if not 1 <= top_k <= self.encoder.config.vocab_size:
+            raise ValueError(f"top_k is {top_k}; expected 1 to {self.encoder.config.vocab_size}, the vocabulary's size")
+        texts = texts if isinstance(texts, str | bytes) else list(texts)
+        if top_k not in self._by_length:
+            self._by_length[top_k] = ByLength(self.preprocessor, lambda segments: self._stacked(segments, top_k))
+        chunks = self._by_length[top_k](texts, batch_tokens, progress)
+        found = [row[row[:, 0, 1] > 0] for chunk in chunks for row in chunk]  # each [masks, top_k, 2]
+        self._check_masks(texts, [len(row) for row in found])
+        if not texts:
+            return []
+        rows = np.zeros((len(texts), max(map(len, found)), top_k, 2), np.float32)
+        for row, values in zip(rows, found, strict=True):
+            row[: len(values)] = values
+        candidates = Candidates(tf.cast(rows[..., 0], tf.int32), rows[..., 1])
+        filled = self._piece_texts.fill(tf.constant(texts), candidates).numpy()
+        tokens = self._piece_texts.of(candidates).numpy()
+        return [
+            {
+                "text": text.decode(),
+                "masks": [
+                    [{"token": token.decode(), "probability": float(p)} for token, p in zip(mask, row, strict=True)]
+                    for mask, row in zip(names, scores[:, :, 1], strict=False)
+                ],
+            }
+            for text, names, scores in zip(filled, tokens, found, strict=True)
+        ]
+
+    def _check_masks(self, texts: list[str], seen: list[int]) -> None:
+        mask = self.preprocessor.tokenizer.special_tokens["mask_token"]
+        for number, (text, count) in enumerate(zip(texts, seen, strict=True)):
+            if mask not in text:
+                raise ValueError(f"text {number} (from 0) has no {mask}: {text!r:.60}")
+            if text.count(mask) > count:
+                longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
+                what = f"text {number} (from 0) has {text.count(mask)} times {mask}"
+                raise ValueError(f"{what}, but only {count} in the {longest} pieces that are read; shorten it")
+
+    def _stacked(self, segments: tuple[tf.RaggedTensor, ...], top_k: int) -> tf.Tensor:
+        """float32 `[batch, masks, top_k, 2]`: ids, which float32 holds exactly up to 2^24, and probabilities."""
+        candidates = self._candidates(self.preprocessor.pack(segments), top_k)
+        return tf.stack([tf.cast(candidates.ids, tf.float32), candidates.probabilities], axis=-1)
+
+    def _candidates(self, packed: dict[str, tf.Tensor], top_k: int) -> Candidates:
+        def predict(inputs: dict[str, tf.Tensor], positions: tf.Tensor) -> tf.Tensor:
+            return self({**inputs, POSITIONS: positions}, training=False)
+
+        return fill_masks(predict, packed, self.preprocessor.tokenizer.mask_token_id, top_k)
+
+    @property
+    def serve(self) -> Callable[[Any], dict[str, Any]]:
+        """What a server answers to `text`, string `[batch]`; there is none without a preprocessor.
+
+        `filled`, string `[batch]`; `tokens`, string `[batch, masks, 5]`, and `probabilities`, float32 of that shape:
+        as `fill` gives them; "" and 0 where a text has fewer masks. Masks that are cut off stay as they are.
+        """
+        if self.preprocessor is None:
+            raise AttributeError(_NO_PREPROCESSOR)
+
+        def serve_texts(text: Any) -> dict[str, Any]:
+            candidates = self._candidates(self.preprocessor(text), min(5, self.encoder.config.vocab_size))
+            tokens = self._piece_texts.of(candidates)
+            filled = self._piece_texts.fill(text, candidates)
+            return {"filled": filled, "tokens": tokens, "probabilities": candidates.probabilities}
+
+        return serve_texts
+
     @classmethod
     def from_preset(cls, handle: str | Path, **kwargs: Any) -> BertMaskedLM:
-        """The encoder and the head of a preset, such as Hugging Face's `BertForMaskedLM` saves.
+        """The encoder and the head of a preset, such as Hugging Face's `BertForMaskedLM` saves; and its tokenizer.
 
         Args:
             handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
@@ -77,20 +198,30 @@ class BertMaskedLM(keras.Model):
         Raises:
             FileNotFoundError: there is no such preset, or it lacks a file.
             ValueError: a file is damaged, or the preset has no masked-language head.
+
+        Warns:
+            UserWarning: the preset has a tokenizer that cannot be used, and the model takes packed inputs only.
         """
         directory = presets.resolve(handle)
-        model = cls(BertEncoder.from_preset(directory, **kwargs))
+        encoder = BertEncoder.from_preset(directory, **kwargs)
+        model = cls(encoder, _read_preprocessor(directory, encoder))
         with checkpoints.open_checkpoint(directory) as checkpoint:
             load_weights(model.head, checkpoint, "masked_lm")
         return model
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes `config.json` and `model.safetensors`, which `from_preset` and `AutoModelForMaskedLM` read.
+        """Writes `config.json`, `model.safetensors` and the tokenizer's files, if there is one.
+
+        `from_preset` and `AutoModelForMaskedLM` read them.
 
         Raises:
             FileExistsError: such a file exists and `overwrite` is False.
         """
+        tokenizer_files = loading.FILES if self.preprocessor is not None else ()
+        files.refuse_to_overwrite(Path(directory), (*hugging_face.FILES, *tokenizer_files), overwrite)
         self.save_checkpoint(directory, "hugging_face", overwrite)
+        if self.preprocessor is not None:
+            self.preprocessor.save_preset(directory, overwrite)
 
     def save_checkpoint(self, directory: str | Path, format: str, overwrite: bool = False) -> None:
         """Writes encoder and head for another program; see `BertEncoder.save_checkpoint`."""
@@ -98,11 +229,40 @@ class BertMaskedLM(keras.Model):
         checkpoints.write(directory, self.encoder.config, parts, format, overwrite)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "encoder": keras.saving.serialize_keras_object(self.encoder)}
+        return {
+            **super().get_config(),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertMaskedLM:
-        return cls(**{**config, "encoder": keras.saving.deserialize_keras_object(config["encoder"])})
+        # Files of earlier versions have no preprocessor.
+        names = [name for name in ("encoder", "preprocessor") if name in config]
+        return cls(**{**config, **{name: keras.saving.deserialize_keras_object(config[name]) for name in names}})
+
+
+def _check(preprocessor: BertPreprocessor, encoder: BertEncoder) -> None:
+    encoder.config.check_vocabulary(preprocessor.tokenizer.vocabulary_size)
+    if not preprocessor.tokenizer.special_tokens_in_text:
+        mask = preprocessor.tokenizer.special_tokens["mask_token"]
+        raise ValueError(f"the tokenizer takes {mask} in a text for text; make it with special_tokens_in_text=True")
+    if preprocessor.stride is not None:
+        raise ValueError(f"stride is {preprocessor.stride}, but masks are not filled in windows")
+
+
+def _read_preprocessor(directory: Path, encoder: BertEncoder) -> BertPreprocessor | None:
+    if keras.backend.backend() != "tensorflow":
+        return None
+    try:
+        tokenizer = loading.load_tokenizer(directory, special_tokens_in_text=True)
+        encoder.config.check_vocabulary(tokenizer.vocabulary_size)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        warnings.warn(f"this model takes packed inputs only, because of its tokenizer: {error}", stacklevel=3)
+        return None
+    return BertPreprocessor(tokenizer, sequence_length=None, max_sequence_length=encoder.config.max_positions)
 
 
 def _gather_rows(sequences: Any, positions: Any) -> Any:

@@ -318,6 +318,7 @@ def test_keras_file(model, tmp_path):
 
 @pytest.mark.parametrize("settings", [{}, {"sequence_length": 9, "stride": 3}, {"sequence_length": 9}])
 def test_a_server_answers_the_same(settings, tmp_path):
+    pytest.importorskip("tensorflow_serving.apis")
     model = new(**settings)
     export_serving(model, tmp_path / "model")
     signature = tf.saved_model.load(tmp_path / "model" / "1").signatures["serving_default"]
@@ -346,6 +347,7 @@ def test_a_server_answers_the_same(settings, tmp_path):
 
 
 def test_tf_serving_has_its_operations(model, tmp_path):
+    pytest.importorskip("tensorflow_serving.apis")
     export_serving(model, tmp_path)
     assert "TF Serving has them all" in check_serving(tmp_path)[0]
 
