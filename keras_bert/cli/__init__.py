@@ -10,8 +10,11 @@ from keras_bert.cli import interrupts, quiet
 from keras_bert.cli.convert import convert
 from keras_bert.cli.detokenize import detokenize
 from keras_bert.cli.encode import encode
+from keras_bert.cli.evaluate import evaluate
 from keras_bert.cli.export import export
+from keras_bert.cli.finetune import finetune
 from keras_bert.cli.inspect import inspect
+from keras_bert.cli.predict import predict
 from keras_bert.cli.serve import serve
 from keras_bert.cli.similarity import similarity
 from keras_bert.cli.tokenize import tokenize
@@ -30,9 +33,12 @@ class _Commands(click.Group):
             raise click.ClickException(f"{error.filename or 'output'}: {error.strerror or error}") from error
 
 
+_COMMANDS = [encode, tokenize, detokenize, similarity, finetune, evaluate, predict, inspect, convert, export, serve]
+
+
 @click.group(
     cls=_Commands,
-    commands=[encode, tokenize, detokenize, similarity, inspect, convert, export, serve],
+    commands=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(keras_bert.__version__, prog_name="keras-bert")

@@ -8,7 +8,9 @@ from types import FrameType
 
 
 @contextlib.contextmanager
-def end_the_command(clean_up: Callable[[], None] = lambda: None) -> Iterator[None]:
+def end_the_command(
+    clean_up: Callable[[], None] = lambda: None, message: str = "Interrupted; no file was written."
+) -> Iterator[None]:
     """In this block SIGINT and SIGTERM call `clean_up` and end the process, with exit code 128 + the signal's number.
 
     Not by KeyboardInterrupt: TensorFlow swallows it while it is imported or traces a function, and computes on.
@@ -18,7 +20,7 @@ def end_the_command(clean_up: Callable[[], None] = lambda: None) -> Iterator[Non
     def end(number: int, frame: FrameType | None) -> None:
         clean_up()
         after_progress_bar = "\n" if os.isatty(stderr) else ""
-        os.write(stderr, f"{after_progress_bar}Interrupted; no file was written.\n".encode())
+        os.write(stderr, f"{after_progress_bar}{message}\n".encode())
         os._exit(128 + number)
 
     old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -60,7 +60,7 @@ def f1(labels: Any, predictions: Any, average: str = "binary", positive: Any = 1
     if average not in ("binary", "macro", "micro"):
         raise ValueError(f"average is {average!r}; it can be 'binary', 'macro' or 'micro'")
     labels, predictions = _alike(labels, predictions)
-    measured = _needed("sklearn.metrics", "scikit-learn").precision_recall_fscore_support(
+    measured = needed("sklearn.metrics", "scikit-learn").precision_recall_fscore_support(
         labels, predictions, average=average, pos_label=positive, zero_division=0
     )
     prefix = "" if average == "binary" else f"{average}_"
@@ -89,7 +89,7 @@ def matthews(labels: Any, predictions: Any) -> dict[str, float]:
         {'matthews_correlation': 0.577...}
     """
     labels, predictions = _alike(labels, predictions)
-    scikit_learn = _needed("sklearn.metrics", "scikit-learn")
+    scikit_learn = needed("sklearn.metrics", "scikit-learn")
     if (labels == labels[0]).all() or (predictions == predictions[0]).all():  # it may warn of that, but not always
         return {"matthews_correlation": 0.0}
     return {"matthews_correlation": float(scikit_learn.matthews_corrcoef(labels, predictions))}
@@ -117,7 +117,7 @@ def correlation(labels: Any, predictions: Any) -> dict[str, float]:
             raise ValueError(f"{name} have the shape {list(values.shape)}; a correlation takes [examples], two or more")
         if not np.isfinite(values).all():
             raise ValueError(f"{np.count_nonzero(~np.isfinite(values)):,} of {len(values):,} {name} are not finite")
-    stats = _needed("scipy.stats", "scipy")
+    stats = needed("scipy.stats", "scipy")
     if np.ptp(labels) == 0 or np.ptp(predictions) == 0:
         return {"pearson": 0.0, "spearman": 0.0}
     return {
@@ -154,7 +154,7 @@ def entity_f1(tags: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]
         raise ValueError(
             f"{sorted(strange)[0]!r} is not an IOB2 tag: those are O, and B- or I- before a kind of entity"
         )
-    seqeval = _needed("seqeval.metrics", "seqeval")
+    seqeval = needed("seqeval.metrics", "seqeval")
     measures = {"precision": seqeval.precision_score, "recall": seqeval.recall_score, "f1": seqeval.f1_score}
     return {name: float(measure(tags, predictions, zero_division=0)) for name, measure in measures.items()}
 
@@ -182,7 +182,7 @@ def confusion_matrix(labels: Any, predictions: Any, classes: Sequence[Any]) -> n
     unknown = set(np.unique(labels).tolist() + np.unique(predictions).tolist()) - set(np.asarray(classes).tolist())
     if unknown:  # scikit-learn would leave these out in silence
         raise ValueError(f"{sorted(unknown)[0]!r} is not one of the classes, {', '.join(map(repr, classes))}")
-    matrix = _needed("sklearn.metrics", "scikit-learn").confusion_matrix(labels, predictions, labels=list(classes))
+    matrix = needed("sklearn.metrics", "scikit-learn").confusion_matrix(labels, predictions, labels=list(classes))
     return matrix.astype(np.int64)
 
 
@@ -198,7 +198,7 @@ def _alike(labels: Any, predictions: Any, dtype: Any = None) -> tuple[np.ndarray
     return labels, predictions
 
 
-def _needed(module: str, distribution: str) -> Any:
+def needed(module: str, distribution: str) -> Any:
     """A module of the extra `train`. ImportError, with what to install, where it is missing."""
     try:
         return importlib.import_module(module)

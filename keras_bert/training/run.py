@@ -53,10 +53,12 @@ class Run:
             return
         notes = read_notes(path)
         for name, value in self._settings.items():
-            if notes["settings"].get(name) != value:
+            before = notes["settings"].get(name)
+            if before != value:
+                values = "" if name == "examples" else f" ({before!r}, now {value!r})"
                 raise ValueError(
-                    f"{self.directory} holds a run with other {name} ({notes['settings'].get(name)!r:.60}, now "
-                    f"{value!r:.60}); go on with the same, or choose another directory"
+                    f"{self.directory} holds a run with other {name}{values}; go on with the same, or choose another "
+                    "directory"
                 )
         load_state(path, self._variables())
         self.epoch, self.step = notes["epoch"], notes["step"]

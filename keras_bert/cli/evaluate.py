@@ -1,0 +1,46 @@
+"""keras-bert evaluate: how good a fine-tuned model is on examples in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_bert import data
+from keras_bert.cli import examples, quiet, streams
+
+
+@click.command()
+@click.argument("model", callback=streams.find_preset)
+@click.argument("file")
+@examples.column_options
+@click.option("--tag-column", type=int, default=-1, show_default=True, help="The tag's column, for taggers.")
+@click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many.")
+def evaluate(model: Path, file: str, tag_column: int, skip_bad: bool, **columns: Any) -> None:
+    """Measure MODEL, a directory that `finetune` wrote, on the examples in FILE.
+
+    Writes a measure a line: its name, a tab, and the number.
+
+    \b
+    Example:
+      $ keras-bert evaluate my-model dev.tsv --text-column sentence
+      accuracy	0.9151
+    """
+    with quiet.imports():
+        from keras_bert import BertClassifier, BertTokenClassifier
+        from keras_bert.tasks.loading import load_task
+        from keras_bert.training import evaluate as measure
+    task = streams.load(load_task, model)
+    if isinstance(task, BertClassifier):
+        found = examples.read_texts(file, task.problem_type, **columns, skip_bad=skip_bad)
+    elif isinstance(task, BertTokenClassifier):
+        found = examples.read(data.read_conll, file, skip_bad, tag_column=tag_column)
+    else:
+        found = examples.read(data.read_squad, file, skip_bad)
+    try:
+        measures = measure(task, *examples.xy(found))
+    except (ImportError, ValueError) as error:
+        raise streams.Misuse(streams.one_line(error)) from error
+    for name, value in measures.items():
+        click.echo(f"{name}\t{value:.4f}")

@@ -1,0 +1,211 @@
+"""keras-bert finetune: examples -> a fine-tuned model in a directory, with a report."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_bert import data
+from keras_bert.cli import examples, interrupts, quiet, streams
+
+_RUN = "training"  # inside of the model's directory
+_PROBLEMS = {
+    "classes": "single_label_classification",
+    "multi-label": "multi_label_classification",
+    "numbers": "regression",
+}
+
+
+def _recipe(command: Callable) -> Callable:
+    """What all three commands are told."""
+    options = [
+        click.option("--train", required=True, metavar="FILE", help="The examples to learn from."),
+        click.option("--eval", "evaluation", metavar="FILE", help="Examples to choose the best epoch by."),
+        click.option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on."),
+        streams.preset_option,
+        click.option("--epochs", type=click.IntRange(1), default=3, show_default=True),
+        click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True, help="Examples a batch."),
+        click.option("--learning-rate", type=float, default=5e-5, show_default=True, help="Its peak."),
+        click.option("--layer-decay", type=float, default=1.0, help="Each lower layer learns so much more slowly."),
+        click.option("--accumulate", type=click.IntRange(1), default=1, help="So many batches make an update."),
+        click.option("--patience", type=click.IntRange(1), help="End after so many epochs without a better one."),
+        click.option("--sequence-length", type=click.IntRange(3), help="Pieces a row; by default what texts need."),
+        click.option("--seed", type=int, default=0, show_default=True, help="The same seed, the same model."),
+        click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many."),
+    ]
+    return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
+@click.group()
+def finetune() -> None:
+    """Teach a model to classify texts, to tag words, or to answer questions.
+
+    Writes into DIR the model, which `predict`, `evaluate`, `export serving` and transformers read, and report.md with
+    its measures. If it was interrupted, the same command goes on where it was.
+
+    \b
+    Examples:
+      $ keras-bert finetune classify --train train.tsv --eval dev.tsv --text-column sentence --output my-model
+      $ echo "A lovely film" | keras-bert predict my-model
+    """
+
+
+@finetune.command()
+@_recipe
+@examples.column_options
+@click.option("--problem", type=click.Choice(list(_PROBLEMS)), default="classes", help="What labels are.")
+@click.option(
+    "--long-text",
+    type=click.Choice(["truncate", "head_tail", "windows"]),
+    default="truncate",
+    show_default=True,
+    help="What becomes of texts that are too long.",
+)
+def classify(train: str, evaluation: str | None, problem: str, long_text: str, **options: Any) -> None:
+    """Classes of texts or pairs: CSV, TSV or JSON lines, or a directory with a directory for each class.
+
+    \b
+    Example:
+      $ keras-bert finetune classify --train train.csv --eval dev.csv --output my-model
+    """
+    columns = {
+        name: options.pop(name)
+        for name in ("text_column", "text_pair_column", "label_column", "no_header", "table_format")
+    }
+    problem_type = _PROBLEMS[problem]
+
+    def read(path: str) -> data.TextExamples:
+        return examples.read_texts(path, problem_type, **columns, skip_bad=options["skip_bad"])
+
+    def make(learned: data.TextExamples, preset: Path, **settings: Any) -> Any:
+        from keras_bert import BertClassifier
+
+        labels = ["value"] if problem == "numbers" else _names(learned.labels, several=problem == "multi-label")
+        pairs = learned.pairs is not None
+        return BertClassifier.from_preset(
+            preset, labels, problem_type=problem_type, pairs=pairs, long_text=long_text, **settings
+        )
+
+    settings = {"problem": problem, "long_text": long_text, **columns}
+    _finetune(read, make, train, evaluation, settings, **options)
+
+
+@finetune.command()
+@_recipe
+@click.option("--tag-column", type=int, default=-1, show_default=True, help="The tag's column, from 1; -1 is the last.")
+def tag(train: str, evaluation: str | None, tag_column: int, **options: Any) -> None:
+    """Tags of words, such as named entities: CoNLL's columns, a word a line, a blank line between sentences.
+
+    \b
+    Example:
+      $ keras-bert finetune tag --train train.conll --eval dev.conll --output my-tagger
+    """
+
+    def read(path: str) -> data.WordExamples:
+        return examples.read(data.read_conll, path, options["skip_bad"], tag_column=tag_column)
+
+    def make(learned: data.WordExamples, preset: Path, **settings: Any) -> Any:
+        from keras_bert import BertTokenClassifier
+
+        return BertTokenClassifier.from_preset(preset, _names(learned.tags, several=True), **settings)
+
+    _finetune(read, make, train, evaluation, {"tag_column": tag_column}, **options)
+
+
+@finetune.command()
+@_recipe
+def answer(train: str, evaluation: str | None, **options: Any) -> None:
+    """Answers to questions, as spans of a text: SQuAD's JSON, version 1.1 or 2.0.
+
+    \b
+    Example:
+      $ keras-bert finetune answer --train train-v1.1.json --eval dev-v1.1.json --output my-answerer
+    """
+
+    def read(path: str) -> data.QuestionExamples:
+        return examples.read(data.read_squad, path, options["skip_bad"])
+
+    def make(learned: data.QuestionExamples, preset: Path, **settings: Any) -> Any:
+        from keras_bert import BertQuestionAnswerer
+
+        return BertQuestionAnswerer.from_preset(preset, **settings)
+
+    _finetune(read, make, train, evaluation, {}, **options)
+
+
+def _names(labels: list[Any], several: bool) -> list[str]:
+    """All labels, in alphabetical order."""
+    return sorted({name for each in labels for name in each} if several else set(labels))
+
+
+def _finetune(
+    read: Callable[[str], Any],
+    make: Callable[..., Any],
+    train: str,
+    evaluation: str | None,
+    settings: dict[str, Any],
+    output: str,
+    preset: Path,
+    sequence_length: int | None,
+    seed: int,
+    skip_bad: bool,
+    **recipe: Any,
+) -> None:
+    directory = Path(output)
+    _check_output(directory)
+    with quiet.imports():
+        import keras
+
+        from keras_bert.training import evaluate, fine_tune, report
+    with interrupts.end_the_command(message="Interrupted; the same command goes on with what was done."):
+        learned = read(train)
+        measured = None if evaluation is None else read(evaluation)
+        try:
+            report.check_installed()
+            data.check_can_be_learned(learned, train)
+            keras.utils.set_random_seed(seed)
+            model = make(learned, preset, sequence_length=sequence_length)
+            to_measure = None if measured is None else examples.xy(measured)
+            if to_measure is not None:
+                model.targets(to_measure[1])  # a label that is not learned is named now, not after an epoch
+            click.echo(_about(learned, measured, train, evaluation), err=True)
+            run = directory / _RUN
+            told_each_epoch = [] if sys.stderr.isatty() else [_epochs_told()]  # there, a progress bar says it
+            history = fine_tune(
+                model, examples.xy(learned), to_measure, run, seed=seed, callbacks=told_each_epoch, **recipe
+            )
+            model.save_preset(directory, overwrite=True)
+            measures = {} if to_measure is None else evaluate(model, *to_measure)
+            told = {"train": train, "eval": evaluation, "preset": preset, "sequence_length": sequence_length}
+            told |= {**settings, **recipe, "seed": seed}
+            confusion = None if to_measure is None else report.confusion(model, *to_measure)
+            report.write_report(directory, told, history, measures, confusion)
+        except (ImportError, ValueError) as error:
+            raise streams.Misuse(streams.one_line(error)) from error
+    for name, value in measures.items():
+        click.echo(f"{name}\t{value:.4f}")
+
+
+def _epochs_told() -> Any:
+    import keras
+
+    def tell(epoch: int, logs: dict[str, float]) -> None:
+        measures = ", ".join(f"{name.removeprefix('val_')} {value:.4f}" for name, value in logs.items())
+        click.echo(f"epoch {epoch + 1}: {measures}", err=True)
+
+    return keras.callbacks.LambdaCallback(on_epoch_end=tell)
+
+
+def _check_output(directory: Path) -> None:
+    if directory.exists() and not (directory / _RUN).is_dir() and (not directory.is_dir() or any(directory.iterdir())):
+        raise streams.Misuse(f"{directory} exists and is no run of this command; choose another --output")
+
+
+def _about(learned: Any, measured: Any, train: str, evaluation: str | None) -> str:
+    told = f"{len(learned):,} examples from {train}"
+    return told if measured is None else f"{told}, {len(measured):,} to measure with from {evaluation}"

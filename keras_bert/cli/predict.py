@@ -1,0 +1,98 @@
+"""keras-bert predict: texts -> what a fine-tuned model says of them, as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_bert.cli import quiet, streams
+
+
+@click.command()
+@click.argument("model", callback=streams.find_preset)
+@click.argument("file", required=False)
+@click.option("--output", metavar="FILE", help="Write to FILE, all of it or nothing.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
+@click.option("--jsonl", is_flag=True, help="Input lines are JSON objects, though FILE does not end in .jsonl.")
+def predict(model: Path, file: str | None, output: str | None, overwrite: bool, jsonl: bool) -> None:
+    """Let MODEL, a directory that `finetune` wrote, speak of each text in FILE or from a pipe.
+
+    Input is a text a line, or JSON lines: {"text": ...}, for pairs {"text": ..., "text_pair": ...}, for questions
+    {"question": ..., "context": ...}. Output is a JSON line for each, in the same order: the input, and `label` and
+    `probability` (or `labels`, or `values`), or `entities`, or `answer`.
+
+    \b
+    Example:
+      $ echo "A lovely film" | keras-bert predict my-model
+      {"text": "A lovely film", "label": "positive", "probability": 0.9987}
+    """
+    lines = streams.open_texts((), file)
+    is_json = jsonl or (file or "").endswith(".jsonl")
+    with streams.open_output(output, overwrite) as results:
+        with quiet.imports():
+            from tqdm import tqdm
+
+            from keras_bert.tasks.loading import load_task
+        task = streams.load(load_task, model)
+        names = _inputs(task)
+        parsed = lines.parsed(lambda line: _fields(line, names, is_json))
+        with tqdm(unit=" texts", delay=1, disable=None) as bar:
+            for rows in streams.chunks(parsed):
+                try:
+                    answers = list(_answers(task, names, rows))
+                except (TypeError, ValueError) as error:
+                    raise streams.Misuse(streams.one_line(error)) from error
+                written = (
+                    streams.json_line(**{name: row[name] for name in names}, **answer)
+                    for row, answer in zip(rows, answers, strict=True)
+                )
+                streams.write_lines(results, written)
+                bar.update(len(rows))
+
+
+def _inputs(task: Any) -> tuple[str, ...]:
+    """The names of what a model reads."""
+    from keras_bert import BertQuestionAnswerer
+
+    if isinstance(task, BertQuestionAnswerer):
+        return ("question", "context")
+    return ("text", "text_pair") if getattr(task, "pairs", False) else ("text",)
+
+
+def _fields(line: str, names: tuple[str, ...], is_json: bool) -> dict[str, str]:
+    """An input line. ValueError where it is not what the model reads."""
+    if not is_json:
+        if len(names) > 1:
+            raise ValueError(f"this model reads {' and '.join(names)}: give JSON lines, with --jsonl or a .jsonl file")
+        return {names[0]: line}
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    for name in names:
+        if not isinstance(values, dict) or not isinstance(values.get(name), str):
+            raise ValueError(f"there is no string {name!r} in it")
+    return values
+
+
+def _answers(task: Any, names: tuple[str, ...], rows: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
+    """What the model says of each row, as fields of an output line."""
+    from keras_bert import BertClassifier, BertTokenClassifier
+
+    if isinstance(task, BertTokenClassifier):
+        for entities in task.entities([row["text"] for row in rows], progress=False):
+            yield {"entities": entities}
+    elif isinstance(task, BertClassifier):
+        texts = [tuple(row[name] for name in names) if task.pairs else row["text"] for row in rows]
+        for answer in task.classify(texts, progress=False):
+            if isinstance(answer, list):
+                yield {"labels": answer}
+            else:
+                yield {"values": answer} if task.problem_type == "regression" else answer
+    else:
+        for answer in task.answer([row["question"] for row in rows], [row["context"] for row in rows]):
+            yield answer

@@ -1,0 +1,33 @@
+"""A preset -> the task that its head is for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from keras_bert import checkpoints, presets
+from keras_bert.tasks.classifier import BertClassifier
+from keras_bert.tasks.question_answerer import BertQuestionAnswerer
+from keras_bert.tasks.token_classifier import BertTokenClassifier
+
+_TASKS = (BertClassifier, BertTokenClassifier, BertQuestionAnswerer)
+
+
+def load_task(handle: str | Path, **kwargs: Any) -> Any:
+    """The fine-tuned model of a preset, whichever of `BertClassifier`, `BertTokenClassifier`, `BertQuestionAnswerer`.
+
+    Args:
+        handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
+        **kwargs: for its `from_preset`.
+
+    Raises:
+        FileNotFoundError: there is no such preset, or it lacks a file.
+        ValueError: a file is damaged, or the preset has the head of none of these tasks, or of several.
+    """
+    directory = presets.resolve(handle)
+    with checkpoints.open_checkpoint(directory) as checkpoint:
+        fitting = [task for task in _TASKS if task.HEAD in checkpoint.heads]
+    if len(fitting) != 1:
+        found = " and ".join(task.HEAD for task in fitting) or "no head for classes, tags or answers"
+        raise ValueError(f"{handle} has {found}; fine-tune it first, or load it by its class")
+    return fitting[0].from_preset(directory, **kwargs)

@@ -1,0 +1,125 @@
+"""What a training run came to, for people: report.md, the learning curve, the confusion matrix."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert import files
+from keras_bert.tasks.classifier import CLASSES, BertClassifier
+from keras_bert.training import metrics
+from keras_bert.training.metrics import needed
+
+REPORT = "report.md"
+CURVE = "learning_curve.png"
+CONFUSION = "confusion_matrix.png"
+
+
+def check_installed() -> None:
+    """Raises ImportError where the extra `train` is not installed: before the training, not after it."""
+    for module, distribution in {"sklearn": "scikit-learn", "scipy": "scipy", "matplotlib": "matplotlib"}.items():
+        needed(module, distribution)
+
+
+def confusion(model: Any, x: Any, y: Any) -> tuple[list[str], np.ndarray] | None:
+    """The classes of a classifier, and how often it gave which for which; None for other models."""
+    if not isinstance(model, BertClassifier) or model.problem_type != CLASSES:
+        return None
+    texts = list(zip(*x, strict=True)) if isinstance(x, tuple) else x
+    given = [answer["label"] for answer in model.classify(texts, progress=False)]
+    return model.labels, metrics.confusion_matrix(y, given, model.labels)
+
+
+def write_report(
+    directory: str | Path,
+    settings: Mapping[str, Any],
+    history: Sequence[Mapping[str, float]],
+    measures: Mapping[str, float],
+    confusion: tuple[Sequence[str], np.ndarray] | None = None,
+) -> None:
+    """Writes `report.md` and its pictures into a model's directory, over those that are there.
+
+    Args:
+        directory: of the model.
+        settings: what it was trained with, by name.
+        history: what `fine_tune` returned.
+        measures: of the model as it was saved.
+        confusion: names of the classes, and int `[classes, classes]`: rows are the classes of the examples, columns
+            those that the model gave them.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    directory = Path(directory)
+    pictures = {CURVE: _curve(history)}
+    if confusion is not None:
+        pictures[CONFUSION] = _confusion(*confusion)
+    for name, picture in pictures.items():
+        with files.written_whole(directory / name) as unfinished:
+            unfinished.write_bytes(picture)
+    parts = [
+        "# Training report",
+        _table(["measure", "value"], [[name, f"{value:.4f}"] for name, value in measures.items()]),
+        "## Epochs",
+        _table(list(history[0]), [[_number(value) for value in epoch.values()] for epoch in history]),
+        *(f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures),
+        "## Settings",
+        _table(["setting", "value"], [[name, str(value)] for name, value in settings.items()]),
+    ]
+    files.write_texts(directory, {REPORT: "\n\n".join(parts) + "\n"})
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    cells = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.4f}"
+
+
+def _curve(history: Sequence[Mapping[str, float]]) -> bytes:
+    """The loss, and beside it the measures, by epoch."""
+    epochs = [epoch["epoch"] for epoch in history]
+    figure, axes = _figure(2)
+    axes[0].plot(epochs, [epoch["loss"] for epoch in history], marker="o")
+    axes[0].set(title="training loss", xlabel="epoch", xticks=epochs)
+    for name in history[0]:
+        if name not in ("epoch", "loss", "padding"):
+            axes[1].plot(epochs, [epoch[name] for epoch in history], marker="o", label=name)
+    axes[1].set(title="on the evaluation examples", xlabel="epoch", xticks=epochs)
+    if axes[1].lines:
+        axes[1].legend()
+    return _png(figure)
+
+
+def _confusion(labels: Sequence[str], counts: np.ndarray) -> bytes:
+    figure, (axes,) = _figure(1, size=max(4.0, 0.5 * len(labels) + 2))
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    ticks = range(len(labels))
+    axes.set(xlabel="given by the model", ylabel="class of the example", xticks=ticks, yticks=ticks)
+    axes.set_xticklabels(labels, rotation=45, ha="right")
+    axes.set_yticklabels(labels)
+    for (row, column), count in np.ndenumerate(counts):
+        colour = "white" if shares[row, column] > 0.5 else "black"
+        axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour)
+    return _png(figure)
+
+
+def _figure(columns: int, size: float = 4.0) -> tuple[Any, Any]:
+    # Not pyplot, which keeps figures and may want a screen.
+    figure = needed("matplotlib.figure", "matplotlib").Figure(
+        figsize=(size * columns * 1.2, size), layout="constrained"
+    )
+    return figure, figure.subplots(1, columns, squeeze=False)[0]
+
+
+def _png(figure: Any) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=100)
+    return buffer.getvalue()

@@ -1,0 +1,208 @@
+"""BertClassifier: what it learns, what it answers, and where it can be taken."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPreprocessor
+from keras_bert.saved_model import export_serving
+from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION
+from keras_bert.tasks.long_text import pooled_output
+
+TEXTS = ["one two three", "four", "red blue", "green red blue one"]
+
+
+@pytest.fixture
+def make(tokenizer):
+    """A small classifier whose weights are far from zero."""
+
+    def make(labels=("number", "colour", "both"), text=None, **settings):
+        keras.utils.set_random_seed(1)
+        sizes = {"hidden_size": 16, "num_layers": 2, "num_heads": 2, "intermediate_size": 24, "max_positions": 16}
+        encoder = BertEncoder(BertConfig(vocab_size=30522, initializer_range=0.5, **sizes))
+        preprocessor = BertPreprocessor(
+            tokenizer, **{"sequence_length": None, "max_sequence_length": 16, **(text or {})}
+        )
+        return BertClassifier(encoder, preprocessor, labels, **settings)
+
+    return make
+
+
+def probabilities(logits):
+    odds = np.exp(logits - logits.max(-1, keepdims=True))
+    return odds / odds.sum(-1, keepdims=True)
+
+
+def test_logits_are_the_head_on_the_pooled_output(make):
+    model = make(dropout=0.0)
+    pooled = model.encoder(model.preprocessor(TEXTS))["pooled_output"].numpy()
+    expected = pooled @ model.head.logits.kernel.numpy() + model.head.logits.bias.numpy()
+    np.testing.assert_allclose(model(TEXTS), expected, atol=1e-5)
+    np.testing.assert_allclose(model(model.preprocessor(TEXTS)), expected, atol=1e-5)
+    np.testing.assert_allclose(model.predict(TEXTS, batch_size=3, verbose=0), expected, atol=1e-5)
+
+
+def test_classes(make):
+    model = make()
+    expected = probabilities(model(TEXTS).numpy())
+    for answer, row in zip(model.classify(TEXTS, batch_tokens=16), expected, strict=True):
+        assert answer["label"] == model.labels[row.argmax()]
+        assert answer["probability"] == pytest.approx(row.max(), abs=1e-5)
+
+
+def test_several_labels(make):
+    model = make(problem_type=MULTI_LABEL)
+    expected = 1 / (1 + np.exp(-model(TEXTS).numpy()))
+    for answers, row in zip(model.classify(TEXTS), expected, strict=True):
+        assert {answer["label"] for answer in answers} == {model.labels[i] for i in np.flatnonzero(row >= 0.5)}
+        values = [answer["probability"] for answer in answers]
+        assert values == sorted(values, reverse=True)
+    assert {len(answers) for answers in model.classify(TEXTS)} != {3}  # not every text has every label
+    np.testing.assert_array_equal(model.targets([["both"], [], ["number", "colour"]]), [[0, 0, 1], [0] * 3, [1, 1, 0]])
+
+
+def test_numbers(make):
+    model = make(["score"], problem_type=REGRESSION)
+    expected = [{"score": pytest.approx(value, abs=1e-5)} for value in model(TEXTS).numpy()[:, 0]]
+    assert model.classify(TEXTS) == expected
+    assert model.targets([1, 2.5]).tolist() == [[1.0], [2.5]]
+
+
+@pytest.mark.parametrize("problem_type", ["single_label_classification", MULTI_LABEL, REGRESSION])
+def test_it_learns_from_strings(make, problem_type):
+    words = {"number": ["one", "two", "three"], "colour": ["red", "green", "blue"]}
+    generator = np.random.default_rng(0)
+    kinds = generator.choice(list(words), 40)
+    texts = [" ".join(generator.choice(words[kind], 3)) for kind in kinds]
+    y = {MULTI_LABEL: [[kind] for kind in kinds], REGRESSION: [float(kind == "colour") for kind in kinds]}
+    y = y.get(problem_type, list(kinds))
+    model = make(["value"] if problem_type == REGRESSION else list(words), problem_type=problem_type, dropout=0.0)
+    model.compile(keras.optimizers.Adam(1e-2), model.training_loss())
+    model.fit(texts, y, epochs=20, batch_size=8, verbose=0, validation_data=(texts, y))
+    assert model.evaluate(texts, y, verbose=0) < 0.05
+    answers = model.classify(["two one one", "blue red red"])
+    if problem_type == REGRESSION:
+        assert [round(answer["value"]) for answer in answers] == [0, 1]
+    elif problem_type == MULTI_LABEL:
+        assert [[each["label"] for each in answer] for answer in answers] == [["number"], ["colour"]]
+    else:
+        assert [answer["label"] for answer in answers] == ["number", "colour"]
+
+
+def test_pairs(make):
+    model = make(pairs=True)
+    firsts, seconds = TEXTS, TEXTS[::-1]
+    expected = probabilities(model((firsts, seconds)).numpy())
+    answers = model.classify(list(zip(firsts, seconds, strict=True)))
+    np.testing.assert_allclose([answer["probability"] for answer in answers], expected.max(-1), atol=1e-5)
+    assert model.predict((firsts, seconds), verbose=0).shape == (4, 3)
+    assert not np.allclose(model((firsts, seconds)), model((seconds, firsts)))
+    with pytest.raises(ValueError, match="takes pairs"):
+        model(TEXTS)
+    with pytest.raises(ValueError, match="takes a list of pairs"):
+        model.classify(TEXTS)
+    with pytest.raises(ValueError, match="takes texts; for pairs"):
+        make()((TEXTS, TEXTS))
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_windows_are_pooled(make, pool):
+    long = "one two three four five six seven eight nine ten"
+    model = make(text={"sequence_length": 6, "stride": 3, "max_sequence_length": 16}, pool=pool)
+    words = long.split()
+    one_row = BertPreprocessor(model.preprocessor.tokenizer, sequence_length=6)
+    windows = [one_row([" ".join(words[i : i + 4])]) for i in (0, 3, 6)]
+    pooled = np.stack([model.encoder(window)["pooled_output"][0] for window in windows])
+    expected = pooled.mean(0) if pool == "mean" else pooled.max(0)
+    got = pooled_output(model.encoder, model.preprocessor([long, "one"]), pool).numpy()
+    np.testing.assert_allclose(got[0], expected, atol=1e-5)
+    np.testing.assert_allclose(got[1], model.encoder(one_row(["one"]))["pooled_output"][0], atol=1e-5)
+
+
+def test_windows_are_trained_and_classified(make):
+    model = make(["early", "late"], text={"sequence_length": 6, "stride": 4, "max_sequence_length": 16}, pool="max")
+    texts = ["one " * 12 + "red", "one " * 13] * 8  # the difference is in the last window
+    model.compile(keras.optimizers.Adam(3e-3), model.training_loss())
+    model.fit(texts, ["late", "early"] * 8, epochs=30, verbose=0)
+    assert [answer["label"] for answer in model.classify(texts)] == ["late", "early"] * 8
+
+
+@pytest.mark.parametrize("settings", [{}, {"problem_type": MULTI_LABEL, "pool": "max", "dropout": 0.3}])
+def test_from_a_preset_and_from_a_keras_file(make, tmp_path, settings):
+    model = make(text={"sequence_length": 8, "stride": 3}, **settings)
+    model.save_preset(tmp_path / "preset")
+    model.save(tmp_path / "model.keras")
+    expected = model(TEXTS).numpy()
+    for again in (BertClassifier.from_preset(tmp_path / "preset"), keras.models.load_model(tmp_path / "model.keras")):
+        np.testing.assert_array_equal(again(TEXTS), expected)
+        assert again.classify(TEXTS) == model.classify(TEXTS)
+        assert (again.labels, again.problem_type, again.pool) == (model.labels, model.problem_type, model.pool)
+        assert again.dropout_rate == settings.get("dropout")
+        assert (again.preprocessor.sequence_length, again.preprocessor.stride) == (8, 3)
+    config = json.loads((tmp_path / "preset/config.json").read_text())
+    assert config["architectures"] == ["BertForSequenceClassification"]
+    assert config["id2label"] == {"0": "number", "1": "colour", "2": "both"}
+
+
+def test_labels_of_a_preset(make, tmp_path):
+    make().save_preset(tmp_path)
+    kernel = BertClassifier.from_preset(tmp_path).head.logits.kernel.numpy()
+    same = BertClassifier.from_preset(tmp_path, labels=["number", "colour", "both"])
+    np.testing.assert_array_equal(same.head.logits.kernel, kernel)
+    other = BertClassifier.from_preset(tmp_path, labels=["colour", "number", "both"])
+    assert not np.allclose(other.head.logits.kernel, kernel)  # a new head, not one whose answers are exchanged
+    with pytest.raises(ValueError, match="has no classifier: say which classes there are"):
+        BertClassifier.from_preset("all-MiniLM-L6-v2")
+    with pytest.raises(FileExistsError):
+        make().save_preset(tmp_path)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_served(make, tmp_path, pairs):
+    model = make(pairs=pairs)
+    version = export_serving(model, tmp_path)
+    signature = tf.saved_model.load(version).signatures["serving_default"]
+    inputs = {"text": tf.constant(TEXTS)} | ({"text_pair": tf.constant(TEXTS[::-1])} if pairs else {})
+    served = signature(**inputs)
+    answers = model.classify(list(zip(TEXTS, TEXTS[::-1], strict=True)) if pairs else TEXTS)
+    assert [label.decode() for label in served["label"].numpy()] == [answer["label"] for answer in answers]
+    np.testing.assert_allclose(served["probability"], [answer["probability"] for answer in answers], atol=1e-5)
+    assert served["labels"].numpy()[0].tolist() == [b"number", b"colour", b"both"]
+    np.testing.assert_allclose(tf.reduce_max(served["probabilities"], -1), served["probability"])
+
+
+def test_inside_a_functional_model(make):
+    model = make()
+    texts = keras.Input(shape=(), dtype="string")
+    functional = keras.Model(texts, keras.layers.Softmax()(model(texts)))
+    np.testing.assert_allclose(functional(tf.constant(TEXTS)), probabilities(model(TEXTS).numpy()), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"labels": ["one"]}, "at least 2"),
+        ({"labels": ["a", "b", "a"]}, "there twice: a"),
+        ({"problem_type": "other"}, "problem_type is 'other'"),
+        ({"pool": "first"}, "pool is 'first'"),
+    ],
+)
+def test_what_cannot_be(make, settings, message):
+    with pytest.raises(ValueError, match=message):
+        make(**settings)
+
+
+def test_bad_labels_and_texts(make):
+    model = make()
+    with pytest.raises(ValueError, match="'odd' is not one of the labels, which are number, colour, both"):
+        model.targets(["number", "odd"])
+    with pytest.raises(ValueError, match="there are 4 texts, but 3 labels"):
+        model.examples(TEXTS, ["number"] * 3)
+    with pytest.raises(TypeError, match="a single str"):
+        model.classify("one")
+    with pytest.warns(UserWarning, match="texts cut to 16 pieces, .*: 1"):
+        model.classify(["one " * 50, "one"])
+    assert model.classify([]) == []
