@@ -133,17 +133,14 @@ def characters_of(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple
 
     Example:
         >>> place = tf.constant([[5]], tf.int64), tf.constant([[9]], tf.int64)
-        >>> [int(each) for each in characters_of(["Zoë 😀"], *place)]
-        [4, 5]
+        >>> [each.numpy().tolist() for each in characters_of(["Zoë 😀"], *place)]
+        [[[4]], [[5]]]
     """
+    texts = tf.tile(tf.convert_to_tensor(texts)[:, None], [1, tf.shape(starts)[1]])  # [batch, count]
 
     def characters_before(place: tf.Tensor) -> tf.Tensor:
-        before = tf.strings.substr(tf.repeat(texts[:, None], tf.shape(place)[1], axis=1), tf.zeros_like(place), place)
+        before = tf.strings.substr(texts, tf.zeros_like(place), place)
         return tf.strings.length(before, unit="UTF8_CHAR")  # counts first bytes
 
-    texts = tf.convert_to_tensor(texts)
-    is_empty = starts == ends
-    return (
-        tf.where(is_empty, characters_before(starts), characters_before(starts + 1) - 1),
-        characters_before(ends),
-    )
+    start = tf.where(starts == ends, characters_before(starts), characters_before(starts + 1) - 1)
+    return start, characters_before(ends)

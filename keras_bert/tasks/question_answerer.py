@@ -176,7 +176,7 @@ class BertQuestionAnswerer(BertTask):
     def _packed_windows(self, question: tf.RaggedTensor, window: tf.RaggedTensor) -> dict[str, tf.Tensor]:
         """Rows that fit -> int32 `[windows, seq_length]` each."""
         packed = self.preprocessor.pack((question, window))  # [windows, 1, seq_length]
-        return {name: each[:, 0] for name, each in packed.items()}
+        return {name: tf.reshape(each, [-1, tf.shape(each)[2]]) for name, each in packed.items()}
 
     def serve(self, question: Any, context: Any) -> dict[str, Any]:
         """What a server answers to `question` and `context`, string `[batch]` each: the best answer.

@@ -1,1 +1,1 @@
-from ..text.conftest import shared_data  # noqa: F401
+from ..text.conftest import shared_data, tokenizer, vocabulary  # noqa: F401

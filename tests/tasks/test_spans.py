@@ -1,0 +1,114 @@
+"""The search for spans, and places in texts, against slow versions of themselves."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_bert.tasks.contexts import bytes_of, characters_of, pieces_of, read_contexts
+from keras_bert.tasks.spans import NEVER, SpanLoss, Spans, best_of_windows, best_spans
+from keras_bert.text import BertPreprocessor
+
+TEXT = "Zoë's cafe\u0301 😀👩‍👩‍👧 日本語 x\u200by naïve \t ﬁn"
+
+
+def searched(logits, may_start, length, max_length):
+    """All spans, (score, start, end), best first; of equal ones, what starts first, then what ends first."""
+    found = [
+        (logits[start][0] + logits[end][1], start, end)
+        for start in range(length)
+        if may_start[start]
+        for end in range(start, min(start + max_length, length))
+    ]
+    return sorted(found, key=lambda span: (-span[0], span[1:]))
+
+
+@st.composite
+def searches(draw):
+    pieces = draw(st.integers(0, 9))
+    rows = draw(st.integers(0, 3))
+    value = st.integers(-4, 4)  # few, so that some are equal
+    logits = draw(st.lists(value, min_size=rows * pieces * 2, max_size=rows * pieces * 2))
+    may_start = draw(st.lists(st.booleans(), min_size=rows * pieces, max_size=rows * pieces))
+    lengths = draw(st.lists(st.integers(0, pieces), min_size=rows, max_size=rows))
+    shape = rows, pieces
+    logits, may_start = np.float32(logits).reshape(*shape, 2), np.array(may_start, bool).reshape(shape)
+    return logits, may_start, np.array(lengths, np.int64), draw(st.integers(1, 12)), draw(st.integers(1, 6))
+
+
+@settings(max_examples=150, deadline=None)
+@given(searches())
+def test_best_spans(search):
+    logits, may_start, lengths, max_length, count = search
+    got = best_spans(tf.constant(logits), tf.constant(may_start), lengths, max_length, count)
+    assert [part.shape for part in got] == [(len(logits), count)] * 3
+    for row, length in enumerate(lengths):
+        want = searched(logits[row].tolist(), may_start[row], length, max_length)[:count]
+        found = list(zip(*(part[row].numpy().tolist() for part in got), strict=True))
+        assert found[: len(want)] == want
+        assert all(score <= NEVER for score, _, _ in found[len(want) :])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.lists(st.integers(-4, 4), min_size=3, max_size=3), min_size=1, max_size=4), max_size=4))
+def test_best_of_windows(questions):
+    windows = [sorted(window, reverse=True) for question in questions for window in question]
+    rows = [number for number, question in enumerate(questions) for _ in question]
+    places = np.arange(3 * len(windows)).reshape(-1, 3)
+    spans = Spans(tf.reshape(tf.constant(windows, tf.float32), [-1, 3]), tf.constant(places), tf.constant(-places))
+    got = best_of_windows(spans, tf.constant(rows, tf.int64), len(questions))
+    assert [part.shape for part in got] == [(len(questions), 3)] * 3
+    for number in range(len(questions)):
+        here = [i for i, row in enumerate(rows) if row == number]
+        every = sorted((-windows[i][j], places[i, j]) for i in here for j in range(3))[:3]
+        assert list(zip(-got.scores[number].numpy(), got.starts[number].numpy(), strict=True)) == every
+        assert (got.ends[number] == -got.starts[number]).numpy().all()
+
+
+def test_loss():
+    generator = np.random.default_rng(0)
+    logits, targets = generator.normal(size=(5, 7, 2)).astype("float32"), generator.integers(0, 7, (5, 2))
+    log = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    want = -np.mean([[log[row, targets[row, side], side] for side in range(2)] for row in range(5)])
+    loss = SpanLoss()
+    for function in (loss, tf.function(loss, jit_compile=True)):
+        assert float(function(tf.constant(targets), tf.constant(logits))) == pytest.approx(want, rel=1e-5)
+    again = keras.losses.deserialize(keras.losses.serialize(loss))
+    assert float(again(targets, logits)) == pytest.approx(want, rel=1e-5)
+
+
+@given(st.text(st.sampled_from("aé😀日\u0301"), max_size=8), st.data())
+@settings(max_examples=80, deadline=None)
+def test_bytes_to_characters(text, data):
+    size = len(text.encode())
+    start = data.draw(st.integers(0, size))
+    end = data.draw(st.integers(start, size))
+    # Which character each byte is of, and which stand before the end of the text.
+    owner = [number for number, character in enumerate(text) for _ in character.encode()]
+    got = [int(each[0, 0]) for each in characters_of([text], *(tf.constant([[i]], tf.int64) for i in (start, end)))]
+    if start < end:
+        assert got == [owner[start], owner[end - 1] + 1]
+    else:
+        assert text[got[0] : got[1]] == ""
+
+
+def test_places_of_pieces_there_and_back(tokenizer):
+    preprocessor = BertPreprocessor(tokenizer, sequence_length=12, stride=3)
+    read = read_contexts(preprocessor, tf.constant(["who", "who", "who"]), tf.constant([TEXT, "", "one two"]))
+    _, starts, ends = tokenizer.tokenize_with_offsets(TEXT)
+    data = TEXT.encode()
+    for start in range(0, len(data), 2):
+        for end in range(start + 1, len(data) + 1, 3):
+            touched = [i for i, (a, b) in enumerate(zip(starts, ends, strict=True)) if a < end and b > start]
+            first, last = pieces_of(read, np.array([start, 0, 4]), np.array([end, 0, 7]))
+            assert first[1] > last[1]
+            assert [int(first[2]), int(last[2])] == [1, 1]
+            if not touched:
+                assert first[0] > last[0]
+                continue
+            assert [int(first[0]), int(last[0])] == [touched[0], touched[-1]]
+            covered = bytes_of(read, first[:, None], last[:, None])
+            assert [int(each[0, 0]) for each in covered] == [starts[touched[0]], ends[touched[-1]]]
+            assert [int(each[1, 0]) for each in covered] == [0, 0]
