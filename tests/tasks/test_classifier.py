@@ -22,10 +22,10 @@ def make(tokenizer):
     def make(labels=("number", "colour", "both"), text=None, **settings):
         keras.utils.set_random_seed(1)
         sizes = {"hidden_size": 16, "num_layers": 2, "num_heads": 2, "intermediate_size": 24, "max_positions": 16}
-        encoder = BertEncoder(BertConfig(vocab_size=30522, initializer_range=0.5, **sizes))
-        preprocessor = BertPreprocessor(
-            tokenizer, **{"sequence_length": None, "max_sequence_length": 16, **(text or {})}
-        )
+        no_dropout = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+        encoder = BertEncoder(BertConfig(vocab_size=30522, initializer_range=0.5, **sizes, **no_dropout))
+        text = {"sequence_length": None, "max_sequence_length": 16, **(text or {})}
+        preprocessor = BertPreprocessor(tokenizer, **text)
         return BertClassifier(encoder, preprocessor, labels, **settings)
 
     return make
