@@ -195,9 +195,14 @@ def test_targets_stand_at_first_pieces(model):
     assert y.numpy().tolist() == [[-1, 0, 2, -1, -1, -1, 0, 1, -1], [-1] * 9]
     assert x["input_word_ids"].shape == y.shape
     short = new(sequence_length=5)
-    x, y = short.batch(segments, targets)
-    assert y.numpy().tolist() == [[-1, 0, 2, -1, -1], [-1] * 5]
+    x, y = short.batch(*short.examples([["the", "xylo", "film"], ["film"]], [[0, 2, 1], [1]])[:2])
+    assert y.numpy().tolist() == [[-1, 0, 2, -1, -1], [-1, 1, -1, -1, -1]]
     assert x["input_word_ids"].numpy()[0, -1] == short.preprocessor.tokenizer.sep_token_id
+
+
+def test_lengths_are_those_of_pieces(model):
+    by_sentence = model._by_sentence  # batches are made by them
+    assert by_sentence.lengths(by_sentence.tokenized([["the", "xylo"], []])).tolist() == [7, 2]
 
 
 def test_in_windows_each_word_counts_once():
