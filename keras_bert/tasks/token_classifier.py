@@ -85,8 +85,6 @@ class BertTokenClassifier(BertTask):
         hidden = sequence_output(self.encoder, self.packed(inputs), training)
         return ops.cast(self.head(hidden, training=training), "float32")
 
-    # -- From words or texts to answers
-
     def tag(
         self, sentences: Iterable[Sequence[str]], batch_tokens: int = 1024, progress: bool | None = None
     ) -> list[list[dict[str, Any]]]:
@@ -196,8 +194,6 @@ class BertTokenClassifier(BertTask):
             "ends": ends.to_tensor(-1),
         }
 
-    # -- For training
-
     def training_loss(self) -> keras.losses.Loss:
         """Cross-entropy, its mean over the words of a batch: what to compile with."""
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=_IGNORED)
@@ -252,8 +248,6 @@ class BertTokenClassifier(BertTask):
             return self.preprocessor.pack(self._by_sentence.tokenized(_checked(x))[0]), None
         examples = self.examples(x, y)
         return self.batch(examples.segments, examples.targets)
-
-    # -- Files
 
     @classmethod
     def from_preset(
