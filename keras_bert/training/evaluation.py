@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION, BertClassifier
 from keras_bert.tasks.question_answerer import BertQuestionAnswerer
+from keras_bert.tasks.token_classifier import BertTokenClassifier
 from keras_bert.training import metrics, squad_metrics
 
 
@@ -20,9 +21,11 @@ def evaluate(model: Any, x: Any, y: Any) -> dict[str, float]:
         y: their labels, by name.
 
     Returns:
-        Classes: `accuracy`. Several labels a text: `micro_f1` and others. Numbers: `spearman`, `pearson`. Questions:
-        `f1` and `exact_match` as in SQuAD 1.1; where some have no answer, those of SQuAD 2.0, with the threshold that
-        would be best (`best_f1_thresh`, for `no_answer_threshold`).
+        Classes: `accuracy`. Several labels a text: `micro_f1` and others. Numbers: `spearman`, `pearson`. Words with
+        labels of entities (`B-place`, `I-place`, `O`): `f1`, `precision` and `recall` of entities, a word that was cut
+        off being `O`; with others, such as parts of speech: `accuracy`. Questions: `f1` and `exact_match` as in SQuAD
+        1.1; where some have no answer, those of SQuAD 2.0, with the threshold that would be best (`best_f1_thresh`, for
+        `no_answer_threshold`).
 
     Raises:
         ImportError: the measure needs the extra `train`.
@@ -49,6 +52,15 @@ def _of_classifier(model: BertClassifier, x: Any, y: Any) -> dict[str, float]:
     return metrics.accuracy(names, [answer["label"] for answer in answers])
 
 
+def _of_token_classifier(model: BertTokenClassifier, x: Any, y: Any) -> dict[str, float]:
+    given = [[answer["label"] for answer in answers] for answers in model.tag(x, progress=False)]
+    if not all(label == "O" or label[:2] in ("B-", "I-") for label in model.labels):
+        pairs = [pair for labels in zip(y, given, strict=True) for pair in zip(*labels, strict=True)]
+        return metrics.accuracy(*zip(*((right, str(label)) for right, label in pairs), strict=True))
+    measured = metrics.entity_f1(y, [[label or "O" for label in labels] for labels in given])
+    return {"f1": measured.pop("f1"), **measured}
+
+
 def _of_answerer(model: BertQuestionAnswerer, x: Any, y: Any) -> dict[str, float]:
     given = [[text for text, _ in answers] for answers in y]
     ranked = model.answer(*x, top_k=2, progress=False)
@@ -63,4 +75,8 @@ def _of_answerer(model: BertQuestionAnswerer, x: Any, y: Any) -> dict[str, float
     return {"f1": measures.pop("f1"), **measures}
 
 
-_MEASURES = {BertClassifier: _of_classifier, BertQuestionAnswerer: _of_answerer}
+_MEASURES = {
+    BertClassifier: _of_classifier,
+    BertTokenClassifier: _of_token_classifier,
+    BertQuestionAnswerer: _of_answerer,
+}

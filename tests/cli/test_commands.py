@@ -150,8 +150,11 @@ def test_similarity_of_less_than_two(fails):
     assert fails("similarity", input=b"") == "there are not two texts to compare but 0; give more"
 
 
-# Those that write directories or wait for requests have tests of their own.
-@pytest.mark.parametrize("command", [None, *sorted(main.commands.keys() - {"convert", "export", "serve"})])
+# Those that write directories, read them, or wait for requests have tests of their own.
+TESTED_ALONE = {"convert", "export", "serve", "finetune", "evaluate", "predict"}
+
+
+@pytest.mark.parametrize("command", [None, *sorted(main.commands.keys() - TESTED_ALONE)])
 def test_the_examples_in_the_help(run, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reviews.txt").write_bytes(lines())
