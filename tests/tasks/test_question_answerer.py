@@ -195,6 +195,17 @@ def test_only_the_window_with_most_context_counts(tokenizer):
     assert answer["score"] == pytest.approx(want[0], abs=1e-4)
 
 
+def test_families_with_two_separators():
+    model = lookup(make(reference_bytepair.train(["where is it", "it is there"], 20)), max_sequence_length=20, stride=4)
+    model.by_piece = np.random.default_rng(0).normal(size=model.by_piece.shape).astype("float32")
+    context = "it is there where the river is, and it is where the film was"
+    (want, *_), _ = answers_by_hand(model, "where", context)
+    answer = model.answer("where", context)
+    assert (answer["start"], answer["end"]) == want[1:]
+    found, _ = taught(model, "where", context, [at(context, "river")])
+    assert set(found) == {"river", None}
+
+
 WEIRD = "😀 Zoë's cafe\u0301, 👩‍👩‍👧 日本語 naïve\u200bté \t ﬁn \U0001f1e9\U0001f1ea A\u030angström o"
 
 
@@ -347,7 +358,7 @@ def taught(model, question, context, answers):
         cut, x["input_word_ids"].numpy(), y.numpy().tolist(), lengths, strict=True
     ):
         row = [*before, *pieces, *sep]
-        assert ids.tolist() == row + [0] * (len(ids) - len(row))
+        assert ids.tolist() == row + [model.preprocessor.tokenizer.pad_token_id] * (len(ids) - len(row))
         assert length == len(row)
         begin -= len(before)
         place = (starts[begin + start], ends[begin + end]) if start else None
