@@ -31,7 +31,7 @@ class ByLength:
 
     Args:
         preprocessor: its tokenizer is used, and its greatest length.
-        compute: from one or two ragged int32 tensors `[batch, (pieces)]`, for `preprocessor.pack`, to a tensor
+        compute: from one to three ragged int32 tensors `[batch, (pieces)]`, for `preprocessor.pack`, to a tensor
             `[batch, ...]`.
     """
 

@@ -24,11 +24,7 @@ from keras_bert.tasks.task import BertTask, Examples
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.inputs import as_strings
 
-# run_squad.py's: n_best_size, max_seq_length, doc_stride.
-_BEST = 20
-_LONGEST = 384
-_STRIDE = 128
-
+_BEST, _LONGEST, _STRIDE = 20, 384, 128  # run_squad.py's n_best_size, max_seq_length, doc_stride
 _QUESTIONS_AT_A_TIME = 4096
 
 
