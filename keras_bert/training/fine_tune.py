@@ -127,7 +127,7 @@ def fine_tune(
             run.start_epoch(batches=len(batches), padding=padding_share(lengths, batches))
             keras.Model.fit(
                 model,
-                _dataset(model, examples, batches[run.step :]),
+                dataset_of(model, examples, batches[run.step :]),
                 initial_epoch=run.epoch,
                 epochs=run.epoch + 1,
                 class_weight=_by_index(model, class_weight),
@@ -148,7 +148,7 @@ def _kept_in(directory: str | Path | None) -> Iterator[Path]:
         yield Path(temporary)
 
 
-def _dataset(model: BertTask, examples: Examples, batches: list[np.ndarray]) -> tf.data.Dataset:
+def dataset_of(model: BertTask, examples: Examples, batches: list[np.ndarray]) -> tf.data.Dataset:
     """The batches, packed while the ones before them are trained on."""
     segments, targets = examples.segments, examples.targets
 
