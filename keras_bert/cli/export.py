@@ -95,11 +95,16 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool) -> No
 @_dtype
 @_overwrite
 def serving(preset: Path, output: str, version: int | None, dtype: str | None, overwrite: bool) -> None:
-    """Sentence vectors from strings: DIR/<version>/, for TF Serving and for keras-bert serve."""
+    """From strings to answers: DIR/<version>/, for TF Serving and for keras-bert serve.
+
+    A preset that was fine-tuned answers as `predict` does; any other gives sentence vectors.
+    """
     with quiet.imports():
         from keras_bert import BertSentenceEncoder
         from keras_bert.saved_model import export_serving
-    _export(lambda: export_serving(BertSentenceEncoder.from_preset(preset), output, version, dtype, overwrite), output)
+        from keras_bert.tasks.loading import has_task, load_task
+    load = load_task if streams.load(has_task, preset) else BertSentenceEncoder.from_preset
+    _export(lambda: export_serving(load(preset), output, version, dtype, overwrite), output)
 
 
 def _export(write: Callable[[], Path | None], output: str) -> None:

@@ -25,9 +25,18 @@ def load_task(handle: str | Path, **kwargs: Any) -> Any:
         ValueError: a file is damaged, or the preset has the head of none of these tasks, or of several.
     """
     directory = presets.resolve(handle)
-    with checkpoints.open_checkpoint(directory) as checkpoint:
-        fitting = [task for task in _TASKS if task.HEAD in checkpoint.heads]
+    fitting = _fitting(directory)
     if len(fitting) != 1:
         found = " and ".join(task.HEAD for task in fitting) or "no head for classes, tags or answers"
         raise ValueError(f"{handle} has {found}; fine-tune it first, or load it by its class")
     return fitting[0].from_preset(directory, **kwargs)
+
+
+def has_task(handle: str | Path) -> bool:
+    """Whether a preset has been fine-tuned for one of these tasks."""
+    return bool(_fitting(presets.resolve(handle)))
+
+
+def _fitting(directory: Path) -> list[Any]:
+    with checkpoints.open_checkpoint(directory) as checkpoint:
+        return [task for task in _TASKS if task.HEAD in checkpoint.heads]

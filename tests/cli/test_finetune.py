@@ -7,6 +7,7 @@ import time
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertQuestionAnswerer
 from keras_bert.text import WordPieceTokenizer
@@ -67,6 +68,9 @@ def test_classify(run, preset, table, tmp_path):
     assert "epoch" not in again.stderr
 
     assert run("evaluate", model, table, "--text-column", "1", "--label-column", "2").stdout == "accuracy\t1.0000\n"
+    assert run("export", "serving", "--preset", model, "--output", str(tmp_path / "served")).exit_code == 0
+    signature = tf.saved_model.load(tmp_path / "served/1").signatures["serving_default"]
+    assert signature(text=tf.constant(["red"]))["label"].numpy().tolist() == [b"colour"]
     predicted = [json.loads(line) for line in run("predict", model, input=b"two two\n\nwhite\n").stdout.splitlines()]
     assert [(answer["text"], answer["label"]) for answer in predicted[::2]] == [
         ("two two", "number"),
