@@ -41,6 +41,16 @@ def test_classify_text_with_bert_on_a_file(tmp_path):
     assert "9 reviews to train on, 3 to test on" in output
 
 
+@pytest.mark.slow
+def test_sentiment(tmp_path):
+    output = run("sentiment.py", cwd=tmp_path)
+    assert re.search(r"^good \(0\.\d\d\)  a warm and funny joy$", output, re.MULTILINE)
+    assert re.search(r"^bad \(0\.\d\d\)  dull, and never ends$", output, re.MULTILINE)
+    before, after = map(float, re.search(r"functional model: loss (\S+) to (\S+)", output).groups())
+    assert after < before
+    assert (tmp_path / "saved_models/sentiment_serving/1/saved_model.pb").exists()
+
+
 def test_every_example_says_how_to_run_it_and_is_short():
     scripts = sorted(EXAMPLES.glob("*.py"))
     assert scripts
