@@ -224,14 +224,15 @@ class BertClassifier(BertTask):
             FileNotFoundError: there is no such preset, or it lacks a file.
             ValueError: a file is damaged, an argument is bad, or there are no labels.
         """
-        found = preset.read(handle, **kwargs)
-        saved_labels = found.labels() if preset.has_head(found, cls.HEAD) else None
+        found = preset.read(handle, cls.HEAD, **kwargs)
+        saved_labels = found.labels()
         if labels is None and saved_labels is None:
             raise ValueError(f"{handle} has no classifier: say which classes there are, labels=[...]")
         labels = saved_labels if labels is None else list(labels)
         given = {"problem_type": problem_type, "pairs": pairs, "pool": pool, "dropout": dropout}
-        stated = {"problem_type": found.config.get("problem_type") or CLASSES, **found.settings}
+        stated = {"problem_type": found.config.get("problem_type") if found.has_head else None, **found.settings}
         settings = {**stated, **{name: value for name, value in given.items() if value is not None}}
+        settings["problem_type"] = settings["problem_type"] or CLASSES
         model = cls(found.encoder, found.preprocessor, labels, **settings)
         if labels == saved_labels:
             preset.load_head(model, found)

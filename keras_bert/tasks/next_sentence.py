@@ -102,8 +102,8 @@ class BertNextSentence(BertTask):
             FileNotFoundError: there is no such preset, or it lacks a file.
             ValueError: a file is damaged, or the preset has no such head.
         """
-        found = preset.read(handle, **kwargs)
-        if not preset.has_head(found, cls.HEAD):
+        found = preset.read(handle, cls.HEAD, **kwargs)
+        if not found.has_head:
             raise ValueError(f"{handle} has no head that says whether a text follows another; BERT's checkpoints have")
         model = cls(found.encoder, found.preprocessor, **found.settings)
         preset.load_head(model, found)

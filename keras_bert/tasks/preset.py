@@ -26,23 +26,26 @@ class TaskPreset(NamedTuple):
         directory: where it is.
         encoder, preprocessor: for the model.
         config: Hugging Face's `config.json`; empty in other formats.
-        settings: of the model, as `save_preset` wrote them.
+        has_head: whether the preset has the task's head.
+        settings: of the model, as `save_preset` wrote them; none if it was for another task.
     """
 
     directory: Path
     encoder: BertEncoder
     preprocessor: BertPreprocessor
     config: dict[str, Any]
+    has_head: bool
     settings: dict[str, Any]
 
     def labels(self) -> list[str] | None:
-        """Names of the labels, in the order of the logits, if the file states them."""
-        names = self.config.get("id2label")
+        """Names of the head's labels, in the order of the logits, if there is one and the file states them."""
+        names = self.config.get("id2label") if self.has_head else None
         return names and [names[str(i)] for i in range(len(names))]
 
 
 def read(
     handle: str | Path,
+    head: str,
     sequence_length: int | None = None,
     long_text: str | None = None,
     stride: int | None = None,
@@ -52,6 +55,7 @@ def read(
 
     Args:
         handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
+        head: the task's, a key of the family's heads.
         sequence_length: of every row; by default as long as the longest of a batch.
         long_text: what becomes of texts longer than that, or than the model's positions: "truncate" (their end is cut
             off), "head_tail" (their middle is cut out) or "windows" (nothing is cut). By default what was saved with
@@ -67,13 +71,15 @@ def read(
     encoder = BertEncoder.from_preset(directory, **({} if dtype is None else {"dtype": dtype}))
     path = directory / hugging_face.CONFIG
     config = files.read_json(path) if path.is_file() else {}
-    saved = config.get(_SETTINGS) or {}
+    with checkpoints.open_checkpoint(directory) as checkpoint:
+        has_head = head in checkpoint.heads
+    saved = (config.get(_SETTINGS) or {}) if has_head else {}
     text = {"sequence_length": None, **saved.get("preprocessor", {})}
     if sequence_length is not None:
         text["sequence_length"] = sequence_length
     text |= _long_text(long_text, stride, text["sequence_length"] or encoder.config.max_positions)
     preprocessor = BertPreprocessor.from_preset(directory, **text)
-    return TaskPreset(directory, encoder, preprocessor, config, saved.get("model", {}))
+    return TaskPreset(directory, encoder, preprocessor, config, has_head, saved.get("model", {}))
 
 
 def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[str, Any]:
@@ -89,11 +95,6 @@ def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[
     if long_text not in choices:
         raise ValueError(f"long_text is {long_text!r}; expected truncate, head_tail or windows")
     return choices[long_text]
-
-
-def has_head(preset: TaskPreset, head: str) -> bool:
-    with checkpoints.open_checkpoint(preset.directory) as checkpoint:
-        return head in checkpoint.heads
 
 
 def load_head(model: BertTask, preset: TaskPreset) -> None:

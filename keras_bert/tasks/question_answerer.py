@@ -266,14 +266,13 @@ class BertQuestionAnswerer(BertTask):
             FileNotFoundError: there is no such preset, or it lacks a file.
             ValueError: a file is damaged, or an argument is bad.
         """
-        found = preset.read(handle, dtype=dtype)
-        has_head = preset.has_head(found, cls.HEAD)  # else what was saved is another task's
-        preprocessor = _preprocessor(found, has_head, sequence_length, stride)
+        found = preset.read(handle, cls.HEAD, dtype=dtype)
+        preprocessor = _preprocessor(found, sequence_length, stride)
         names = ("max_answer_length", "no_answer_threshold", "dropout")
         values = (max_answer_length, no_answer_threshold, dropout)
         given = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-        model = cls(found.encoder, preprocessor, **{**(found.settings if has_head else {}), **given})
-        if has_head:
+        model = cls(found.encoder, preprocessor, **{**found.settings, **given})
+        if found.has_head:
             preset.load_head(model, found)
         return model
 
@@ -282,11 +281,9 @@ class BertQuestionAnswerer(BertTask):
         return {**super().settings(), **own}
 
 
-def _preprocessor(
-    found: preset.TaskPreset, has_head: bool, sequence_length: int | None, stride: int | None
-) -> BertPreprocessor:
+def _preprocessor(found: preset.TaskPreset, sequence_length: int | None, stride: int | None) -> BertPreprocessor:
     saved, positions = found.preprocessor, found.encoder.config.max_positions
-    is_ours = has_head and saved.stride is not None
+    is_ours = saved.stride is not None  # it was saved with the head
     if is_ours and sequence_length is None and stride is None:
         return saved
     if sequence_length is None:

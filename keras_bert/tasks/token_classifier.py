@@ -265,8 +265,8 @@ class BertTokenClassifier(BertTask):
             FileNotFoundError: there is no such preset, or it lacks a file.
             ValueError: a file is damaged, an argument is bad, or there are no labels.
         """
-        found = preset.read(handle, **kwargs)
-        saved_labels = found.labels() if preset.has_head(found, cls.HEAD) else None
+        found = preset.read(handle, cls.HEAD, **kwargs)
+        saved_labels = found.labels()
         if labels is None and saved_labels is None:
             raise ValueError(f"{handle} has no labels for words: say which there are, labels=['O', 'B-PER', ...]")
         labels = saved_labels if labels is None else list(labels)

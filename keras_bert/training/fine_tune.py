@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.tasks.classifier import BertClassifier
 from keras_bert.tasks.task import BertTask, Examples
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.batching import batches_of_epoch, padding_share
@@ -92,6 +93,7 @@ def fine_tune(
         "warmup": warmup, "weight_decay": weight_decay, "clip_norm": clip_norm, "layer_decay": layer_decay,
         "accumulate": accumulate, "class_weight": dict(class_weight or {}), "patience": patience, "seed": seed,
     }  # fmt: skip
+    weights = _by_index(model, class_weight)
     examples = model.examples(*train)
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")
@@ -130,7 +132,7 @@ def fine_tune(
                 dataset_of(model, examples, batches[run.step :]),
                 initial_epoch=run.epoch,
                 epochs=run.epoch + 1,
-                class_weight=_by_index(model, class_weight),
+                class_weight=weights,
                 verbose=0,
                 shuffle=False,  # they are in the order of the plan
                 callbacks=around,
@@ -172,6 +174,8 @@ def _fingerprint(examples: Examples) -> str:
 def _by_index(model: BertTask, class_weight: Mapping[str, float] | None) -> dict[int, float] | None:
     if not class_weight:
         return None
+    if not isinstance(model, BertClassifier):
+        raise ValueError(f"class_weight is for BertClassifier, not for {type(model).__name__}")
     unknown = sorted(set(class_weight) - set(model.labels))
     if unknown:
         raise ValueError(f"class_weight names {', '.join(unknown)}, but the labels are {', '.join(model.labels)}")

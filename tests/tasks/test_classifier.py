@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPreprocessor
+from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPreprocessor, BertTokenClassifier
 from keras_bert.saved_model import export_serving
 from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION
 from keras_bert.tasks.long_text import pooled_output
@@ -158,6 +158,17 @@ def test_labels_of_a_preset(make, tmp_path):
         BertClassifier.from_preset("all-MiniLM-L6-v2")
     with pytest.raises(FileExistsError):
         make().save_preset(tmp_path)
+
+
+def test_from_a_preset_of_another_task(make, tmp_path):
+    """Its encoder and its tokenizer serve; its labels, lengths and other settings are its own."""
+    make(text={"sequence_length": 8, "stride": 3}).save_preset(tmp_path / "classifier")
+    tagger = BertTokenClassifier.from_preset(tmp_path / "classifier", labels=["O", "B-x"])
+    assert (tagger.labels, tagger.preprocessor.stride) == (["O", "B-x"], None)
+    tagger.save_preset(tmp_path / "tagger")
+    with pytest.raises(ValueError, match="has no classifier"):
+        BertClassifier.from_preset(tmp_path / "tagger")
+    assert BertClassifier.from_preset(tmp_path / "tagger", labels=["O", "B-x"]).preprocessor.sequence_length is None
 
 
 @pytest.mark.parametrize("pairs", [False, True])

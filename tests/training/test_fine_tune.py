@@ -1,0 +1,65 @@
+"""fine_tune beside what test_resuming.py says of it: class weights, budgets of tokens, long texts, best epochs."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert import BertTokenClassifier
+from keras_bert.training import evaluate, fine_tune
+
+from .long_run import examples, model
+
+
+def test_the_best_epoch_is_kept():
+    """Measured with the labels exchanged, the model gets worse while it learns."""
+    learner = model()
+    x, y = examples()
+    wrong = ["number" if label == "colour" else "colour" for label in y]
+    history = fine_tune(learner, (x, y), (x, wrong), epochs=8, batch_size=4, learning_rate=1e-2, progress=False)
+    accuracies = [epoch["accuracy"] for epoch in history]
+    assert accuracies[-1] < 0.3 < max(accuracies)
+    assert evaluate(learner, x, wrong)["accuracy"] == max(accuracies)
+
+
+def test_class_weights():
+    """A class that counts for nothing is never learned."""
+    learner = model()
+    x, y = examples()
+    settings = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-2, "progress": False}
+    fine_tune(learner, (x, y), class_weight={"colour": 0.0}, **settings)
+    assert {answer["label"] for answer in learner.classify(x)} == {"number"}
+    with pytest.raises(ValueError, match="class_weight names odd, but the labels are number, colour"):
+        fine_tune(learner, (x, y), class_weight={"odd": 1.0}, **settings)
+    tagger = BertTokenClassifier(learner.encoder, learner.preprocessor, ["a", "b"])
+    with pytest.raises(ValueError, match="class_weight is for BertClassifier"):
+        fine_tune(tagger, ([["one"]], [["a"]]), class_weight={"a": 1.0}, **settings)
+
+
+def test_a_budget_of_tokens_and_accumulated_gradients():
+    x, y = examples()
+    x = x * 3
+    history = []
+    for settings in ({"batch_tokens": 64}, {"batch_size": 4, "accumulate": 4}):
+        learner = model()
+        keras.utils.set_random_seed(1)
+        epochs = fine_tune(learner, (x, y * 3), epochs=6, learning_rate=1e-2, progress=False, **settings)
+        assert epochs[-1]["loss"] < epochs[0]["loss"]
+        history.append(epochs)
+    assert int(learner.optimizer.iterations) == 6 * 30 // 4
+    assert history[0] != history[1]
+
+
+def test_nothing_to_train_on():
+    with pytest.raises(ValueError, match="there are no examples"):
+        fine_tune(model(), ([], []))
+    with pytest.raises(ValueError, match="there are 2 texts, but 1 labels"):
+        fine_tune(model(), (["one", "two"], ["number"]))
+    with pytest.raises(ValueError, match="give one of the two"):
+        fine_tune(model(), examples(), batch_size=2, batch_tokens=64)
+
+
+def test_labels_may_be_numbers():
+    x, y = examples()
+    numbers = np.array([["number", "colour"].index(label) for label in y])
+    histories = [fine_tune(model(), (x, each), epochs=1, batch_size=8, progress=False) for each in (y, numbers)]
+    assert histories[0] == histories[1]
