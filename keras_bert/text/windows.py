@@ -32,7 +32,8 @@ def windows(segments: Sequence[tf.RaggedTensor], max_pieces: tf.Tensor | int, st
     is lost), and the last one ends where the segment does.
 
     Args:
-        segments: one or two ragged integer tensors `[batch, (pieces)]`. The first of two is cut to half of `max_pieces`.
+        segments: one or two ragged integer tensors `[batch, (pieces)]`. The first of two is cut to half of
+            `max_pieces`.
         max_pieces: how many pieces the segments of a row may have together, at least 2.
         stride: at least 1.
 
