@@ -11,9 +11,12 @@ from keras_bert.text.normalization import check_utf8, contributed_bytes, lower_d
 
 # White space for `str.split`, but not for SentencePiece's own normalization.
 _ODD_SPACES = r"\x0b\x1c-\x1f"
-_PLAIN = r"[\x01-\x0a\x0c-\x1b -\x7f]*"
+_PLAIN = r"[\x02-\x0a\x0c-\x1b -\x7f]*"
 # Stands for U+0000, at which TensorFlow Text's operation would end the text. No vocabulary has either.
 _NO_NUL = "\ue000"
+# Stands behind the " that two ` or ' became, so that the text stays as long, and is removed as what is in no text is;
+# the usual normalization of SentencePiece removes this character anyway.
+_SECOND_QUOTE = "\x01"
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,8 @@ class CompatibilityNormalizer:
         lowercase: whether to lower-case.
         strip_accents: whether to decompose by compatibility (NFKD) and to drop what has a combining class; white space
             is then made plain too.
+        as_transformers: whether to do so as transformers 5 does for ALBERT: two ` or two ' become ", marks of every
+            kind go, whether they have a combining class or not, and there is no final form of sigma.
 
     Example:
         >>> CompatibilityNormalizer(True, True)(tf.constant(["Crème ﬁn ½"])).numpy()[0].decode()
@@ -32,6 +37,7 @@ class CompatibilityNormalizer:
 
     lowercase: bool
     strip_accents: bool
+    as_transformers: bool = False
 
     def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
         """Normalizes a batch.
@@ -46,6 +52,7 @@ class CompatibilityNormalizer:
         Raises:
             ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8.
         """
+        strings = self._mark_quotes(strings)
         lowered = tf.strings.lower(strings) if self.lowercase else strings
         others = tf.where(~tf.strings.regex_full_match(strings, _PLAIN))  # [others, 1]
 
@@ -59,7 +66,13 @@ class CompatibilityNormalizer:
 
     def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
         strings = tf.strings.regex_replace(strings, r"\x00", _NO_NUL)
-        if self.strip_accents:
+        if self.as_transformers:
+            strings = tf.strings.regex_replace(strings, _SECOND_QUOTE, "")
+            strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")  # as long as before
+            strings = tf.strings.regex_replace(strings, "Σ", "σ") if self.lowercase else strings
+            if self.strip_accents:
+                strings = tf.strings.regex_replace(tf_text.normalize_utf8(strings, "NFKD"), r"\pM+", "")
+        elif self.strip_accents:
             # As long as before, so that offsets stay; SentencePiece makes one of several spaces.
             strings = tf.strings.regex_replace(strings, f"[{_ODD_SPACES}]", " ")
             strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")
@@ -74,7 +87,10 @@ class CompatibilityNormalizer:
         self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """See `normalization.original_offsets`."""
-        return original_offsets(strings, rows, starts, ends, contributed_bytes(self))
+        return original_offsets(self._mark_quotes(strings), rows, starts, ends, contributed_bytes(self))
+
+    def _mark_quotes(self, strings: tf.Tensor) -> tf.Tensor:
+        return tf.strings.regex_replace(strings, "``|''", f'"{_SECOND_QUOTE}') if self.as_transformers else strings
 
     def characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """What becomes of each character, string `[chars]`, by itself; and whether it is an accent that is stripped."""

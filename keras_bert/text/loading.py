@@ -11,7 +11,7 @@ from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.wordpiece import WordPieceTokenizer
 
 # The type that a tokenizer.json states -> who reads it.
-_TYPES = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer}
+_TYPES = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer, "Unigram": SentencePieceTokenizer}
 
 # All that a tokenizer may write.
 FILES = (
@@ -31,7 +31,7 @@ def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
             - `spiece.model` or `sentencepiece.bpe.model`;
             - `vocab.json` and `merges.txt`;
             - `vocab.txt`;
-            - `tokenizer.json` of type WordPiece, or BPE of bytes.
+            - `tokenizer.json` of type WordPiece, BPE of bytes, or Unigram as ALBERT's and XLM-RoBERTa's are.
         **overrides: arguments of the tokenizer, in place of what the files say.
 
     Raises:
@@ -60,8 +60,5 @@ def _kind_of_json(path: Path) -> type[Tokenizer]:
     model = files.read_json(path).get("model") or {}
     stated = model.get("type") or ("BPE" if "merges" in model else None)
     if stated not in _TYPES:
-        raise ValueError(
-            f"{path} holds a {stated} tokenizer; supported are {', '.join(_TYPES)}, and SentencePiece from its own "
-            f"file, {' or '.join(sentencepiece_files.MODELS)}, which {path.parent} does not have"
-        )
+        raise ValueError(f"{path} holds a {stated} tokenizer; supported are {', '.join(_TYPES)}")
     return _TYPES[stated]

@@ -3,7 +3,6 @@
 import base64
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_bert import presets
 from keras_bert.text.compatibility import CompatibilityNormalizer
-from keras_bert.text.packing import BERT_PAIRS, ROBERTA_PAIRS, PairFormat
+from keras_bert.text.sentencepiece_families import FAMILIES
 from keras_bert.text.sentencepiece_files import read_model, read_sentencepiece_files, write_sentencepiece_files
+from keras_bert.text.sentencepiece_proto import USER_DEFINED, pieces_of
 from keras_bert.text.tokenizer import Pieces, Tokenizer
 
 _ops = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
@@ -24,49 +24,6 @@ _SPACE = "▁"
 _IS_TEXT = np.ones(0x10000, bool)
 _IS_TEXT[[*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200C), 0x200E, 0x200F]] = False
 _IS_TEXT[[0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF]] = False
-
-
-@dataclass(frozen=True)
-class SentencePieceFamily:
-    """How a family of models uses its SentencePiece model.
-
-    Attributes:
-        lowercase, strip_accents: what happens to text before.
-        splits_commas: whether a comma behind a digit is a piece of its own, as `encode_pieces` of google-research/
-            albert has it.
-        first, skipped, last: the vocabulary is `first`, the model's pieces without the first `skipped`, `last`.
-        special_tokens: the names of the special tokens.
-        pair_format: how a pair of texts is packed.
-    """
-
-    lowercase: bool
-    strip_accents: bool
-    splits_commas: bool
-    first: tuple[str, ...]
-    skipped: int
-    last: tuple[str, ...]
-    special_tokens: dict[str, str]
-    pair_format: PairFormat
-
-
-_BERT_NAMES = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
-_FAIRSEQ_NAMES = {"cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"}
-_COMMON_NAMES = {"unk_token": "<unk>", "pad_token": "<pad>"}
-
-FAMILIES = {
-    "albert": SentencePieceFamily(True, True, True, (), 0, (), _COMMON_NAMES | _BERT_NAMES, BERT_PAIRS),
-    # fairseq's dictionary puts its own four in front, where the model has <unk>, <s> and </s>.
-    "xlm-roberta": SentencePieceFamily(
-        lowercase=False,
-        strip_accents=False,
-        splits_commas=False,
-        first=("<s>", "<pad>", "</s>", "<unk>"),
-        skipped=3,
-        last=("<mask>",),
-        special_tokens=_COMMON_NAMES | _FAIRSEQ_NAMES,
-        pair_format=ROBERTA_PAIRS,
-    ),
-}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -78,12 +35,14 @@ class SentencePieceTokenizer(Tokenizer):
 
     - `"albert"` (Lan et al. 2019), like google-research/albert: compatibility decomposition (NFKD) without combining
       characters, lower case, and no piece that ends in a digit and a comma.
+    - `"albert-transformers"`, as transformers 5 has it from the same file: `` and '' become ", marks of every kind go,
+      pieces may end in a comma, and each of the model's user-defined symbols (`-`, `.`, `(`) is a word of its own.
     - `"xlm-roberta"` (Conneau et al. 2019), like fairseq: the text as it is; ids with fairseq's special tokens in front
       and `<mask>` at the end.
 
     Args:
         model_file: path of a `spiece.model` or `sentencepiece.bpe.model`, or its bytes. They travel in the config.
-        family: "albert" or "xlm-roberta".
+        family: "albert", "albert-transformers" or "xlm-roberta".
         lowercase: whether to lower-case; default: as the family does. (False for ALBERT models with capitals.)
         strip_accents: whether to decompose and drop combining characters; default: as the family does.
         special_tokens_in_text: whether a special token that stands in the text, such as `[MASK]`, is that token rather
@@ -141,7 +100,9 @@ class SentencePieceTokenizer(Tokenizer):
         begins_word = [piece.startswith(_SPACE) or piece in special for piece in vocabulary]
         super().__init__(vocabulary, layout.special_tokens, special_tokens_in_text, begins_word)
 
-        self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents)
+        self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents, layout.as_transformers)
+        if layout.as_transformers:
+            self._symbols = [piece.text for piece in pieces_of(self.model) if piece.type == USER_DEFINED]
         ids = np.arange(len(own), dtype=np.int32) - layout.skipped + len(layout.first)
         ids[own.index(layout.special_tokens["unk_token"])] = self.unk_token_id
         ids[: layout.skipped] = self.unk_token_id
@@ -256,7 +217,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def from_preset(cls, handle: str | Path, **overrides: Any) -> "SentencePieceTokenizer":
-        """Reads the tokenizer of a preset: `spiece.model` or `sentencepiece.bpe.model`, and `tokenizer_config.json`.
+        """Reads a preset's `spiece.model`, `sentencepiece.bpe.model` or `tokenizer.json`, and `tokenizer_config.json`.
 
         Args:
             handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
@@ -264,23 +225,24 @@ class SentencePieceTokenizer(Tokenizer):
 
         Raises:
             FileNotFoundError: no such preset, or it has no SentencePiece model.
-            ValueError: its tokenizer is of a family that is not known here, or the model is damaged.
+            ValueError: its tokenizer is of a family that is not known here, or the model is damaged, or its
+                `tokenizer.json` alone says something that has no place here.
         """
         return cls(**(read_sentencepiece_files(presets.resolve(handle)) | overrides))
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes the model, `tokenizer_config.json` and `tokenizer.json`, which `from_preset` and `transformers` read.
 
+        For "albert-transformers", `tokenizer.json` is all there is of the model, as `transformers` itself saves it.
+
         Args:
             directory: made if need be; other files in it are left alone.
-            overwrite: whether to replace these three files.
+            overwrite: whether to replace these files.
 
         Raises:
-            FileExistsError: one of the three is there already.
+            FileExistsError: one of them is there already.
         """
-        arguments = {**self.get_config(), **self.special_tokens, "model_file": self.model}
-        layout = FAMILIES[self.family]
-        write_sentencepiece_files(directory, arguments, layout.first, layout.skipped, overwrite)
+        write_sentencepiece_files(directory, self.model, self.family, self.lowercase, self.strip_accents, overwrite)
 
 
 def _pieces_of(model: bytes) -> list[str]:

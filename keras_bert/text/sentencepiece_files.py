@@ -1,18 +1,16 @@
-"""`spiece.model`, `sentencepiece.bpe.model` and their `tokenizer_config.json` <-> the arguments of the tokenizer."""
+"""The files of a SentencePiece tokenizer, its model's or `tokenizer.json` <-> the tokenizer's arguments."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_bert import files
+from keras_bert.text.sentencepiece_families import FAMILIES
+from keras_bert.text.sentencepiece_from_json import read_tokenizer_json
 from keras_bert.text.sentencepiece_json import tokenizer_json
 from keras_bert.text.tokenizer_files import ALL_IN_ONE, CONFIG, read_config
 
-# Family -> the name of its model's file, and of its class in transformers.
-_MODELS = {"albert": "spiece.model", "xlm-roberta": "sentencepiece.bpe.model"}
-_CLASSES = {"albert": "AlbertTokenizer", "xlm-roberta": "XLMRobertaTokenizer"}
-MODELS = tuple(_MODELS.values())
+MODELS = tuple(layout.model for layout in FAMILIES.values() if layout.model)
 
 
 def read_model(model_file: str | Path | bytes) -> bytes:
@@ -37,27 +35,29 @@ def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
     """The arguments of `SentencePieceTokenizer` that `directory` tells.
 
     Args:
-        directory: has `spiece.model` or `sentencepiece.bpe.model`, and perhaps `tokenizer_config.json`.
+        directory: has `spiece.model` or `sentencepiece.bpe.model`, or else `tokenizer.json`; and perhaps
+            `tokenizer_config.json`.
 
     Raises:
         FileNotFoundError: no model.
-        ValueError: a class of tokenizer that is not known here.
+        ValueError: a class of tokenizer that is not known here, or a `tokenizer.json` that says what has no place here.
     """
-    path = files.find(directory, *MODELS)
-    family = next(family for family, name in _MODELS.items() if name == path.name)
+    path = files.find(directory, *MODELS, ALL_IN_ONE)
+    by_class = {layout.transformers_class: name for name, layout in reversed(FAMILIES.items()) if layout.model}
     config = files.read_json(directory / CONFIG) if (directory / CONFIG).is_file() else {}
     named = str(config.get("tokenizer_class") or "").removesuffix("Fast")
-    if named not in ("", "PreTrainedTokenizer", "TokenizersBackend"):
-        classes = {name: family for family, name in _CLASSES.items()}
-        if named not in classes:
-            raise ValueError(
-                f"{directory / CONFIG} asks for {named}; supported with SentencePiece: {', '.join(classes)}"
-            )
-        family = classes[named]
-    arguments: dict[str, Any] = {"model_file": path, "family": family}
-    if family == "albert":
-        names = {"lowercase": "do_lower_case", "keep_accents": "keep_accents"}
-        said = read_config(directory, names)
+    if named in ("", "PreTrainedTokenizer", "TokenizersBackend"):
+        named = None
+    elif named not in by_class:
+        known = ", ".join(sorted(by_class))
+        raise ValueError(f"{directory / CONFIG} asks for {named}; supported with SentencePiece: {known}")
+    if path.name == ALL_IN_ONE:
+        arguments = read_tokenizer_json(path)
+    else:
+        family = next(family for family, layout in FAMILIES.items() if layout.model == path.name)
+        arguments = {"model_file": path, "family": by_class[named] if named else family}
+    if FAMILIES[arguments["family"]].transformers_class == "AlbertTokenizer":
+        said = read_config(directory, {"lowercase": "do_lower_case", "keep_accents": "keep_accents"})
         if "keep_accents" in said:
             said["strip_accents"] = not said.pop("keep_accents")
         arguments |= said
@@ -65,28 +65,34 @@ def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
 
 
 def write_sentencepiece_files(
-    directory: str | Path, arguments: dict[str, Any], first: Sequence[str], skipped: int, overwrite: bool
+    directory: str | Path, model: bytes, family: str, lowercase: bool, strip_accents: bool, overwrite: bool
 ) -> None:
     """Writes the model, `tokenizer_config.json` and `tokenizer.json`; each appears whole or not at all.
 
     Args:
         directory: made if need be.
-        arguments: of the tokenizer, with the model's bytes and the names of the special tokens.
-        first, skipped: how the model's pieces become the vocabulary, see `tokenizer_json`.
+        model, family, lowercase, strip_accents: of the tokenizer.
         overwrite: whether to replace these files.
 
     Raises:
         FileExistsError: one is there already, and `overwrite` is false.
     """
-    family = arguments["family"]
-    tokens = {name: token for name, token in arguments.items() if name.endswith("_token")}
+    layout = FAMILIES[family]
     # In a text, it takes the space before it.
-    mask = {"__type": "AddedToken", "content": tokens["mask_token"], "lstrip": True, "special": True}
-    config = {"tokenizer_class": _CLASSES[family], **tokens, "mask_token": mask}
-    if family == "albert":
-        config |= {"do_lower_case": arguments["lowercase"], "keep_accents": not arguments["strip_accents"]}
-    files.refuse_to_overwrite(directory, (_MODELS[family], CONFIG, ALL_IN_ONE), overwrite)
-    with files.written_whole(Path(directory) / _MODELS[family]) as unfinished:
-        unfinished.write_bytes(arguments["model_file"])
-    whole = tokenizer_json(arguments["model_file"], arguments, first, skipped)
+    mask = {"__type": "AddedToken", "content": layout.special_tokens["mask_token"], "lstrip": True, "special": True}
+    config = {
+        "tokenizer_class": layout.transformers_class,
+        **layout.special_tokens,
+        "mask_token": mask,
+        "model_input_names": layout.model_inputs,
+    }
+    if layout.transformers_class == "AlbertTokenizer":
+        config |= {"do_lower_case": lowercase, "keep_accents": not strip_accents}
+    files.refuse_to_overwrite(directory, (layout.model or MODELS[0], CONFIG, ALL_IN_ONE), overwrite)
+    if layout.model:
+        with files.written_whole(Path(directory) / layout.model) as unfinished:
+            unfinished.write_bytes(model)
+    else:  # it would be read rather than tokenizer.json
+        (Path(directory) / MODELS[0]).unlink(missing_ok=True)
+    whole = tokenizer_json(model, family, lowercase, strip_accents)
     files.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(whole)})

@@ -35,6 +35,8 @@ class Tokenizer:
     pair_format: PairFormat = BERT_PAIRS
     # Whether white space before the mask token belongs to it: it does where pieces carry the space before them.
     _mask_takes_space = False
+    # Pieces that are taken out of the text before all else.
+    _symbols: Sequence[str] = ()
 
     def __init__(
         self,
@@ -194,8 +196,9 @@ class Tokenizer:
 
     def _tokenize(self, strings: tf.Tensor, with_offsets: bool) -> Pieces:
         with tf.device("CPU"):
-            if self.special_tokens_in_text:
-                return self._tokenize_around_special_tokens(strings, with_offsets)
+            tokens = [*self._symbols, *(self.special_tokens.values() if self.special_tokens_in_text else ())]
+            if tokens:
+                return self._tokenize_around(list(dict.fromkeys(tokens)), strings, with_offsets)
             return self._tokenize_text(strings, None, with_offsets)
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Pieces:
@@ -213,21 +216,30 @@ class Tokenizer:
         """int32 `[batch, (pieces)]`, all in the vocabulary -> string `[batch]`."""
         raise NotImplementedError
 
-    def _tokenize_around_special_tokens(self, strings: tf.Tensor, with_offsets: bool) -> Pieces:
-        tokens = list(dict.fromkeys(self.special_tokens.values()))
+    def _tokenize_around(self, tokens: Sequence[str], strings: tf.Tensor, with_offsets: bool) -> Pieces:
         mask = self.special_tokens["mask_token"]
         patterns = {token: re.escape(token) for token in sorted(tokens, key=len, reverse=True)}
-        if self._mask_takes_space:
+        takes_space = self._mask_takes_space and mask in tokens
+        if takes_space:
             patterns[mask] = f"{SPACES}*{patterns[mask]}"
         pattern = "|".join(patterns.values())
+        # The operation ends a text at U+0000: in such a row, U+0001 takes its place meanwhile
+        # (and is taken for it, if there is one).
+        has_nul = tf.strings.regex_full_match(strings, r"(?s).*\x00.*")
+        strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
         chunks, starts, ends = tf_text.regex_split_with_offsets(strings, pattern, pattern)  # [batch, (chunks)]
-        names = chunks.values
-        if self._mask_takes_space:
+        texts = tf.where(
+            tf.gather(has_nul, chunks.value_rowids()),
+            tf.strings.regex_replace(chunks.values, "\x01", "\0"),
+            chunks.values,
+        )
+        names = texts
+        if takes_space:
             names = tf.strings.regex_replace(names, f"^{patterns[mask]}$", mask)
-        is_token = tf.equal(names[:, None], tf.constant(tokens))  # [chunks, special tokens]
+        is_token = tf.equal(names[:, None], tf.constant(tokens))  # [chunks, tokens]
         token_ids = tf.constant([self.vocabulary.index(token) for token in tokens])
         special = tf.reduce_any(is_token, axis=1)
-        text = tf.where(special, "", chunks.values)  # a chunk is either text or a special token
+        text = tf.where(special, "", texts)  # a chunk is either text or a token
         pieces = self._tokenize_text(text, chunks.value_rowids(), with_offsets)
         count = tf.cast(special, tf.int64)
         found = tf.boolean_mask(tf.gather(token_ids, tf.argmax(is_token, axis=1)), special)

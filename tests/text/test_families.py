@@ -131,8 +131,8 @@ def test_presets_with_tokenizer_json_alone(shared_data, tmp_path):
     preprocessor = BertPreprocessor.from_preset(tmp_path, sequence_length=8)
     assert isinstance(preprocessor.tokenizer, BytePairTokenizer)
     assert values(preprocessor(["Hello world!"]))["input_word_ids"] == [[0, 31414, 232, 328, 2, 1, 1, 1]]
-    (tmp_path / "tokenizer.json").write_text('{"model": {"type": "Unigram", "vocab": []}}')
-    with pytest.raises(ValueError, match=r"holds a Unigram tokenizer; supported are WordPiece, BPE, and SentencePiece"):
+    (tmp_path / "tokenizer.json").write_text('{"model": {"type": "WordLevel", "vocab": []}}')
+    with pytest.raises(ValueError, match=r"holds a WordLevel tokenizer; supported are WordPiece, BPE, Unigram"):
         BertPreprocessor.from_preset(tmp_path)
 
 

@@ -166,6 +166,14 @@ def test_special_tokens_in_text(albert, albert_model):
     assert 4 not in albert.tokenize(text).numpy()
 
 
+def test_a_nul_beside_a_special_token(albert, albert_model):
+    aware = SentencePieceTokenizer(albert_model, special_tokens_in_text=True)
+    text = "line \0nul\0[MASK]b"
+    ids, starts, ends = (each.numpy().tolist() for each in aware.tokenize_with_offsets(text))
+    assert ids == [*albert.tokenize("line \0nul\0").numpy(), 4, *albert.tokenize("b").numpy()]
+    assert (starts[-2:], ends[-2:]) == ([10, 16], [16, 17])
+
+
 def test_detokenize(albert, small):
     assert albert.detokenize(albert.tokenize(["This is a  Test, naïve", ""])).numpy().tolist() == [
         b"this is a test, naive",
@@ -226,7 +234,7 @@ def test_bad_models(albert_model, tmp_path):
             SentencePieceTokenizer(tmp_path / "bad.model")
     with pytest.raises(ValueError, match="is not a SentencePiece model"):
         SentencePieceTokenizer(albert_model.read_bytes()[:5000])
-    with pytest.raises(ValueError, match="family is 't5'; expected one of albert, xlm-roberta"):
+    with pytest.raises(ValueError, match="family is 't5'; expected one of albert, albert-transformers, xlm-r"):
         SentencePieceTokenizer(albert_model, family="t5")
 
 

@@ -1,0 +1,324 @@
+"""A `tokenizer.json` of type Unigram alone, as transformers 5 saves ALBERT's and XLM-RoBERTa's tokenizers."""
+
+import base64
+import json
+import re
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from keras_bert.text import SentencePieceTokenizer
+from keras_bert.text.loading import load_tokenizer
+from keras_bert.text.sentencepiece_json import tokenizer_json
+from keras_bert.text.sentencepiece_proto import charsmap_of, pieces_of
+
+from .test_sentencepiece import ODD, is_known
+from .test_unicode import SENTENCES
+
+SYMBOLS = ["(", ")", '"', "-", "."]
+TEXTS = [
+    *SENTENCES,
+    *ODD,
+    "Hello (world). a.b x-y",
+    "`` ''' a'",
+    "（x） \x85a",
+    "😀 a👩‍👩‍👧b",
+    "한국어 हिन्दी ไทยนี้ ΟΔΟΣ",
+    "",
+    " a  b\t\nc ",
+]
+SETTINGS = [{}, {"lowercase": False}, {"strip_accents": False}]
+
+
+def train(path, sentences=SENTENCES, **options):
+    spm = pytest.importorskip("sentencepiece", reason="needs sentencepiece to train a small model")
+    words = [word for text in sentences for word in text.split()]
+    options = {"minloglevel": 2, "character_coverage": 1.0, "vocab_size": 600, **options}
+    texts = iter([*sentences, *words, *"1234567890,1,2"] * 5)
+    spm.SentencePieceTrainer.train(sentence_iterator=texts, model_prefix=str(path)[: -len(".model")], **options)
+    return path
+
+
+@pytest.fixture(scope="module")
+def albert_model(tmp_path_factory):
+    names = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "control_symbols": ["[CLS]", "[SEP]", "[MASK]"]}
+    sentences = [text for text in SENTENCES if not re.search("[가-힣]", text)]
+    return train(tmp_path_factory.mktemp("albert") / "spiece.model", sentences, **names, user_defined_symbols=SYMBOLS)
+
+
+@pytest.fixture(scope="module")
+def xlm_model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("xlm") / "sentencepiece.bpe.model"
+    return train(path, unk_id=0, bos_id=1, eos_id=2, pad_id=-1)
+
+
+def save_json(path, model, family="albert-transformers", lowercase=True, strip_accents=True):
+    path.mkdir(parents=True, exist_ok=True)
+    content = tokenizer_json(model.read_bytes(), family, lowercase, strip_accents)
+    (path / "tokenizer.json").write_text(json.dumps(content))
+    return content
+
+
+def test_xlm_roberta_is_the_model_it_was_made_of(xlm_model, tmp_path):
+    save_json(tmp_path, xlm_model, "xlm-roberta", False, False)
+    rebuilt = load_tokenizer(tmp_path)
+    original = SentencePieceTokenizer(xlm_model, "xlm-roberta")
+    assert (rebuilt.family, rebuilt.vocabulary) == ("xlm-roberta", original.vocabulary)
+    for one, other in zip(rebuilt.tokenize_with_offsets(TEXTS), original.tokenize_with_offsets(TEXTS), strict=True):
+        assert one.to_list() == other.to_list()
+    model = xlm_model.read_bytes()
+    assert charsmap_of(rebuilt.model) == charsmap_of(model)
+    assert pieces_of(rebuilt.model) == pieces_of(model)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_albert_is_the_model_it_was_made_of(albert_model, tmp_path, setting):
+    save_json(tmp_path, albert_model, **setting)
+    rebuilt = load_tokenizer(tmp_path)
+    original = SentencePieceTokenizer(albert_model, "albert-transformers", **setting)
+    assert rebuilt.get_config() | {"model_file": ""} == original.get_config() | {"model_file": ""}
+    assert rebuilt.tokenize(TEXTS).to_list() == original.tokenize(TEXTS).to_list()
+
+
+def test_albert_as_transformers_has_it(shared_data):
+    """Ids of transformers 5.23 for the published ALBERT's spiece.model."""
+    tokenizer = SentencePieceTokenizer(shared_data / "vocabs/albert_spiece.model", "albert-transformers")
+    text = "Hello (world). x-y ``a'' in 2010, ÉΣ"
+    ids, starts, ends = (each.numpy() for each in tokenizer.tokenize_with_offsets(text))
+    want = '▁hello ( ▁world ) . ▁x - ▁ y ▁ " a " ▁in ▁2010, ▁ e <unk>'
+    assert [tokenizer.vocabulary[i] for i in ids] == want.split(" ")
+    cut = [text.encode()[a:b].decode() for a, b in zip(starts, ends, strict=True)]
+    assert cut == [
+        "Hello",
+        "(",
+        "world",
+        ")",
+        ".",
+        "x",
+        "-",
+        "",
+        "y",
+        " ",
+        "``",
+        "a",
+        "''",
+        "in",
+        "2010,",
+        " ",
+        "É",
+        "Σ",
+    ]
+    (words,) = tokenizer.group_by_word(tokenizer.tokenize(["x-y"]))
+    assert [len(word) for word in words.to_list()[0]] == [2, 2]
+    aware = SentencePieceTokenizer(
+        shared_data / "vocabs/albert_spiece.model", "albert-transformers", special_tokens_in_text=True
+    )
+    assert aware.tokenize("x [MASK].[SEP]").numpy().tolist() == [993, 4, 9, 3]
+    assert tokenizer.detokenize(tokenizer.tokenize("a (b) is")).numpy().decode() == "a( b) is"
+
+
+def test_what_tokenizer_config_says_has_the_last_word(albert_model, tmp_path):
+    save_json(tmp_path, albert_model)
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false, "keep_accents": true}')
+    tokenizer = load_tokenizer(tmp_path)
+    assert (tokenizer.lowercase, tokenizer.strip_accents) == (False, False)
+
+
+def test_saved_and_read_again(albert_model, tmp_path):
+    tokenizer = SentencePieceTokenizer(albert_model, "albert-transformers", lowercase=False)
+    SentencePieceTokenizer(albert_model).save_preset(tmp_path)
+    with pytest.raises(FileExistsError, match=r"already has spiece\.model"):
+        tokenizer.save_preset(tmp_path)
+    tokenizer.save_preset(tmp_path, overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
+    again = load_tokenizer(tmp_path)
+    assert again.get_config() | {"model_file": ""} == tokenizer.get_config() | {"model_file": ""}
+    assert again.tokenize(TEXTS).to_list() == tokenizer.tokenize(TEXTS).to_list()
+    assert (
+        SentencePieceTokenizer.from_config(again.get_config()).tokenize(TEXTS).to_list()
+        == again.tokenize(TEXTS).to_list()
+    )
+
+
+def test_older_spelling(xlm_model, tmp_path):
+    """transformers 4: a normalizer that is no sequence, Metaspace with add_prefix_space, a mask that is normalized."""
+    content = save_json(tmp_path, xlm_model, "xlm-roberta", False, False)
+    (content["normalizer"],) = content["normalizer"]["normalizers"]
+    metaspace = {"type": "Metaspace", "replacement": "▁", "str_rep": "▁", "add_prefix_space": True}
+    content["pre_tokenizer"]["pretokenizers"][1] = metaspace
+    content["added_tokens"][-1] |= {"normalized": True, "lstrip": False}
+    del content["model"]["byte_fallback"]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    original = SentencePieceTokenizer(xlm_model, "xlm-roberta")
+    assert load_tokenizer(tmp_path).tokenize(TEXTS).to_list() == original.tokenize(TEXTS).to_list()
+
+
+def metaspace(content):
+    return content["pre_tokenizer"]["pretokenizers"][1]
+
+
+TOKEN = {"id": 600, "content": "<e>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+REFUSED = {
+    "another normalizer": (
+        lambda c: c["normalizer"]["normalizers"].append({"type": "NFC"}),
+        "its normalizer has {'type': 'NFC'}, where albert-transformers has 'nothing more'",
+    ),
+    "their order": (
+        lambda c: c["normalizer"]["normalizers"].reverse(),
+        "its normalizer has {'type': 'Precompiled', 'precompiled_charsmap': 'A",
+    ),
+    "no table": (lambda c: c["normalizer"]["normalizers"].pop(), "its normalizer has no Precompiled table"),
+    "a damaged table": (
+        lambda c: c["normalizer"]["normalizers"][-1].update(precompiled_charsmap="?"),
+        "is not a tokenizer.json of type Unigram: Error",
+    ),
+    "no normalizer": (lambda c: c.update(normalizer=None), "its normalizer has no Precompiled table"),
+    "no space in front": (
+        lambda c: metaspace(c).update(prepend_scheme="never"),
+        "its pre_tokenizer has {'prepend_scheme': 'never', 'split': True",
+    ),
+    "spaces that stay": (
+        lambda c: c.update(pre_tokenizer=metaspace(c)),
+        "where albert-transformers has {'type': 'WhitespaceSplit'}",
+    ),
+    "bytes": (
+        lambda c: c["model"].update(byte_fallback=True),
+        "its model has True, where albert-transformers has False",
+    ),
+    "unk_id": (lambda c: c["model"].update(unk_id=7), "its model has 7, where albert-transformers has 1"),
+    "a token outside": (lambda c: c["added_tokens"].append({**TOKEN}), "its added_tokens has {'id': 600"),
+    "a token in normalized text": (
+        lambda c: c["added_tokens"][-1].update(normalized=True),
+        "'normalized': True}, where albert-transformers has {'id': 9, 'content': '.'",
+    ),
+    "a token as a word": (
+        lambda c: c["added_tokens"][-1].update(single_word=True),
+        "its added_tokens has {'id': 9, 'content': '.', 'single_word': True",
+    ),
+    "pairs": (lambda c: c["post_processor"]["pair"].pop(), "its post_processor has 'nothing more', where"),
+    "no frame": (lambda c: c.update(post_processor=None), "its post_processor has None, where"),
+    "several words": (lambda c: c["model"]["vocab"].append(["a▁b", -3.0]), "the piece 'a▁b'; SentencePiece would"),
+    "Hangul": (
+        lambda c: c["model"]["vocab"].append(["▁나", -3.0]),
+        "takes syllables of Hangul apart (NFKD), such as those of its piece '▁나'",
+    ),
+    "twice": (lambda c: c["model"]["vocab"].append(c["model"]["vocab"][-1]), "' twice"),
+    "no space": (
+        lambda c: c["model"].update(vocab=[each for each in c["model"]["vocab"] if each[0] != "▁"]),
+        "has no piece ▁",
+    ),
+    "family": (lambda c: c["model"]["vocab"][2].__setitem__(0, "[cls]"), "is of no known family"),
+    "vocabulary": (lambda c: c["model"].update(vocab={"a": 1}), "is not a tokenizer.json of type Unigram: ValueError"),
+    "added tokens": (lambda c: c.pop("added_tokens"), "is not a tokenizer.json of type Unigram: KeyError"),
+    "type": (
+        lambda c: c["model"].update(type="WordLevel"),
+        "holds a WordLevel tokenizer; supported are WordPiece, BPE",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_expressed(albert_model, tmp_path, what):
+    content = json.loads(json.dumps(save_json(tmp_path, albert_model)))
+    change, message = REFUSED[what]
+    change(content)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
+        load_tokenizer(tmp_path)
+    assert "tokenizer.json" in str(error.value)
+
+
+def test_another_class(albert_model, tmp_path):
+    save_json(tmp_path, albert_model)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "XLNetTokenizer"}')
+    with pytest.raises(ValueError, match="asks for XLNetTokenizer; supported with SentencePiece: Albert"):
+        load_tokenizer(tmp_path)
+
+
+def test_the_table_is_not_written_twice(albert_model, tmp_path):
+    """What transformers writes in base64 is what the model has."""
+    steps = save_json(tmp_path, albert_model)["normalizer"]["normalizers"]
+    assert base64.b64decode(steps[-1]["precompiled_charsmap"]) == charsmap_of(albert_model.read_bytes())
+
+
+def saved_by_transformers(model, family, path, **settings):
+    transformers = pytest.importorskip("transformers")
+    kind = transformers.XLMRobertaTokenizer if family == "xlm-roberta" else transformers.AlbertTokenizer
+    kind.from_pretrained(model.parent, **settings).save_pretrained(path)
+    assert sorted(file.name for file in path.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
+    return transformers.AutoTokenizer.from_pretrained(path)
+
+
+def differences(path, theirs, texts):
+    ours = load_tokenizer(path)
+    ids = theirs(texts, add_special_tokens=False)["input_ids"]
+    return [
+        (text, row) for text, row, want in zip(texts, ours.tokenize(texts).to_list(), ids, strict=True) if row != want
+    ]
+
+
+# What the two libraries do otherwise with the same model: marks behind a character that its normalization changes,
+# U+0085 (XLM-RoBERTa's), and a "▁" in the text.
+UNLIKE = re.compile("[\x85▁]|[^\0-\x7f][\u0300-\u036f]|\u20e3|[\u0900-\u0dff\u0e00-\u0e7f]")
+
+
+@pytest.fixture(scope="module")
+def published(shared_data, tmp_path_factory):
+    """The published ALBERT's model, in a directory of its own."""
+    path = tmp_path_factory.mktemp("published") / "spiece.model"
+    path.write_bytes((shared_data / "vocabs/albert_spiece.model").read_bytes())
+    return path
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("model", "setting"),
+    [
+        ("xlm_model", {}),
+        *(
+            (name, setting)
+            for name in ("albert_model", "published")
+            for setting in (
+                {},
+                {"do_lower_case": False},
+                {"keep_accents": True},
+                {"do_lower_case": False, "keep_accents": True},
+            )
+        ),
+    ],
+)
+def test_same_as_transformers(model, setting, request, shared_data, tmp_path):
+    family = "xlm-roberta" if model == "xlm_model" else "albert-transformers"
+    theirs = saved_by_transformers(request.getfixturevalue(model), family, tmp_path / "theirs", **setting)
+    book = (shared_data / "gutenberg/A-Tale-of-Two-Cities_98.txt").read_text("utf-8").split("\n\n")[:800]
+    accents = family == "xlm-roberta" or setting.get("keep_accents")
+    texts = [text for text in [*TEXTS, *book] if not (accents and UNLIKE.search(text)) and "[CLS]" not in text]
+    assert len(texts) > 800
+    assert differences(tmp_path / "theirs", theirs, texts) == []
+    # What they save again, and what we save of it, is the same.
+    theirs.save_pretrained(tmp_path / "again")
+    load_tokenizer(tmp_path / "again").save_preset(tmp_path / "ours")
+    transformers = pytest.importorskip("transformers")
+    ours = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
+    assert ours(texts)["input_ids"] == theirs(texts)["input_ids"]
+
+
+@pytest.fixture(scope="module")
+def of_transformers(published, tmp_path_factory):
+    path = tmp_path_factory.mktemp("theirs") / "albert"
+    theirs = saved_by_transformers(published, "albert-transformers", path)
+    return load_tokenizer(path), theirs
+
+
+@pytest.mark.parity
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(st.lists(st.text(st.sampled_from("abt 12,.-('`\"É½\u0301\0\u200b漢Σ") | st.characters()), max_size=4))
+def test_arbitrary_unicode(of_transformers, texts):
+    ours, theirs = of_transformers
+    texts = ["".join(char for char in text if is_known(char) and char not in "▁\1") for text in texts]
+    ids = ours.tokenize([*texts, ""]).to_list()
+    for text, row in zip(texts, ids, strict=False):
+        if "<" in text:  # the name of a special token in capitals is that token there, once it is lower-cased
+            continue
+        assert row == theirs(text, add_special_tokens=False)["input_ids"], ascii(text)
