@@ -42,6 +42,8 @@ _CLASSES = (
     ({"next_sentence"}, "ForNextSentencePrediction"),
     (set(), "Model"),
 )
+# A class that there is not, and the one that has its head beside another.
+_INSTEAD = {"AlbertForNextSentencePrediction": "AlbertForPreTraining"}
 _LABELLED = ("sequence", "tokens")
 
 
@@ -153,7 +155,8 @@ def _architectures(config: BertConfig, heads: set[str]) -> list[str]:
         if task <= left and (task or not endings):
             endings.append(ending)
             left -= task
-    return [FAMILIES[config.family].classes + ending for ending in endings]
+    classes = [FAMILIES[config.family].classes + ending for ending in endings]
+    return [_INSTEAD.get(name, name) for name in classes]
 
 
 def _heads_of(values: dict[str, Any], config: BertConfig) -> frozenset[str]:

@@ -138,8 +138,15 @@ def test_the_same_as_transformers(family, head, output, shared_data, tmp_path):
         want = getattr(theirs(**encoded), output).softmax(-1)[:, 0].numpy()
     ours = BertNextSentence.from_preset(tmp_path)
     np.testing.assert_allclose(ours.score(A, B), want, atol=1e-5)
-    if head == "BertForNextSentencePrediction":
-        ours.save_preset(tmp_path / "ours")
-        again = getattr(transformers, head).from_pretrained(tmp_path / "ours").eval()
-        with torch.no_grad():
-            np.testing.assert_allclose(again(**encoded).logits.softmax(-1)[:, 0], want, atol=1e-5)
+    ours.save_preset(tmp_path / "ours")
+    (named,) = json.loads((tmp_path / "ours" / "config.json").read_text())["architectures"]
+    assert named == {"bert": "BertForNextSentencePrediction", "albert": "AlbertForPreTraining"}[family]
+    again = getattr(transformers, named).from_pretrained(tmp_path / "ours").eval()
+    encode = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
+    theirs = encode(A, B, padding=True, return_tensors="pt")
+    assert {name: each.tolist() for name, each in theirs.items()} == {
+        name: each.tolist() for name, each in encoded.items()
+    }
+    logits = {"bert": "logits", "albert": "sop_logits"}[family]
+    with torch.no_grad():
+        np.testing.assert_allclose(getattr(again(**theirs), logits).softmax(-1)[:, 0], want, atol=1e-5)
