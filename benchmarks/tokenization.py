@@ -1,6 +1,10 @@
 """MB/s of BERT tokenization on real text, beside Hugging Face tokenizers, TF Text's two tokenizers and KerasHub.
 
-python benchmarks/tokenization.py [--text FILE ...] [--rounds 7] [--megabytes 6] [--batch-size 1000]
+python benchmarks/tokenization.py [--kind wordpiece bytepair sentencepiece] [--vocabularies DIR] [--text FILE ...]
+    [--rounds 7] [--megabytes 6] [--batch-size 1000]
+
+One table for each kind of tokenizer: BERT's WordPiece, RoBERTa's byte pairs (`roberta_vocab.json`, `roberta_merges.txt`
+in DIR) and ALBERT's SentencePiece (`albert_spiece.model` in DIR).
 
 Each contestant runs in a process of its own (thread counts cannot change later, and Hugging Face and TensorFlow each
 have their pool), which waits for its turn: all of them do round 1, then round 2, and so on. The texts are paragraphs,
@@ -16,12 +20,14 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BOOKS = REPOSITORY / "../shared/data/gutenberg"  # the developers' copy of ten books of Project Gutenberg
+VOCABULARIES = REPOSITORY / "../shared/data/vocabs"  # the developers' copies of the published ones
 CONTESTANTS = {  # name -> threads
     "keras_bert tokenize": 1,
     "keras_bert tokenize, 2 threads": 2,
@@ -36,6 +42,12 @@ CONTESTANTS = {  # name -> threads
 }
 BASELINE = "Hugging Face tokenizers"
 REFERENCE = "keras_bert tokenize"
+OF_EVERY_KIND = ("keras_bert tokenize", "keras_bert tokenize_with_offsets", BASELINE, "Hugging Face encode_batch_fast")
+KINDS = {  # kind -> heading, contestants
+    "wordpiece": ("BERT's WordPiece", tuple(CONTESTANTS)),
+    "bytepair": ("RoBERTa's byte pairs", OF_EVERY_KIND),
+    "sentencepiece": ("ALBERT's SentencePiece", OF_EVERY_KIND),
+}
 MAX_CHARS = 100  # of a word; Hugging Face's limit, set here too, so that ids can be compared
 
 
@@ -60,14 +72,34 @@ def paragraphs(files: list[Path], megabytes: float) -> tuple[list[str], str]:
     return texts, source
 
 
-def contestant(name: str, threads: int, batches: list[list[str]], vocabulary: str):
+def tokenizer_of(kind: str, vocabularies: Path):
+    """Ours, from the files. Raises FileNotFoundError where they are not."""
+    from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+
+    if kind == "wordpiece":
+        return WordPieceTokenizer.from_preset("all-MiniLM-L6-v2", max_chars_per_word=MAX_CHARS)
+    if kind == "bytepair":
+        return BytePairTokenizer(*(vocabularies / f"roberta_{name}" for name in ("vocab.json", "merges.txt")))
+    return SentencePieceTokenizer(vocabularies / "albert_spiece.model")
+
+
+def hugging_face_tokenizer(kind: str, preset: Path):
+    import tokenizers
+
+    if kind == "wordpiece":
+        return tokenizers.BertWordPieceTokenizer(str(preset / "vocab.txt"), lowercase=True)._tokenizer
+    if kind == "bytepair":
+        files = (str(preset / name) for name in ("vocab.json", "merges.txt"))
+        return tokenizers.ByteLevelBPETokenizer(*files)._tokenizer
+    return tokenizers.Tokenizer.from_file(str(preset / "tokenizer.json"))
+
+
+def contestant(name: str, threads: int, batches: list[list[str]], kind: str, preset: Path):
     """-> (prepared batches, function of one, function of its result to lists of ids)."""
     if name.startswith("Hugging Face"):
         os.environ["RAYON_NUM_THREADS"] = str(threads)
         os.environ["TOKENIZERS_PARALLELISM"] = str(threads > 1).lower()
-        from tokenizers import BertWordPieceTokenizer
-
-        tokenizer = BertWordPieceTokenizer(vocabulary, lowercase=True)._tokenizer
+        tokenizer = hugging_face_tokenizer(kind, preset)
         encode = tokenizer.encode_batch_fast if "fast" in name else tokenizer.encode_batch
         run = lambda texts: encode(texts, add_special_tokens=False)  # noqa: E731
         return batches, run, lambda result: [encoding.ids for encoding in result]
@@ -78,18 +110,19 @@ def contestant(name: str, threads: int, batches: list[list[str]], vocabulary: st
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tensors = [tf.constant(texts) for texts in batches]
-    pieces = Path(vocabulary).read_text("utf-8").splitlines()
+    vocabulary = str(preset / "vocab.txt")
     lists = lambda result: result.to_list()  # noqa: E731
     batch = [tf.TensorSpec([None], tf.string)]
     if name.startswith("keras_bert"):
-        from keras_bert.text import WordPieceTokenizer
+        from keras_bert.text.loading import load_tokenizer
 
-        tokenizer = WordPieceTokenizer(vocabulary, max_chars_per_word=MAX_CHARS)
+        tokenizer = load_tokenizer(preset, **({"max_chars_per_word": MAX_CHARS} if kind == "wordpiece" else {}))
         if "offsets" in name:
             run, lists = tokenizer.tokenize_with_offsets, lambda result: result[0].to_list()
         else:
             run = tokenizer.tokenize
     elif name == "TF Text FastBertTokenizer":
+        pieces = Path(vocabulary).read_text("utf-8").splitlines()
         tokenizer = tf_text.FastBertTokenizer(pieces, token_out_type=tf.int32, lower_case_nfd_strip_accents=True)
         run = tf.function(tokenizer.tokenize, input_signature=batch)
     elif name == "TF Text BertTokenizer":
@@ -110,7 +143,7 @@ def contestant(name: str, threads: int, batches: list[list[str]], vocabulary: st
 def work(name: str) -> None:
     """One process: prepares, writes its ids, then times a round for every line that it reads."""
     job = json.loads(sys.stdin.readline())
-    batches, run, to_lists = contestant(name, CONTESTANTS[name], job["batches"], job["vocabulary"])
+    batches, run, to_lists = contestant(name, CONTESTANTS[name], job["batches"], job["kind"], Path(job["preset"]))
     ids = [row for texts in batches for row in to_lists(run(texts))]  # also warms up
     Path(job["ids"]).write_text(json.dumps(ids))
     print("ready", flush=True)
@@ -123,6 +156,10 @@ def work(name: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kind", nargs="*", choices=KINDS, default=list(KINDS), help="of tokenizer; default: all")
+    parser.add_argument(
+        "--vocabularies", type=Path, default=VOCABULARIES, help="folder with those of byte pairs and SentencePiece"
+    )
     parser.add_argument("--text", type=Path, nargs="*", default=[], help="UTF-8 files; paragraphs are the texts")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--megabytes", type=float, default=6, help="how much of the text; 0: all")
@@ -132,62 +169,14 @@ def main() -> None:
     if arguments.contestant:
         return work(arguments.contestant)
 
-    import tempfile
-
     sys.path.insert(0, str(REPOSITORY))
-    from keras_bert import presets
-
     texts, source = paragraphs(arguments.text, arguments.megabytes)
     size = sum(len(text.encode()) for text in texts) / 1e6
     batches = [texts[i : i + arguments.batch_size] for i in range(0, len(texts), arguments.batch_size)]
-    vocabulary = str(presets.resolve("all-MiniLM-L6-v2") / "vocab.txt")
     print(f"{len(texts)} paragraphs, {size:.1f} MB, {sum(map(str.isascii, texts))} of them pure ASCII: {source}")
-
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-    workers, ids = {}, {}
-    with tempfile.TemporaryDirectory() as folder:
-        for i, name in enumerate(CONTESTANTS):
-            worker = subprocess.Popen(
-                [sys.executable, __file__, "--contestant", name],
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            path = f"{folder}/{i}.json"
-            print(
-                json.dumps({"batches": batches, "vocabulary": vocabulary, "ids": path}), file=worker.stdin, flush=True
-            )
-            if worker.stdout.readline().strip() == "ready":
-                workers[name], ids[name] = worker, json.loads(Path(path).read_text())
-            else:
-                print(f"left out: {name} ({worker.communicate()[1].strip().splitlines()[-1]})")
-
-    seconds: dict[str, list[float]] = {name: [] for name in workers}
-    for _ in range(arguments.rounds):
-        for name, worker in workers.items():
-            print("go", file=worker.stdin, flush=True)
-            seconds[name].append(float(worker.stdout.readline()))
-    for worker in workers.values():
-        worker.stdin.close()
-        worker.wait()
-
-    baseline = seconds.get(BASELINE)
-    heading = f"times {BASELINE}" if baseline else ""
-    print(f"\n{'':45}{'MB/s':>7}   {heading:>33}   texts with other ids")
-    for name, times in seconds.items():
-        ratio = ""
-        if baseline:
-            ratios = [theirs / ours for theirs, ours in zip(baseline, times, strict=True)]
-            ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        differ = sum(a != b for a, b in zip(ids[name], ids[REFERENCE], strict=True))
-        print(f"{name:45}{size / statistics.median(times):7.1f}   {ratio:>33}   {differ}")
+    for kind in arguments.kind:
+        compare(kind, arguments.vocabularies, batches, size, arguments.rounds)
     print(f"\nMedian (lowest to highest) of {arguments.rounds} rounds, batches of {arguments.batch_size}.")
-    for name in ids:
-        row = next((i for i, ours in enumerate(ids[REFERENCE]) if ids[name][i] != ours), None)
-        if row is not None:
-            print(f"{name} differs first in: {_around_difference(ids[REFERENCE][row], ids[name][row], vocabulary)}")
     installed = []
     for package in ("tensorflow", "tensorflow-text", "tokenizers", "keras-hub", "keras"):
         try:
@@ -199,8 +188,61 @@ def main() -> None:
     )
 
 
-def _around_difference(ours: list[int], theirs: list[int], vocabulary: str) -> str:
-    pieces = Path(vocabulary).read_text("utf-8").splitlines()
+def compare(kind: str, vocabularies: Path, batches: list[list[str]], size: float, rounds: int) -> None:
+    """Times the contestants of one kind of tokenizer on `size` megabytes, and prints their table."""
+    heading, names = KINDS[kind]
+    try:
+        ours = tokenizer_of(kind, vocabularies)
+    except FileNotFoundError as error:
+        print(f"\n{heading}: left out ({error}; --vocabularies DIR says where it is)")
+        return
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    workers, ids = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        ours.save_preset(folder)
+        for i, name in enumerate(names):
+            worker = subprocess.Popen(
+                [sys.executable, __file__, "--contestant", name],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            job = {"batches": batches, "kind": kind, "preset": folder, "ids": f"{folder}/{i}.json"}
+            print(json.dumps(job), file=worker.stdin, flush=True)
+            if worker.stdout.readline().strip() == "ready":
+                workers[name], ids[name] = worker, json.loads(Path(job["ids"]).read_text())
+            else:
+                print(f"left out: {name} ({worker.communicate()[1].strip().splitlines()[-1]})")
+
+    seconds: dict[str, list[float]] = {name: [] for name in workers}
+    for _ in range(rounds):
+        for name, worker in workers.items():
+            print("go", file=worker.stdin, flush=True)
+            seconds[name].append(float(worker.stdout.readline()))
+    for worker in workers.values():
+        worker.stdin.close()
+        worker.wait()
+
+    baseline = seconds.get(BASELINE)
+    print(f"\n{heading:45}{'MB/s':>7}   {f'times {BASELINE}' if baseline else '':>33}   texts with other ids")
+    for name, times in seconds.items():
+        ratio = ""
+        if baseline:
+            ratios = [theirs / its for theirs, its in zip(baseline, times, strict=True)]
+            ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        differ = sum(a != b for a, b in zip(ids[name], ids[REFERENCE], strict=True))
+        print(f"{name:45}{size / statistics.median(times):7.1f}   {ratio:>33}   {differ}")
+    for name in ids:
+        row = next((i for i, reference in enumerate(ids[REFERENCE]) if ids[name][i] != reference), None)
+        if row is not None:
+            print(
+                f"{name} differs first in: {_around_difference(ids[REFERENCE][row], ids[name][row], ours.vocabulary)}"
+            )
+
+
+def _around_difference(ours: list[int], theirs: list[int], pieces: list[str]) -> str:
     at = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
     show = lambda ids: " ".join(pieces[i] for i in ids[max(0, at - 2) : at + 6])  # noqa: E731
     return f"ours `{show(ours)}`, theirs `{show(theirs)}`"
