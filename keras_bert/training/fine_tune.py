@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,9 @@ def fine_tune(
     Raises:
         ValueError: the examples cannot be used, or the directory holds a run with other settings or examples.
 
+    Warns:
+        UserWarning: how many examples are cut.
+
     Example:
         >>> from keras_bert import BertClassifier
         >>> keras.utils.set_random_seed(0)
@@ -97,8 +101,7 @@ def fine_tune(
     examples = model.examples(*train)
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")
-    longest = model.preprocessor.sequence_length or model.preprocessor.max_sequence_length
-    lengths = examples.lengths if model.preprocessor.stride else np.minimum(examples.lengths, longest)
+    lengths = _lengths(model, examples)
     plan = [batches_of_epoch(lengths, seed, epoch, batch_size, batch_tokens) for epoch in range(epochs)]
     updates = sum(map(len, plan)) // accumulate
     model.compile(
@@ -139,6 +142,17 @@ def fine_tune(
             )
         run.load_best()
     return run.history
+
+
+def _lengths(model: BertTask, examples: Examples) -> np.ndarray:
+    """int64 `[examples]`: pieces of each row as it is packed; with windows, of all of them together, about."""
+    if model.preprocessor.stride is not None:
+        return examples.lengths
+    longest = model.preprocessor.sequence_length or model.preprocessor.max_sequence_length
+    if cut := int(np.sum(examples.lengths > longest)):
+        message = f"{cut:,} of {len(examples.lengths):,} examples have more than {longest} pieces, and are cut"
+        warnings.warn(f"{message}; with long_text='windows' they are read whole", stacklevel=3)
+    return np.minimum(examples.lengths, longest)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,7 @@
 """fine_tune beside what test_resuming.py says of it: class weights, budgets of tokens, long texts, best epochs."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -63,3 +65,17 @@ def test_labels_may_be_numbers():
     numbers = np.array([["number", "colour"].index(label) for label in y])
     histories = [fine_tune(model(), (x, each), epochs=1, batch_size=8, progress=False) for each in (y, numbers)]
     assert histories[0] == histories[1]
+
+
+def test_what_is_cut_is_counted():
+    settings = {"epochs": 1, "batch_size": 2, "progress": False}
+    x, y = ["one " * 30, "red", "two " * 15, "blue " * 14], ["number", "colour", "number", "colour"]
+    with pytest.warns(
+        UserWarning, match="2 of 4 examples have more than 16 pieces, and are cut; with long_text='windows'"
+    ):
+        fine_tune(model(), (x, y), **settings)
+    learner = model()
+    learner.preprocessor.stride = 8
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert len(fine_tune(learner, (x, y), **settings)) == 1
