@@ -197,6 +197,7 @@ def test_what_predict_cannot_read(run, fails, preset, table, tmp_path):
     assert "no head for classes, tags or answers" in fails("predict", preset, input=b"one")
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on(start, preset, table, tmp_path):  # noqa: F811
     def command(name):
         settings = ("--preset", preset, "--epochs", "15", "--batch-size", "2", "--learning-rate", "1e-4")

@@ -49,6 +49,7 @@ def keras_2(exports, tmp_path_factory):
     return legacy(exports, tmp_path_factory.mktemp("keras_2"), "fine_tuning", "pairs", "reloading")
 
 
+@pytest.mark.slow
 def test_fine_tuning(keras_2):
     found = keras_2["fine_tuning"]
     assert found["losses"][-1] < 0.3 < 0.5 < found["losses"][0]

@@ -304,6 +304,7 @@ def losses_of_fine_tuning(library, layer, models):
     ]
 
 
+@pytest.mark.slow
 def test_the_same_losses_as_with_hub_keras_layer(exports):
     hub, tf_keras = pytest.importorskip("tensorflow_hub"), pytest.importorskip("tf_keras")
     theirs = losses_of_fine_tuning(tf_keras, hub.KerasLayer, exports)
@@ -339,6 +340,7 @@ def test_keras_file(models_to_train, tmp_path):
     np.testing.assert_allclose(again.predict(TEXTS, verbose=0), loaded.predict(TEXTS, verbose=0), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_a_keras_file(exports, tmp_path):
     model = classifier(exports)
     model.fit(TEXTS, LABELS, batch_size=4, shuffle=False, epochs=2, verbose=0)

@@ -175,6 +175,7 @@ def test_files(model, tmp_path):
     assert BertMaskedLM.from_config(config).preprocessor is None
 
 
+@pytest.mark.slow
 def test_a_server_answers_the_same(model, tmp_path):
     pytest.importorskip("tensorflow_serving.apis")
     export_serving(model, tmp_path)

@@ -457,6 +457,7 @@ def test_the_best_epoch_is_that_of_the_best_f1():
     assert evaluate(model, x, ANSWERS[:2])["f1"] == max(epoch["f1"] for epoch in history)
 
 
+@pytest.mark.slow
 def test_keras_fit_evaluate_predict():
     model = new(scale=0.0)
     model.compile(keras.optimizers.Adam(5e-3), model.training_loss())
@@ -541,6 +542,7 @@ def test_keras_file(tmp_path):
     same(loaded, model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"sequence_length": 24}, {"no_answer_threshold": -0.5}])
 def test_a_server_answers_the_same(settings, tmp_path):
     model = new(**settings)

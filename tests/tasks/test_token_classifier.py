@@ -351,6 +351,7 @@ def test_a_server_answers_the_same(settings, tmp_path):
     assert signature(text=tf.constant([], tf.string))["words"].shape == (0, 0)
 
 
+@pytest.mark.slow
 def test_tf_serving_has_its_operations(model, tmp_path):
     pytest.importorskip("tensorflow_serving.apis")
     export_serving(model, tmp_path)

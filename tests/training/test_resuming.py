@@ -68,6 +68,7 @@ def test_interrupted_once(unbroken, tmp_path, step):
     assert_same(trained(tmp_path), unbroken)
 
 
+@pytest.mark.slow
 def test_interrupted_again_and_again(unbroken, tmp_path):
     result, runs = None, 0
     while result is None:
@@ -76,12 +77,14 @@ def test_interrupted_again_and_again(unbroken, tmp_path):
     assert_same(result, unbroken)
 
 
+@pytest.mark.slow
 def test_between_two_saves(unbroken, tmp_path):
     """What was done since is done again."""
     assert trained(tmp_path, stop_at=17, checkpoint_seconds=1e9) is None  # saved after the first epoch only
     assert_same(trained(tmp_path), unbroken)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_over_stays_so(unbroken, tmp_path):
     trained(tmp_path)
     assert_same(trained(tmp_path, stop_at=1), unbroken)  # there is no step at which to stop
