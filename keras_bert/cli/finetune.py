@@ -41,6 +41,16 @@ def _recipe(command: Callable) -> Callable:
     return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
+def _long_text(*choices: str) -> Callable:
+    return click.option(
+        "--long-text",
+        type=click.Choice(choices),
+        default=choices[0],
+        show_default=True,
+        help="What becomes of texts that are too long.",
+    )
+
+
 @click.group()
 def finetune() -> None:
     """Teach a model to classify texts, to tag words, or to answer questions.
@@ -59,13 +69,7 @@ def finetune() -> None:
 @_recipe
 @examples.column_options
 @click.option("--problem", type=click.Choice(list(_PROBLEMS)), default="classes", help="What labels are.")
-@click.option(
-    "--long-text",
-    type=click.Choice(["truncate", "head_tail", "windows"]),
-    default="truncate",
-    show_default=True,
-    help="What becomes of texts that are too long.",
-)
+@_long_text("truncate", "head_tail", "windows")
 def classify(train: str, evaluation: str | None, problem: str, long_text: str, **options: Any) -> None:
     """Classes of texts or pairs: CSV, TSV or JSON lines, or a directory with a directory for each class.
 
@@ -98,7 +102,8 @@ def classify(train: str, evaluation: str | None, problem: str, long_text: str, *
 @finetune.command()
 @_recipe
 @click.option("--tag-column", type=int, default=-1, show_default=True, help="The tag's column, from 1; -1 is the last.")
-def tag(train: str, evaluation: str | None, tag_column: int, **options: Any) -> None:
+@_long_text("truncate", "windows")
+def tag(train: str, evaluation: str | None, tag_column: int, long_text: str, **options: Any) -> None:
     """Tags of words, such as named entities: CoNLL's columns, a word a line, a blank line between sentences.
 
     \b
@@ -112,9 +117,10 @@ def tag(train: str, evaluation: str | None, tag_column: int, **options: Any) -> 
     def make(learned: data.WordExamples, preset: Path, **settings: Any) -> Any:
         from keras_bert import BertTokenClassifier
 
-        return BertTokenClassifier.from_preset(preset, _names(learned.tags, several=True), **settings)
+        labels = _names(learned.tags, several=True)
+        return BertTokenClassifier.from_preset(preset, labels, long_text=long_text, **settings)
 
-    _finetune(read, make, train, evaluation, {"tag_column": tag_column}, **options)
+    _finetune(read, make, train, evaluation, {"tag_column": tag_column, "long_text": long_text}, **options)
 
 
 @finetune.command()

@@ -109,7 +109,8 @@ def test_tag(run, preset, tmp_path):
     path.write_text("\n\n".join("\n".join(f"{word}\t{tag_of[word]}" for word in words) for words in sentences) + "\n")
     model = str(tmp_path / "model")
     files = ("--train", str(path), "--eval", str(path))
-    result = run("finetune", "tag", *files, "--preset", preset, "--output", model, *QUICK)
+    windows = ("--sequence-length", "5", "--long-text", "windows")  # of three words
+    result = run("finetune", "tag", *files, "--preset", preset, "--output", model, *windows, *QUICK)
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[0] == "f1\t1.0000"
     assert run("evaluate", model, str(path)).stdout == result.stdout
