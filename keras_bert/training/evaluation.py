@@ -47,7 +47,8 @@ def _of_classifier(model: BertClassifier, x: Any, y: Any) -> dict[str, float]:
     if model.problem_type == MULTI_LABEL:
         predicted = model.targets([[each["label"] for each in answer] for answer in answers])
         labels = np.asarray(model.targets(y))
-        return {**metrics.f1(labels.astype(int), predicted.astype(int), "micro"), **metrics.accuracy(labels, predicted)}
+        measured = metrics.f1(labels.astype(int), predicted.astype(int), "micro")
+        return {"micro_f1": measured.pop("micro_f1"), **measured, **metrics.accuracy(labels, predicted)}
     names = [label if isinstance(label, str) else model.labels[int(label)] for label in y]
     return metrics.accuracy(names, [answer["label"] for answer in answers])
 

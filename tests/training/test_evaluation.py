@@ -1,0 +1,72 @@
+"""evaluate: each task's answers, measured by its task's measures."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert import BertClassifier, BertTokenClassifier
+from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION
+from keras_bert.training import evaluate
+
+from .long_run import WORDS, examples, model
+
+
+def tagger(labels):
+    """One whose labels differ from word to word."""
+    learner = model()
+    learner = BertTokenClassifier(learner.encoder, learner.preprocessor, labels)
+    generator = np.random.default_rng(0)
+    for weight in learner.weights:
+        weight.assign(weight + generator.normal(scale=0.5, size=weight.shape))
+    logits = learner(learner.preprocessor.pack([[5, 6, 7, 8, 9, 10, 11]]))
+    learner.head.logits.bias.assign_sub(np.mean(logits, axis=(0, 1)))
+    return learner
+
+
+def test_parts_of_speech_are_counted_word_by_word():
+    learner = tagger(["number", "colour"])
+    sentences = [WORDS[:3], WORDS[3:], ["red"]]
+    given = [[answer["label"] for answer in answers] for answers in learner.tag(sentences)]
+    assert {label for labels in given for label in labels} == {"number", "colour"}
+    wanted = [list(labels) for labels in given]
+    wanted[1][0] = "colour" if wanted[1][0] == "number" else "number"
+    assert evaluate(learner, sentences, wanted) == {"accuracy": pytest.approx(7 / 8)}
+
+
+def test_entities_are_counted_whole():
+    learner = tagger(["O", "B-x", "I-x"])
+    sentences = [WORDS, WORDS[::-1]]
+    given = [[answer["label"] for answer in answers] for answers in learner.tag(sentences)]
+    assert evaluate(learner, sentences, given)["f1"] == 1.0
+    nothing = [["O"] * 7, ["O"] * 7]
+    assert evaluate(learner, sentences, nothing)["f1"] == 0.0
+    assert next(iter(evaluate(learner, sentences, given))) == "f1"
+
+
+def test_words_that_are_cut_off_count_as_wrong():
+    learner = tagger(["number", "colour"])
+    sentence = ["one"] * 20  # of which 14 fit
+    with pytest.warns(UserWarning, match="cut off"):
+        label = learner.tag([sentence])[0][0]["label"]
+    with pytest.warns(UserWarning, match="cut off"):
+        assert evaluate(learner, [sentence], [[label] * 20])["accuracy"] <= 14 / 20
+
+
+def test_classifiers():
+    learner = model()
+    x, y = examples()
+    given = [answer["label"] for answer in learner.classify(x)]
+    right = np.mean([a == b for a, b in zip(given, y, strict=True)])
+    assert evaluate(learner, x, y) == {"accuracy": pytest.approx(right)}
+    several = BertClassifier(learner.encoder, learner.preprocessor, ["a", "b"], problem_type=MULTI_LABEL)
+    given = [[each["label"] for each in answer] for answer in several.classify(x)]
+    measures = evaluate(several, x, given)
+    assert (next(iter(measures)), measures["accuracy"]) == ("micro_f1", 1.0)
+    numbers = BertClassifier(learner.encoder, learner.preprocessor, ["a"], problem_type=REGRESSION)
+    given = [-answer["a"] for answer in numbers.classify(x)]
+    assert evaluate(numbers, x, given) == {"spearman": pytest.approx(-1), "pearson": pytest.approx(-1, abs=1e-5)}
+
+
+def test_what_is_no_task():
+    with pytest.raises(TypeError, match="no measures are known for a Sequential"):
+        evaluate(keras.Sequential(), [], [])
