@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+pytestmark = pytest.mark.slow  # each starts processes
+
 TEXTS = ["Unaffable you!", "", "a fine film"]
 NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 
@@ -49,7 +51,6 @@ def keras_2(exports, tmp_path_factory):
     return legacy(exports, tmp_path_factory.mktemp("keras_2"), "fine_tuning", "pairs", "reloading")
 
 
-@pytest.mark.slow
 def test_fine_tuning(keras_2):
     found = keras_2["fine_tuning"]
     assert found["losses"][-1] < 0.3 < 0.5 < found["losses"][0]
@@ -76,7 +77,6 @@ def test_a_saved_classifier_needs_no_export(keras_2):
     assert found["losses"][-1] < 0.3  # and goes on training
 
 
-@pytest.mark.slow
 def test_frozen_and_masked_lm(exports, tmp_path):
     found = legacy(exports, tmp_path, "frozen", "masked_lm")
     assert found["frozen"] == {"weights changed": 0, "trainable": 2}
@@ -85,7 +85,6 @@ def test_frozen_and_masked_lm(exports, tmp_path):
     assert found["masked_lm"]["trainable"] == 36  # of encoder and head
 
 
-@pytest.mark.slow
 def test_mirrored_strategy(exports, tmp_path):
     findings = legacy(exports, tmp_path, "mirrored", "reloading")
     found = findings["mirrored"]

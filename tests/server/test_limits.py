@@ -6,6 +6,8 @@ import pytest
 
 from .process import HANGS, at_once, output, wait_until
 
+pytestmark = pytest.mark.slow  # each starts processes
+
 FOREVER = {"rounds": np.array([100_000_000], np.int32)}
 A_SECOND = {"rounds": np.array([2000], np.int32)}  # or so
 

@@ -15,6 +15,8 @@ from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 from . import toy
 from .process import HANGS, output, wait_until
 
+pytestmark = pytest.mark.slow  # each starts processes
+
 ONE = np.array([1], np.float32)
 
 
@@ -182,7 +184,6 @@ def test_a_version_stays_until_its_requests_are_answered(start, versions, models
     server.wait_for(v1="END")
 
 
-@pytest.mark.slow
 def test_memory_stays_when_versions_come_and_go(start, tmp_path):
     megabytes = 30
     models = [toy.write(tmp_path / f"model{factor}", factor, megabytes) for factor in (1, 2)]

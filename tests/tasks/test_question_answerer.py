@@ -437,6 +437,7 @@ TAUGHT = (
 ANSWERS = [[at(TAUGHT[1][0], "the bank")], [at(TAUGHT[1][1], "river-bank")], (), [at(TAUGHT[1][3], "good")]]
 
 
+@pytest.mark.slow
 def test_it_learns():
     model = new(scale=0.0, no_answer_threshold=0.0)
     assert evaluate(model, TAUGHT, ANSWERS)["f1"] < 50
