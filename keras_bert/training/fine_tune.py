@@ -122,7 +122,7 @@ def fine_tune(
         run.resume()
         around = [
             Validation(run, validation, patience),
-            *([TensorBoard(run)] if TensorBoard.is_installed() else []),
+            *([TensorBoard(run)] if directory is not None and TensorBoard.is_installed() else []),
             Checkpoints(run, None if directory is None else checkpoint_seconds),
             ProgressBar(run, epochs, progress),
             *callbacks,
