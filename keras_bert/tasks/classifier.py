@@ -89,7 +89,7 @@ class BertClassifier(BertTask):
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         self._check_pairs(inputs)
-        pooled = pooled_output(self.encoder, self.packed(inputs), self.pool, training)
+        pooled = pooled_output(self.encoder, self.packed(inputs), self.pool, training, self.reads_pooler)
         return ops.cast(self.head(pooled, training=training), "float32")
 
     def training_loss(self) -> keras.losses.Loss:
@@ -225,16 +225,13 @@ class BertClassifier(BertTask):
             ValueError: a file is damaged, an argument is bad, or there are no labels.
         """
         found = preset.read(handle, cls.HEAD, **kwargs)
-        saved_labels = found.labels()
-        if labels is None and saved_labels is None:
-            raise ValueError(f"{handle} has no classifier: say which classes there are, labels=[...]")
-        labels = saved_labels if labels is None else list(labels)
+        labels = found.labels(labels)
         given = {"problem_type": problem_type, "pairs": pairs, "pool": pool, "dropout": dropout}
         stated = {"problem_type": found.config.get("problem_type") if found.has_head else None, **found.settings}
         settings = {**stated, **{name: value for name, value in given.items() if value is not None}}
         settings["problem_type"] = settings["problem_type"] or CLASSES
         model = cls(found.encoder, found.preprocessor, labels, **settings)
-        if labels == saved_labels:
+        if labels == found.saved_labels:
             preset.load_head(model, found)
         return model
 

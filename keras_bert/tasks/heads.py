@@ -26,8 +26,8 @@ class ClassifierHead(keras.layers.Layer):
         dropout_rate: by default `config.hidden_dropout`.
 
     Call arguments:
-        hidden: float `[..., hidden]`: `pooled_output` for what is said of a sequence, `sequence_output` for what
-            is said of each piece.
+        hidden: float `[..., hidden]`: for what is said of a sequence `pooled_output`, or the first piece's hidden state
+            where this head has a dense layer; `sequence_output` for what is said of each piece.
 
     Returns:
         float `[..., units]`.

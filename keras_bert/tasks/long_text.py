@@ -13,7 +13,9 @@ from keras_bert.text.windows import windows
 POOLS = ("mean", "max")
 
 
-def pooled_output(encoder: BertEncoder, inputs: dict[str, Any], pool: str, training: bool | None = None) -> Any:
+def pooled_output(
+    encoder: BertEncoder, inputs: dict[str, Any], pool: str, training: bool | None = None, pooler: bool = True
+) -> Any:
     """The encoder's `pooled_output`; where texts have windows, their mean or (elementwise) maximum over these.
 
     Args:
@@ -21,11 +23,15 @@ def pooled_output(encoder: BertEncoder, inputs: dict[str, Any], pool: str, train
         inputs: as the encoder takes them, or with windows: int `[batch, windows, seq_length]`, where a window of
             nothing but padding is none.
         pool: "mean" or "max".
+        pooler: whether to go through the encoder's pooler, if it has one; else it is the first piece's hidden state.
 
     Returns:
         float `[batch, hidden]`.
     """
-    pooled = _of_each_row(encoder, inputs, "pooled_output", training)
+    if pooler:
+        pooled = _of_each_row(encoder, inputs, "pooled_output", training)
+    else:
+        pooled = sequence_output(encoder, inputs, training)[..., 0, :]
     if len(pooled.shape) == 2:
         return pooled
     is_window = ops.any(inputs["input_mask"] > 0, axis=-1, keepdims=True)  # [batch, windows, 1]

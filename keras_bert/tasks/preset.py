@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,10 +38,21 @@ class TaskPreset(NamedTuple):
     has_head: bool
     settings: dict[str, Any]
 
-    def labels(self) -> list[str] | None:
+    @property
+    def saved_labels(self) -> list[str] | None:
         """Names of the head's labels, in the order of the logits, if there is one and the file states them."""
         names = self.config.get("id2label") if self.has_head else None
         return names and [names[str(i)] for i in range(len(names))]
+
+    def labels(self, given: Sequence[str] | None) -> list[str]:
+        """Those given, or else the head's.
+
+        Raises:
+            ValueError: there are neither.
+        """
+        if given is None and self.saved_labels is None:
+            raise ValueError(f"{self.directory} has no head of this task: say which labels there are, labels=[...]")
+        return self.saved_labels if given is None else list(given)
 
 
 def read(

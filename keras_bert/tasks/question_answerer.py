@@ -62,6 +62,7 @@ class BertQuestionAnswerer(BertTask):
     """
 
     HEAD = "spans"
+    OF_SEQUENCES = False
 
     def __init__(
         self,

@@ -55,6 +55,7 @@ class BertTask(keras.Model):
     """
 
     HEAD: ClassVar[str]  # a key of the family's heads
+    OF_SEQUENCES: ClassVar[bool] = True  # whether logits are of a row as a whole, and not of each piece
 
     def __init__(
         self,
@@ -83,6 +84,22 @@ class BertTask(keras.Model):
     def packed(self, inputs: Any) -> dict[str, Any]:
         """What the encoder reads, of strings or of what is that already."""
         return inputs if isinstance(inputs, dict) else self.preprocessor(inputs)
+
+    @property
+    def reads_pooler(self) -> bool:
+        """Whether there is a pooler that logits depend on: not where they are of pieces, or where the head has a dense
+        layer in its place (RoBERTa)."""
+        return self.encoder.pooler is not None and self.OF_SEQUENCES and self.head.transform is None
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """Keras's, without a pooler that is not read: it has no gradients, of which Keras would warn."""
+        unread = [] if self.encoder.pooler is None or self.reads_pooler else self.encoder.pooler.variables
+        return [each for each in super().trainable_variables if all(each is not other for other in unread)]
+
+    @property
+    def trainable_weights(self) -> list[keras.Variable]:
+        return self.trainable_variables
 
     # -- Keras's own, for lists of str as well
 

@@ -59,6 +59,7 @@ class BertTokenClassifier(BertTask):
     """
 
     HEAD = "tokens"
+    OF_SEQUENCES = False
 
     def __init__(
         self,
@@ -76,10 +77,8 @@ class BertTokenClassifier(BertTask):
                 "labels; use long_text='windows', which cuts nothing, or 'truncate'"
             )
         super().__init__(encoder, preprocessor, len(labels), dropout, **kwargs)
-        if encoder.pooler is not None:
-            encoder.pooler.trainable = False  # nothing reads it, and Keras would warn that it learns nothing
         self.labels = labels
-        self._by_sentence = BySentence(preprocessor, lambda segments: self._probabilities(*segments))
+        self._by_length = BySentence(preprocessor, lambda segments: self._probabilities(*segments))
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         hidden = sequence_output(self.encoder, self.packed(inputs), training)
@@ -106,7 +105,7 @@ class BertTokenClassifier(BertTask):
             UserWarning: how many words were cut off.
         """
         sentences = _checked(sentences)
-        results = [row for chunk in self._by_sentence(sentences, batch_tokens, progress) for row in chunk]
+        results = [row for chunk in self._by_length(sentences, batch_tokens, progress) for row in chunk]
         answers = [self._answers(words, rows) for words, rows in zip(sentences, results, strict=True)]
         if cut := sum(answer["label"] is None for sentence in answers for answer in sentence):
             message = f"words cut off, which have no label: {cut:,}; with long_text='windows' all words have one"
@@ -216,11 +215,11 @@ class BertTokenClassifier(BertTask):
         if len(x) != len(y):
             raise ValueError(f"there are {len(x):,} sentences, but labels of {len(y):,}")
         numbers = [self._numbers(*each) for each in zip(range(len(x)), x, y, strict=True)]
-        pieces, begins = self._by_sentence.tokenized(x)
+        pieces, begins = self._by_length.tokenized(x)
         labels = tf.constant([number for row in numbers for number in row], tf.int32)  # [words]
         targets = tf.fill(tf.shape(begins.values), _IGNORED)
         targets = tf.tensor_scatter_nd_update(targets, tf.where(begins.values > 0), labels)
-        return Examples((pieces,), begins.with_values(targets), self._by_sentence.lengths([pieces]))
+        return Examples((pieces,), begins.with_values(targets), self._by_length.lengths([pieces]))
 
     def _numbers(self, sentence: int, words: Sequence[str], labels: Sequence[Any]) -> list[int]:
         if len(words) != len(labels):
@@ -245,7 +244,7 @@ class BertTokenClassifier(BertTask):
         if not (isinstance(x, list) and x and isinstance(x[0], list | tuple)):
             return super().arrays(x, y)
         if y is None:
-            return self.preprocessor.pack(self._by_sentence.tokenized(_checked(x))[0]), None
+            return self.preprocessor.pack(self._by_length.tokenized(_checked(x))[0]), None
         examples = self.examples(x, y)
         return self.batch(examples.segments, examples.targets)
 
@@ -266,13 +265,10 @@ class BertTokenClassifier(BertTask):
             ValueError: a file is damaged, an argument is bad, or there are no labels.
         """
         found = preset.read(handle, cls.HEAD, **kwargs)
-        saved_labels = found.labels()
-        if labels is None and saved_labels is None:
-            raise ValueError(f"{handle} has no labels for words: say which there are, labels=['O', 'B-PER', ...]")
-        labels = saved_labels if labels is None else list(labels)
+        labels = found.labels(labels)
         settings = {**found.settings, **({} if dropout is None else {"dropout": dropout})}
         model = cls(found.encoder, found.preprocessor, labels, **settings)
-        if labels == saved_labels:
+        if labels == found.saved_labels:
             preset.load_head(model, found)
         return model
 

@@ -1,6 +1,7 @@
 """BertClassifier: what it learns, what it answers, and where it can be taken."""
 
 import json
+import warnings
 
 import keras
 import numpy as np
@@ -19,10 +20,11 @@ TEXTS = ["one two three", "four", "red blue", "green red blue one"]
 def make(tokenizer):
     """A small classifier whose weights are far from zero."""
 
-    def make(labels=("number", "colour", "both"), text=None, **settings):
+    def make(labels=("number", "colour", "both"), text=None, family="bert", **settings):
         keras.utils.set_random_seed(1)
         sizes = {"hidden_size": 16, "num_layers": 2, "num_heads": 2, "intermediate_size": 24, "max_positions": 16}
         no_dropout = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+        sizes |= {"family": family, "positions_after_padding": family == "roberta"}
         encoder = BertEncoder(BertConfig(vocab_size=30522, initializer_range=0.5, **sizes, **no_dropout))
         text = {"sequence_length": None, "max_sequence_length": 16, **(text or {})}
         preprocessor = BertPreprocessor(tokenizer, **text)
@@ -43,6 +45,25 @@ def test_logits_are_the_head_on_the_pooled_output(make):
     np.testing.assert_allclose(model(TEXTS), expected, atol=1e-5)
     np.testing.assert_allclose(model(model.preprocessor(TEXTS)), expected, atol=1e-5)
     np.testing.assert_allclose(model.predict(TEXTS, batch_size=3, verbose=0), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("stride", [None, 4])
+def test_a_head_with_a_dense_layer_takes_the_poolers_place(make, stride):
+    """RoBERTa's; its checkpoints have a pooler all the same, which RobertaForSequenceClassification leaves out."""
+    model = make(text={"stride": stride}, family="roberta", dropout=0.0)
+    packed = model.preprocessor(TEXTS[:1])
+    flat = {name: tf.reshape(each, [-1, each.shape[-1]]) for name, each in packed.items()}  # of one window
+    first = model.encoder(flat)["sequence_output"][:, 0].numpy()
+    head = model.head
+    hidden = np.tanh(first @ head.transform.kernel.numpy() + head.transform.bias.numpy())
+    expected = hidden @ head.logits.kernel.numpy() + head.logits.bias.numpy()
+    np.testing.assert_allclose(model(packed), expected, atol=1e-5)
+    kept = [variable.path for variable in model.encoder.trainable_variables]
+    assert len(kept) - len(model.trainable_variables) + len(head.trainable_variables) == 2  # the pooler's
+    model.compile("adam", model.training_loss())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # Keras warns of weights without gradients
+        model.train_on_batch(packed, np.array([0]))
 
 
 def test_classes(make):
@@ -154,7 +175,7 @@ def test_labels_of_a_preset(make, tmp_path):
     np.testing.assert_array_equal(same.head.logits.kernel, kernel)
     other = BertClassifier.from_preset(tmp_path, labels=["colour", "number", "both"])
     assert not np.allclose(other.head.logits.kernel, kernel)  # a new head, not one whose answers are exchanged
-    with pytest.raises(ValueError, match="has no classifier: say which classes there are"):
+    with pytest.raises(ValueError, match="has no head of this task: say which labels there are, labels="):
         BertClassifier.from_preset("all-MiniLM-L6-v2")
     with pytest.raises(FileExistsError):
         make().save_preset(tmp_path)
@@ -166,7 +187,7 @@ def test_from_a_preset_of_another_task(make, tmp_path):
     tagger = BertTokenClassifier.from_preset(tmp_path / "classifier", labels=["O", "B-x"])
     assert (tagger.labels, tagger.preprocessor.stride) == (["O", "B-x"], None)
     tagger.save_preset(tmp_path / "tagger")
-    with pytest.raises(ValueError, match="has no classifier"):
+    with pytest.raises(ValueError, match="has no head of this task"):
         BertClassifier.from_preset(tmp_path / "tagger")
     assert BertClassifier.from_preset(tmp_path / "tagger", labels=["O", "B-x"]).preprocessor.sequence_length is None
 
@@ -217,3 +238,17 @@ def test_bad_labels_and_texts(make):
     with pytest.warns(UserWarning, match="texts cut to 16 pieces, .*: 1"):
         model.classify(["one " * 50, "one"])
     assert model.classify([]) == []
+
+
+@pytest.mark.parity
+def test_roberta_with_a_pooler_is_the_same_in_transformers(make, tmp_path):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    model = make(family="roberta")
+    model.save_preset(tmp_path)
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
+    packed = {name: each.numpy() for name, each in model.preprocessor(TEXTS).items()}
+    ids, mask, types = (torch.tensor(packed[f"input_{name}"]) for name in ("word_ids", "mask", "type_ids"))
+    with torch.no_grad():
+        logits = theirs(input_ids=ids, attention_mask=mask, token_type_ids=types).logits
+    np.testing.assert_allclose(model(packed), logits, atol=1e-4)

@@ -201,8 +201,8 @@ def test_targets_stand_at_first_pieces(model):
 
 
 def test_lengths_are_those_of_pieces(model):
-    by_sentence = model._by_sentence  # batches are made by them
-    assert by_sentence.lengths(by_sentence.tokenized([["the", "xylo"], []])).tolist() == [7, 2]
+    by_length = model._by_length  # batches are made by them
+    assert by_length.lengths(by_length.tokenized([["the", "xylo"], []])).tolist() == [7, 2]
 
 
 def test_in_windows_each_word_counts_once():
@@ -306,7 +306,7 @@ def test_windows_are_saved(tmp_path):
 
 
 def test_a_preset_without_labels():
-    with pytest.raises(ValueError, match=r"has no labels for words: say which there are, labels=\['O'"):
+    with pytest.raises(ValueError, match="has no head of this task: say which labels there are, labels="):
         BertTokenClassifier.from_preset("all-MiniLM-L6-v2")
 
 
@@ -428,5 +428,5 @@ def test_a_head_over_the_whole_text_is_not_taken(tmp_path):
 
     preprocessor = BertPreprocessor(WordPieceTokenizer(golden.VOCABULARY), sequence_length=None, max_sequence_length=48)
     BertClassifier(BertEncoder(BertConfig(**golden.CONFIG.to_dict())), preprocessor, LABELS).save_preset(tmp_path)
-    with pytest.raises(ValueError, match="has no labels for words"):
+    with pytest.raises(ValueError, match="has no head of this task"):
         BertTokenClassifier.from_preset(tmp_path)
