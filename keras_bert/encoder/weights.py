@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from keras_bert.checkpoints import Checkpoint
+from keras_bert.encoder import lora
 
 Layer = TypeVar("Layer", bound=keras.Layer)
 
@@ -18,8 +19,14 @@ def variables_by_name(layer: keras.Layer) -> dict[str, keras.Variable]:
 
 
 def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
-    """The value of every weight of a layer, under the same names."""
-    return {name: keras.ops.convert_to_numpy(variable) for name, variable in variables_by_name(layer).items()}
+    """The value of every weight of a layer, under the same names; what LoRA adds to a kernel is in it."""
+    values = {name: keras.ops.convert_to_numpy(variable) for name, variable in variables_by_name(layer).items()}
+    for dense in layer._flatten_layers():
+        if getattr(dense, "lora_enabled", False):
+            path = dense.path.removeprefix(f"{layer.path}/")
+            values[f"{path}/kernel"] = values[f"{path}/kernel"] + keras.ops.convert_to_numpy(lora.change(dense))
+            del values[f"{path}/lora_kernel_a"], values[f"{path}/lora_kernel_b"]
+    return values
 
 
 def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:

@@ -39,9 +39,14 @@ class ByLength:
         self, preprocessor: BertPreprocessor, compute: Callable[[tuple[tf.RaggedTensor, ...]], tf.Tensor]
     ) -> None:
         self._preprocessor = preprocessor
+        self._compute = compute
+        self.retrace()
+
+    def retrace(self) -> None:
+        """Forgets the graphs of `compute`: for when it would trace another one now."""
 
         def compute_rows(segments: list[tf.RaggedTensor], rows: tf.Tensor) -> tf.Tensor:
-            return compute(tuple(tf.gather(segment, rows) for segment in segments))
+            return self._compute(tuple(tf.gather(segment, rows) for segment in segments))
 
         # Number of segments -> what computes rows of that many.
         self._compute_rows = {

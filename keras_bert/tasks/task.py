@@ -101,6 +101,10 @@ class BertTask(keras.Model):
     def trainable_weights(self) -> list[keras.Variable]:
         return self.trainable_variables
 
+    def retrace(self) -> None:
+        """Forgets what was traced of the model's layers: for when these, and not only their weights, have changed."""
+        self._by_length.retrace()
+
     # -- Keras's own, for lists of str as well
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:

@@ -17,6 +17,7 @@ import tensorflow as tf
 from keras_bert.tasks.classifier import BertClassifier
 from keras_bert.tasks.task import BertTask, Examples
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
+from keras_bert.training.adapting import adapting
 from keras_bert.training.batching import batches_of_epoch, padding_share
 from keras_bert.training.callbacks import Checkpoints, ProgressBar, TensorBoard, Validation
 from keras_bert.training.run import Run
@@ -37,6 +38,8 @@ def fine_tune(
     layer_decay: float = 1.0,
     accumulate: int = 1,
     class_weight: Mapping[str, float] | None = None,
+    frozen_layers: int = 0,
+    lora_rank: int | None = None,
     patience: int | None = None,
     seed: int = 0,
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -63,6 +66,9 @@ def fine_tune(
         weight_decay, clip_norm, layer_decay: see `AdamW`.
         accumulate: so many batches make one update.
         class_weight: what an example of a class counts; by default 1.
+        frozen_layers: so many of the lowest layers, and the embeddings, are not trained; see `adapting`.
+        lora_rank: LoRA instead of training every weight of the layers; see `adapting`. Kernels that it changed are
+            ordinary ones afterwards. Its paper trains with learning rates of 2e-4 to 5e-4 and a rank of 8.
         patience: ends training when so many epochs in a row were no better than the best.
         seed: of the order of the examples.
         callbacks: more of Keras's. For them, each epoch is a `fit` of its own.
@@ -74,7 +80,8 @@ def fine_tune(
         padding, and the measures of the validation examples.
 
     Raises:
-        ValueError: the examples cannot be used, or the directory holds a run with other settings or examples.
+        ValueError: an argument is bad, the examples cannot be used, or the directory holds a run with other settings or
+            examples.
 
     Warns:
         UserWarning: how many examples are cut.
@@ -96,6 +103,7 @@ def fine_tune(
         "epochs": epochs, "batch_size": batch_size, "batch_tokens": batch_tokens, "learning_rate": learning_rate,
         "warmup": warmup, "weight_decay": weight_decay, "clip_norm": clip_norm, "layer_decay": layer_decay,
         "accumulate": accumulate, "class_weight": dict(class_weight or {}), "patience": patience, "seed": seed,
+        "frozen_layers": frozen_layers, "lora_rank": lora_rank,
     }  # fmt: skip
     weights = _by_index(model, class_weight)
     examples = model.examples(*train)
@@ -104,20 +112,17 @@ def fine_tune(
     lengths = _lengths(model, examples)
     plan = [batches_of_epoch(lengths, seed, epoch, batch_size, batch_tokens) for epoch in range(epochs)]
     updates = sum(map(len, plan)) // accumulate
-    model.compile(
-        AdamW(
-            WarmupThenDecay(learning_rate, round(warmup * updates), updates),
-            weight_decay,
-            layer_decay=layer_decay,
-            num_layers=len(model.encoder.blocks),
-            global_clipnorm=clip_norm,
-            gradient_accumulation_steps=accumulate if accumulate > 1 else None,
-        ),
-        model.training_loss(),
-        jit_compile=False,
+    optimizer = AdamW(
+        WarmupThenDecay(learning_rate, round(warmup * updates), updates),
+        weight_decay,
+        layer_decay=layer_decay,
+        num_layers=len(model.encoder.blocks),
+        global_clipnorm=clip_norm,
+        gradient_accumulation_steps=accumulate if accumulate > 1 else None,
     )
-    model.optimizer.build(model.trainable_variables)
-    with _kept_in(directory) as folder:
+    with _kept_in(directory) as folder, adapting(model, frozen_layers, lora_rank):
+        model.compile(optimizer, model.training_loss(), jit_compile=False)
+        optimizer.build(model.trainable_variables)
         run = Run(model, folder, {**settings, "examples": _fingerprint(examples)})
         run.resume()
         around = [

@@ -68,6 +68,12 @@ def test_interrupted_once(unbroken, tmp_path, step):
     assert_same(trained(tmp_path), unbroken)
 
 
+def test_interrupted_with_lora_and_frozen_layers(tmp_path):
+    part = {"lora_rank": 2, "frozen_layers": 1}
+    assert trained(tmp_path, stop_at=17, **part) is None
+    assert_same(trained(tmp_path, **part), trained(**part))
+
+
 @pytest.mark.slow
 def test_interrupted_again_and_again(unbroken, tmp_path):
     result, runs = None, 0
@@ -100,7 +106,7 @@ def test_early_stopping_goes_on_too(tmp_path):
     assert fine_tune(model(), (x, y), (x[:10], y[:10]), tmp_path, **settings) == history
 
 
-@pytest.mark.parametrize("change", [{"learning_rate": 1e-4}, {"seed": 1}, {"epochs": 4}])
+@pytest.mark.parametrize("change", [{"learning_rate": 1e-4}, {"seed": 1}, {"epochs": 4}, {"lora_rank": 2}])
 def test_another_run_is_refused(tmp_path, change):
     assert trained(tmp_path, stop_at=3) is None
     (name,) = change

@@ -1,0 +1,30 @@
+"""Low-rank adaptation (Hu et al. 2021, section 4.1), which Keras's dense layers have: `dense.enable_lora(rank)`."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+def change(dense: keras.layers.Dense) -> Any:
+    """What LoRA adds to the kernel `[inputs, units]`: `alpha / rank * A B`, in float32."""
+    return dense.lora_alpha / dense.lora_rank * ops.matmul(dense.lora_kernel_a, dense.lora_kernel_b)
+
+
+def merge(dense: keras.layers.Dense) -> None:
+    """Makes LoRA's part of the kernel one with it, and the layer one that never had LoRA; its kernel stays frozen.
+
+    Example:
+        >>> dense = keras.layers.Dense(3)
+        >>> dense.build((None, 2))
+        >>> dense.enable_lora(rank=1)
+        >>> merge(dense)
+        >>> [variable.name for variable in dense.variables]
+        ['kernel', 'bias']
+    """
+    added = change(dense)
+    dense.lora_kernel_b.assign(ops.zeros_like(dense.lora_kernel_b))  # for graphs that were traced with it
+    dense.lora_enabled = False
+    dense.lora_rank = dense.lora_alpha = None
+    del dense.lora_kernel_a, dense.lora_kernel_b
+    dense.kernel.assign_add(added)

@@ -1,0 +1,216 @@
+"""Frozen layers and LoRA: what is trained and what is not, and that nothing of it is left in the model afterwards."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertClassifier, BertConfig, BertEncoder
+from keras_bert.encoder.weights import values_by_name
+from keras_bert.saved_model import export_serving
+from keras_bert.training import fine_tune
+from keras_bert.training.adamw import AdamW
+from keras_bert.training.adapting import adapting
+
+from .long_run import examples, model
+
+SETTINGS = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-2, "progress": False}
+TEXTS = ["one two", "red", "blue four three"]
+
+
+def with_encoder(dtype=None, **sizes):
+    """A classifier without dropout."""
+    learner = model()
+    config = {
+        **learner.encoder.config.to_dict(),
+        "hidden_dropout": 0.0,
+        "attention_dropout": 0.0,
+        "initializer_range": 0.5,
+        **sizes,
+    }
+    keras.utils.set_random_seed(0)
+    encoder = BertEncoder(BertConfig(**config), dtype=dtype)
+    return BertClassifier(encoder, learner.preprocessor, learner.labels, dropout=0.0)
+
+
+def names(variables):
+    return {variable.path.split("/", 1)[1] for variable in variables}
+
+
+def parts(variables):
+    """Parts of the model that some of the variables are in."""
+    return {name.split("/")[0].replace("kernel", "head") for name in names(variables)}
+
+
+def changed(learner, before):
+    after = values_by_name(learner.encoder)
+    return {name for name in after if not np.array_equal(after[name], before[name])}
+
+
+def let_lora_change_something(learner):
+    generator = np.random.default_rng(0)
+    for variable in learner.encoder.weights:
+        if variable.name == "lora_kernel_b":
+            variable.assign(generator.normal(size=variable.shape))
+
+
+def logits(learner):
+    return learner(TEXTS).numpy()
+
+
+def test_lora_changes_the_kernels_for_query_key_and_value_and_nothing_else_of_the_layers():
+    learner = model()
+    before = values_by_name(learner.encoder)
+    trainable = names(learner.trainable_variables)
+    fine_tune(learner, examples(), lora_rank=2, **SETTINGS)
+    kernels = {f"block_{i}/attention/qkv/kernel" for i in range(2)}
+    assert changed(learner, before) == kernels | {"pooler/kernel", "pooler/bias"}
+    after = values_by_name(learner.encoder)
+    assert {np.linalg.matrix_rank(after[name] - before[name], tol=1e-5) for name in kernels} == {2}
+    # It is an ordinary model again, all of which can be trained.
+    assert names(learner.trainable_variables) == trainable
+    assert names(learner.weights) == trainable
+    fine_tune(learner, examples(), **SETTINGS)
+    assert changed(learner, after) == set(after)
+
+
+def test_lora_learns():
+    learner = with_encoder()
+    x, y = examples()
+    history = fine_tune(learner, (x, y), (x, y), lora_rank=2, **{**SETTINGS, "epochs": 12})
+    assert history[-1]["loss"] < history[0]["loss"] / 2
+    accuracy = np.mean([answer["label"] == label for answer, label in zip(learner.classify(x), y, strict=True)])
+    assert accuracy == max(epoch["accuracy"] for epoch in history) > 0.9
+    before = values_by_name(learner.encoder)
+    fine_tune(learner, (x, y), lora_rank=1, **SETTINGS)  # and once more
+    assert "block_0/attention/qkv/kernel" in changed(learner, before)
+
+
+def test_answers_are_those_of_the_model_as_it_is():
+    """Also where they were traced before LoRA was there, and where they were traced with it."""
+    learner = with_encoder()
+    first = learner.classify(TEXTS)
+    traced = tf.function(lambda: learner(tf.constant(TEXTS)))
+    with adapting(learner, lora_rank=2):
+        assert learner.classify(TEXTS) == first  # B starts at zero
+        let_lora_change_something(learner)
+        changed = learner.classify(TEXTS)
+        assert max(abs(a["probability"] - b["probability"]) for a, b in zip(changed, first, strict=True)) > 1e-3
+        inside = logits(learner)
+        np.testing.assert_allclose(traced(), inside, atol=1e-5)
+    np.testing.assert_allclose(logits(learner), inside, atol=1e-5)
+    np.testing.assert_allclose(traced(), inside, atol=1e-5)
+    for answer, other in zip(learner.classify(TEXTS), changed, strict=True):
+        assert answer == {"label": other["label"], "probability": pytest.approx(other["probability"], abs=1e-5)}
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_files_hold_the_merged_kernels(tmp_path, inside):
+    learner = with_encoder()
+
+    def save():
+        learner.save_preset(tmp_path / "preset")
+        learner.save_checkpoint(tmp_path / "tf1", "tf1")
+        learner.save(tmp_path / "model.keras")
+        export_serving(learner, tmp_path / "served")
+
+    with adapting(learner, lora_rank=2):
+        let_lora_change_something(learner)
+        if inside:  # as a callback would
+            save()
+    if not inside:
+        save()
+    want = logits(learner)
+    np.testing.assert_allclose(logits(BertClassifier.from_preset(tmp_path / "preset")), want, atol=1e-5)
+    np.testing.assert_allclose(logits(keras.saving.load_model(tmp_path / "model.keras")), want, atol=1e-5)
+    encoder = BertEncoder.from_preset(tmp_path / "tf1")
+    for name, value in values_by_name(learner.encoder).items():
+        np.testing.assert_allclose(values_by_name(encoder)[name], value, atol=1e-6)
+    serve = tf.saved_model.load(tmp_path / "served/1").signatures["serving_default"]
+    np.testing.assert_allclose(serve(text=tf.constant(TEXTS))["probabilities"], tf.nn.softmax(want), atol=1e-5)
+
+
+def test_mixed_precision_rounds_no_kernel():
+    learner = with_encoder(dtype="mixed_bfloat16")
+    dense = learner.encoder.blocks[0].attention.qkv
+    before = dense.kernel.numpy()
+    with adapting(learner, lora_rank=2):
+        let_lora_change_something(learner)
+        expected = before + dense.lora_kernel_a.numpy() @ dense.lora_kernel_b.numpy()
+    np.testing.assert_allclose(dense.kernel, expected, atol=1e-6)
+
+
+def test_another_alpha_is_heeded():
+    learner = with_encoder()
+    dense = learner.encoder.blocks[1].attention.qkv
+    dense.enable_lora(2, lora_alpha=8)
+    let_lora_change_something(learner)
+    want = dense.kernel.numpy()
+    values = values_by_name(learner.encoder)
+    assert values.keys() == values_by_name(model().encoder).keys()
+    np.testing.assert_allclose(values["block_1/attention/qkv/kernel"], want, atol=1e-6)
+    with pytest.raises(ValueError, match="LoRA is enabled already"), adapting(learner, lora_rank=2):
+        pass
+
+
+def test_frozen_layers_stay_as_they_are():
+    learner = model()
+    before = values_by_name(learner.encoder)
+    trainable = names(learner.trainable_variables)
+    fine_tune(learner, examples(), frozen_layers=1, **SETTINGS)
+    assert {name.split("/")[0] for name in changed(learner, before)} == {"block_1", "pooler"}
+    before = values_by_name(learner.encoder)
+    fine_tune(learner, examples(), frozen_layers=2, **SETTINGS)
+    assert changed(learner, before) == {"pooler/kernel", "pooler/bias"}
+    assert names(learner.trainable_variables) == trainable
+
+
+def test_both():
+    learner = model()
+    with adapting(learner, frozen_layers=1, lora_rank=2):
+        lora = {name for name in names(learner.encoder.trainable_variables) if not name.startswith("pooler")}
+        assert lora == {f"block_1/attention/qkv/lora_kernel_{x}" for x in "ab"}
+        optimizer = AdamW(1.0, layer_decay=0.5, num_layers=2)
+        optimizer.build(learner.trainable_variables)
+        rates = zip(learner.trainable_variables, optimizer._rates, strict=True)
+        assert {variable.path.split("/")[1]: rate for variable, rate in rates if "encoder" in variable.path} == {
+            "block_1": 0.5,
+            "pooler": 1.0,
+        }
+
+
+def test_what_was_frozen_before_stays_frozen():
+    learner = model()
+    learner.encoder.blocks[0].intermediate.trainable = False
+    learner.encoder.pooler.trainable = False
+    trainable = names(learner.trainable_variables)
+    for settings in ({"frozen_layers": 1}, {"lora_rank": 2}):
+        with pytest.raises(KeyError), adapting(learner, **settings):  # whatever happens inside
+            raise KeyError
+        assert names(learner.trainable_variables) == trainable
+        assert not any("lora" in variable.path for variable in learner.variables)
+
+
+def test_shared_layers_are_frozen_together():
+    """ALBERT's: four layers, two after two of the same weights."""
+    learner = with_encoder(family="albert", num_layers=4, num_groups=2)
+    with adapting(learner, frozen_layers=2):
+        assert parts(learner.encoder.trainable_variables) == {"block_1", "pooler"}
+    with pytest.raises(ValueError, match="each 2 layers share their weights; expected a multiple of 2"):
+        fine_tune(learner, examples(), frozen_layers=1, **SETTINGS)
+    with adapting(learner, lora_rank=1):
+        assert len(learner.encoder.trainable_variables) == 2 * 2 + 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"frozen_layers": 3}, "frozen_layers is 3, but this model has 2 layers"),
+        ({"frozen_layers": -1}, "frozen_layers is -1"),
+        ({"lora_rank": 0}, "lora_rank is 0; expected 1 or more"),
+        ({"lora_rank": 2, "frozen_layers": 2}, "all layers are frozen"),
+    ],
+)
+def test_what_cannot_be(settings, message):
+    with pytest.raises(ValueError, match=message):
+        fine_tune(model(), examples(), **settings, **SETTINGS)
