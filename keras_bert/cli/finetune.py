@@ -29,9 +29,12 @@ def _recipe(command: Callable) -> Callable:
         click.option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on."),
         streams.preset_option,
         click.option("--epochs", type=click.IntRange(1), default=3, show_default=True),
-        click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True, help="Examples a batch."),
+        click.option("--batch-size", type=click.IntRange(1), help="Examples a batch.  [default: 32]"),
+        click.option("--batch-tokens", type=click.IntRange(1), help="Instead: most pieces a batch, with padding."),
         click.option("--learning-rate", type=float, default=5e-5, show_default=True, help="Its peak."),
         click.option("--layer-decay", type=float, default=1.0, help="Each lower layer learns so much more slowly."),
+        click.option("--frozen-layers", type=click.IntRange(0), default=0, help="So many lowest layers do not learn."),
+        click.option("--lora-rank", type=click.IntRange(1), help="LoRA of this rank, say 8, in place of whole layers."),
         click.option("--accumulate", type=click.IntRange(1), default=1, help="So many batches make an update."),
         click.option("--patience", type=click.IntRange(1), help="End after so many epochs without a better one."),
         click.option("--sequence-length", type=click.IntRange(3), help="Pieces a row; by default what texts need."),
@@ -39,6 +42,17 @@ def _recipe(command: Callable) -> Callable:
         click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many."),
     ]
     return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
+def _class_weight(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
+    weights = {}
+    for each in given:
+        label, _, number = each.rpartition("=")
+        try:
+            weights[label] = float(number)
+        except ValueError:
+            raise streams.Misuse(f"--class-weight {each}: expected LABEL=NUMBER, such as positive=2.5") from None
+    return weights
 
 
 def _long_text(*choices: str) -> Callable:
@@ -69,6 +83,13 @@ def finetune() -> None:
 @_recipe
 @examples.column_options
 @click.option("--problem", type=click.Choice(list(_PROBLEMS)), default="classes", help="What labels are.")
+@click.option(
+    "--class-weight",
+    multiple=True,
+    callback=_class_weight,
+    metavar="LABEL=NUMBER",
+    help="What an example of a class counts; by default 1.  [may be repeated]",
+)
 @_long_text("truncate", "head_tail", "windows")
 def classify(train: str, evaluation: str | None, problem: str, long_text: str, **options: Any) -> None:
     """Classes of texts or pairs: CSV, TSV or JSON lines, or a directory with a directory for each class.
@@ -153,7 +174,7 @@ def _finetune(
     read: Callable[[str], Any],
     make: Callable[..., Any],
     train: str,
-    evaluation: str | None,
+    evaluated: str | None,
     settings: dict[str, Any],
     output: str,
     preset: Path,
@@ -164,13 +185,17 @@ def _finetune(
 ) -> None:
     directory = Path(output)
     _check_output(directory)
+    if recipe["batch_tokens"] is None:
+        recipe["batch_size"] = recipe["batch_size"] or 32
+    elif recipe["batch_size"] is not None:
+        raise streams.Misuse("--batch-size and --batch-tokens are given: one of the two says what a batch is")
     with quiet.imports():
         import keras
 
-        from keras_bert.training import evaluate, fine_tune, report
+        from keras_bert.training import evaluation, fine_tune, report
     with interrupts.end_the_command(message="Interrupted; the same command goes on with what was done."):
         learned = read(train)
-        measured = None if evaluation is None else read(evaluation)
+        measured = None if evaluated is None else read(evaluated)
         try:
             report.check_installed()
             data.check_can_be_learned(learned, train)
@@ -179,17 +204,20 @@ def _finetune(
             to_measure = None if measured is None else examples.xy(measured)
             if to_measure is not None:
                 model.targets(to_measure[1])  # a label that is not learned is named now, not after an epoch
-            click.echo(_about(learned, measured, train, evaluation), err=True)
+            click.echo(_about(learned, measured, train, evaluated), err=True)
             run = directory / _RUN
             told_each_epoch = [] if sys.stderr.isatty() else [_epochs_told()]  # there, a progress bar says it
             history = fine_tune(
                 model, examples.xy(learned), to_measure, run, seed=seed, callbacks=told_each_epoch, **recipe
             )
             model.save_preset(directory, overwrite=True)
-            measures = {} if to_measure is None else evaluate(model, *to_measure)
-            told = {"train": train, "eval": evaluation, "preset": preset, "sequence_length": sequence_length}
+            measures, confusion = {}, None
+            if to_measure is not None:
+                x, y = to_measure
+                answers = evaluation.answers(model, x)
+                measures, confusion = evaluation.measures(model, answers, y), report.confusion(model, answers, y)
+            told = {"train": train, "eval": evaluated, "preset": preset, "sequence_length": sequence_length}
             told |= {**settings, **recipe, "seed": seed}
-            confusion = None if to_measure is None else report.confusion(model, *to_measure)
             report.write_report(directory, told, history, measures, confusion)
         except (ImportError, ValueError) as error:
             raise streams.Misuse(streams.one_line(error)) from error

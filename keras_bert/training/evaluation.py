@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,30 +32,55 @@ def evaluate(model: Any, x: Any, y: Any) -> dict[str, float]:
         ImportError: the measure needs the extra `train`.
         TypeError: the model is none of the tasks.
     """
-    for kind, measure in _MEASURES.items():
+    return measures(model, answers(model, x), y)
+
+
+def answers(model: Any, x: Any) -> list[Any]:
+    """What a model answers to examples, for `measures`, and for who wants to look at more of it than these.
+
+    Args:
+        model, x: as for `evaluate`.
+
+    Returns:
+        For each example what `classify`, `tag` or, with the two best, `answer` gives.
+    """
+    answer, _ = _of_task(model)
+    return answer(model, x)
+
+
+def measures(model: Any, given: list[Any], y: Any) -> dict[str, float]:
+    """What `answers` are worth; see `evaluate`."""
+    _, measure = _of_task(model)
+    return measure(model, given, y)
+
+
+def _of_task(model: Any) -> tuple[Callable[..., list[Any]], Callable[..., dict[str, float]]]:
+    for kind, both in _TASKS.items():
         if isinstance(model, kind):
-            return measure(model, x, y)
+            return both
     raise TypeError(f"no measures are known for a {type(model).__name__}; evaluate it with Keras's own metrics")
 
 
-def _of_classifier(model: BertClassifier, x: Any, y: Any) -> dict[str, float]:
-    texts = list(zip(*x, strict=True)) if isinstance(x, tuple) else x
-    answers = model.classify(texts, progress=False)
+def _classes(model: BertClassifier, x: Any) -> list[Any]:
+    return model.classify(list(zip(*x, strict=True)) if isinstance(x, tuple) else x, progress=False)
+
+
+def _of_classes(model: BertClassifier, given: list[Any], y: Any) -> dict[str, float]:
     if model.problem_type == REGRESSION:
-        numbers = np.array([list(answer.values()) for answer in answers])
+        numbers = np.array([list(answer.values()) for answer in given])
         found = metrics.correlation(np.ravel(np.asarray(y, np.float64)), np.ravel(numbers))
         return {"spearman": found["spearman"], "pearson": found["pearson"]}
     if model.problem_type == MULTI_LABEL:
-        predicted = model.targets([[each["label"] for each in answer] for answer in answers])
+        predicted = model.targets([[each["label"] for each in answer] for answer in given])
         labels = np.asarray(model.targets(y))
         measured = metrics.f1(labels.astype(int), predicted.astype(int), "micro")
         return {"micro_f1": measured.pop("micro_f1"), **measured, **metrics.accuracy(labels, predicted)}
     names = [label if isinstance(label, str) else model.labels[int(label)] for label in y]
-    return metrics.accuracy(names, [answer["label"] for answer in answers])
+    return metrics.accuracy(names, [answer["label"] for answer in given])
 
 
-def _of_token_classifier(model: BertTokenClassifier, x: Any, y: Any) -> dict[str, float]:
-    given = [[answer["label"] for answer in answers] for answers in model.tag(x, progress=False)]
+def _of_words(model: BertTokenClassifier, given: list[Any], y: Any) -> dict[str, float]:
+    given = [[answer["label"] for answer in sentence] for sentence in given]
     if not all(label == "O" or label[:2] in ("B-", "I-") for label in model.labels):
         pairs = [pair for labels in zip(y, given, strict=True) for pair in zip(*labels, strict=True)]
         return metrics.accuracy(*zip(*((right, str(label)) for right, label in pairs), strict=True))
@@ -62,22 +88,21 @@ def _of_token_classifier(model: BertTokenClassifier, x: Any, y: Any) -> dict[str
     return {"f1": measured.pop("f1"), **measured}
 
 
-def _of_answerer(model: BertQuestionAnswerer, x: Any, y: Any) -> dict[str, float]:
-    given = [[text for text, _ in answers] for answers in y]
-    ranked = model.answer(*x, top_k=2, progress=False)
-    if all(given):
-        measures = squad_metrics.squad_v1(given, [answers[0]["answer"] for answers in ranked])
+def _of_spans(model: BertQuestionAnswerer, given: list[Any], y: Any) -> dict[str, float]:
+    right = [[text for text, _ in answers] for answers in y]
+    if all(right):
+        measured = squad_metrics.squad_v1(right, [ranked[0]["answer"] for ranked in given])
     else:
         # No answer may come first; which threshold is best only shows with the answer that is behind it.
-        spans = [next((each["answer"] for each in answers if each["answer"]), "") for answers in ranked]
-        scores = [answers[0]["no_answer_score"] for answers in ranked]
+        spans = [next((each["answer"] for each in ranked if each["answer"]), "") for ranked in given]
+        scores = [ranked[0]["no_answer_score"] for ranked in given]
         threshold = float("inf") if model.no_answer_threshold is None else model.no_answer_threshold
-        measures = squad_metrics.squad_v2(given, spans, scores, threshold)
-    return {"f1": measures.pop("f1"), **measures}
+        measured = squad_metrics.squad_v2(right, spans, scores, threshold)
+    return {"f1": measured.pop("f1"), **measured}
 
 
-_MEASURES = {
-    BertClassifier: _of_classifier,
-    BertTokenClassifier: _of_token_classifier,
-    BertQuestionAnswerer: _of_answerer,
+_TASKS = {
+    BertClassifier: (_classes, _of_classes),
+    BertTokenClassifier: (lambda model, x: model.tag(x, progress=False), _of_words),
+    BertQuestionAnswerer: (lambda model, x: model.answer(*x, top_k=2, progress=False), _of_spans),
 }

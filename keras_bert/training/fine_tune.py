@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.tasks.classifier import BertClassifier
+from keras_bert.tasks.classifier import CLASSES, BertClassifier
 from keras_bert.tasks.task import BertTask, Examples
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.adapting import adapting
@@ -193,9 +193,12 @@ def _fingerprint(examples: Examples) -> str:
 def _by_index(model: BertTask, class_weight: Mapping[str, float] | None) -> dict[int, float] | None:
     if not class_weight:
         return None
-    if not isinstance(model, BertClassifier):
-        raise ValueError(f"class_weight is for BertClassifier, not for {type(model).__name__}")
+    if not isinstance(model, BertClassifier) or model.problem_type != CLASSES:
+        raise ValueError("class_weight is for a BertClassifier that gives each text one class; this model is another")
     unknown = sorted(set(class_weight) - set(model.labels))
     if unknown:
         raise ValueError(f"class_weight names {', '.join(unknown)}, but the labels are {', '.join(model.labels)}")
+    for label, weight in class_weight.items():
+        if not weight >= 0:
+            raise ValueError(f"class_weight of {label} is {weight}; expected 0 or more")
     return {i: class_weight.get(label, 1.0) for i, label in enumerate(model.labels)}

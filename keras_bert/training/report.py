@@ -25,13 +25,11 @@ def check_installed() -> None:
         needed(module, distribution)
 
 
-def confusion(model: Any, x: Any, y: Any) -> tuple[list[str], np.ndarray] | None:
-    """The classes of a classifier, and how often it gave which for which; None for other models."""
+def confusion(model: Any, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
+    """The classes of a classifier, and how often its answers gave which for which; None for other models."""
     if not isinstance(model, BertClassifier) or model.problem_type != CLASSES:
         return None
-    texts = list(zip(*x, strict=True)) if isinstance(x, tuple) else x
-    given = [answer["label"] for answer in model.classify(texts, progress=False)]
-    return model.labels, metrics.confusion_matrix(y, given, model.labels)
+    return model.labels, metrics.confusion_matrix(y, [answer["label"] for answer in answers], model.labels)
 
 
 def write_report(

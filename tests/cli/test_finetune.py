@@ -80,6 +80,32 @@ def test_classify(run, preset, table, tmp_path):
     assert all(0.5 <= answer["probability"] <= 1 for answer in predicted)
 
 
+def test_what_is_trained_and_how(run, preset, table, tmp_path, monkeypatch):
+    """Everything reaches `fine_tune` and the report; the evaluation examples are answered once when all is over."""
+    classified = []
+    classify = BertClassifier.classify
+    monkeypatch.setattr(
+        BertClassifier,
+        "classify",
+        lambda *given, **settings: classified.append(classify(*given, **settings)) or classified[-1],
+    )
+    options = ("--class-weight", "colour=0", "--class-weight", "number=2", "--batch-tokens", "64", "--lora-rank", "2")
+    model = tmp_path / "model"
+    quick = ("--epochs", "2", "--learning-rate", "5e-2")
+    result = run("finetune", "classify", *columns(table), "--preset", preset, "--output", str(model), *options, *quick)
+    assert result.exit_code == 0, result.output
+    assert len(classified) == 2 + 1
+    assert {answer["label"] for answer in classified[-1]} == {"number"}  # the other class counts for nothing
+    report = (model / "report.md").read_text()
+    for line in ("| class_weight | {'colour': 0.0, 'number': 2.0} |", "| batch_tokens | 64 |", "| lora_rank | 2 |"):
+        assert line in report
+    before, after = (BertEncoder.from_preset(each) for each in (preset, model))
+    np.testing.assert_array_equal(
+        before.embeddings.word_embeddings.embeddings, after.embeddings.word_embeddings.embeddings
+    )
+    assert not np.array_equal(before.blocks[0].attention.qkv.kernel, after.blocks[0].attention.qkv.kernel)
+
+
 def test_pairs_and_numbers(run, preset, tmp_path):
     generator = np.random.default_rng(0)
     words = WORDS["number"] + WORDS["colour"]
@@ -149,6 +175,8 @@ def test_answer(run, preset, tmp_path):
         ({"--train": "nowhere.tsv"}, "cannot read nowhere.tsv"),
         ({"--text-column": "text"}, "has no column 'text'; its columns are 'sentence', 'kind'"),
         ({"--sequence-length": "33"}, "sequence_length is 33"),
+        ({"--batch-size": "8", "--batch-tokens": "256"}, "--batch-size and --batch-tokens are given"),
+        ({"--class-weight": "colour"}, "--class-weight colour: expected LABEL=NUMBER"),
         ({"--preset": "nowhere"}, "neither a directory nor a known preset"),
     ],
 )
@@ -160,6 +188,22 @@ def test_mistakes(fails, preset, table, tmp_path, changes, message):
     arguments = [each for pair in (given | changes).items() for each in pair]
     assert message in fails("finetune", "classify", *arguments)
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--class-weight", "odd=2", "class_weight names odd, but the labels are colour, number"),
+        ("--frozen-layers", "2", "frozen_layers is 2, but this model has 1 layers"),
+    ],
+)
+def test_what_does_not_fit_the_model(run, preset, table, tmp_path, option, value, message):
+    new = tmp_path / "new"
+    command = ("finetune", "classify", *columns(table), "--preset", preset, "--output", str(new), option, value)
+    result = run(*command)
+    assert result.exit_code == 2
+    assert message in result.stderr.splitlines()[-1]
+    assert not new.exists()
 
 
 def test_bad_examples(run, fails, preset, table, tmp_path):

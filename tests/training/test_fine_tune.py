@@ -30,10 +30,12 @@ def test_class_weights():
     settings = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-2, "progress": False}
     fine_tune(learner, (x, y), class_weight={"colour": 0.0}, **settings)
     assert {answer["label"] for answer in learner.classify(x)} == {"number"}
+    with pytest.raises(ValueError, match="class_weight of colour is -1.0"):
+        fine_tune(learner, (x, y), class_weight={"colour": -1.0}, **settings)
     with pytest.raises(ValueError, match="class_weight names odd, but the labels are number, colour"):
         fine_tune(learner, (x, y), class_weight={"odd": 1.0}, **settings)
     tagger = BertTokenClassifier(learner.encoder, learner.preprocessor, ["a", "b"])
-    with pytest.raises(ValueError, match="class_weight is for BertClassifier"):
+    with pytest.raises(ValueError, match="class_weight is for a BertClassifier that gives each text one class"):
         fine_tune(tagger, ([["one"]], [["a"]]), class_weight={"a": 1.0}, **settings)
 
 
