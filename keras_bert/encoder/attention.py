@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.layers import dense, dropout
+from keras_bert.encoder.layout import Layout
 
 # Added to the score of a padding position: float32's most negative number. Not -inf: a sequence of nothing but padding
 # then still gives finite numbers.
@@ -17,19 +18,17 @@ _LOWEST = -3.4028235e38
 class SelfAttention(keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d)) V` in each head, then one dense layer over the heads side by side.
 
-    Hidden states come and go as `[batch * seq_length, hidden]`, the form in which dense layers are fastest; only in
-    here does it matter which sequence a row belongs to.
+    Hidden states come and go as rows, one a piece; only in here does it matter which sequence a row belongs to.
 
     Args:
         config: the architecture.
 
     Call arguments:
-        hidden: float `[batch * seq_length, hidden]`.
-        seq_length: of each sequence.
-        padding_mask: int `[batch, seq_length]`, 1 = token, 0 = padding, or None: there is no padding.
+        hidden: float `[rows, hidden]`.
+        layout: which row is which piece.
 
     Returns:
-        float `[batch * seq_length, hidden]`.
+        float `[rows, hidden]`.
     """
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
@@ -44,27 +43,27 @@ class SelfAttention(keras.layers.Layer):
         self.qkv.build((None, self.config.hidden_size))
         self.output_dense.build((None, self.config.hidden_size))
 
-    def call(self, hidden: Any, seq_length: Any, padding_mask: Any = None, training: bool | None = None) -> Any:
-        query, key, value = self._heads(hidden, seq_length)
-        weights = self.dropout(self._scores(query, key, padding_mask), training=training)
+    def call(self, hidden: Any, layout: Layout, training: bool | None = None) -> Any:
+        query, key, value = self._heads(hidden, layout)
+        weights = self.dropout(self._scores(query, key, layout.padding_mask), training=training)
         context = ops.matmul(weights, value)  # [batch, num_heads, seq_length, head_size]
-        context = ops.transpose(context, (0, 2, 1, 3))  # [batch, seq_length, num_heads, head_size]
+        context = layout.rows(ops.transpose(context, (0, 2, 1, 3)))  # [rows, num_heads, head_size]
         return self.output_dense(ops.reshape(context, (-1, self.config.hidden_size)))
 
-    def scores(self, hidden: Any, seq_length: Any, padding_mask: Any = None) -> Any:
+    def scores(self, hidden: Any, layout: Layout) -> Any:
         """How much each position (row) attends to each other one (column).
 
         Returns:
             float `[batch, num_heads, seq_length, seq_length]`; each row sums to 1.
         """
-        query, key, _ = self._heads(hidden, seq_length)
-        return self._scores(query, key, padding_mask)
+        query, key, _ = self._heads(hidden, layout)
+        return self._scores(query, key, layout.padding_mask)
 
-    def _heads(self, hidden: Any, seq_length: Any) -> tuple[Any, Any, Any]:
+    def _heads(self, hidden: Any, layout: Layout) -> tuple[Any, Any, Any]:
         """Q, K and V, each `[batch, num_heads, seq_length, head_size]`."""
         heads = self.config.num_heads
-        qkv = self.qkv(hidden)  # [batch * seq_length, 3 * hidden]
-        qkv = ops.reshape(qkv, (-1, seq_length, 3, heads, self.config.hidden_size // heads))
+        qkv = layout.sequences(self.qkv(hidden))  # [batch, seq_length, 3 * hidden]
+        qkv = ops.reshape(qkv, (*layout.shape, 3, heads, self.config.hidden_size // heads))
         return ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3)
 
     def _scores(self, query: Any, key: Any, padding_mask: Any) -> Any:

@@ -7,6 +7,7 @@ import keras
 from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.layers import dense, dropout, layer_norm
+from keras_bert.encoder.layout import Layout
 
 ACTIVATIONS = {
     "gelu": lambda x: keras.activations.gelu(x, approximate=False),
@@ -23,12 +24,11 @@ class TransformerBlock(keras.layers.Layer):
         config: the architecture.
 
     Call arguments:
-        hidden: float `[batch * seq_length, hidden]`.
-        seq_length: of each sequence.
-        padding_mask: int `[batch, seq_length]`, 1 = token, 0 = padding, or None: there is no padding.
+        hidden: float `[rows, hidden]`, a row a piece.
+        layout: which row is which piece.
 
     Returns:
-        float `[batch * seq_length, hidden]`.
+        float `[rows, hidden]`.
     """
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
@@ -50,8 +50,8 @@ class TransformerBlock(keras.layers.Layer):
         self.output_dense.build((None, self.config.intermediate_size))
         self.output_norm.build(hidden)
 
-    def call(self, hidden: Any, seq_length: Any, padding_mask: Any = None, training: bool | None = None) -> Any:
-        attended = self.attention(hidden, seq_length=seq_length, padding_mask=padding_mask, training=training)
+    def call(self, hidden: Any, layout: Layout, training: bool | None = None) -> Any:
+        attended = self.attention(hidden, layout=layout, training=training)
         hidden = self.attention_norm(hidden + self.dropout(attended, training=training))
         fed_forward = self.output_dense(self.activation(self.intermediate(hidden)))
         return self.output_norm(hidden + self.dropout(fed_forward, training=training))

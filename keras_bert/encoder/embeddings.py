@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.layers import dense, dropout, embedding, layer_norm
+from keras_bert.encoder.layout import Layout
 
 
 class BertEmbeddings(keras.layers.Layer):
@@ -17,10 +18,11 @@ class BertEmbeddings(keras.layers.Layer):
 
     Call arguments:
         word_ids: int `[batch, seq_length]`.
+        layout: which of them are rows.
         type_ids: int `[batch, seq_length]`, or None: every piece belongs to the first segment.
 
     Returns:
-        float `[batch * seq_length, hidden]`: one row a piece, the rows of a sequence one after the other.
+        float `[rows, hidden]`: a row a piece, those of a sequence one after the other.
     """
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
@@ -45,19 +47,19 @@ class BertEmbeddings(keras.layers.Layer):
         if self.projection is not None:
             self.projection.build((None, self.config.embedding_width))
 
-    def call(self, word_ids: Any, type_ids: Any = None, training: bool | None = None) -> Any:
-        others = self.position_embeddings(self._positions(word_ids))  # [(batch), seq_length, width]
+    def call(self, word_ids: Any, layout: Layout, type_ids: Any = None, training: bool | None = None) -> Any:
+        hidden = self.word_embeddings(layout.rows(word_ids))  # [rows, width]
+        hidden = hidden + self.position_embeddings(layout.rows(self._positions(word_ids)))
         if self.type_embeddings is not None:
             # Without type ids, one row serves all: [1, width].
-            others = others + self.type_embeddings(ops.zeros((1,), "int32") if type_ids is None else type_ids)
-        hidden = self.word_embeddings(word_ids) + others  # [batch, seq_length, width]
-        hidden = ops.reshape(hidden, (-1, self.config.embedding_width))
+            types = ops.zeros((1,), "int32") if type_ids is None else layout.rows(type_ids)
+            hidden = hidden + self.type_embeddings(types)
         hidden = self.dropout(self.norm(hidden), training=training)
         return hidden if self.projection is None else self.projection(hidden)
 
     def _positions(self, word_ids: Any) -> Any:
-        """int `[seq_length]`; or `[batch, seq_length]`, where positions skip padding (Liu et al. 2019, fairseq)."""
+        """int `[batch, seq_length]`; in some families, positions skip padding (Liu et al. 2019, fairseq)."""
         if not self.config.positions_after_padding:
-            return ops.arange(ops.shape(word_ids)[1], dtype="int32")
+            return ops.broadcast_to(ops.arange(ops.shape(word_ids)[1], dtype="int32"), ops.shape(word_ids))
         is_piece = ops.cast(ops.not_equal(word_ids, self.config.pad_token_id), "int32")
         return ops.cumsum(is_piece, axis=1) * is_piece + self.config.pad_token_id

@@ -14,6 +14,7 @@ from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.embeddings import BertEmbeddings
 from keras_bert.encoder.inputs import checked
 from keras_bert.encoder.layers import dense
+from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.weights import made_with_weights, values_by_name
 
 
@@ -38,7 +39,8 @@ class BertEncoder(keras.Model):
         A dict:
             `pooled_output`: float `[batch, hidden]`, for the sequence as a whole: what the pooler makes of the first
                 piece's last hidden state, or that state itself in families without a pooler (DistilBERT, ELECTRA);
-            `sequence_output`: float `[batch, seq_length, hidden]`, one vector a piece;
+            `sequence_output`: float `[batch, seq_length, hidden]`, one vector a piece; at padding, where nothing is
+                computed (see `Layout`), zeros, or values without a meaning if XLA compiles;
             `encoder_outputs`: a list of `num_layers` tensors of that shape, the last one being `sequence_output`;
             `default`: the same as `pooled_output`.
 
@@ -79,12 +81,12 @@ class BertEncoder(keras.Model):
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
         word_ids, padding_mask, type_ids = checked(inputs, self.config)
-        shape = tuple(ops.shape(word_ids))  # (batch, seq_length)
-        hidden = self.embeddings(word_ids, type_ids=type_ids, training=training)
+        layout = Layout(tuple(ops.shape(word_ids)), padding_mask)
+        hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids, training=training)
         outputs = []
         for block in self._layers_in_order():
-            hidden = block(hidden, seq_length=shape[1], padding_mask=padding_mask, training=training)
-            outputs.append(ops.reshape(hidden, (*shape, self.config.hidden_size)))
+            hidden = block(hidden, layout=layout, training=training)
+            outputs.append(layout.sequences(hidden))
         pooled = outputs[-1][:, 0]  # the first piece is [CLS]
         if self.pooler is not None:
             pooled = ops.tanh(self.pooler(pooled))
@@ -111,12 +113,12 @@ class BertEncoder(keras.Model):
             (third axis) attends to each other one (fourth axis), which sums to 1. Padding gets 0.
         """
         word_ids, padding_mask, type_ids = checked(inputs, self.config)
-        shape = tuple(ops.shape(word_ids))
-        hidden = self.embeddings(word_ids, type_ids=type_ids)
+        layout = Layout(tuple(ops.shape(word_ids)), padding_mask)
+        hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids)
         scores = []
         for block in self._layers_in_order():
-            scores.append(block.attention.scores(hidden, shape[1], padding_mask))
-            hidden = block(hidden, seq_length=shape[1], padding_mask=padding_mask)
+            scores.append(block.attention.scores(hidden, layout))
+            hidden = block(hidden, layout=layout)
         return scores
 
     @classmethod

@@ -151,7 +151,9 @@ def test_logits(model):
         assert tuple(alone.shape) == (2, 24, 2)
         np.testing.assert_allclose(logits[:, window], alone, atol=1e-5)
     np.testing.assert_allclose(model.head(model.encoder(row)["sequence_output"]), alone, atol=1e-6)
-    np.testing.assert_allclose(tf.function(model, jit_compile=True)(row), alone, atol=1e-4)
+    is_token = row["input_mask"] == 1
+    compiled = tf.function(model, jit_compile=True)(row)
+    np.testing.assert_allclose(compiled[is_token], alone[is_token], atol=1e-4)
     with pytest.raises(ValueError, match="takes pairs: a tuple of two"):
         model(["the film"])
 
@@ -440,7 +442,8 @@ ANSWERS = [[at(TAUGHT[1][0], "the bank")], [at(TAUGHT[1][1], "river-bank")], (),
 
 @pytest.mark.slow
 def test_it_learns():
-    model = new(scale=0.0, no_answer_threshold=0.0)
+    config = dataclasses.replace(golden.CONFIG, hidden_dropout=0.0, attention_dropout=0.0)
+    model = new(scale=0.0, no_answer_threshold=0.0, config=config)
     assert evaluate(model, TAUGHT, ANSWERS)["f1"] < 50
     history = fine_tune(model, (TAUGHT, ANSWERS), epochs=25, batch_size=2, learning_rate=5e-3, progress=False)
     assert history[-1]["loss"] < 0.2 < 1 < history[0]["loss"]

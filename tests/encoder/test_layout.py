@@ -1,0 +1,83 @@
+"""Padding is taken out of all work but attention's, and that changes no number."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertEncoder
+
+from .test_encoder import SMALL, random_encoder, random_inputs
+
+LENGTHS = [3, 12, 0, 7]
+
+
+def padded_inputs():
+    inputs = random_inputs(batch=len(LENGTHS))
+    for row, length in enumerate(LENGTHS):
+        inputs["input_mask"][row, length:] = 0
+        inputs["input_word_ids"][row, length:] = SMALL.pad_token_id
+    return inputs
+
+
+def loss_and_gradients(encoder, inputs):
+    """Of a loss of everything that a task may read, except padding."""
+    with tf.GradientTape() as tape:
+        outputs = encoder(inputs)
+        is_token = tf.cast(inputs["input_mask"], tf.float32)[:, :, None]
+        wave = tf.sin(tf.range(SMALL.hidden_size, dtype=tf.float32))
+        loss = sum(tf.reduce_sum(is_token * wave * each) for each in outputs["encoder_outputs"])
+        loss += tf.reduce_sum(is_token[:, 0] * wave * outputs["pooled_output"])
+    return loss, tape.gradient(loss, [weight.value for weight in encoder.trainable_weights])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"positions_after_padding": True, "pad_token_id": 1, "type_vocab_size": 0},  # RoBERTa
+        {"embedding_size": 8, "num_layers": 2, "num_groups": 1},  # ALBERT
+    ],
+)
+def test_loss_and_gradients_are_those_with_padding(changes):
+    encoder, inputs = random_encoder(hidden_dropout=0.0, attention_dropout=0.0, **changes), padded_inputs()
+    inputs["input_word_ids"][inputs["input_mask"] == 0] = encoder.config.pad_token_id
+    step = tf.function(lambda inputs: loss_and_gradients(encoder, inputs))
+    with_padding = tf.function(lambda inputs: loss_and_gradients(encoder, inputs), jit_compile=True)
+    for expected, found in zip(tf.nest.flatten(with_padding(inputs)), tf.nest.flatten(step(inputs)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("jit_compile", "rows"), [(False, sum(LENGTHS)), (True, 4 * 12)])
+def test_only_tokens_are_computed_unless_xla_needs_fixed_shapes(jit_compile, rows):
+    encoder, inputs = random_encoder(), padded_inputs()
+    dense, seen = encoder.blocks[1].intermediate, []
+    call = dense.call
+
+    def counted(hidden, **kwargs):
+        seen.append(tf.shape(hidden)[0])
+        return call(hidden, **kwargs)
+
+    dense.call = counted
+
+    @tf.function(jit_compile=jit_compile)
+    def count(inputs):
+        encoder(inputs)
+        return seen.pop()
+
+    assert count(inputs) == rows
+
+
+def test_output_at_padding_is_zero():
+    inputs = padded_inputs()
+    outputs = random_encoder()(inputs)
+    for each in outputs["encoder_outputs"]:
+        assert not np.any(each[inputs["input_mask"] == 0])
+        assert np.all(np.any(each[inputs["input_mask"] == 1], axis=-1))
+
+
+def test_shapes_are_known_as_before():
+    inputs = {name: keras.Input((12,), dtype="int32") for name in random_inputs()}
+    outputs = BertEncoder(SMALL)(inputs)
+    assert outputs["sequence_output"].shape == (None, 12, 24)
+    assert outputs["pooled_output"].shape == (None, 24)
