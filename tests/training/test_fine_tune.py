@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert import BertTokenClassifier
+from keras_bert import BertClassifier, BertTokenClassifier
 from keras_bert.training import evaluate, fine_tune
 
 from .long_run import examples, model
@@ -34,6 +34,9 @@ def test_class_weights():
         fine_tune(learner, (x, y), class_weight={"colour": -1.0}, **settings)
     with pytest.raises(ValueError, match="class_weight names odd, but the labels are number, colour"):
         fine_tune(learner, (x, y), class_weight={"odd": 1.0}, **settings)
+    numbers = BertClassifier(learner.encoder, learner.preprocessor, ["colour"], problem_type="regression")
+    with pytest.raises(ValueError, match="class_weight is for a BertClassifier that gives each text one class"):
+        fine_tune(numbers, (x, [1.0] * len(x)), class_weight={"colour": 2.0}, **settings)
     tagger = BertTokenClassifier(learner.encoder, learner.preprocessor, ["a", "b"])
     with pytest.raises(ValueError, match="class_weight is for a BertClassifier that gives each text one class"):
         fine_tune(tagger, ([["one"]], [["a"]]), class_weight={"a": 1.0}, **settings)
