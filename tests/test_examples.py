@@ -1,5 +1,6 @@
 """The scripts in examples/ run as their first lines say (demo.py: test_readme.py)."""
 
+import json
 import re
 import subprocess
 import sys
@@ -49,6 +50,77 @@ def test_sentiment(tmp_path):
     before, after = map(float, re.search(r"functional model: loss (\S+) to (\S+)", output).groups())
     assert after < before
     assert (tmp_path / "saved_models/sentiment_serving/1/saved_model.pb").exists()
+
+
+@pytest.mark.slow
+def test_pair_similarity(tmp_path):
+    rows = [
+        "A plane is taking off.,An air plane is taking off.,5.0",
+        "A man is playing a large flute.,A man is playing a flute.,3.8",
+        '"A woman, in red, dances.",A woman is dancing.,3.5',
+        "A man is smoking.,A man is skating.,0.5",
+        "A girl is brushing her hair.,The price of oil fell again.,0.0",
+        "A dog runs on the beach.,The parliament will vote on Monday.,0.0",
+    ]
+    (tmp_path / "pairs.csv").write_text("\n".join(rows))
+    options = ["--no-header", "--columns", 1, 2, 3, "--epochs", 30]
+    output = run("pair_similarity.py", "--train", "pairs.csv", "--eval", "pairs.csv", *options, cwd=tmp_path)
+    assert float(re.search(r"'spearman': (\S+),", output)[1]) > 0.8
+    alike, unlike = map(float, re.findall(r"^(-?\d\.\d)  A (?:man|dog)", output, re.MULTILINE))
+    assert alike > unlike  # of the best epoch by their order, which may be an early one
+    before, after = map(float, re.search(r"functional model: squared error (\S+) to (\S+)", output).groups())
+    assert after < before / 2
+    alike, unlike = map(float, re.search(r"functional model: (\S+) and (\S+) for", output).groups())
+    assert alike > unlike + 1
+    assert (tmp_path / "saved_models/pair_similarity/model.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_entities(tmp_path):
+    output = run("entities.py", cwd=tmp_path)
+    assert float(re.search(r"'f1': (\S+),", output)[1]) > 0.9
+    assert "   0 to 11  person: Alan Turing\n  27 to 35  place: New York\n" in output
+    before, after = map(float, re.search(r"functional model: loss (\S+) to (\S+)", output).groups())
+    assert after < before / 2
+    assert "functional model: marie/B-person cu/I-person" in output
+    assert (tmp_path / "saved_models/entities/model.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_question_answering_from_a_file(tmp_path):
+    contexts = {
+        "The tower was built in Paris by the company of Gustave Eiffel from 1887 to 1889.": [
+            ("Where was the tower built?", "Paris"),
+            ("Whose company built it?", "Gustave Eiffel"),
+        ],
+        "Ada Lovelace wrote the first program, for a machine that Charles Babbage had designed.": [
+            ("Who wrote the first program?", "Ada Lovelace"),
+        ],
+    }
+    paragraphs = []
+    for context, asked in contexts.items():
+        questions = [
+            {"id": question, "question": question, "answers": [{"text": text, "answer_start": context.index(text)}]}
+            for question, text in asked
+        ]
+        paragraphs.append({"context": context, "qas": questions})
+    (tmp_path / "squad.json").write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": paragraphs}]}))
+    files = ["--train", "squad.json", "--eval", "squad.json"]
+    output = run("question_answering.py", *files, "--epochs", 30, cwd=tmp_path)
+    assert float(re.search(r"'exact_match': ([\d.]+)", output)[1]) == 100
+    before, after = map(float, re.search(r"functional model: loss (\S+) to (\S+)", output).groups())
+    assert after < before / 2
+    assert "functional model: paris  Where was the tower built?" in output
+    assert (tmp_path / "saved_models/question_answering/model.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_long_reviews(tmp_path):
+    output = run("long_reviews.py", cwd=tmp_path)
+    assert "truncate: {'accuracy': 0.5}" in output  # of each pair of reviews with one beginning, one is right
+    assert float(re.search(r"windows: {'accuracy': (\S+)}", output)[1]) == 1
+    assert float(re.search(r"functional model: (\S+) of", output)[1]) == 1
+    assert (tmp_path / "saved_models/long_reviews/model.safetensors").exists()
 
 
 def test_every_example_says_how_to_run_it_and_is_short():
