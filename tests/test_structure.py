@@ -20,6 +20,7 @@ ORDER = [
     "checkpoints",
     "encoder",
     "tasks",
+    "pretraining",
     "training",
     "saved_model",
     "server",

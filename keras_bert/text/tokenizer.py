@@ -29,6 +29,7 @@ class Tokenizer:
         vocabulary_size: int.
         special_tokens: dict of str, the arguments' names and the names of the tokens.
         unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
+        begins_word: bool `[vocabulary_size]`, as given.
         pair_format: how a pair of texts is packed.
     """
 
@@ -56,7 +57,7 @@ class Tokenizer:
         self.mask_token_id = self.vocabulary.index(special_tokens["mask_token"])
         # Tensors made here outlive whatever graph is being traced, and never visit a GPU, which has no string ops.
         with tf.init_scope(), tf.device("CPU"):
-            self._begins_word = tf.constant(begins_word, tf.bool)
+            self.begins_word = tf.constant(begins_word, tf.bool)
         signature = [tf.TensorSpec([None], tf.string)]
         self._ids = tf.function(self._tokenize_batch, input_signature=signature, autograph=False)
         self._ids_and_offsets = tf.function(
@@ -144,7 +145,7 @@ class Tokenizer:
             >>> tokenizer.group_by_word(tokenizer.tokenize(["Unaffable you"]))
             (<tf.RaggedTensor [[[14477, 20961, 3468], [2017]]]>,)
         """
-        begins_word = tf.gather(self._begins_word, ids.values)  # bool [pieces]
+        begins_word = tf.gather(self.begins_word, ids.values)  # bool [pieces]
         begins_row = tf.boolean_mask(ids.row_starts(), ids.row_lengths() > 0)[:, None]
         begins_word = tf.tensor_scatter_nd_update(begins_word, begins_row, tf.ones_like(begins_row[:, 0], tf.bool))
         first = tf.where(begins_word)[:, 0]  # [words], the index of each word's first piece

@@ -126,7 +126,7 @@ class WordPieceTokenizer(Tokenizer):
         self, normalized: tf.Tensor, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
     ) -> Pieces:
         """Makes one unknown token of each word of over `max_chars_per_word` characters."""
-        begins_word = tf.gather(self._begins_word, ids.values)  # bool [pieces]
+        begins_word = tf.gather(self.begins_word, ids.values)  # bool [pieces]
         first = tf.where(begins_word)[:, 0]  # [words], the index of each word's first piece
         after_last = tf.concat([first[1:], [tf.size(ids.values, tf.int64)]], 0)
         word_starts = tf.gather(starts.values, first)

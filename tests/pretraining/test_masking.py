@@ -1,0 +1,155 @@
+"""Masking against the paper's numbers, by counting."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertPreprocessor
+from keras_bert.pretraining import MaskedLMMasking, unmasked
+from keras_bert.text import WordPieceTokenizer
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+LETTERS = "abcdefghijklmnopqrst"
+TOKENIZER = WordPieceTokenizer([*SPECIAL, *LETTERS, *(f"##{letter}" for letter in LETTERS)])
+PREDICTIONS = 19
+
+
+def packed(rows=4000, words=40, seed=0):
+    """Rows of up to 128 pieces, in words of one to four, the last ones shorter, some with a piece that is unknown."""
+    generator = np.random.default_rng(seed)
+    texts = []
+    for row in range(rows):
+        lengths = generator.integers(1, 5, size=words if row % 2 else generator.integers(0, words))
+        texts.append(
+            " ".join("".join(generator.choice(list(LETTERS), length)) for length in lengths) + " ?" * (row % 3)
+        )
+    return BertPreprocessor(TOKENIZER, sequence_length=128)((texts, texts[::-1]))
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    return packed()
+
+
+def chosen(masked):
+    """bool `[batch, seq_length]`, from the positions."""
+    found = np.zeros(masked["input_word_ids"].shape, bool)
+    rows, columns = np.nonzero(masked["masked_lm_weights"].numpy())
+    found[rows, masked["masked_lm_positions"].numpy()[rows, columns]] = True
+    return found
+
+
+def can_be_chosen(inputs):
+    return inputs["input_word_ids"].numpy() >= len(SPECIAL)
+
+
+@pytest.mark.parametrize("unit", ["piece", "word", "span"])
+def test_how_many_are_chosen(inputs, unit):
+    masked = MaskedLMMasking(TOKENIZER, PREDICTIONS, unit=unit)(inputs, seed=[1, 2])
+    candidates, found = can_be_chosen(inputs), chosen(masked)
+    assert not found[~candidates].any()  # no special token, no padding
+    budget = np.clip(np.round(0.15 * candidates.sum(1)), 1, PREDICTIONS) * (candidates.sum(1) > 0)
+    assert np.all(found.sum(1) <= budget)
+    if unit == "piece":
+        np.testing.assert_array_equal(found.sum(1), budget)
+    else:  # whole words of up to four pieces: less than one of them is left over
+        assert np.all(found.sum(1) > budget - 4)
+    # Each place as often as any other: 15%, but for what is left over and for rounding.
+    full = candidates.sum(1) > 60
+    share = found[full][:, 1:60].sum(0) / candidates[full][:, 1:60].sum(0)
+    expected = found[full].sum() / candidates[full].sum()
+    assert 0.12 < expected < 0.16
+    deviation = np.sqrt(expected * (1 - expected) / candidates[full][:, 1:60].sum(0))
+    tolerance = 4.5 * deviation * (1 if unit == "piece" else 3)  # whole units vary more
+    assert np.all(np.abs(share - expected)[deviation < 0.05] < tolerance[deviation < 0.05])
+
+
+def test_eighty_ten_ten(inputs):
+    masked = MaskedLMMasking(TOKENIZER, PREDICTIONS)(inputs, seed=[3, 4])
+    before, after = inputs["input_word_ids"].numpy(), masked["input_word_ids"].numpy()
+    found = chosen(masked)
+    np.testing.assert_array_equal(before[~found], after[~found])
+    before, after = before[found], after[found]
+    count, ordinary = len(before), TOKENIZER.vocabulary_size - len(SPECIAL)
+    by_chance = 0.1 / ordinary  # a random piece that happens to be the same
+    for share, expected in [
+        (np.mean(after == TOKENIZER.mask_token_id), 0.8),
+        (np.mean(after == before), 0.1 + by_chance),
+    ]:
+        assert abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / count)
+    others = after[(after != before) & (after != TOKENIZER.mask_token_id)]
+    assert others.min() >= len(SPECIAL)
+    counts = np.bincount(others, minlength=TOKENIZER.vocabulary_size)[len(SPECIAL) :]
+    expected = len(others) / ordinary
+    assert np.sum((counts - expected) ** 2 / expected) < ordinary + 5 * np.sqrt(2 * ordinary)  # chi squared
+
+
+def test_what_was_there(inputs):
+    masked = MaskedLMMasking(TOKENIZER, PREDICTIONS)(inputs, seed=[5, 6])
+    ids, positions = inputs["input_word_ids"].numpy(), masked["masked_lm_positions"].numpy()
+    there, weights = masked["masked_lm_ids"].numpy(), masked["masked_lm_weights"].numpy()
+    assert set(np.unique(weights)) == {0.0, 1.0}
+    np.testing.assert_array_equal(np.take_along_axis(ids, positions, 1)[weights > 0], there[weights > 0])
+    assert not positions[weights == 0].any()
+    assert not there[weights == 0].any()
+    assert np.all(np.diff(weights, axis=1) <= 0)  # the real ones first
+    assert np.all((np.diff(positions, axis=1) > 0) | (weights[:, 1:] == 0))  # in order
+    assert masked["input_type_ids"] is inputs["input_type_ids"]
+    for name, value in unmasked(masked).items():
+        np.testing.assert_array_equal(value, inputs[name])
+
+
+def test_words_are_whole(inputs):
+    masked = MaskedLMMasking(TOKENIZER, PREDICTIONS, unit="word")(inputs, seed=[7, 8])
+    ids, found = inputs["input_word_ids"].numpy(), chosen(masked)
+    continues = ids >= len(SPECIAL) + len(LETTERS)
+    np.testing.assert_array_equal(found[:, 1:][continues[:, 1:]], found[:, :-1][continues[:, 1:]])
+
+
+def test_spans_are_as_long_as_spanbert_draws_them():
+    ids = np.tile(np.arange(5, 25, dtype=np.int32), (3000, 25))  # 500 words of one piece
+    found = chosen(MaskedLMMasking(TOKENIZER, 75, unit="span")({"input_word_ids": tf.constant(ids)}, seed=[0, 1]))
+    edges = np.diff(np.pad(found, ((0, 0), (1, 1))).astype(int), axis=1)
+    runs = (edges == -1).sum()
+    # Two spans that touch look like one, and the last one is cut where the budget ends: 3.8 all the same, about.
+    assert 3.6 < found.sum() / runs < 4.6
+    alone = chosen(MaskedLMMasking(TOKENIZER, 75)({"input_word_ids": tf.constant(ids)}, seed=[0, 1]))
+    runs = (np.diff(np.pad(alone, ((0, 0), (1, 1))).astype(int), axis=1) == -1).sum()
+    assert 1.1 < alone.sum() / runs < 1.25  # 1 / (1 - 0.15)
+
+
+def test_the_seed_decides(inputs):
+    masking = MaskedLMMasking(TOKENIZER, PREDICTIONS)
+    first, again, other = (masking(inputs, seed)["input_word_ids"].numpy() for seed in ([1, 1], [1, 1], [1, 2]))
+    np.testing.assert_array_equal(first, again)
+    assert np.any(first != other)
+
+
+def test_in_a_dataset(inputs):
+    masking = MaskedLMMasking(TOKENIZER, PREDICTIONS, unit="span")
+    few = {name: value[:8] for name, value in inputs.items()}
+    expected = masking(few, [0, 1])
+    dataset = tf.data.Dataset.from_tensors(few).map(lambda row: masking(row, [0, 1]))
+    for name, value in next(iter(dataset)).items():
+        np.testing.assert_array_equal(value, expected[name])
+        assert value.shape == expected[name].shape
+
+
+def test_nothing_to_choose():
+    rows = BertPreprocessor(TOKENIZER, sequence_length=8)(["", "? ?"])
+    masked = MaskedLMMasking(TOKENIZER, 3)(rows, [0, 0])
+    np.testing.assert_array_equal(masked["input_word_ids"], rows["input_word_ids"])
+    assert not masked["masked_lm_weights"].numpy().any()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"predictions": 0}, "predictions is 0; expected at least 1"),
+        ({"predictions": 1, "rate": 1.0}, "rate is 1.0; expected a share between 0 and 1"),
+        ({"predictions": 1, "unit": "line"}, "unit is 'line'; expected one of piece, word, span"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MaskedLMMasking(TOKENIZER, **arguments)
