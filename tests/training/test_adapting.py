@@ -74,10 +74,11 @@ def test_lora_changes_the_kernels_for_query_key_and_value_and_nothing_else_of_th
     assert changed(learner, after) == set(after)
 
 
+@pytest.mark.slow
 def test_lora_learns():
     learner = with_encoder()
     x, y = examples()
-    history = fine_tune(learner, (x, y), (x, y), lora_rank=2, **{**SETTINGS, "epochs": 12})
+    history = fine_tune(learner, (x, y), (x, y), lora_rank=2, **{**SETTINGS, "epochs": 10})
     assert history[-1]["loss"] < history[0]["loss"] / 2
     accuracy = np.mean([answer["label"] == label for answer, label in zip(learner.classify(x), y, strict=True)])
     assert accuracy == max(epoch["accuracy"] for epoch in history) > 0.9
