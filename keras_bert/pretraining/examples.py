@@ -1,0 +1,172 @@
+"""Documents -> pairs of segments to learn from (Devlin et al. 2018, appendix A.2; Lan et al. 2020, section 3.1)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+OBJECTIVES = ("next_sentence", "sentence_order", "sentences")
+
+
+class Examples(NamedTuple):
+    """What a sequence is made of.
+
+    Attributes:
+        segments: one or two int32 `[examples, (pieces)]`, without special tokens.
+        labels: int32 `[examples]`: 0 if the second segment follows the first, 1 if it does not; None for one segment.
+        cut: how many pieces were left out: two segments were longer than a sequence, or a piece alone is no pair.
+    """
+
+    segments: tuple[tf.RaggedTensor, ...]
+    labels: np.ndarray | None
+    cut: int
+
+
+def make_examples(
+    pieces: tf.RaggedTensor,
+    document_lengths: np.ndarray,
+    room: int,
+    objective: str = "next_sentence",
+    seed: int | list[int] = 0,
+    shorter: float = 0.1,
+) -> Examples:
+    """Fills sequences with the sentences of documents, in random order.
+
+    Args:
+        pieces: int32 `[sentences, (pieces)]`, the documents one behind the other.
+        document_lengths: int `[documents]`: how many of the sentences each has.
+        room: pieces in a sequence, special tokens aside.
+        objective: "next_sentence": two segments, of which the second follows the first, or half of the time is from
+            another document; "sentence_order": the second follows the first, or half of the time goes before it; or
+            "sentences": one segment, as many whole sentences of a document as there is room for (RoBERTa's
+            DOC-SENTENCES: Liu et al. 2019, section 4.2).
+        seed: the same gives the same examples.
+        shorter: the share of pairs that are made for a sequence of random length, so that short ones are seen too.
+
+    Raises:
+        ValueError: an unknown objective, or one document only where two are needed.
+
+    Example:
+        >>> pieces = tf.ragged.constant([[1, 2], [3], [4, 5, 6], [7], [8, 9]])  # five sentences, two documents
+        >>> examples = make_examples(pieces, np.array([3, 2]), room=6, objective="sentences")
+        >>> sorted(examples.segments[0].to_list())
+        [[1, 2, 3, 4, 5, 6], [7, 8, 9]]
+    """
+    if objective not in OBJECTIVES:
+        raise ValueError(f"objective is {objective!r}; expected one of {', '.join(OBJECTIVES)}")
+    generator = np.random.default_rng(seed)
+    documents = _sentence_ends(pieces, document_lengths, room)
+    if objective == "next_sentence" and len(documents) < 2:
+        raise ValueError(
+            "there is one document only, so that no sentence can be taken from another one; add text, separate its "
+            "documents by blank lines (layout 'sentences'), or use the objective 'sentence_order'"
+        )
+    if objective == "sentences":
+        found = np.array([span for ends in documents for span in _whole_sentences(ends, room)], np.int64)
+        spans, labels, cut = found.reshape(-1, 1, 2), None, 0
+    else:
+        make = _next_sentence if objective == "next_sentence" else _sentence_order
+        rows = [row for i in range(len(documents)) for row in make(documents, i, room, shorter, generator)]
+        spans = np.array([row[:4] for row in rows], np.int64).reshape(-1, 2, 2)
+        labels = np.array([row[4] for row in rows], np.int32)
+        spans, cut = _fitting(spans, room, generator)
+        if objective == "sentence_order":  # a document may end with a piece that is alone
+            cut = len(pieces.values) - int(np.sum(spans[:, :, 1] - spans[:, :, 0]))
+    order = generator.permutation(len(spans))
+    segments = tuple(_ranges(pieces.values, *each) for each in spans[order].transpose(1, 2, 0))
+    return Examples(segments, None if labels is None else labels[order], cut)
+
+
+def _sentence_ends(pieces: tf.RaggedTensor, document_lengths: np.ndarray, room: int) -> list[np.ndarray]:
+    """For each document that has pieces: where its first sentence begins, and where each one ends, among all pieces.
+
+    A sentence with more pieces than there is room for is taken for several.
+    """
+    splits = pieces.row_splits.numpy()
+    ends = np.concatenate([[0], np.cumsum(document_lengths)])
+    documents = []
+    for first, last in itertools.pairwise(ends):
+        found = np.unique(splits[first : last + 1])  # no sentence is empty
+        too_long = np.flatnonzero(np.diff(found) > room)
+        found = np.unique(np.concatenate([found, *(np.arange(found[i], found[i + 1], room) for i in too_long)]))
+        if len(found) > 1:
+            documents.append(found)
+    return documents
+
+
+def _whole_sentences(ends: np.ndarray, room: int) -> Iterator[tuple[int, int]]:
+    i = 0
+    while i < len(ends) - 1:
+        j = int(np.searchsorted(ends, ends[i] + room, side="right")) - 1
+        yield ends[i], ends[j]
+        i = j
+
+
+def _chunk(ends: np.ndarray, i: int, target: int) -> int:
+    """Where a chunk from sentence `i` on ends: the first sentence with which it has `target` pieces, or the last."""
+    return min(int(np.searchsorted(ends, ends[i] + target)), len(ends) - 1)
+
+
+def _target(room: int, shorter: float, generator: np.random.Generator) -> int:
+    return int(generator.integers(2, room + 1)) if generator.random() < shorter else room
+
+
+def _next_sentence(
+    documents: list[np.ndarray], number: int, room: int, shorter: float, generator: np.random.Generator
+) -> Iterator[tuple[int, ...]]:
+    """Rows `(start, end, second start, second end, label)` of one document, as Google's code makes them."""
+    ends, i = documents[number], 0
+    while i < len(ends) - 1:
+        target = _target(room, shorter, generator)
+        last = _chunk(ends, i, target)
+        middle = i + 1 if last - i < 2 else i + int(generator.integers(1, last - i))
+        if last - i > 1 and generator.random() < 0.5:
+            yield ends[i], ends[middle], ends[middle], ends[last], 0
+            i = last
+        else:
+            other = (number + int(generator.integers(1, len(documents)))) % len(documents)
+            theirs = documents[other]
+            start = int(generator.integers(len(theirs) - 1))
+            stop = _chunk(theirs, start, max(target - int(ends[middle] - ends[i]), 1))
+            yield ends[i], ends[middle], theirs[start], theirs[stop], 1
+            i = middle  # what of the chunk was not used comes again
+
+
+def _sentence_order(
+    documents: list[np.ndarray], number: int, room: int, shorter: float, generator: np.random.Generator
+) -> Iterator[tuple[int, ...]]:
+    """Rows as above. A chunk of one sentence is cut inside of it."""
+    ends, i = documents[number], 0
+    while i < len(ends) - 1:
+        last = _chunk(ends, i, _target(room, shorter, generator))
+        inside = np.arange(ends[i] + 1, ends[last]) if last - i < 2 else ends[i + 1 : last]
+        if len(inside):  # not of a single piece
+            middle = generator.choice(inside)
+            segments = (ends[i], middle, middle, ends[last])
+            yield (*segments, 0) if generator.random() < 0.5 else (*segments[2:], *segments[:2], 1)
+        i = last
+
+
+def _fitting(spans: np.ndarray, room: int, generator: np.random.Generator) -> tuple[np.ndarray, int]:
+    """Cuts pairs that are too long, a piece at a time of the longer one, at its beginning or its end at random.
+
+    Args:
+        spans: int64 `[examples, 2, 2]`: segment; start and end.
+    """
+    lengths = spans[:, :, 1] - spans[:, :, 0]  # [examples, 2]
+    first = np.clip(room - lengths[:, 1], (room + 1) // 2, None)  # if the second keeps all that it has, at least half
+    kept = np.minimum(lengths, np.stack([first, room - np.minimum(lengths[:, 0], first)], axis=1))
+    over = lengths - kept
+    at_start = generator.binomial(over, 0.5)
+    return np.stack([spans[:, :, 0] + at_start, spans[:, :, 1] - (over - at_start)], axis=2), int(over.sum())
+
+
+def _ranges(values: tf.Tensor, starts: np.ndarray, ends: np.ndarray) -> tf.RaggedTensor:
+    lengths = ends - starts
+    splits = np.concatenate([[0], np.cumsum(lengths)])
+    index = np.arange(splits[-1]) + np.repeat(starts - splits[:-1], lengths)
+    return tf.RaggedTensor.from_row_splits(tf.gather(values, index), splits, validate=False)
