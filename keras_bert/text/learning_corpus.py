@@ -1,0 +1,120 @@
+"""A corpus, texts or files of any size -> batches of texts in UTF-8."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tqdm import tqdm
+
+Corpus = Path | Iterable[str | Path]
+
+_BATCH_BYTES = 2**20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
+    """Reads a corpus bit by bit, with a progress bar on a terminal.
+
+    Args:
+        corpus: texts (str) and files of UTF-8 (`pathlib.Path`), of which each line is a text; of a directory, the .txt
+            files in it. Or one such path.
+
+    Returns:
+        Lists of texts that have about a megabyte together. Empty lines are left out.
+
+    Raises (when it gets there; for files in a list, at once):
+        TypeError: the corpus is one str, or something in it is neither str nor Path.
+        FileNotFoundError: no such file, or a directory without .txt files.
+        ValueError: a file is not UTF-8, or binary; a text has a lone surrogate.
+
+    Example:
+        >>> list(read_batches(["a cat", "un café"]))
+        [[b'a cat', b'un caf\\xc3\\xa9']]
+    """
+    if isinstance(corpus, str | bytes):
+        raise TypeError(f"the corpus is one {type(corpus).__name__}, {corpus!r:.60}; expected texts, or a pathlib.Path")
+    corpus = [corpus] if isinstance(corpus, Path) else corpus
+    total = None
+    if isinstance(corpus, list | tuple):
+        corpus = [part for each in corpus for part in (text_files(each) if isinstance(each, Path) else [each])]
+        if all(isinstance(part, Path) for part in corpus):
+            total = sum(path.stat().st_size for path in corpus)
+    return _batches(corpus, total)
+
+
+def text_files(path: Path) -> list[Path]:
+    """`path` itself, or, if it is a directory, the .txt files in it, by name.
+
+    Raises:
+        FileNotFoundError: there are none.
+    """
+    if not path.is_dir():
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file {path}")
+        return [path]
+    found = sorted(path.glob("*.txt"))
+    if not found:
+        raise FileNotFoundError(f"the directory {path} has no .txt files")
+    return found
+
+
+def _batches(corpus: Iterable[str | Path], total: int | None) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    with tqdm(desc="reading", total=total, unit="B", unit_scale=True, delay=1, disable=None) as bar:
+        for text in _texts(corpus):
+            batch.append(text)
+            size += len(text)
+            if size >= _BATCH_BYTES:
+                yield batch
+                bar.update(size)
+                batch, size = [], 0
+        if batch:
+            yield batch
+            bar.update(size)
+
+
+def _texts(corpus: Iterable[str | Path]) -> Iterator[bytes]:
+    for number, each in enumerate(corpus):
+        if isinstance(each, Path):
+            yield from itertools.chain.from_iterable(map(_lines, text_files(each)))
+            continue
+        if not isinstance(each, str):
+            raise TypeError(f"text {number} is {each!r:.60} ({type(each).__name__}); expected a str or a pathlib.Path")
+        try:
+            yield each.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"text {number} has the lone surrogate {each[error.start]!a} at character {error.start}, which is no "
+                "character; drop it with text.encode(errors='ignore').decode()"
+            ) from None
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file that are not empty; a line of many megabytes comes in parts, cut at spaces."""
+    with path.open("rb") as file:
+        rest, offset = b"", 0  # what is not handed on yet, and where in the file it begins
+        while True:
+            block = file.read(_BATCH_BYTES)
+            data = rest + block
+            cut = len(data) if not block else data.rfind(b"\n") + 1 or data.rfind(b" ") + 1
+            data, rest = data[:cut], data[cut:]
+            _check(data, path, offset)
+            text = data.removeprefix(_BYTE_ORDER_MARK) if offset == 0 else data
+            yield from filter(None, map(bytes.strip, text.split(b"\n")))
+            offset += cut
+            if not block:
+                return
+
+
+def _check(data: bytes, path: Path, offset: int) -> None:
+    nul = data.find(b"\0")
+    if nul >= 0:
+        raise ValueError(f"{path} is no text: it has a byte 0x00 at offset {offset + nul:,}")
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 text: byte {data[error.start]:#04x} at offset {offset + error.start:,}; convert it "
+            "first, with iconv for instance"
+        ) from None

@@ -1,0 +1,84 @@
+"""Words and how often they occur -> the pieces that pairs of symbols are merged to, most frequent first."""
+
+import concurrent.futures
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from tqdm import tqdm
+
+T = TypeVar("T")
+
+# Pairs that occur less often are not merged.
+_LEAST_OFTEN = 2
+# The most symbols in a piece: in UTF-8, well below what TensorFlow Text takes as one.
+_LONGEST_PIECE = 60
+# So many times is a word written in one string.
+_TIMES = 1000
+
+
+def learn_pairs(
+    words: Mapping[str, int], alphabet: Sequence[str], size: int
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Byte-pair encoding (Sennrich et al. 2016), by Hugging Face's `tokenizers`: the same words, the same pieces.
+
+    Args:
+        words: how often each occurs. No word has a space in it.
+        alphabet: the symbols, each one character, in ascending order; words are made of them.
+        size: so many pieces, the alphabet among them, if the words give as many.
+
+    Returns:
+        The pieces, `alphabet` first; and the pairs that were merged, earliest first.
+
+    Raises:
+        ImportError: `tokenizers` is not installed.
+
+    Example:
+        >>> learn_pairs({"hug": 10, "pug": 5, "pun": 12}, ["g", "h", "n", "p", "u"], 8)
+        (['g', 'h', 'n', 'p', 'u', 'pu', 'pun', 'hu'], [('p', 'u'), ('pu', 'n'), ('h', 'u')])
+    """
+    try:
+        import tokenizers
+    except ImportError:
+        raise missing("tokenizers") from None
+
+    def fed() -> Iterator[str]:  # the library takes no counts
+        for word, count in words.items():
+            for done in range(0, count, _TIMES):
+                yield f"{word} " * min(count - done, _TIMES)
+
+    learner = tokenizers.Tokenizer(tokenizers.models.BPE())
+    learner.pre_tokenizer = tokenizers.pre_tokenizers.CharDelimiterSplit(" ")
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=_LEAST_OFTEN,
+        initial_alphabet=list(alphabet),
+        max_token_length=_LONGEST_PIECE,
+        show_progress=False,
+    )
+    wait_for(lambda: learner.train_from_iterator(fed(), trainer))
+    model = json.loads(learner.to_str())["model"]
+    return sorted(model["vocab"], key=model["vocab"].get), [tuple(pair) for pair in model["merges"]]
+
+
+def wait_for(work: Callable[[], T]) -> T:
+    """`work()`, with a clock on a terminal. In a thread: C++ and Rust let no Ctrl-C through until they are done."""
+    future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    with tqdm(bar_format="learning pieces: {elapsed}", delay=1, disable=None) as clock:
+        while not concurrent.futures.wait([future], timeout=0.2).done:
+            clock.refresh()
+    return future.result()
+
+
+def missing(library: str) -> ImportError:
+    """The error for a library that is not installed."""
+    return ImportError(f"learning a vocabulary of this kind needs {library}: pip install 'keras-bert-models[vocab]'")
