@@ -103,6 +103,11 @@ def unfinished_directories(parent: Path) -> list[Path]:
     return list(parent.glob(f".*.{os.getpid()}.new"))
 
 
+def unfinished_files(parent: Path) -> list[Path]:
+    """The same of `written_whole`."""
+    return list(parent.glob(f".*.{os.getpid()}.tmp"))
+
+
 def _refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return

@@ -18,6 +18,7 @@ from keras_bert.cli.predict import predict
 from keras_bert.cli.serve import serve
 from keras_bert.cli.similarity import similarity
 from keras_bert.cli.tokenize import tokenize
+from keras_bert.cli.vocab import vocab
 
 
 class _Commands(click.Group):
@@ -33,7 +34,8 @@ class _Commands(click.Group):
             raise click.ClickException(f"{error.filename or 'output'}: {error.strerror or error}") from error
 
 
-_COMMANDS = [encode, tokenize, detokenize, similarity, finetune, evaluate, predict, inspect, convert, export, serve]
+_COMMANDS = [encode, tokenize, detokenize, similarity, finetune, evaluate, predict]
+_COMMANDS += [inspect, convert, vocab, export, serve]
 
 
 @click.group(

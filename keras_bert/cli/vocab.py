@@ -1,0 +1,88 @@
+"""keras-bert vocab: a corpus -> a vocabulary."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from keras_bert import files
+from keras_bert.cli import interrupts, quiet, streams
+
+
+@click.command()
+@click.argument("corpus", metavar="FILE...", nargs=-1, required=True)
+@click.option("--size", type=click.IntRange(1), required=True, help="Pieces to learn, special tokens included.")
+@click.option("--output", required=True, metavar="PATH", help="NAME.txt, a vocab.txt of WordPiece; or a new directory.")
+@click.option(
+    "--kind",
+    type=click.Choice(["wordpiece", "bytepair", "sentencepiece"]),
+    default="wordpiece",
+    show_default=True,
+    help="As BERT, RoBERTa or ALBERT has it.",
+)
+@click.option("--cased", is_flag=True, help="Keep capitals and accents, as byte pairs always do.")
+@click.option(
+    "--character-coverage",
+    type=click.FloatRange(0.98, 1),
+    default=1.0,
+    show_default=True,
+    help="The share of all characters that get a piece; the rarest others are unknown.",
+)
+def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: bool, character_coverage: float) -> None:
+    """Learn a vocabulary of your own from text: each FILE is UTF-8, or a directory of .txt files.
+
+    Writes what WordPieceTokenizer("vocab.txt") reads, or a directory for the tokenizers' from_preset and for
+    transformers; all of it or nothing. The same text always gives the same vocabulary.
+
+    \b
+    Example:
+      $ keras-bert vocab reviews.txt --size 55 --output vocab.txt
+      vocab.txt: 55 pieces from 85 bytes
+      3.28 pieces a word, 1.36 bytes a piece, 0.00% unknown
+    """
+    path = Path(output).absolute()
+    one_file = path.suffix == ".txt"
+    if one_file and kind != "wordpiece":
+        raise streams.Misuse(f"{kind} has several files; name a directory in --output, not {output}")
+    if not path.parent.is_dir():
+        raise streams.Misuse(f"cannot write {output}: there is no directory {path.parent}")
+    _refuse_to_replace(path, output)
+    with quiet.imports():
+        from keras_bert.text import learn_vocabulary
+        from keras_bert.text.learning import fertility
+        from keras_bert.text.learning_corpus import text_files
+
+    def remove_unfinished() -> None:
+        for unfinished in files.unfinished_directories(path.parent):
+            shutil.rmtree(unfinished, ignore_errors=True)
+        for unfinished in files.unfinished_files(path.parent):
+            unfinished.unlink(missing_ok=True)
+
+    settings = {"lowercase": False if cased else None, "character_coverage": character_coverage}
+    try:
+        with interrupts.end_the_command(clean_up=remove_unfinished):
+            paths = [each for given in corpus for each in text_files(Path(given))]
+            tokenizer = learn_vocabulary(paths, size, kind, **settings)
+            fits = fertility(tokenizer, paths)
+            _refuse_to_replace(path, output)  # somebody else may have written it by now
+            if one_file:
+                files.write_texts(path.parent, {path.name: "".join(f"{piece}\n" for piece in tokenizer.vocabulary)})
+            else:
+                with files.directory_written_whole(path, "", overwrite=False) as unfinished:
+                    tokenizer.save_preset(unfinished)
+    except (ImportError, ValueError, FileNotFoundError) as error:
+        message = streams.one_line(error).replace("character_coverage", "--character-coverage")
+        raise streams.Misuse(message) from error
+    read = sum(each.stat().st_size for each in paths)
+    click.echo(f"{output}: {tokenizer.vocabulary_size:,} pieces from {read:,} bytes")
+    click.echo(
+        f"{fits.pieces_per_word:.3g} pieces a word, {fits.bytes_per_piece:.3g} bytes a piece, "
+        f"{fits.unknown:.2%} unknown"
+    )
+
+
+def _refuse_to_replace(path: Path, output: str) -> None:
+    if path.exists() and not (path.is_dir() and not any(path.iterdir()) and path.suffix != ".txt"):
+        raise streams.Misuse(f"{output} exists; choose another name")

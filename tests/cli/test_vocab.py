@@ -1,0 +1,118 @@
+"""keras-bert vocab: what it writes, what it says, what it refuses, and what Ctrl-C leaves."""
+
+import random
+import signal
+
+import pytest
+
+from keras_bert.text import WordPieceTokenizer, learn_vocabulary
+from keras_bert.text.loading import load_tokenizer
+
+from .test_processes import HANGS, read_until, start, terminal  # noqa: F401 (fixtures)
+
+pytest.importorskip("tokenizers", reason="needs tokenizers, which learns")
+pytest.importorskip("sentencepiece", reason="needs sentencepiece, which learns")
+
+LINES = ["Un café noir, un thé", "Le café est noir", "Un thé noir est noir"] * 5
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("\n".join(LINES[:6]), "utf-8")
+    (tmp_path / "texts" / "b.txt").write_text("\n".join(LINES[6:]) + "\n", "utf-8")
+    return tmp_path / "texts"
+
+
+@pytest.mark.parametrize("options", [[], ["--cased"]])
+def test_one_file(run, corpus, tmp_path, options):
+    path = tmp_path / "my.txt"
+    result = run("vocab", str(corpus), "--size", "40", "--output", str(path), *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    expected = learn_vocabulary(LINES, 40, lowercase=not options)
+    read = WordPieceTokenizer(path, lowercase=not options)
+    assert read.vocabulary == expected.vocabulary
+    pieces = read.tokenize(LINES).flat_values.shape[0]
+    size = len("".join(LINES).encode())
+    first, second = result.stdout.splitlines()
+    assert first == f"{path}: 40 pieces from {size + len(LINES) - 1:,} bytes"
+    assert second == f"{pieces / 70:.3g} pieces a word, {size / pieces:.3g} bytes a piece, 0.00% unknown"
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bytepair", "sentencepiece"])
+@pytest.mark.parametrize("options", [[], ["--cased"]])
+def test_directories(run, corpus, tmp_path, kind, options):
+    size = {"wordpiece": 40, "bytepair": 280, "sentencepiece": 31 if options else 30}[kind]
+    paths = [str(corpus / "a.txt"), str(corpus / "b.txt")]
+    result = run("vocab", *paths, "--size", str(size), "--kind", kind, "--output", str(tmp_path / "new"), *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    expected = learn_vocabulary(LINES, size, kind, lowercase=False if options else None)
+    read = load_tokenizer(tmp_path / "new")
+    assert type(read) is type(expected)
+    assert read.vocabulary == expected.vocabulary
+    assert read.tokenize(LINES).to_list() == expected.tokenize(LINES).to_list()
+
+
+def test_a_warning_is_a_line(run, corpus, tmp_path):
+    result = run("vocab", str(corpus), "--size", "4000", "--output", str(tmp_path / "new"))
+    assert result.exit_code == 0
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Warning: the corpus gave ")
+
+
+def test_what_is_there_stays(fails, corpus, tmp_path):
+    for name in ("thesis.txt", "folder/thesis.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("years of work")
+        output = str(tmp_path / name.split("/")[0])
+        assert (
+            fails("vocab", str(corpus), "--size", "40", "--output", output) == f"{output} exists; choose another name"
+        )
+        assert (tmp_path / name).read_text() == "years of work"
+
+
+def test_misuse(fails, corpus, tmp_path):
+    (tmp_path / "latin.txt").write_bytes("café".encode("latin-1"))
+    (tmp_path / "none").mkdir()
+    new = str(tmp_path / "new.txt")
+    before = sorted(tmp_path.rglob("*"))
+    for arguments, message in (
+        (
+            [corpus, "--output", new, "--kind", "bytepair"],
+            f"bytepair has several files; name a directory in --output, not {new}",
+        ),
+        (
+            [corpus, "--output", f"{tmp_path}/a/b.txt"],
+            f"cannot write {tmp_path}/a/b.txt: there is no directory {tmp_path}/a",
+        ),
+        ([tmp_path / "no.txt", "--output", new], f"there is no file {tmp_path}/no.txt"),
+        ([tmp_path / "none", "--output", new], f"the directory {tmp_path}/none has no .txt files"),
+        (
+            [tmp_path / "latin.txt", "--output", new],
+            f"{tmp_path}/latin.txt is not UTF-8 text: byte 0xe9 at offset 3; convert it first, with iconv for instance",
+        ),
+        (
+            [corpus, "--output", new, "--size", "9"],
+            "size is 9; the special tokens and the characters of this corpus need at least 32, or fewer with a lower "
+            "--character-coverage, such as 0.9995",
+        ),
+    ):
+        assert fails("vocab", "--size", "40", *map(str, arguments)) == message
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", ["bytepair", "sentencepiece"])
+def test_ctrl_c_while_a_library_learns(start, terminal, tmp_path, kind):  # noqa: F811
+    """Which would learn for minutes, and hears of no signal."""
+    rng = random.Random(0)
+    words = ["".join(rng.choices("abcdefghijklmnop", k=rng.randint(3, 30))) for _ in range(300_000)]
+    (tmp_path / "corpus.txt").write_text("\n".join(" ".join(words[i : i + 20]) for i in range(0, len(words), 20)))
+    user, stderr = terminal
+    arguments = ["--size", "200000", "--kind", kind, "--output", str(tmp_path / "new")]
+    process = start("vocab", str(tmp_path / "corpus.txt"), *arguments, stderr=stderr)
+    read_until(r"learning pieces: 00:\d\d", user)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=HANGS) == 130
+    assert read_until(r"written", user).splitlines()[-1] == "Interrupted; no file was written."
+    assert process.stdout.read() == b""
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.txt"]
