@@ -19,7 +19,7 @@ from keras_bert.tasks.by_length import ByLength, rows_by_length
 from keras_bert.tasks.contexts import pieces_before, read_contexts, row_lengths, span_targets
 from keras_bert.tasks.long_text import sequence_output
 from keras_bert.tasks.questions import bytes_of_answer, checked_questions
-from keras_bert.tasks.spans import SpanLoss, best_spans
+from keras_bert.tasks.spans import NEVER, SpanLoss, best_spans
 from keras_bert.tasks.task import BertTask, Examples
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.inputs import as_strings
@@ -41,14 +41,14 @@ class BertQuestionAnswerer(BertTask):
         max_answer_length: the most pieces in an answer.
         no_answer_threshold: if given, there is no answer where `no_answer_score` is higher (SQuAD 2.0). None: there
             always is one. May be set later.
-        dropout: in front of the head; by default the encoder's `hidden_dropout`.
+        dropout: in front of the head; there is none in the paper's code, nor in `transformers`.
 
     Call arguments:
         inputs: as for every task: pairs (questions, contexts), or packed inputs.
 
     Returns:
-        float32 `[batch, windows, seq_length, 2]`: logits of start and end of each piece, special tokens included; for
-        packed inputs without windows `[batch, seq_length, 2]`.
+        float32 `[batch, windows, seq_length, 2]`: logits of start and end of each piece, special tokens included, and
+        `NEVER` at padding; for packed inputs without windows `[batch, seq_length, 2]`.
 
     Raises:
         ValueError: a bad argument.
@@ -70,7 +70,7 @@ class BertQuestionAnswerer(BertTask):
         preprocessor: BertPreprocessor,
         max_answer_length: int = 30,
         no_answer_threshold: float | None = None,
-        dropout: float | None = None,
+        dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
         if preprocessor.stride is None:
@@ -88,8 +88,12 @@ class BertQuestionAnswerer(BertTask):
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         if not isinstance(inputs, dict | tuple | list):
             raise ValueError("a question answerer takes pairs: a tuple of two, (questions, contexts)")
-        hidden = sequence_output(self.encoder, self.packed(inputs), training)
-        return ops.cast(self.head(hidden, training=training), "float32")
+        packed = self.packed(inputs)
+        hidden = sequence_output(self.encoder, packed, training)
+        logits = ops.cast(self.head(hidden, training=training), "float32")
+        if "input_mask" not in packed:
+            return logits
+        return ops.where(ops.expand_dims(packed["input_mask"], -1) > 0, logits, NEVER)  # no answer is in padding
 
     # -- From questions to answers
 
@@ -156,11 +160,12 @@ class BertQuestionAnswerer(BertTask):
     def _found(self, question: tf.RaggedTensor, window: tf.RaggedTensor, is_best: tf.RaggedTensor) -> tf.Tensor:
         """The best spans of each window.
 
-            Args:
-                question, window, is_best: `Contexts.segments`, or some rows of these.
+        Args:
+            question, window, is_best: `Contexts.segments`, or some rows of these.
 
-            Returns:
-        XX"""
+        Returns:
+            float32 `[windows, 20, 4]`: of each span its score, first piece, last piece, and what [CLS] scores.
+        """
         logits = self(self._packed_windows(question, window), training=False)  # [windows, seq_length, 2]
         may_start = is_best.to_tensor() > 0  # [windows, pieces]
         place = pieces_before(self.preprocessor, question)[:, None] + tf.range(tf.shape(may_start, tf.int64)[1])

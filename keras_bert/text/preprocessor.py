@@ -168,7 +168,7 @@ class BertPreprocessor(keras.layers.Layer):
     def compute_output_spec(self, texts: Any) -> dict[str, keras.KerasTensor]:
         first = texts[0] if isinstance(texts, list | tuple) else texts
         names = ("input_word_ids", "input_mask", "input_type_ids")
-        return {name: keras.KerasTensor(self._shape(first.shape), dtype="int32") for name in names}
+        return {name: keras.KerasTensor(self._shape(first.shape), "int32", name=name) for name in names}
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {
