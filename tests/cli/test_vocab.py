@@ -60,15 +60,29 @@ def test_a_warning_is_a_line(run, corpus, tmp_path):
     assert line.startswith("Warning: the corpus gave ")
 
 
-def test_what_is_there_stays(fails, corpus, tmp_path):
+def test_what_is_there_stays(fails, tmp_path):
+    """And that is said before any work: there is no such corpus."""
     for name in ("thesis.txt", "folder/thesis.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("years of work")
         output = str(tmp_path / name.split("/")[0])
-        assert (
-            fails("vocab", str(corpus), "--size", "40", "--output", output) == f"{output} exists; choose another name"
-        )
+        assert fails("vocab", "no.txt", "--size", "40", "--output", output) == f"{output} exists; choose another name"
         assert (tmp_path / name).read_text() == "years of work"
+
+
+@pytest.mark.parametrize("name", ["vocab.txt", "folder"])
+def test_what_somebody_else_wrote_meanwhile_stays(fails, corpus, tmp_path, monkeypatch, name):
+    output = tmp_path / name
+    thesis = output if output.suffix else output / "thesis"
+
+    def write(*_):
+        thesis.parent.mkdir(exist_ok=True)
+        thesis.write_text("years of work")
+
+    monkeypatch.setattr("keras_bert.text.learning.fertility", write)
+    message = fails("vocab", str(corpus), "--size", "40", "--output", str(output))
+    assert message == f"{output} exists; choose another name"
+    assert thesis.read_text() == "years of work"
 
 
 def test_misuse(fails, corpus, tmp_path):
