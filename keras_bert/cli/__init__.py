@@ -12,6 +12,7 @@ from keras_bert.cli.detokenize import detokenize
 from keras_bert.cli.encode import encode
 from keras_bert.cli.evaluate import evaluate
 from keras_bert.cli.export import export
+from keras_bert.cli.fill import fill
 from keras_bert.cli.finetune import finetune
 from keras_bert.cli.inspect import inspect
 from keras_bert.cli.predict import predict
@@ -34,7 +35,7 @@ class _Commands(click.Group):
             raise click.ClickException(f"{error.filename or 'output'}: {error.strerror or error}") from error
 
 
-_COMMANDS = [encode, tokenize, detokenize, similarity, finetune, evaluate, predict]
+_COMMANDS = [encode, tokenize, detokenize, similarity, finetune, evaluate, predict, fill]
 _COMMANDS += [inspect, convert, vocab, export, serve]
 
 

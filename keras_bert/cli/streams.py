@@ -92,11 +92,11 @@ preset_option = click.option(
 )
 
 
-def shared_options(*formats: str) -> Callable[[Callable], Callable]:
-    """The options that every command has. The first of `formats` is the default."""
+def shared_options(*formats: str, preset: bool = True) -> Callable[[Callable], Callable]:
+    """The options that every command has. The first of `formats` is the default; `preset`: whether it has --preset."""
     options = [
         click.option("--file", metavar="FILE", help="Read texts from FILE, one a line; - is standard input."),
-        preset_option,
+        *([preset_option] if preset else []),
         click.option(
             "--format",
             "output_format",

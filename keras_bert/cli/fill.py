@@ -1,0 +1,85 @@
+"""keras-bert fill: texts with holes -> what could stand in each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_bert.cli import quiet, streams
+
+
+@click.command()
+@click.argument("model", callback=streams.find_preset)
+@click.argument("text", nargs=-1)
+@click.option("--top-k", type=click.IntRange(1), default=5, show_default=True, help="Candidates for each mask.")
+@streams.shared_options("text", "jsonl", preset=False)
+def fill(
+    model: Path,
+    text: tuple[str, ...],
+    top_k: int,
+    file: str | None,
+    output_format: str,
+    output: str | None,
+    overwrite: bool,
+) -> None:
+    """Say what could stand in place of each [MASK] (of RoBERTa's family: <mask>) of each TEXT.
+
+    MODEL is a directory, such as `pretrain` writes, or hf://org/name, and has a masked-language head.
+    Writes text, a line for each: the text with the likeliest pieces, and behind tabs, for each mask, the candidates and
+    their probabilities; or JSON lines {"text", "filled", "masks": [[{"token", "probability"}, ...], ...]}.
+
+    \b
+    Example:
+      $ keras-bert fill my-bert --top-k 2 "The [MASK] sat on the [MASK]."
+      The cat sat on the mat. cat 0.412 dog 0.305     mat 0.871 floor 0.064
+    """
+    lines = streams.open_texts(text, file)
+    with streams.open_output(output, overwrite) as results:
+        with quiet.imports():
+            from tqdm import tqdm
+
+            from keras_bert.tasks import BertMaskedLM
+        task = streams.load(BertMaskedLM.from_preset, _with_head(model))
+        if task.preprocessor is None:
+            raise streams.Misuse(f"{model} has no tokenizer that can be used, and so reads no texts")
+        mask = task.preprocessor.tokenizer.special_tokens["mask_token"]
+
+        def with_mask(line: str) -> str:
+            if mask not in line:
+                raise ValueError(f"there is no {mask} in it")
+            return line
+
+        with tqdm(unit=" texts", delay=1, disable=None) as bar:
+            for texts in streams.chunks(lines.parsed(with_mask)):
+                try:
+                    answers = task.fill(texts, top_k, progress=False)
+                except ValueError as error:
+                    raise streams.Misuse(streams.one_line(error).replace("top_k", "--top-k")) from error
+                rows = zip(texts, answers, strict=True)
+                streams.write_lines(results, (_line(output_format, *row) for row in rows))
+                bar.update(len(texts))
+
+
+def _with_head(model: Path) -> Path:
+    """The same; Misuse where the model cannot fill masks."""
+    from keras_bert.checkpoints import open_checkpoint
+
+    with streams.load(open_checkpoint, model) as checkpoint:
+        if "masked_lm" not in checkpoint.heads:
+            raise streams.Misuse(f"{model} has no masked-language head; `keras-bert pretrain` writes models that have")
+    return model
+
+
+def _line(output_format: str, text: str, answer: dict[str, Any]) -> str:
+    if output_format == "jsonl":
+        return streams.json_line(text=text, filled=answer["text"], masks=answer["masks"])
+    masks = [[f"{_shown(each['token'])} {each['probability']:.3f}" for each in mask] for mask in answer["masks"]]
+    return "\t".join([" ".join(answer["text"].split()), *map(" ".join, masks)])
+
+
+def _shown(token: str) -> str:
+    """A piece without the space before it; where it is nothing but white space, in quotes."""
+    return " ".join(token.split()) or json.dumps(token)
