@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,8 @@ from typing import Any
 import click
 
 from keras_bert import data
-from keras_bert.cli import examples, interrupts, quiet, streams
+from keras_bert.cli import examples, interrupts, quiet, runs, streams
 
-_RUN = "training"  # inside of the model's directory
 _PROBLEMS = {
     "classes": "single_label_classification",
     "multi-label": "multi_label_classification",
@@ -184,7 +182,7 @@ def _finetune(
     **recipe: Any,
 ) -> None:
     directory = Path(output)
-    _check_output(directory)
+    runs.check_output(directory)
     if recipe["batch_tokens"] is None:
         recipe["batch_size"] = recipe["batch_size"] or 32
     elif recipe["batch_size"] is not None:
@@ -193,7 +191,7 @@ def _finetune(
         import keras
 
         from keras_bert.training import evaluation, fine_tune, report
-    with interrupts.end_the_command(message="Interrupted; the same command goes on with what was done."):
+    with interrupts.end_the_command(message=runs.INTERRUPTED):
         learned = read(train)
         measured = None if evaluated is None else read(evaluated)
         try:
@@ -205,11 +203,9 @@ def _finetune(
             if to_measure is not None:
                 model.targets(to_measure[1])  # a label that is not learned is named now, not after an epoch
             click.echo(_about(learned, measured, train, evaluated), err=True)
-            run = directory / _RUN
-            told_each_epoch = [] if sys.stderr.isatty() else [_epochs_told()]  # there, a progress bar says it
-            history = fine_tune(
-                model, examples.xy(learned), to_measure, run, seed=seed, callbacks=told_each_epoch, **recipe
-            )
+            run = directory / runs.RUN
+            lines = runs.told_each_epoch(lambda epoch: f"epoch {epoch + 1}")
+            history = fine_tune(model, examples.xy(learned), to_measure, run, seed=seed, callbacks=lines, **recipe)
             model.save_preset(directory, overwrite=True)
             measures, confusion = {}, None
             if to_measure is not None:
@@ -223,21 +219,6 @@ def _finetune(
             raise streams.Misuse(streams.one_line(error)) from error
     for name, value in measures.items():
         click.echo(f"{name}\t{value:.4f}")
-
-
-def _epochs_told() -> Any:
-    import keras
-
-    def tell(epoch: int, logs: dict[str, float]) -> None:
-        measures = ", ".join(f"{name.removeprefix('val_')} {value:.4f}" for name, value in logs.items())
-        click.echo(f"epoch {epoch + 1}: {measures}", err=True)
-
-    return keras.callbacks.LambdaCallback(on_epoch_end=tell)
-
-
-def _check_output(directory: Path) -> None:
-    if directory.exists() and not (directory / _RUN).is_dir() and (not directory.is_dir() or any(directory.iterdir())):
-        raise streams.Misuse(f"{directory} exists and is no run of this command; choose another --output")
 
 
 def _about(learned: Any, measured: Any, train: str, evaluation: str | None) -> str:

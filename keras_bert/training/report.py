@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,31 +39,32 @@ def write_report(
     history: Sequence[Mapping[str, float]],
     measures: Mapping[str, float],
     confusion: tuple[Sequence[str], np.ndarray] | None = None,
+    panels: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Writes `report.md` and its pictures into a model's directory, over those that are there.
+    """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory, over those there.
 
     Args:
         directory: of the model.
         settings: what it was trained with, by name.
-        history: what `fine_tune` returned.
+        history: what `fine_tune` returned, or the like: first of all, an epoch's or a step's number.
         measures: of the model as it was saved.
         confusion: names of the classes, and int `[classes, classes]`: rows are the classes of the examples, columns
             those that the model gave them.
-
-    Raises:
-        ImportError: matplotlib is not installed.
+        panels: title -> what of the history is drawn under it; by default the loss, and beside it all measures.
     """
     directory = Path(directory)
-    pictures = {CURVE: _curve(history)}
-    if confusion is not None:
-        pictures[CONFUSION] = _confusion(*confusion)
+    pictures = {}
+    if importlib.util.find_spec("matplotlib"):
+        pictures[CURVE] = _curve(history, panels or _panels(history))
+        if confusion is not None:
+            pictures[CONFUSION] = _confusion(*confusion)
     for name, picture in pictures.items():
         with files.written_whole(directory / name) as unfinished:
             unfinished.write_bytes(picture)
     parts = [
         "# Training report",
         _table(["measure", "value"], [[name, f"{value:.4f}"] for name, value in measures.items()]),
-        "## Epochs",
+        f"## {next(iter(history[0])).capitalize()}s",
         _table(list(history[0]), [[_number(value) for value in epoch.values()] for epoch in history]),
         *(f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures),
         "## Settings",
@@ -80,18 +82,25 @@ def _number(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.4f}"
 
 
-def _curve(history: Sequence[Mapping[str, float]]) -> bytes:
-    """The loss, and beside it the measures, by epoch."""
-    epochs = [epoch["epoch"] for epoch in history]
-    figure, axes = _figure(2)
-    axes[0].plot(epochs, [epoch["loss"] for epoch in history], marker="o")
-    axes[0].set(title="training loss", xlabel="epoch", xticks=epochs)
-    for name in history[0]:
-        if name not in ("epoch", "loss", "padding"):
-            axes[1].plot(epochs, [epoch[name] for epoch in history], marker="o", label=name)
-    axes[1].set(title="on the evaluation examples", xlabel="epoch", xticks=epochs)
-    if axes[1].lines:
-        axes[1].legend()
+def _panels(history: Sequence[Mapping[str, float]]) -> dict[str, list[str]]:
+    measures = [name for name in history[0] if name not in ("epoch", "loss", "padding")]
+    return {"training loss": ["loss"], "on the evaluation examples": measures}
+
+
+def _curve(history: Sequence[Mapping[str, float]], panels: Mapping[str, Sequence[str]]) -> bytes:
+    """Each panel with its measures, by epoch or step; panels of what was not measured are left out."""
+    drawn = {title: [name for name in names if name in history[0]] for title, names in panels.items()}
+    drawn = {title: names for title, names in drawn.items() if names}
+    unit = next(iter(history[0]))
+    figure, all_axes = _figure(len(drawn))
+    for axes, (title, names) in zip(all_axes, drawn.items(), strict=True):
+        for name in names:
+            values = [each[name] for each in history]
+            axes.plot([each[unit] for each in history], values, marker="o" if len(history) < 50 else "", label=name)
+        axes.set(title=title, xlabel=unit)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        if names != ["loss"]:
+            axes.legend()
     return _png(figure)
 
 

@@ -1,0 +1,39 @@
+"""What the commands that train share: a directory in which a run can go on, and what is told of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_bert.cli import streams
+
+RUN = "training"  # the run's files, inside of the model's directory
+INTERRUPTED = "Interrupted; the same command goes on with what was done."
+
+
+def check_output(directory: Path) -> None:
+    """Raises Misuse unless `--output` is new, empty, or what a run was written into."""
+    if directory.exists() and not (directory / RUN).is_dir() and (not directory.is_dir() or any(directory.iterdir())):
+        raise streams.Misuse(f"{directory} exists and is no run of this command; choose another --output")
+
+
+def told_each_epoch(name: Callable[[int], str]) -> list[Any]:
+    """Callbacks that write a line of measures an epoch, on standard error; none on a terminal: a progress bar does it.
+
+    Args:
+        name: what an epoch, from 0, is called.
+    """
+    if sys.stderr.isatty():
+        return []
+    import keras
+
+    def tell(epoch: int, logs: dict[str, float]) -> None:
+        # Keras has the evaluation's behind the training's, in whose place they come.
+        measures = {measure.removeprefix("val_"): value for measure, value in logs.items()}
+        click.echo(f"{name(epoch)}: {', '.join(f'{each} {value:.4f}' for each, value in measures.items())}", err=True)
+
+    return [keras.callbacks.LambdaCallback(on_epoch_end=tell)]
