@@ -1,5 +1,18 @@
 """Corpora -> examples -> objectives: how a BERT is made (Devlin et al. 2018, section 3.1)."""
 
+from keras_bert.pretraining.corpus import documents, parts_of
+from keras_bert.pretraining.examples import make_examples
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
+from keras_bert.pretraining.pretrainer import BertPretrainer
+from keras_bert.pretraining.records import Records, write_records
 
-__all__ = ["MaskedLMMasking", "unmasked"]
+__all__ = [
+    "BertPretrainer",
+    "MaskedLMMasking",
+    "Records",
+    "documents",
+    "make_examples",
+    "parts_of",
+    "unmasked",
+    "write_records",
+]

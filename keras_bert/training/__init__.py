@@ -3,5 +3,6 @@
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.evaluation import evaluate
 from keras_bert.training.fine_tune import fine_tune
+from keras_bert.training.pretrain import pretrain
 
-__all__ = ["AdamW", "WarmupThenDecay", "evaluate", "fine_tune"]
+__all__ = ["AdamW", "WarmupThenDecay", "evaluate", "fine_tune", "pretrain"]

@@ -31,7 +31,7 @@ class Validation(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
         measures = {} if self._examples is None else evaluate(self.model, *self._examples)
-        logs.update({"padding": self._run.padding, **{f"val_{name}": value for name, value in measures.items()}})
+        logs.update({**self._run.notes, **{f"val_{name}": value for name, value in measures.items()}})
         self._run.end_epoch(float(logs["loss"]), measures)
         if not measures:
             return

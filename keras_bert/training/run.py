@@ -27,7 +27,7 @@ class Run:
         history: of the epochs that are over, a dict each.
         stopped: whether training has ended before its last epoch.
         batches: how many this epoch has.
-        padding: the share of padding in its pieces, 0 to 1.
+        notes: what is said of this epoch in its history, beside how it went.
     """
 
     def __init__(self, model: keras.Model, directory: Path, settings: dict[str, Any]) -> None:
@@ -37,7 +37,7 @@ class Run:
         self.history: list[dict[str, float]] = []
         self.stopped = False
         self.batches = 0
-        self.padding = 0.0
+        self.notes: dict[str, float] = {}
         self._model = model
         self._settings = settings
         self._loss: list[Any] = []
@@ -72,13 +72,13 @@ class Run:
             variable.assign(value)
         self._loss = []
 
-    def start_epoch(self, batches: int, padding: float) -> None:
-        self.batches, self.padding = batches, padding
+    def start_epoch(self, batches: int, **notes: float) -> None:
+        self.batches, self.notes = batches, notes
 
     def end_epoch(self, loss: float, measures: dict[str, float]) -> None:
         """Notes how the epoch went."""
         self.epoch, self.step = self.epoch + 1, 0
-        self.history.append({"epoch": self.epoch, "loss": loss, "padding": self.padding, **measures})
+        self.history.append({"epoch": self.epoch, "loss": loss, **self.notes, **measures})
 
     def save(self) -> None:
         notes = {"epoch": self.epoch, "step": self.step, "history": self.history, "stopped": self.stopped}

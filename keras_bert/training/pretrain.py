@@ -1,0 +1,172 @@
+"""The recipe of BERT's pre-training (Devlin et al. 2018, appendix A.2), around Keras's `fit`."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
+from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer
+from keras_bert.pretraining.records import Records
+from keras_bert.training.adamw import AdamW, WarmupThenDecay
+from keras_bert.training.callbacks import Checkpoints, ProgressBar, TensorBoard
+from keras_bert.training.run import Run
+
+
+def pretrain(
+    model: BertPretrainer,
+    records: str | Path | Sequence[str | Path],
+    steps: int,
+    directory: str | Path,
+    held_out: str | Path | Sequence[str | Path] | None = None,
+    batch_size: int = 32,
+    learning_rate: float = 1e-4,
+    warmup: float = 0.01,
+    weight_decay: float = 0.01,
+    clip_norm: float = 1.0,
+    masking: MaskedLMMasking | None = None,
+    seed: int = 0,
+    measure_every: int = 1000,
+    progress: bool | None = None,
+    checkpoint_seconds: float = 300,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+) -> list[dict[str, float]]:
+    """Trains a model on records for a number of steps.
+
+    Args:
+        model: it is compiled here.
+        records: a directory that `write_records` has filled, or files.
+        steps: batches, in all.
+        directory: for the state of the run. If it holds one that was interrupted, that one goes on, and ends with the
+            same weights as if it had not been. TensorBoard's logs lie there too, if `tensorboard` is installed.
+        held_out: records to measure the model by.
+        batch_size: sequences a batch.
+        learning_rate: its peak.
+        warmup: the share of all steps in which it rises; then it falls to 0.
+        weight_decay, clip_norm: see `AdamW`.
+        masking: hides other pieces each time that a record is seen (Liu et al. 2019, section 4.1). None: those that are
+            hidden in the records.
+        seed: of the order of the records, and of the masks.
+        measure_every: steps.
+        progress: whether to show a progress bar; by default on a terminal.
+        checkpoint_seconds: the state is written so often.
+        callbacks: more of Keras's. To them, `measure_every` steps are an epoch.
+
+    Returns:
+        For each `measure_every` steps `epoch`, from 1, `loss`, and the measures of the held-out records:
+        `masked_lm_loss`, `masked_lm_accuracy`, `masked_lm_perplexity`, and, of pairs, `next_sentence_loss` and
+        `next_sentence_accuracy`.
+
+    Raises:
+        FileNotFoundError, ValueError: the records cannot be used, or the directory holds a run with other settings.
+    """
+    records = Records(records)
+    _check(model, records)
+    settings = {
+        "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "warmup": warmup,
+        "weight_decay": weight_decay, "clip_norm": clip_norm, "seed": seed, "measure_every": measure_every,
+        "masking": masking and [masking.predictions, masking.rate, masking.unit], "examples": _digest(records),
+    }  # fmt: skip
+    schedule = WarmupThenDecay(learning_rate, round(warmup * steps), steps)
+    model.compile(
+        AdamW(schedule, weight_decay, epsilon=1e-6, global_clipnorm=clip_norm),
+        model.training_loss(),
+        weighted_metrics=model.training_metrics(),
+        jit_compile=False,
+    )
+    model.optimizer.build(model.trainable_variables)
+    in_order = _example_maker(None, seed)
+    measured_by = None if held_out is None else Records(held_out).in_order(batch_size).enumerate().map(in_order)
+    # Keras makes a metric's variables when it is first used, and they are part of the state.
+    model.evaluate(records.in_order(batch_size).take(1).enumerate().map(in_order), verbose=0)
+    run = Run(model, Path(directory), settings)
+    run.resume()
+    epochs = math.ceil(steps / measure_every)
+    around = [
+        _HeldOut(run, measured_by),
+        *([TensorBoard(run)] if TensorBoard.is_installed() else []),
+        Checkpoints(run, checkpoint_seconds),
+        ProgressBar(run, epochs, progress),
+        *callbacks,
+    ]
+    while run.epoch < epochs:
+        first_step = run.epoch * measure_every
+        run.start_epoch(batches=min(measure_every, steps - first_step))
+        start = first_step + run.step
+        left = run.batches - run.step
+        batches = records.shuffled(batch_size, seed, start).enumerate(start).take(left)
+        examples = batches.map(_example_maker(masking, seed), tf.data.AUTOTUNE, deterministic=True).prefetch(4)
+        keras.Model.fit(
+            model,
+            examples.apply(tf.data.experimental.assert_cardinality(left)),
+            initial_epoch=run.epoch,
+            epochs=run.epoch + 1,
+            verbose=0,
+            shuffle=False,
+            callbacks=around,
+        )
+    return run.history
+
+
+def _example_maker(masking: MaskedLMMasking | None, seed: int) -> Callable:
+    """What makes of a batch of records, and its number, what `fit` takes: inputs, targets, weights."""
+
+    def example(step: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
+        if masking is not None:
+            batch = masking(unmasked(batch), [seed, tf.cast(step, tf.int32)])
+        inputs, targets, weights = dict(batch), {}, {}
+        targets[MASKED_LM] = inputs.pop("masked_lm_ids")
+        weights[MASKED_LM] = inputs.pop("masked_lm_weights")
+        if "next_sentence_labels" in inputs:
+            targets[NEXT_SENTENCE] = inputs.pop("next_sentence_labels")
+            weights[NEXT_SENTENCE] = tf.ones(tf.shape(targets[NEXT_SENTENCE]))
+        return inputs, targets, weights
+
+    return example
+
+
+class _HeldOut(keras.callbacks.Callback):
+    """Measures the model after each epoch, and notes the result in the run's history.
+
+    Args:
+        run: the run.
+        examples: as for `evaluate`, or None.
+    """
+
+    def __init__(self, run: Run, examples: tf.data.Dataset | None) -> None:
+        super().__init__()
+        self._run = run
+        self._examples = examples
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
+        measures = {}
+        if self._examples is not None:
+            measures = self.model.evaluate(self._examples, verbose=0, return_dict=True)
+            loss = measures.pop("loss")
+            measures.setdefault(f"{MASKED_LM}_loss", loss)  # without a second one, Keras does not name it
+            measures[f"{MASKED_LM}_perplexity"] = math.exp(measures[f"{MASKED_LM}_loss"])
+        logs.update({f"val_{name}": value for name, value in measures.items()})
+        self._run.end_epoch(float(logs["loss"]), measures)
+
+
+def _check(model: BertPretrainer, records: Records) -> None:
+    """Raises ValueError unless the model can learn from such records."""
+    record = next(iter(records.in_order(1)))
+    has_pairs = "next_sentence_labels" in record
+    if model.pairs and not has_pairs:
+        raise ValueError(f"{records.files[0]} has no pairs: make the model with pairs=False, or write records of pairs")
+    if has_pairs and not model.pairs:
+        raise ValueError(f"{records.files[0]} has pairs, for which the model has no head: make it with pairs=True")
+    # Whose errors say what does not fit.
+    model.encoder({name: record[name] for name in ("input_word_ids", "input_mask", "input_type_ids")})
+
+
+def _digest(records: Records) -> str:
+    """Changes when a file does: a run does not go on with others."""
+    sizes = [(Path(path).name, Path(path).stat().st_size) for path in records.files]
+    return hashlib.sha256(repr(sizes).encode()).hexdigest()

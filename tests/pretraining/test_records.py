@@ -1,0 +1,228 @@
+"""Records: what is in the files, who else can read them, and what becomes of an interrupted or damaged one."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertPreprocessor
+from keras_bert.pretraining import unmasked
+from keras_bert.pretraining.records import Records, write_records
+
+GOOGLE = {
+    "input_ids": 24,
+    "input_mask": 24,
+    "segment_ids": 24,
+    "masked_lm_positions": 4,
+    "masked_lm_ids": 4,
+    "masked_lm_weights": 4,
+    "next_sentence_labels": 1,
+}
+WRITTEN = {"layout": "sentences", "part_bytes": 2000, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def written(corpus, preprocessor, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("records")
+    return directory, write_records(corpus, directory, preprocessor, copies=2, **WRITTEN)
+
+
+def as_google_reads(path):
+    """As `input_fn_builder` of run_pretraining.py has it."""
+    features = {name: tf.io.FixedLenFeature([length], tf.int64) for name, length in GOOGLE.items()}
+    features["masked_lm_weights"] = tf.io.FixedLenFeature([4], tf.float32)
+    for record in tf.data.TFRecordDataset(str(path)):
+        yield tf.io.parse_single_example(record, features)
+
+
+def test_google_can_read_them(written, preprocessor):
+    directory, counts = written
+    files = sorted(directory.glob("*.tfrecord"))
+    assert len(files) > 4
+    assert [file.name for file in files] == [f"examples-{i:05}-of-{len(files):05}.tfrecord" for i in range(len(files))]
+    examples = [example for file in files for example in as_google_reads(file)]
+    assert len(examples) == counts["examples"]
+    words = np.array(preprocessor.tokenizer.vocabulary)
+    for example in examples:
+        ids = example["input_ids"].numpy()
+        length = int(example["input_mask"].numpy().sum())
+        ids[example["masked_lm_positions"].numpy()[example["masked_lm_weights"] > 0]] = example[
+            "masked_lm_ids"
+        ].numpy()[example["masked_lm_weights"] > 0]
+        text = words[ids[:length]].tolist()
+        assert (text[0], text[-1], text.count("[SEP]")) == ("[CLS]", "[SEP]", 2)
+        middle = text.index("[SEP]")
+        assert example["segment_ids"].numpy().tolist() == [0] * (middle + 1) + [1] * (length - middle - 1) + [0] * (
+            24 - length
+        )
+        assert not {"[UNK]", "[MASK]", "[PAD]"} & set(text)
+        letters = [{word[0] for word in part if len(word) == 2} for part in (text[1:middle], text[middle:-1])]
+        if example["next_sentence_labels"] == 0:
+            assert len(letters[0] | letters[1]) == 1
+    assert 0.4 < np.mean([example["next_sentence_labels"] for example in examples]) < 0.7
+
+
+def test_what_is_written_is_read(written):
+    directory, counts = written
+    batches = list(Records(directory).in_order(50))
+    assert Records(directory).count == counts["examples"] == sum(len(batch["input_mask"]) for batch in batches)
+    google = [example for file in sorted(directory.glob("*.tfrecord")) for example in as_google_reads(file)]
+    for ours, theirs in [
+        ("input_word_ids", "input_ids"),
+        ("input_type_ids", "segment_ids"),
+        ("masked_lm_weights", "masked_lm_weights"),
+    ]:
+        np.testing.assert_array_equal(np.concatenate([b[ours] for b in batches]), [each[theirs] for each in google])
+    labels = np.concatenate([batch["next_sentence_labels"] for batch in batches])
+    np.testing.assert_array_equal(labels, np.ravel([each["next_sentence_labels"] for each in google]))
+
+
+def test_those_of_model_garden_are_read(tmp_path, written):
+    """Its newer files have TF Hub's names, and its labels' type is its own."""
+    names = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
+    record = next(iter(tf.data.TFRecordDataset(str(min(written[0].glob("*.tfrecord")))))).numpy()
+    example = tf.train.Example.FromString(record)
+    for old, new in names.items():
+        example.features.feature[new].CopyFrom(example.features.feature.pop(old))
+    with tf.io.TFRecordWriter(str(tmp_path / "garden.tfrecord")) as writer:
+        writer.write(example.SerializeToString())
+    (found,) = Records(tmp_path / "garden.tfrecord").in_order(1)
+    (expected,) = Records(written[0]).in_order(1).take(1)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+@pytest.mark.parametrize("objective", ["next_sentence", "sentence_order", "sentences"])
+def test_objectives(tmp_path, corpus, preprocessor, objective):
+    counts = write_records(corpus, tmp_path, preprocessor, objective=objective, **WRITTEN)
+    assert counts["documents"] == 80
+    assert counts["sentences"] == 80 * 12
+    assert counts["pieces"] == 80 * 12 * 7
+    batch = next(iter(Records(tmp_path).in_order(10)))
+    assert ("next_sentence_labels" in batch) == (objective != "sentences")
+    ids = [
+        row[row > 4] for batch in Records(tmp_path).in_order(10) for row in unmasked(batch)["input_word_ids"].numpy()
+    ]
+    if objective != "next_sentence":
+        assert sum(map(len, ids)) == counts["pieces"] - counts["cut"]
+
+
+def test_every_epoch_has_each_record_once_in_another_order(written):
+    records = Records(written[0])
+    rows = 32
+
+    def seen(batches):
+        return [row.tobytes() for batch in batches for row in batch["input_word_ids"].numpy()]
+
+    all_rows = sorted(seen(records.in_order(rows)))
+    epochs = seen(records.shuffled(rows, seed=1).take(3 * records.count // rows + 1))
+    first, second = epochs[: records.count], epochs[records.count : 2 * records.count]
+    assert sorted(first) == sorted(second) == all_rows
+    assert first != second
+    assert seen(records.shuffled(rows, seed=1, start=2).take(1)) == epochs[2 * rows : 3 * rows]
+    start = records.count // rows + 2  # in the second epoch
+    assert seen(records.shuffled(rows, seed=1, start=start).take(2)) == epochs[start * rows : (start + 2) * rows]
+    assert seen(records.shuffled(rows, seed=2).take(1)) != epochs[:rows]
+
+
+def test_it_goes_on_where_it_was(tmp_path, corpus, preprocessor, written):
+    again = tmp_path / "again"
+    write_records(corpus, again, preprocessor, copies=2, **WRITTEN)
+    names = sorted(path.name for path in written[0].iterdir())
+    assert sorted(path.name for path in again.iterdir()) == names
+    for name in names:
+        assert (again / name).read_bytes() == (written[0] / name).read_bytes()
+    # Interrupted behind the first shard: what is done is not written again, what is not is.
+    notes = json.loads((again / "records.json").read_text())
+    done, lost = names[0], names[1]
+    notes["shards"] = {done: notes["shards"][done]}
+    (again / "records.json").write_text(json.dumps(notes))
+    (again / done).write_bytes(b"left alone")
+    (again / lost).write_bytes(b"half")
+    write_records(corpus, again, preprocessor, copies=2, **WRITTEN)
+    assert (again / done).read_bytes() == b"left alone"
+    assert (again / lost).read_bytes() == (written[0] / lost).read_bytes()
+    with pytest.raises(ValueError, match="holds records with other copies, seed; choose another directory"):
+        write_records(corpus, again, preprocessor, seed=1, **WRITTEN)
+
+
+def test_an_incomplete_directory_is_not_read(tmp_path, corpus, preprocessor):
+    write_records(corpus, tmp_path, preprocessor, **WRITTEN)
+    max(tmp_path.glob("*.tfrecord")).unlink()
+    with pytest.raises(ValueError, match="is not complete"):
+        Records(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "other"])
+def test_a_damaged_file(tmp_path, corpus, preprocessor, damage):
+    write_records(corpus, tmp_path, preprocessor, **WRITTEN)
+    path = min(tmp_path.glob("*.tfrecord"))
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        path.write_bytes(data[:-100])
+    elif damage == "changed":
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    else:
+        path.write_text("no records at all, but a line of text that is long enough to be one")
+    with pytest.raises(ValueError, match=f"{path.name} is damaged: .*; write it again"):
+        Records(tmp_path)
+
+
+def test_what_are_no_such_records(tmp_path):
+    def write(*records):
+        with tf.io.TFRecordWriter(str(tmp_path / "x.tfrecord")) as writer:
+            for record in records:
+                writer.write(record)
+        return tmp_path / "x.tfrecord"
+
+    with pytest.raises(FileNotFoundError, match="there are no records in"):
+        Records(tmp_path)
+    with pytest.raises(ValueError, match="has no records"):
+        Records(write())
+    with pytest.raises(ValueError, match=r"its first record is no tf\.train\.Example"):
+        Records(write(b"\xff\xff\xff"))
+    other = tf.train.Example()
+    other.features.feature["image"].int64_list.value.append(1)
+    with pytest.raises(ValueError, match="its first record has no input_ids; it has image"):
+        Records(write(other.SerializeToString()))
+
+
+_FULL = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from pathlib import Path
+from keras_bert import BertPreprocessor
+from keras_bert.pretraining.records import write_records
+preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=64)
+try:
+    write_records([sys.argv[1]], sys.argv[2], preprocessor, "sentence_order", "sentences", progress=False)
+except OSError as error:
+    print("OSError", error)
+"""
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full(tmp_path, corpus):
+    """As a limit on the size of files has it."""
+    run = subprocess.run(
+        [sys.executable, "-c", _FULL, corpus[0], tmp_path / "records"], capture_output=True, text=True, check=False
+    )
+    assert run.stdout.startswith("OSError"), run.stderr
+    assert "examples-00000-of-00001.tfrecord" in run.stdout
+    assert list((tmp_path / "records").iterdir()) == []
+
+
+def test_bad_arguments(tmp_path, corpus, preprocessor):
+    with pytest.raises(ValueError, match="sequence_length is None, but all records have the same length"):
+        write_records(corpus, tmp_path, BertPreprocessor(preprocessor.tokenizer, sequence_length=None))
+    with pytest.raises(ValueError, match="copies is 0; expected at least 1"):
+        write_records(corpus, tmp_path, preprocessor, copies=0)
+    (tmp_path / "one.txt").write_text("One document.\nOf two lines.")
+    with pytest.raises(ValueError, match="there is one document only"):
+        write_records([tmp_path / "one.txt"], tmp_path / "records", preprocessor, layout="sentences")
+    assert list((tmp_path / "records").iterdir()) == []

@@ -1,0 +1,100 @@
+"""pretrain: it learns, and an interrupted run ends with the weights of one that was not."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, write_records
+from keras_bert.training import pretrain
+
+from ..pretraining.conftest import corpus, new_encoder, preprocessor  # noqa: F401
+
+
+@pytest.fixture(scope="module")
+def records(corpus, preprocessor, tmp_path_factory):  # noqa: F811
+    directory = tmp_path_factory.mktemp("records")
+    settings = {"layout": "sentences", "part_bytes": 3000, "progress": False}
+    write_records(corpus[:1], directory / "train", preprocessor, **settings)
+    write_records(corpus[1:], directory / "held_out", preprocessor, **settings)
+    return directory
+
+
+@pytest.fixture
+def new(new_encoder, preprocessor):  # noqa: F811
+    def make(dropout=0.1, pairs=True):
+        keras.utils.set_random_seed(0)
+        return BertPretrainer(new_encoder(hidden_dropout=dropout, attention_dropout=dropout), preprocessor, pairs)
+
+    return make
+
+
+def run(model, records, directory, steps=60, **options):
+    masking = MaskedLMMasking(model.preprocessor.tokenizer, predictions=4)
+    settings = {"batch_size": 16, "learning_rate": 3e-3, "measure_every": 25, "masking": masking, **options}
+    train, held_out = records / "train", records / "held_out"
+    return pretrain(model, train, steps, directory, held_out, progress=False, checkpoint_seconds=0, **settings)
+
+
+@pytest.mark.slow
+def test_it_learns(tmp_path, new, records):
+    history = run(new(dropout=0.0), records, tmp_path, steps=1500, measure_every=750)
+    assert [entry["epoch"] for entry in history] == [1, 2]
+    # What is hidden follows from what stands before and behind it; the second segment follows if it has the letter of
+    # the first one. One in 32 pieces, and one in two pairs, would be right by chance; one in eight
+    # other documents has the same letter.
+    assert history[-1]["masked_lm_accuracy"] > 0.3, history
+    assert history[-1]["next_sentence_accuracy"] > 0.8, history
+    np.testing.assert_allclose(np.exp(history[-1]["masked_lm_loss"]), history[-1]["masked_lm_perplexity"])
+
+
+class Interrupt(keras.callbacks.Callback):
+    """Ctrl-C, after so many batches."""
+
+    def __init__(self, after):
+        super().__init__()
+        self.left = after
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("pairs", [pytest.param(True), pytest.param(False, marks=pytest.mark.slow)])
+def test_an_interrupted_run_ends_as_an_unbroken_one(tmp_path, new, records, corpus, preprocessor, pairs):  # noqa: F811
+    if not pairs:
+        settings = {"layout": "sentences", "objective": "sentences", "progress": False}
+        for name, files in (("train", corpus[:1]), ("held_out", corpus[1:])):
+            write_records(files, tmp_path / "records" / name, preprocessor, **settings)
+        records = tmp_path / "records"
+    expected = new(pairs=pairs)
+    history = run(expected, records, tmp_path / "unbroken")
+    assert len(history) == 3
+    assert ("next_sentence_accuracy" in history[0]) == pairs
+    for after in (7, 30):  # in the first epoch, and in the second
+        with pytest.raises(KeyboardInterrupt):
+            run(new(pairs=pairs), records, tmp_path / "broken", callbacks=[Interrupt(after)])
+    model = new(pairs=pairs)
+    before = model.get_weights()
+    assert run(model, records, tmp_path / "broken") == history
+    for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert any(np.any(a != b) for a, b in zip(before, model.get_weights(), strict=True))
+    with pytest.raises(ValueError, match="holds a run with other seed"):
+        run(new(pairs=pairs), records, tmp_path / "broken", seed=1)
+
+
+def test_masks_are_dynamic_unless_asked_for(tmp_path, new, records):
+    seen = []
+
+    for masking in (None, MaskedLMMasking(new().preprocessor.tokenizer, 4)):
+        model = new(dropout=0.0)
+        history = run(model, records, tmp_path / str(len(seen)), steps=3, measure_every=3, masking=masking)
+        seen.append(history[0]["loss"])
+    assert seen[0] != seen[1]
+
+
+def test_records_that_do_not_fit(tmp_path, new, records):
+    with pytest.raises(ValueError, match="has pairs, for which the model has no head: make it with pairs=True"):
+        run(new(pairs=False), records, tmp_path)
+    assert not list(tmp_path.iterdir())
