@@ -64,6 +64,19 @@ def pretrain(
 
     Raises:
         FileNotFoundError, ValueError: the records cannot be used, or the directory holds a run with other settings.
+
+    Example:
+        >>> import tempfile
+        >>> from keras_bert import BertConfig, BertEncoder, BertPreprocessor
+        >>> from keras_bert.pretraining import write_records
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "text.txt").write_text("It rains. We stay.\n\nThe sun shines. We go out.")
+        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=16)
+        >>> _ = write_records([folder / "text.txt"], folder / "records", preprocessor, layout="sentences")
+        >>> model = BertPretrainer(BertEncoder(BertConfig.named("bert-tiny")), preprocessor)
+        >>> history = pretrain(model, folder / "records", steps=4, directory=folder / "run", measure_every=2)
+        >>> [entry["epoch"] for entry in history]
+        [1, 2]
     """
     records = Records(records)
     _check(model, records)
