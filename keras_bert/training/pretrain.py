@@ -70,7 +70,7 @@ def pretrain(
         >>> from keras_bert import BertConfig, BertEncoder, BertPreprocessor
         >>> from keras_bert.pretraining import write_records
         >>> folder = Path(tempfile.mkdtemp())
-        >>> _ = (folder / "text.txt").write_text("It rains. We stay.\n\nThe sun shines. We go out.")
+        >>> _ = (folder / "text.txt").write_text("It rains. We stay.\\n\\nThe sun shines. We go out.")
         >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=16)
         >>> _ = write_records([folder / "text.txt"], folder / "records", preprocessor, layout="sentences")
         >>> model = BertPretrainer(BertEncoder(BertConfig.named("bert-tiny")), preprocessor)
