@@ -60,10 +60,10 @@ def make_examples(
         raise ValueError(f"objective is {objective!r}; expected one of {', '.join(OBJECTIVES)}")
     generator = np.random.default_rng(seed)
     documents = _sentence_ends(pieces, document_lengths, room)
-    if objective == "next_sentence" and len(documents) < 2:
+    if objective == "next_sentence" and len(documents) == 1:
         raise ValueError(
             "there is one document only, so that no sentence can be taken from another one; add text, separate its "
-            "documents by blank lines (layout 'sentences'), or use the objective 'sentence_order'"
+            "documents by blank lines (layout 'sentences'), read more of it at a time, or use 'sentence_order'"
         )
     if objective == "sentences":
         found = np.array([span for ends in documents for span in _whole_sentences(ends, room)], np.int64)

@@ -32,6 +32,7 @@ _GOOGLE = {
     "masked_lm_weights": "masked_lm_weights",
     _LABELS: _LABELS,
 }
+_COUNTS = ("documents", "sentences", "pieces", "examples", "cut")
 _ROWS_AT_A_TIME = 4096
 _SHUFFLED = 10_000  # records at a time, some megabytes
 
@@ -87,7 +88,8 @@ def write_records(
         raise ValueError("sequence_length is None, but all records have the same length: give the preprocessor one")
     if copies < 1:
         raise ValueError(f"copies is {copies}; expected at least 1")
-    predictions = predictions or max(1, round(0.15 * preprocessor.sequence_length))
+    if predictions is None:
+        predictions = max(1, round(0.15 * preprocessor.sequence_length))
     masking = MaskedLMMasking(preprocessor.tokenizer, predictions, unit=unit)
     parts = parts_of(corpus, part_bytes)
     settings = {
@@ -108,11 +110,12 @@ def write_records(
         with files.written_whole(directory / name) as unfinished:
             notes["shards"][name] = maker.write(parts[number], [seed, copy, number], unfinished)
         files.write_texts(directory, {SETTINGS: files.to_json(notes)})
-    counts = [shard.values() for shard in notes["shards"].values()]
-    return dict(zip(_COUNTS, map(sum, zip(*counts, strict=True)), strict=True))
-
-
-_COUNTS = ("documents", "sentences", "pieces", "examples", "cut")
+    counts = {name: sum(shard[name] for shard in notes["shards"].values()) for name in _COUNTS}
+    if not counts["examples"]:
+        raise ValueError(
+            f"the corpus gives no examples: {counts['documents']:,} documents, {counts['pieces']:,} pieces"
+        )
+    return counts
 
 
 class _Maker:
@@ -139,14 +142,15 @@ class _Maker:
         records = (
             record
             for start in range(0, count, _ROWS_AT_A_TIME)
-            for record in self._records(examples, slice(start, start + _ROWS_AT_A_TIME), [sum(seed), start])
+            for record in self._records(examples, slice(start, start + _ROWS_AT_A_TIME), [*seed, start])
         )
         _write(records, path)
         counts = (len(found), int(lengths.sum()), len(pieces.values), count, examples.cut)
         return dict(zip(_COUNTS, counts, strict=True))
 
     def _records(self, examples: Examples, rows: slice, seed: list[int]) -> list[bytes]:
-        masked = self._masked(tuple(segment[rows] for segment in examples.segments), tf.constant(seed))
+        masks = np.random.SeedSequence(seed).generate_state(2).astype(np.int32)
+        masked = self._masked(tuple(segment[rows] for segment in examples.segments), masks)
         batch = {name: value.numpy() for name, value in masked.items()}
         if examples.labels is not None:
             batch[_LABELS] = examples.labels[rows, None]
@@ -211,8 +215,11 @@ class Records:
 
     def __init__(self, files: str | Path | Sequence[str | Path]) -> None:
         self.files = _files_of(files)
-        self.count = sum(map(_count, self.files))
-        self._features = _features(self.files[0])
+        counts = {path: _count(path) for path in self.files}
+        self.count = sum(counts.values())
+        if not self.count:
+            raise ValueError(f"{self.files[0]} has no records")
+        self._features = _features(next(path for path in self.files if counts[path]))
 
     def in_order(self, batch_size: int) -> tf.data.Dataset:
         """Batches of all records, in the order of the files.
@@ -275,9 +282,7 @@ def _count(path: str) -> int:
 
 
 def _features(path: str) -> dict[str, tf.io.FixedLenFeature]:
-    first = next(iter(tf.data.TFRecordDataset(path)), None)
-    if first is None:
-        raise ValueError(f"{path} has no records")
+    first = next(iter(tf.data.TFRecordDataset(path)))
     try:
         feature = tf.train.Example.FromString(first.numpy()).features.feature
     except DecodeError:

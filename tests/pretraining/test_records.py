@@ -149,6 +149,23 @@ def test_it_goes_on_where_it_was(tmp_path, corpus, preprocessor, written):
         write_records(corpus, again, preprocessor, seed=1, **WRITTEN)
 
 
+def test_parts_in_which_no_document_begins(tmp_path, corpus, preprocessor):
+    """A long line fills several parts."""
+    (tmp_path / "long.txt").write_text("\n\n".join(["a0 a1.", "b0 b1. " * 3000, "c0 c1."]))
+    counts = write_records(
+        [tmp_path / "long.txt"], tmp_path / "records", preprocessor, "sentences", part_bytes=5000, progress=False
+    )
+    assert counts["cut"] == 0
+    assert counts["pieces"] == 3 * 3002
+    records = Records(tmp_path / "records")
+    assert records.count == counts["examples"]
+    ids = [row[row > 4] for batch in records.in_order(10) for row in unmasked(batch)["input_word_ids"].numpy()]
+    assert sum(map(len, ids)) == counts["pieces"]
+    (tmp_path / "white.txt").write_text(" \n\n \n")
+    with pytest.raises(ValueError, match="the corpus gives no examples: 0 documents, 0 pieces"):
+        write_records([tmp_path / "white.txt"], tmp_path / "none", preprocessor, progress=False)
+
+
 def test_an_incomplete_directory_is_not_read(tmp_path, corpus, preprocessor):
     write_records(corpus, tmp_path, preprocessor, **WRITTEN)
     max(tmp_path.glob("*.tfrecord")).unlink()
