@@ -16,6 +16,7 @@ from keras_bert.cli.fill import fill
 from keras_bert.cli.finetune import finetune
 from keras_bert.cli.inspect import inspect
 from keras_bert.cli.predict import predict
+from keras_bert.cli.pretrain import pretrain
 from keras_bert.cli.serve import serve
 from keras_bert.cli.similarity import similarity
 from keras_bert.cli.tokenize import tokenize
@@ -36,7 +37,7 @@ class _Commands(click.Group):
 
 
 _COMMANDS = [encode, tokenize, detokenize, similarity, finetune, evaluate, predict, fill]
-_COMMANDS += [inspect, convert, vocab, export, serve]
+_COMMANDS += [inspect, convert, vocab, pretrain, export, serve]
 
 
 @click.group(

@@ -1,0 +1,226 @@
+"""keras-bert pretrain: text -> a BERT of one's own in a directory, with a report."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from keras_bert import files
+from keras_bert.cli import interrupts, quiet, runs, streams
+
+if TYPE_CHECKING:
+    from keras_bert.config import BertConfig
+    from keras_bert.text.tokenizer import Tokenizer
+
+# As in `keras_bert.pretraining`, which cannot be imported for --help.
+OBJECTIVES = ("next_sentence", "sentence_order", "sentences")
+LAYOUTS = ("prose", "sentences")
+UNITS = ("piece", "word", "span")
+_SIZES = ("tiny", "mini", "small", "medium", "base", "large")
+_RECORDS, _HELD_OUT = "records", "held-out"  # inside of the run's directory
+_PANELS = {
+    "training loss": ["loss"],
+    "loss of the held-out text": ["masked_lm_loss", "next_sentence_loss"],
+    "accuracy on the held-out text": ["masked_lm_accuracy", "next_sentence_accuracy"],
+}
+
+
+@click.command()
+@click.argument("corpus", metavar="FILE...", nargs=-1, required=True)
+@click.option("--vocab", required=True, metavar="PATH", help="An uncased vocab.txt, or a directory with a tokenizer.")
+@click.option("--size", required=True, metavar="SIZE", help=f"{', '.join(_SIZES)}, or a config.json.")
+@click.option("--steps", type=click.IntRange(1), required=True, help="Batches, in all.")
+@click.option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on.")
+@click.option("--eval-file", metavar="FILE", help="Text, held out, to measure the model by.")
+@click.option(
+    "--objective",
+    type=click.Choice(OBJECTIVES),
+    default=OBJECTIVES[0],
+    show_default=True,
+    help="Beside masks: does the second segment follow? Are the two in order? Or no pairs but whole sentences.",
+)
+@click.option(
+    "--layout",
+    type=click.Choice(LAYOUTS),
+    default=LAYOUTS[0],
+    show_default=True,
+    help="Paragraphs between blank lines; or a sentence a line, and a blank line between documents.",
+)
+@click.option("--sequence-length", type=click.IntRange(5), default=128, show_default=True, help="Pieces a row.")
+@click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True, help="Rows a batch.")
+@click.option("--learning-rate", type=float, default=1e-4, show_default=True, help="Its peak.")
+@click.option(
+    "--warmup",
+    type=click.FloatRange(0, 1),
+    default=0.01,
+    show_default=True,
+    help="The share of steps in which it rises.",
+)
+@click.option(
+    "--masking", type=click.Choice(UNITS), default=UNITS[0], show_default=True, help="What is hidden as a whole."
+)
+@click.option("--static-masking", is_flag=True, help="Hide the same each time, not anew, as RoBERTa does.")
+@click.option(
+    "--copies", type=click.IntRange(1), default=1, show_default=True, help="Uses of a text, with other pairs."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed, the same model.")
+@click.option("--measure-every", type=click.IntRange(1), default=1000, show_default=True, help="So many steps.")
+def pretrain(
+    corpus: tuple[str, ...],
+    vocab: str,
+    size: str,
+    steps: int,
+    output: str,
+    eval_file: str | None,
+    objective: str,
+    layout: str,
+    sequence_length: int,
+    masking: str,
+    static_masking: bool,
+    copies: int,
+    seed: int,
+    measure_every: int,
+    **recipe: Any,
+) -> None:
+    """Make a BERT of your own from text: each FILE is UTF-8, or a directory of .txt files.
+
+    Writes into DIR the model, which `fill`, `finetune`, `export encoder` and transformers read, and report.md with its
+    losses. If it was interrupted, the same command goes on where it was.
+
+    \b
+    Example:
+      $ keras-bert vocab books/ --size 8000 --output vocab.txt
+      $ keras-bert pretrain books/ --vocab vocab.txt --size tiny --steps 10000 --output my-bert
+      $ keras-bert fill my-bert "It was a dark and [MASK] night."
+    """
+    directory = Path(output)
+    run = directory / runs.RUN
+    runs.check_output(directory)
+    with quiet.imports():
+        import keras
+
+        from keras_bert.encoder import BertEncoder
+        from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, write_records
+        from keras_bert.text import BertPreprocessor
+        from keras_bert.text.learning_corpus import text_files
+        from keras_bert.training import pretrain as train
+        from keras_bert.training import report
+
+    def step_after(epochs: int) -> int:
+        return min(epochs * measure_every, steps)
+
+    def remove_unfinished() -> None:
+        for folder in (directory, run, run / _RECORDS, run / _HELD_OUT):
+            for unfinished in files.unfinished_files(folder):
+                unfinished.unlink(missing_ok=True)
+
+    predictions = max(1, round(0.15 * sequence_length))
+    settings = {"objective": objective, "layout": layout, "predictions": predictions, "unit": masking, "seed": seed}
+    with interrupts.end_the_command(clean_up=remove_unfinished, message=runs.INTERRUPTED):
+        try:
+            learned = [path for each in corpus for path in text_files(Path(each))]
+            held_out = [] if eval_file is None else text_files(Path(eval_file))
+            tokenizer = _tokenizer(Path(vocab))
+            config = _config(size, tokenizer)
+            _check_objective(objective, layout, config, learned, held_out)
+            preprocessor = BertPreprocessor(tokenizer, sequence_length, max_sequence_length=config.max_positions)
+            counts = write_records(learned, run / _RECORDS, preprocessor, copies=copies, **settings)
+            click.echo(_about(counts, learned, copies), err=True)
+            if held_out:
+                measured = write_records(held_out, run / _HELD_OUT, preprocessor, **settings)
+                click.echo(f"to measure with: {_about(measured, held_out)}", err=True)
+            keras.utils.set_random_seed(seed)
+            model = BertPretrainer(BertEncoder(config), preprocessor, pairs=objective != "sentences")
+            history = train(
+                model,
+                run / _RECORDS,
+                steps,
+                run,
+                held_out=run / _HELD_OUT if held_out else None,
+                masking=None if static_masking else MaskedLMMasking(tokenizer, predictions, unit=masking),
+                seed=seed,
+                measure_every=measure_every,
+                callbacks=runs.told_each_epoch(lambda epoch: f"step {step_after(epoch + 1):,} of {steps:,}"),
+                **recipe,
+            )
+            model.save_preset(directory, overwrite=True)
+            by_step = [{"step": step_after(each["epoch"]), **_without(each, "epoch")} for each in history]
+            measures = _without(by_step[-1], "step")
+            told = {"text": " ".join(corpus), "eval": eval_file, "vocab": vocab, "size": size, "steps": steps}
+            told |= {**settings, "sequence_length": sequence_length, "static_masking": static_masking}
+            report.write_report(
+                directory, {**told, "copies": copies, **recipe, **counts}, by_step, measures, panels=_PANELS
+            )
+        except (FileNotFoundError, ImportError, ValueError) as error:
+            raise streams.Misuse(streams.one_line(error)) from error
+    for name, value in measures.items():
+        click.echo(f"{name}\t{value:.4f}")
+
+
+def _without(values: dict[str, Any], name: str) -> dict[str, Any]:
+    return {each: value for each, value in values.items() if each != name}
+
+
+def _tokenizer(path: Path) -> Tokenizer:
+    from keras_bert.text import WordPieceTokenizer
+    from keras_bert.text.loading import load_tokenizer
+
+    if path.is_dir():
+        return load_tokenizer(path)
+    tokenizer = WordPieceTokenizer(path)
+    special = set(tokenizer.special_tokens.values())
+    for piece in tokenizer.vocabulary:
+        if piece != piece.lower() and piece not in special and not piece.startswith("[unused"):
+            raise ValueError(
+                f"{path} has capitals, such as {piece!r}, and by itself is read as an uncased vocabulary; give a "
+                "directory that says so in its tokenizer_config.json, as `keras-bert vocab --cased` writes it"
+            )
+    return tokenizer
+
+
+def _config(size: str, tokenizer: Tokenizer) -> BertConfig:
+    from keras_bert.config import BertConfig
+
+    pieces, padding = tokenizer.vocabulary_size, tokenizer.pad_token_id
+    if size in _SIZES:
+        return BertConfig.named(f"bert-{size}", vocab_size=pieces, pad_token_id=padding)
+    if not size.endswith(".json"):
+        raise ValueError(f"there is no size {size!r}; there are {', '.join(_SIZES)}, or give a CONFIG.json")
+    config = BertConfig.read(size)
+    try:
+        config.check_vocabulary(pieces)
+    except ValueError as error:
+        raise ValueError(f"{size}: {error}") from None
+    if config.pad_token_id != padding:
+        raise ValueError(f"{size}: pad_token_id is {config.pad_token_id}, but it is {padding} in the vocabulary")
+    return config
+
+
+def _check_objective(
+    objective: str, layout: str, config: BertConfig, learned: list[Path], held_out: list[Path]
+) -> None:
+    """Raises ValueError where the model has no head for it, or a text no two documents."""
+    from keras_bert.families import FAMILIES
+    from keras_bert.pretraining import documents, parts_of
+
+    if objective != "sentences" and "next_sentence" not in FAMILIES[config.family].heads:
+        raise ValueError(f"{config.family} has no head for pairs; choose --objective sentences")
+    if objective != "next_sentence":
+        return
+    for paths in filter(None, (learned, held_out)):
+        found = (document for part in parts_of(paths) for document in documents(part, layout))
+        if len(list(itertools.islice(found, 2))) < 2:
+            raise ValueError(
+                f"{', '.join(map(str, paths))}: there is one document only, so that no sentence can be taken from "
+                "another one; add text, put blank lines between its documents, with --layout sentences, or choose "
+                "--objective sentence_order"
+            )
+
+
+def _about(counts: dict[str, int], paths: list[Path], copies: int = 1) -> str:
+    named = str(paths[0]) if len(paths) == 1 else f"{len(paths):,} files"
+    text = ", ".join(f"{counts[name] // copies:,} {name}" for name in ("documents", "sentences", "pieces"))
+    return f"{counts['examples']:,} examples of {text}, from {named}"
