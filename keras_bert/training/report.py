@@ -65,7 +65,7 @@ def write_report(
         "# Training report",
         _table(["measure", "value"], [[name, f"{value:.4f}"] for name, value in measures.items()]),
         f"## {next(iter(history[0])).capitalize()}s",
-        _table(list(history[0]), [[_number(value) for value in epoch.values()] for epoch in history]),
+        _table(_names(history), [[_number(each.get(name)) for name in _names(history)] for each in history]),
         *(f"![{name.removesuffix('.png').replace('_', ' ')}]({name})" for name in pictures),
         "## Settings",
         _table(["setting", "value"], [[name, str(value)] for name, value in settings.items()]),
@@ -78,24 +78,31 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)
 
 
-def _number(value: float) -> str:
+def _names(history: Sequence[Mapping[str, float]]) -> list[str]:
+    """All that was measured: a run may have gone on with a text to measure by that it did not have at first."""
+    return list(dict.fromkeys(name for each in history for name in each))
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
     return str(value) if isinstance(value, int) else f"{value:.4f}"
 
 
 def _panels(history: Sequence[Mapping[str, float]]) -> dict[str, list[str]]:
-    measures = [name for name in history[0] if name not in ("epoch", "loss", "padding")]
+    measures = [name for name in _names(history)[1:] if name not in ("loss", "padding")]
     return {"training loss": ["loss"], "on the evaluation examples": measures}
 
 
 def _curve(history: Sequence[Mapping[str, float]], panels: Mapping[str, Sequence[str]]) -> bytes:
     """Each panel with its measures, by epoch or step; panels of what was not measured are left out."""
-    drawn = {title: [name for name in names if name in history[0]] for title, names in panels.items()}
+    drawn = {title: [name for name in names if name in _names(history)] for title, names in panels.items()}
     drawn = {title: names for title, names in drawn.items() if names}
     unit = next(iter(history[0]))
     figure, all_axes = _figure(len(drawn))
     for axes, (title, names) in zip(all_axes, drawn.items(), strict=True):
         for name in names:
-            values = [each[name] for each in history]
+            values = [each.get(name, np.nan) for each in history]
             axes.plot([each[unit] for each in history], values, marker="o" if len(history) < 50 else "", label=name)
         axes.set(title=title, xlabel=unit)
         axes.xaxis.get_major_locator().set_params(integer=True)
