@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 LAYOUTS = ("prose", "sentences")
-# A book is cut, at the end of a paragraph, into documents of about so many bytes: long enough to fill many sequences,
-# short enough that a corpus of one book has sentences that do not follow one another.
-_DOCUMENT_BYTES = 2**15
+# A book is cut, at the end of a paragraph, into documents of at least so many characters: long enough to fill many
+# sequences, short enough that a corpus of one book has sentences that do not follow one another.
+_DOCUMENT_LENGTH = 2**15
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # The end of a sentence: its marks and what closes behind them, then white space and what a sentence may begin with; or
@@ -144,7 +144,10 @@ def _documents_of_prose(paragraphs: Iterator[list[str]]) -> Iterator[list[str]]:
         for sentence in sentences(" ".join(lines)):
             document.append(sentence)
             size += len(sentence)
-        if size >= _DOCUMENT_BYTES:
+            if size >= 2 * _DOCUMENT_LENGTH:  # a paragraph without an end
+                yield document
+                document, size = [], 0
+        if size >= _DOCUMENT_LENGTH:
             yield document
             document, size = [], 0
     if document:

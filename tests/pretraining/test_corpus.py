@@ -55,6 +55,14 @@ def test_long_files_are_several_documents(tmp_path):
     assert sum(map(len, found)) == 10001
 
 
+def test_a_file_without_blank_lines_is_several_documents(tmp_path):
+    file = write(tmp_path / "a.txt", "Some words of a sentence.\n" * 10000)
+    (part,) = parts_of([file])
+    found = list(documents(part))
+    assert len(found) == 4
+    assert sum(map(len, found)) == 10000
+
+
 @pytest.mark.parametrize("layout", ["prose", "sentences"])
 @pytest.mark.parametrize("part_bytes", [1, 7, 64, 500, 10**6])
 def test_parts_have_everything_once(tmp_path, layout, part_bytes):
