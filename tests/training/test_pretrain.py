@@ -43,7 +43,7 @@ def test_it_learns(tmp_path, new, records):
     # the first one. One in 32 pieces, and one in two pairs, would be right by chance; one in eight
     # other documents has the same letter.
     assert history[-1]["masked_lm_accuracy"] > 0.3, history
-    assert history[-1]["next_sentence_accuracy"] > 0.8, history
+    assert history[-1]["next_sentence_accuracy"] > 0.7, history
     np.testing.assert_allclose(np.exp(history[-1]["masked_lm_loss"]), history[-1]["masked_lm_perplexity"])
 
 
