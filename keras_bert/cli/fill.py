@@ -42,7 +42,7 @@ def fill(
             from tqdm import tqdm
 
             from keras_bert.tasks import BertMaskedLM
-        task = streams.load(BertMaskedLM.from_preset, _with_head(model))
+        task = streams.load(BertMaskedLM.from_preset, model)
         if task.preprocessor is None:
             raise streams.Misuse(f"{model} has no tokenizer that can be used, and so reads no texts")
         mask = task.preprocessor.tokenizer.special_tokens["mask_token"]
@@ -61,16 +61,6 @@ def fill(
                 rows = zip(texts, answers, strict=True)
                 streams.write_lines(results, (_line(output_format, *row) for row in rows))
                 bar.update(len(texts))
-
-
-def _with_head(model: Path) -> Path:
-    """The same; Misuse where the model cannot fill masks."""
-    from keras_bert.checkpoints import open_checkpoint
-
-    with streams.load(open_checkpoint, model) as checkpoint:
-        if "masked_lm" not in checkpoint.heads:
-            raise streams.Misuse(f"{model} has no masked-language head; `keras-bert pretrain` writes models that have")
-    return model
 
 
 def _line(output_format: str, text: str, answer: dict[str, Any]) -> str:

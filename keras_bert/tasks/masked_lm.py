@@ -203,9 +203,11 @@ class BertMaskedLM(keras.Model):
             UserWarning: the preset has a tokenizer that cannot be used, and the model takes packed inputs only.
         """
         directory = presets.resolve(handle)
-        encoder = BertEncoder.from_preset(directory, **kwargs)
-        model = cls(encoder, _read_preprocessor(directory, encoder))
         with checkpoints.open_checkpoint(directory) as checkpoint:
+            if "masked_lm" not in checkpoint.heads:
+                raise ValueError(f"{handle} has no masked-language head; models that were pre-trained have")
+            encoder = BertEncoder.from_preset(directory, **kwargs)
+            model = cls(encoder, _read_preprocessor(directory, encoder))
             load_weights(model.head, checkpoint, "masked_lm")
         return model
 
