@@ -84,6 +84,7 @@ def pretrain(
         "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "warmup": warmup,
         "weight_decay": weight_decay, "clip_norm": clip_norm, "seed": seed, "measure_every": measure_every,
         "masking": masking and [masking.predictions, masking.rate, masking.unit], "examples": _digest(records),
+        "config": model.encoder.config.to_dict(),
     }  # fmt: skip
     schedule = WarmupThenDecay(learning_rate, round(warmup * steps), steps)
     model.compile(

@@ -82,6 +82,8 @@ def test_an_interrupted_run_ends_as_an_unbroken_one(tmp_path, new, records, corp
     assert any(np.any(a != b) for a, b in zip(before, model.get_weights(), strict=True))
     with pytest.raises(ValueError, match="holds a run with other seed"):
         run(new(pairs=pairs), records, tmp_path / "broken", seed=1)
+    with pytest.raises(ValueError, match="holds a run with other config"):
+        run(new(dropout=0.2, pairs=pairs), records, tmp_path / "broken")
 
 
 def test_masks_are_dynamic_unless_asked_for(tmp_path, new, records):
