@@ -3,6 +3,7 @@
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.evaluation import evaluate
 from keras_bert.training.fine_tune import fine_tune
+from keras_bert.training.lamb import LAMB
 from keras_bert.training.pretrain import pretrain
 
-__all__ = ["AdamW", "WarmupThenDecay", "evaluate", "fine_tune", "pretrain"]
+__all__ = ["LAMB", "AdamW", "WarmupThenDecay", "evaluate", "fine_tune", "pretrain"]

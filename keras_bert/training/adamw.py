@@ -127,11 +127,15 @@ class AdamW(keras.optimizers.Optimizer):
                 epsilon=self.epsilon * correction, grad=tf.cast(gradient, variable.dtype),
             )  # fmt: skip
             return
-        gradient = ops.cast(gradient, variable.dtype)
-        self.assign_add(momentum, (gradient - momentum) * (1 - self.beta_1))
-        self.assign_add(velocity, (ops.square(gradient) - velocity) * (1 - self.beta_2))
+        self.update_moments(gradient, momentum, velocity)
         scale = ops.sqrt(velocity) / correction + self.epsilon
         self.assign_sub(variable, rate / (1 - power_1) * momentum / scale)
+
+    def update_moments(self, gradient: Any, momentum: Any, velocity: Any) -> None:
+        """Moves the means of a weight's gradients and of their squares towards the newest ones."""
+        gradient = ops.cast(gradient, momentum.dtype)
+        self.assign_add(momentum, (gradient - momentum) * (1 - self.beta_1))
+        self.assign_add(velocity, (ops.square(gradient) - velocity) * (1 - self.beta_2))
 
     def get_config(self) -> dict[str, Any]:
         names = ("beta_1", "beta_2", "epsilon", "layer_decay", "num_layers")

@@ -15,6 +15,7 @@ from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPret
 from keras_bert.pretraining.records import Records
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.callbacks import Checkpoints, ProgressBar, TensorBoard
+from keras_bert.training.lamb import LAMB
 from keras_bert.training.run import Run
 
 
@@ -25,10 +26,12 @@ def pretrain(
     directory: str | Path,
     held_out: str | Path | Sequence[str | Path] | None = None,
     batch_size: int = 32,
+    optimizer: str = "adamw",
     learning_rate: float = 1e-4,
     warmup: float = 0.01,
     weight_decay: float = 0.01,
     clip_norm: float = 1.0,
+    accumulate: int = 1,
     masking: MaskedLMMasking | None = None,
     seed: int = 0,
     measure_every: int = 1000,
@@ -46,9 +49,11 @@ def pretrain(
             same weights as if it had not been. TensorBoard's logs lie there too, if `tensorboard` is installed.
         held_out: records to measure the model by.
         batch_size: sequences a batch.
+        optimizer: "adamw"; or "lamb", for batches of thousands, with a learning rate of the order of 1e-3.
         learning_rate: its peak.
         warmup: the share of all steps in which it rises; then it falls to 0.
         weight_decay, clip_norm: see `AdamW`.
+        accumulate: so many batches make one update.
         masking: hides other pieces each time that a record is seen (Liu et al. 2019, section 4.1). None: those that are
             hidden in the records.
         seed: of the order of the records, and of the masks.
@@ -81,14 +86,13 @@ def pretrain(
     records = Records(records)
     _check(model, records)
     settings = {
-        "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "warmup": warmup,
-        "weight_decay": weight_decay, "clip_norm": clip_norm, "seed": seed, "measure_every": measure_every,
-        "masking": masking and [masking.predictions, masking.rate, masking.unit], "examples": _digest(records),
-        "config": model.encoder.config.to_dict(),
+        "steps": steps, "batch_size": batch_size, "optimizer": optimizer, "learning_rate": learning_rate,
+        "warmup": warmup, "weight_decay": weight_decay, "clip_norm": clip_norm, "accumulate": accumulate, "seed": seed,
+        "measure_every": measure_every, "masking": masking and [masking.predictions, masking.rate, masking.unit],
+        "config": model.encoder.config.to_dict(), "examples": _digest(records),
     }  # fmt: skip
-    schedule = WarmupThenDecay(learning_rate, round(warmup * steps), steps)
     model.compile(
-        AdamW(schedule, weight_decay, epsilon=1e-6, global_clipnorm=clip_norm),
+        _optimizer(optimizer, learning_rate, warmup, steps // accumulate, accumulate, weight_decay, clip_norm),
         model.training_loss(),
         weighted_metrics=model.training_metrics(),
         jit_compile=False,
@@ -125,6 +129,21 @@ def pretrain(
             callbacks=around,
         )
     return run.history
+
+
+def _optimizer(
+    name: str, peak: float, warmup: float, updates: int, accumulate: int, weight_decay: float, clip_norm: float
+) -> keras.Optimizer:
+    kinds = {"adamw": AdamW, "lamb": LAMB}
+    if name not in kinds:
+        raise ValueError(f"optimizer is {name!r}; expected one of {', '.join(kinds)}")
+    return kinds[name](
+        WarmupThenDecay(peak, round(warmup * updates), updates),
+        weight_decay=weight_decay,
+        epsilon=1e-6,
+        global_clipnorm=clip_norm,
+        gradient_accumulation_steps=accumulate if accumulate > 1 else None,
+    )
 
 
 def _example_maker(masking: MaskedLMMasking | None, seed: int) -> Callable:

@@ -96,6 +96,21 @@ def test_masks_are_dynamic_unless_asked_for(tmp_path, new, records):
     assert seen[0] != seen[1]
 
 
+@pytest.mark.parametrize("settings", [{"optimizer": "lamb"}, {"accumulate": 2}])
+def test_other_recipes(tmp_path, new, records, settings):
+    plain, other = new(dropout=0.0), new(dropout=0.0)
+    run(plain, records, tmp_path / "plain", steps=4, measure_every=4)
+    run(other, records, tmp_path / "other", steps=4, measure_every=4, **settings)
+    assert int(other.optimizer.iterations) == 4 // settings.get("accumulate", 1)
+    assert float(other.optimizer.learning_rate) == 0  # the schedule is at its end
+    assert any(np.any(a != b) for a, b in zip(plain.get_weights(), other.get_weights(), strict=True))
+
+
+def test_no_such_optimizer(tmp_path, new, records):
+    with pytest.raises(ValueError, match="optimizer is 'sgd'; expected one of adamw, lamb"):
+        run(new(), records, tmp_path, optimizer="sgd")
+
+
 def test_records_that_do_not_fit(tmp_path, new, records):
     with pytest.raises(ValueError, match="has pairs, for which the model has no head: make it with pairs=True"):
         run(new(pairs=False), records, tmp_path)

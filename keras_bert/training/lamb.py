@@ -1,0 +1,48 @@
+"""LAMB: Adam for very large batches, with which BERT was pre-trained in 76 minutes (You et al. 2020)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.training.adamw import AdamW
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class LAMB(AdamW):
+    """Adam whose step for each weight matrix is as long as the matrix is large (You et al. 2020, algorithm 2).
+
+    Biases and the weights of layer normalization neither decay nor have their steps scaled, as in the authors' code.
+
+    Args:
+        learning_rate: a number or a schedule: what share of its own length a matrix moves. Of the order of 1e-3.
+        **kwargs: as for `AdamW`.
+
+    Example:
+        >>> optimizer = LAMB(1e-3, weight_decay=0.01, global_clipnorm=1.0)
+    """
+
+    def __init__(self, learning_rate: Any = 1e-3, epsilon: float = 1e-6, name: str = "lamb", **kwargs: Any) -> None:
+        super().__init__(learning_rate, epsilon=epsilon, name=name, **kwargs)
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        index = self._get_variable_index(variable)
+        momentum, velocity = (moments[index] for moments in self._moments)
+        rate = ops.cast(learning_rate, variable.dtype) * self._rates[index]
+        step = ops.cast(self.iterations + 1, variable.dtype)
+        self.update_moments(gradient, momentum, velocity)
+        corrected = momentum / (1 - ops.power(ops.cast(self.beta_1, variable.dtype), step))
+        scale = ops.sqrt(velocity / (1 - ops.power(ops.cast(self.beta_2, variable.dtype), step)))
+        change = corrected / (scale + self.epsilon)
+        if len(variable.shape) > 1:
+            change = change + self.decay * variable
+            change = change * _trust_ratio(ops.norm(variable), ops.norm(change))
+        self.assign_sub(variable, rate * change)
+
+
+def _trust_ratio(size: Any, change: Any) -> Any:
+    """1 for a matrix of zeros, which would never move, and for a change of zero."""
+    is_defined = ops.logical_and(size > 0, change > 0)
+    return ops.where(is_defined, size / ops.where(is_defined, change, 1.0), 1.0)
