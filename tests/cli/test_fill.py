@@ -60,10 +60,12 @@ def test_white_space_is_shown_in_quotes(run, tmp_path):
     assert " c 0." in candidates
 
 
-def test_mistakes(fails, model):
+def test_mistakes(run, fails, model):
     assert fails("fill", model, "the [MASK]", "the cat") == "argument 2: there is no [MASK] in it"
     assert fails("fill", model, input=b"the <mask>\n") == "standard input, line 1: there is no [MASK] in it"
     assert fails("fill", model, "[MASK]", "--top-k", "11").startswith("--top-k is 11; expected 1 to 10")
-    assert "only 0 in the 16 pieces that are read" in fails("fill", model, "cat " * 20 + "[MASK]")
+    cut = run("fill", model, "cat " * 20 + "[MASK]")  # warned of, too
+    assert cut.exit_code == 2
+    assert "only 0 in the 16 pieces that are read" in cut.stderr.splitlines()[-1]
     assert "has no masked-language head" in fails("fill", "all-MiniLM-L6-v2", "the [MASK]")
     assert "neither a directory nor a known preset" in fails("fill", "nowhere", "the [MASK]")

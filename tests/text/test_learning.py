@@ -368,6 +368,7 @@ def test_fertility(learned):
 def test_ctrl_c_does_not_wait_for_a_library():
     """Which lets no signal through: hence another thread. What fails there, fails here."""
     threads = []
+    before_the_test = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a job in the background
 
     def learn():
         threads.append(threading.current_thread())
@@ -375,8 +376,11 @@ def test_ctrl_c_does_not_wait_for_a_library():
         time.sleep(HANGS)
 
     before = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        learning_pairs.wait_for(learn)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            learning_pairs.wait_for(learn)
+    finally:
+        signal.signal(signal.SIGINT, before_the_test)
     assert time.monotonic() - before < HANGS
     assert threads[0] is not threading.main_thread()
     with pytest.raises(ZeroDivisionError):
