@@ -9,6 +9,7 @@ import keras_bert
 from keras_bert.cli import interrupts, quiet
 from keras_bert.cli.convert import convert
 from keras_bert.cli.detokenize import detokenize
+from keras_bert.cli.distill import distill
 from keras_bert.cli.encode import encode
 from keras_bert.cli.evaluate import evaluate
 from keras_bert.cli.export import export
@@ -37,7 +38,7 @@ class _Commands(click.Group):
 
 
 _COMMANDS = [encode, tokenize, detokenize, similarity, finetune, evaluate, predict, fill]
-_COMMANDS += [inspect, convert, vocab, pretrain, export, serve]
+_COMMANDS += [inspect, convert, vocab, pretrain, distill, export, serve]
 
 
 @click.group(

@@ -21,6 +21,9 @@ _KINDS = {
 }
 
 
+COLUMNS = ("text_column", "text_pair_column", "label_column", "no_header", "table_format")
+
+
 def column_options(command: Callable) -> Callable:
     """Which columns of a table hold what; a column's name, or its number, from 1."""
     options = [

@@ -19,13 +19,12 @@ _PROBLEMS = {
 }
 
 
-def _recipe(command: Callable) -> Callable:
-    """What all three commands are told."""
+def recipe(command: Callable) -> Callable:
+    """What every command that fine-tunes is told."""
     options = [
         click.option("--train", required=True, metavar="FILE", help="The examples to learn from."),
         click.option("--eval", "evaluation", metavar="FILE", help="Examples to choose the best epoch by."),
         click.option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on."),
-        streams.preset_option,
         click.option("--epochs", type=click.IntRange(1), default=3, show_default=True),
         click.option("--batch-size", type=click.IntRange(1), help="Examples a batch.  [default: 32]"),
         click.option("--batch-tokens", type=click.IntRange(1), help="Instead: most pieces a batch, with padding."),
@@ -78,7 +77,8 @@ def finetune() -> None:
 
 
 @finetune.command()
-@_recipe
+@recipe
+@streams.preset_option
 @examples.column_options
 @click.option("--problem", type=click.Choice(list(_PROBLEMS)), default="classes", help="What labels are.")
 @click.option(
@@ -96,10 +96,7 @@ def classify(train: str, evaluation: str | None, problem: str, long_text: str, *
     Example:
       $ keras-bert finetune classify --train train.csv --eval dev.csv --output my-model
     """
-    columns = {
-        name: options.pop(name)
-        for name in ("text_column", "text_pair_column", "label_column", "no_header", "table_format")
-    }
+    columns = {name: options.pop(name) for name in examples.COLUMNS}
     problem_type = _PROBLEMS[problem]
 
     def read(path: str) -> data.TextExamples:
@@ -112,14 +109,15 @@ def classify(train: str, evaluation: str | None, problem: str, long_text: str, *
         pairs = learned.pairs is not None
         return BertClassifier.from_preset(
             preset, labels, problem_type=problem_type, pairs=pairs, long_text=long_text, **settings
-        )
+        ), {}
 
     settings = {"problem": problem, "long_text": long_text, **columns}
-    _finetune(read, make, train, evaluation, settings, **options)
+    train_on_examples(read, make, train, evaluation, settings, **options)
 
 
 @finetune.command()
-@_recipe
+@recipe
+@streams.preset_option
 @click.option("--tag-column", type=int, default=-1, show_default=True, help="The tag's column, from 1; -1 is the last.")
 @_long_text("truncate", "windows")
 def tag(train: str, evaluation: str | None, tag_column: int, long_text: str, **options: Any) -> None:
@@ -137,13 +135,14 @@ def tag(train: str, evaluation: str | None, tag_column: int, long_text: str, **o
         from keras_bert import BertTokenClassifier
 
         labels = _names(learned.tags, several=True)
-        return BertTokenClassifier.from_preset(preset, labels, long_text=long_text, **settings)
+        return BertTokenClassifier.from_preset(preset, labels, long_text=long_text, **settings), {}
 
-    _finetune(read, make, train, evaluation, {"tag_column": tag_column, "long_text": long_text}, **options)
+    train_on_examples(read, make, train, evaluation, {"tag_column": tag_column, "long_text": long_text}, **options)
 
 
 @finetune.command()
-@_recipe
+@recipe
+@streams.preset_option
 def answer(train: str, evaluation: str | None, **options: Any) -> None:
     """Answers to questions, as spans of a text: SQuAD's JSON, version 1.1 or 2.0.
 
@@ -158,9 +157,9 @@ def answer(train: str, evaluation: str | None, **options: Any) -> None:
     def make(learned: data.QuestionExamples, preset: Path, **settings: Any) -> Any:
         from keras_bert import BertQuestionAnswerer
 
-        return BertQuestionAnswerer.from_preset(preset, **settings)
+        return BertQuestionAnswerer.from_preset(preset, **settings), {}
 
-    _finetune(read, make, train, evaluation, {}, **options)
+    train_on_examples(read, make, train, evaluation, {}, **options)
 
 
 def _names(labels: list[Any], several: bool) -> list[str]:
@@ -168,7 +167,7 @@ def _names(labels: list[Any], several: bool) -> list[str]:
     return sorted({name for each in labels for name in each} if several else set(labels))
 
 
-def _finetune(
+def train_on_examples(
     read: Callable[[str], Any],
     make: Callable[..., Any],
     train: str,
@@ -181,6 +180,15 @@ def _finetune(
     skip_bad: bool,
     **recipe: Any,
 ) -> None:
+    """From files of examples to a model in a directory.
+
+    Args:
+        read: a file -> examples.
+        make: examples to learn, the preset, `sequence_length=` -> a model, and more arguments for `fine_tune`.
+        train, evaluated: the files.
+        settings: more for the report.
+        output, ...: as `recipe` says.
+    """
     directory = Path(output)
     runs.check_output(directory)
     if recipe["batch_tokens"] is None:
@@ -198,14 +206,15 @@ def _finetune(
             report.check_installed()
             data.check_can_be_learned(learned, train)
             keras.utils.set_random_seed(seed)
-            model = make(learned, preset, sequence_length=sequence_length)
+            model, more = make(learned, preset, sequence_length=sequence_length)
             to_measure = None if measured is None else examples.xy(measured)
             if to_measure is not None:
                 model.targets(to_measure[1])  # a label that is not learned is named now, not after an epoch
             click.echo(_about(learned, measured, train, evaluated), err=True)
             run = directory / runs.RUN
             lines = runs.told_each_epoch(lambda epoch: f"epoch {epoch + 1}")
-            history = fine_tune(model, examples.xy(learned), to_measure, run, seed=seed, callbacks=lines, **recipe)
+            more |= {"seed": seed, "callbacks": lines, **recipe}
+            history = fine_tune(model, examples.xy(learned), to_measure, run, **more)
             model.save_preset(directory, overwrite=True)
             measures, confusion = {}, None
             if to_measure is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -13,6 +15,8 @@ from keras_bert.cli import interrupts, quiet, runs, streams
 
 if TYPE_CHECKING:
     from keras_bert.config import BertConfig
+    from keras_bert.pretraining import BertPretrainer
+    from keras_bert.text import BertPreprocessor
     from keras_bert.text.tokenizer import Tokenizer
 
 # As in `keras_bert.pretraining`, which cannot be imported for --help.
@@ -28,50 +32,106 @@ _PANELS = {
 }
 
 
+def recipe(objective: str) -> Callable[[Callable], Callable]:
+    """What a command that trains on text is told, with the objective that it has by default."""
+    options = [
+        click.argument("corpus", metavar="FILE...", nargs=-1, required=True),
+        click.option("--steps", type=click.IntRange(1), required=True, help="Batches, in all."),
+        click.option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on."),
+        click.option("--eval-file", metavar="FILE", help="Text, held out, to measure the model by."),
+        click.option(
+            "--objective",
+            type=click.Choice(OBJECTIVES),
+            default=objective,
+            show_default=True,
+            help="Beside masks: does the second segment follow? Are the two in order? Or no pairs but whole sentences.",
+        ),
+        click.option(
+            "--layout",
+            type=click.Choice(LAYOUTS),
+            default=LAYOUTS[0],
+            show_default=True,
+            help="Paragraphs between blank lines; or a sentence a line, and a blank line between documents.",
+        ),
+        click.option("--sequence-length", type=click.IntRange(5), default=128, show_default=True, help="Pieces a row."),
+        click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True, help="Rows a batch."),
+        click.option("--learning-rate", type=float, default=1e-4, show_default=True, help="Its peak."),
+        click.option(
+            "--warmup",
+            type=click.FloatRange(0, 1),
+            default=0.01,
+            show_default=True,
+            help="The share of steps in which it rises.",
+        ),
+        click.option(
+            "--masking",
+            type=click.Choice(UNITS),
+            default=UNITS[0],
+            show_default=True,
+            help="What is hidden as a whole.",
+        ),
+        click.option("--static-masking", is_flag=True, help="Hide the same each time, not anew, as RoBERTa does."),
+        click.option(
+            "--copies",
+            type=click.IntRange(1),
+            default=1,
+            show_default=True,
+            help="Uses of a text, with other pairs.",
+        ),
+        click.option("--seed", type=int, default=0, show_default=True, help="The same seed, the same model."),
+        click.option("--measure-every", type=click.IntRange(1), default=1000, show_default=True, help="So many steps."),
+    ]
+    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
 @click.command()
-@click.argument("corpus", metavar="FILE...", nargs=-1, required=True)
+@recipe(objective=OBJECTIVES[0])
 @click.option("--vocab", required=True, metavar="PATH", help="An uncased vocab.txt, or a directory with a tokenizer.")
 @click.option("--size", required=True, metavar="SIZE", help=f"{', '.join(_SIZES)}, or a config.json.")
-@click.option("--steps", type=click.IntRange(1), required=True, help="Batches, in all.")
-@click.option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on.")
-@click.option("--eval-file", metavar="FILE", help="Text, held out, to measure the model by.")
-@click.option(
-    "--objective",
-    type=click.Choice(OBJECTIVES),
-    default=OBJECTIVES[0],
-    show_default=True,
-    help="Beside masks: does the second segment follow? Are the two in order? Or no pairs but whole sentences.",
-)
-@click.option(
-    "--layout",
-    type=click.Choice(LAYOUTS),
-    default=LAYOUTS[0],
-    show_default=True,
-    help="Paragraphs between blank lines; or a sentence a line, and a blank line between documents.",
-)
-@click.option("--sequence-length", type=click.IntRange(5), default=128, show_default=True, help="Pieces a row.")
-@click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True, help="Rows a batch.")
-@click.option("--learning-rate", type=float, default=1e-4, show_default=True, help="Its peak.")
-@click.option(
-    "--warmup",
-    type=click.FloatRange(0, 1),
-    default=0.01,
-    show_default=True,
-    help="The share of steps in which it rises.",
-)
-@click.option(
-    "--masking", type=click.Choice(UNITS), default=UNITS[0], show_default=True, help="What is hidden as a whole."
-)
-@click.option("--static-masking", is_flag=True, help="Hide the same each time, not anew, as RoBERTa does.")
-@click.option(
-    "--copies", type=click.IntRange(1), default=1, show_default=True, help="Uses of a text, with other pairs."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed, the same model.")
-@click.option("--measure-every", type=click.IntRange(1), default=1000, show_default=True, help="So many steps.")
-def pretrain(
+def pretrain(corpus: tuple[str, ...], vocab: str, size: str, **options: Any) -> None:
+    """Make a BERT of your own from text: each FILE is UTF-8, or a directory of .txt files.
+
+    Writes into DIR the model, which `fill`, `finetune`, `export encoder` and transformers read, and report.md with its
+    losses. If it was interrupted, the same command goes on where it was.
+
+    \b
+    Example:
+      $ keras-bert vocab books/ --size 8000 --output vocab.txt
+      $ keras-bert pretrain books/ --vocab vocab.txt --size tiny --steps 10000 --output my-bert
+      $ keras-bert fill my-bert "It was a dark and [MASK] night."
+    """
+
+    def prepare(sequence_length: int, pairs: bool) -> Prepared:
+        from keras_bert.encoder import BertEncoder
+        from keras_bert.pretraining import BertPretrainer
+        from keras_bert.text import BertPreprocessor
+
+        tokenizer = _tokenizer(Path(vocab))
+        config = _config(size, tokenizer)
+        preprocessor = BertPreprocessor(tokenizer, sequence_length, max_sequence_length=config.max_positions)
+        return Prepared(preprocessor, config, lambda: (BertPretrainer(BertEncoder(config), preprocessor, pairs), {}))
+
+    train_on_text(prepare, corpus, {"vocab": vocab, "size": size}, **options)
+
+
+class Prepared(NamedTuple):
+    """What a command makes before there are records.
+
+    Attributes:
+        preprocessor: packs them.
+        config: of the model.
+        make: gives the model, and arguments for `pretrain`.
+    """
+
+    preprocessor: BertPreprocessor
+    config: BertConfig
+    make: Callable[[], tuple[BertPretrainer, dict[str, Any]]]
+
+
+def train_on_text(
+    prepare: Callable[[int, bool], Prepared],
     corpus: tuple[str, ...],
-    vocab: str,
-    size: str,
+    told: dict[str, Any],
     steps: int,
     output: str,
     eval_file: str | None,
@@ -85,16 +145,13 @@ def pretrain(
     measure_every: int,
     **recipe: Any,
 ) -> None:
-    """Make a BERT of your own from text: each FILE is UTF-8, or a directory of .txt files.
+    """From text to a model in a directory.
 
-    Writes into DIR the model, which `fill`, `finetune`, `export encoder` and transformers read, and report.md with its
-    losses. If it was interrupted, the same command goes on where it was.
-
-    \b
-    Example:
-      $ keras-bert vocab books/ --size 8000 --output vocab.txt
-      $ keras-bert pretrain books/ --vocab vocab.txt --size tiny --steps 10000 --output my-bert
-      $ keras-bert fill my-bert "It was a dark and [MASK] night."
+    Args:
+        prepare: is given the sequences' length, and whether they are pairs.
+        corpus: files and directories.
+        told: more for the report.
+        steps, ...: as `recipe` says.
     """
     directory = Path(output)
     run = directory / runs.RUN
@@ -102,9 +159,7 @@ def pretrain(
     with quiet.imports():
         import keras
 
-        from keras_bert.encoder import BertEncoder
-        from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, write_records
-        from keras_bert.text import BertPreprocessor
+        from keras_bert.pretraining import MaskedLMMasking, write_records
         from keras_bert.text.learning_corpus import text_files
         from keras_bert.training import pretrain as train
         from keras_bert.training import report
@@ -123,37 +178,34 @@ def pretrain(
         try:
             learned = [path for each in corpus for path in text_files(Path(each))]
             held_out = [] if eval_file is None else text_files(Path(eval_file))
-            tokenizer = _tokenizer(Path(vocab))
-            config = _config(size, tokenizer)
+            preprocessor, config, make = prepare(sequence_length, objective != "sentences")
             _check_objective(objective, layout, config, learned, held_out)
-            preprocessor = BertPreprocessor(tokenizer, sequence_length, max_sequence_length=config.max_positions)
             counts = write_records(learned, run / _RECORDS, preprocessor, copies=copies, **settings)
             click.echo(_about(counts, learned, copies), err=True)
             if held_out:
                 measured = write_records(held_out, run / _HELD_OUT, preprocessor, **settings)
                 click.echo(f"to measure with: {_about(measured, held_out)}", err=True)
             keras.utils.set_random_seed(seed)
-            model = BertPretrainer(BertEncoder(config), preprocessor, pairs=objective != "sentences")
+            model, more = make()
             history = train(
                 model,
                 run / _RECORDS,
                 steps,
                 run,
                 held_out=run / _HELD_OUT if held_out else None,
-                masking=None if static_masking else MaskedLMMasking(tokenizer, predictions, unit=masking),
+                masking=None if static_masking else MaskedLMMasking(preprocessor.tokenizer, predictions, unit=masking),
                 seed=seed,
                 measure_every=measure_every,
                 callbacks=runs.told_each_epoch(lambda epoch: f"step {step_after(epoch + 1):,} of {steps:,}"),
                 **recipe,
+                **more,
             )
             model.save_preset(directory, overwrite=True)
             by_step = [{"step": step_after(each["epoch"]), **_without(each, "epoch")} for each in history]
             measures = _without(by_step[-1], "step")
-            told = {"text": " ".join(corpus), "eval": eval_file, "vocab": vocab, "size": size, "steps": steps}
-            told |= {**settings, "sequence_length": sequence_length, "static_masking": static_masking}
-            report.write_report(
-                directory, {**told, "copies": copies, **recipe, **counts}, by_step, measures, panels=_PANELS
-            )
+            told = {"text": " ".join(corpus), "eval": eval_file, **told, "steps": steps, **settings}
+            told |= {"sequence_length": sequence_length, "static_masking": static_masking, "copies": copies}
+            report.write_report(directory, {**told, **recipe, **counts}, by_step, measures, panels=_PANELS)
         except (FileNotFoundError, ImportError, ValueError) as error:
             raise streams.Misuse(streams.one_line(error)) from error
     for name, value in measures.items():

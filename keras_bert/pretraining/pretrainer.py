@@ -18,6 +18,7 @@ from keras_bert.text import BertPreprocessor, loading
 
 # The outputs' names, and the keys of losses and metrics.
 MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"
+SEQUENCE_OUTPUT = "sequence_output"  # which no loss reads but a student's
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -38,7 +39,8 @@ class BertPretrainer(keras.Model):
     Returns:
         A dict:
             `masked_lm`: float32 `[batch, predictions, vocab_size]`, logits of the pieces;
-            `next_sentence`, if `pairs`: float32 `[batch, 2]`, logits of "it follows" and "it does not".
+            `next_sentence`, if `pairs`: float32 `[batch, 2]`, logits of "it follows" and "it does not";
+            `sequence_output`: float32 `[batch, seq_length, hidden]`, the encoder's.
 
     Raises:
         ValueError: as the encoder does, or the vocabulary is not the encoder's, or the family has no such head.
@@ -72,24 +74,38 @@ class BertPretrainer(keras.Model):
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
         packed = {name: value for name, value in inputs.items() if name != POSITIONS}
         outputs = self.encoder(packed, training=training)
-        logits = {MASKED_LM: self.masked_lm.logits(outputs["sequence_output"], inputs[POSITIONS])}
+        hidden = outputs["sequence_output"]
+        found = {MASKED_LM: self.masked_lm.logits(hidden, inputs[POSITIONS]), SEQUENCE_OUTPUT: hidden}
         if self.next_sentence is not None:
-            logits[NEXT_SENTENCE] = self.next_sentence(outputs["pooled_output"], training=training)
-        return {name: ops.cast(value, "float32") for name, value in logits.items()}
+            found[NEXT_SENTENCE] = self.next_sentence(outputs["pooled_output"], training=training)
+        return {name: ops.cast(value, "float32") for name, value in found.items()}
+
+    # Keras wants a loss, and targets, for every output: here for those that have one.
+
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+    ) -> Any:
+        return super().compute_loss(x, y, self._logits(y_pred), sample_weight, training)
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+        return super().compute_metrics(x, y, self._logits(y_pred), sample_weight)
+
+    def _logits(self, outputs: dict[str, Any]) -> dict[str, Any]:
+        return {name: outputs[name] for name in self._objectives}
 
     def training_loss(self) -> dict[str, keras.losses.Loss]:
         """`L_MLM + L_NSP`, each the mean cross-entropy: over the predictions of a batch, and over its pairs."""
         return {
             name: keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
-            for name in self._outputs
+            for name in self._objectives
         }
 
     def training_metrics(self) -> dict[str, list[keras.metrics.Metric]]:
         """The share of right answers. The perplexity is `exp` of the loss `masked_lm_loss`."""
-        return {name: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")] for name in self._outputs}
+        return {name: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")] for name in self._objectives}
 
     @property
-    def _outputs(self) -> tuple[str, ...]:
+    def _objectives(self) -> tuple[str, ...]:
         return (MASKED_LM, NEXT_SENTENCE) if self.pairs else (MASKED_LM,)
 
     @classmethod
@@ -130,7 +146,7 @@ class BertPretrainer(keras.Model):
 
     def _heads(self) -> dict[str, keras.Layer]:
         heads = {MASKED_LM: self.masked_lm.head, NEXT_SENTENCE: self.next_sentence}
-        return {name: heads[name] for name in self._outputs}
+        return {name: heads[name] for name in self._objectives}
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.pretraining.distillation import learning_from, lesson
 from keras_bert.tasks.classifier import CLASSES, BertClassifier
 from keras_bert.tasks.task import BertTask, Examples
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
@@ -40,6 +41,8 @@ def fine_tune(
     class_weight: Mapping[str, float] | None = None,
     frozen_layers: int = 0,
     lora_rank: int | None = None,
+    teacher: BertClassifier | None = None,
+    temperature: float = 2.0,
     patience: int | None = None,
     seed: int = 0,
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -69,6 +72,8 @@ def fine_tune(
         frozen_layers: so many of the lowest layers, and the embeddings, are not trained; see `adapting`.
         lora_rank: LoRA instead of training every weight of the layers; see `adapting`. Kernels that it changed are
             ordinary ones afterwards. Its paper trains with learning rates of 2e-4 to 5e-4 and a rank of 8.
+        teacher: a classifier, fine-tuned before, whose answers the model learns beside the labels; see `learning_from`.
+        temperature: of its answers.
         patience: ends training when so many epochs in a row were no better than the best.
         seed: of the order of the examples.
         callbacks: more of Keras's. For them, each epoch is a `fit` of its own.
@@ -104,6 +109,7 @@ def fine_tune(
         "warmup": warmup, "weight_decay": weight_decay, "clip_norm": clip_norm, "layer_decay": layer_decay,
         "accumulate": accumulate, "class_weight": dict(class_weight or {}), "patience": patience, "seed": seed,
         "frozen_layers": frozen_layers, "lora_rank": lora_rank,
+        **lesson(teacher, temperature),
     }  # fmt: skip
     weights = _by_index(model, class_weight)
     examples = model.examples(*train)
@@ -120,7 +126,11 @@ def fine_tune(
         global_clipnorm=clip_norm,
         gradient_accumulation_steps=accumulate if accumulate > 1 else None,
     )
-    with _kept_in(directory) as folder, adapting(model, frozen_layers, lora_rank):
+    with (
+        _kept_in(directory) as folder,
+        adapting(model, frozen_layers, lora_rank),
+        learning_from(teacher, model, temperature),
+    ):
         model.compile(optimizer, model.training_loss(), jit_compile=False)
         optimizer.build(model.trainable_variables)
         run = Run(model, folder, {**settings, "examples": _fingerprint(examples)})

@@ -10,6 +10,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
+from keras_bert.pretraining.distillation import learning_from, lesson
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer
 from keras_bert.pretraining.records import Records
@@ -33,6 +34,8 @@ def pretrain(
     clip_norm: float = 1.0,
     accumulate: int = 1,
     masking: MaskedLMMasking | None = None,
+    teacher: BertPretrainer | None = None,
+    temperature: float = 2.0,
     seed: int = 0,
     measure_every: int = 1000,
     progress: bool | None = None,
@@ -56,6 +59,8 @@ def pretrain(
         accumulate: so many batches make one update.
         masking: hides other pieces each time that a record is seen (Liu et al. 2019, section 4.1). None: those that are
             hidden in the records.
+        teacher: whose predictions and hidden states the model learns beside the pieces; see `learning_from`.
+        temperature: of its predictions.
         seed: of the order of the records, and of the masks.
         measure_every: steps.
         progress: whether to show a progress bar; by default on a terminal.
@@ -90,44 +95,46 @@ def pretrain(
         "warmup": warmup, "weight_decay": weight_decay, "clip_norm": clip_norm, "accumulate": accumulate, "seed": seed,
         "measure_every": measure_every, "masking": masking and [masking.predictions, masking.rate, masking.unit],
         "config": model.encoder.config.to_dict(), "examples": _digest(records),
+        **lesson(teacher, temperature),
     }  # fmt: skip
-    model.compile(
-        _optimizer(optimizer, learning_rate, warmup, steps // accumulate, accumulate, weight_decay, clip_norm),
-        model.training_loss(),
-        weighted_metrics=model.training_metrics(),
-        jit_compile=False,
-    )
-    model.optimizer.build(model.trainable_variables)
-    in_order = _example_maker(None, seed)
-    measured_by = None if held_out is None else Records(held_out).in_order(batch_size).enumerate().map(in_order)
-    # Keras makes a metric's variables when it is first used, and they are part of the state.
-    model.evaluate(records.in_order(batch_size).take(1).enumerate().map(in_order), verbose=0)
-    run = Run(model, Path(directory), settings)
-    run.resume()
-    epochs = math.ceil(steps / measure_every)
-    around = [
-        _HeldOut(run, measured_by),
-        *([TensorBoard(run)] if TensorBoard.is_installed() else []),
-        Checkpoints(run, checkpoint_seconds),
-        ProgressBar(run, epochs, progress),
-        *callbacks,
-    ]
-    while run.epoch < epochs:
-        first_step = run.epoch * measure_every
-        run.start_epoch(batches=min(measure_every, steps - first_step))
-        start = first_step + run.step
-        left = run.batches - run.step
-        batches = records.shuffled(batch_size, seed, start).enumerate(start).take(left)
-        examples = batches.map(_example_maker(masking, seed), tf.data.AUTOTUNE, deterministic=True).prefetch(4)
-        keras.Model.fit(
-            model,
-            examples.apply(tf.data.experimental.assert_cardinality(left)),
-            initial_epoch=run.epoch,
-            epochs=run.epoch + 1,
-            verbose=0,
-            shuffle=False,
-            callbacks=around,
+    with learning_from(teacher, model, temperature):
+        model.compile(
+            _optimizer(optimizer, learning_rate, warmup, steps // accumulate, accumulate, weight_decay, clip_norm),
+            model.training_loss(),
+            weighted_metrics=model.training_metrics(),
+            jit_compile=False,
         )
+        model.optimizer.build(model.trainable_variables)
+        in_order = _example_maker(None, seed)
+        measured_by = None if held_out is None else Records(held_out).in_order(batch_size).enumerate().map(in_order)
+        # Keras makes a metric's variables when it is first used, and they are part of the state.
+        model.evaluate(records.in_order(batch_size).take(1).enumerate().map(in_order), verbose=0)
+        run = Run(model, Path(directory), settings)
+        run.resume()
+        epochs = math.ceil(steps / measure_every)
+        around = [
+            _HeldOut(run, measured_by),
+            *([TensorBoard(run)] if TensorBoard.is_installed() else []),
+            Checkpoints(run, checkpoint_seconds),
+            ProgressBar(run, epochs, progress),
+            *callbacks,
+        ]
+        while run.epoch < epochs:
+            first_step = run.epoch * measure_every
+            run.start_epoch(batches=min(measure_every, steps - first_step))
+            start = first_step + run.step
+            left = run.batches - run.step
+            batches = records.shuffled(batch_size, seed, start).enumerate(start).take(left)
+            examples = batches.map(_example_maker(masking, seed), tf.data.AUTOTUNE, deterministic=True).prefetch(4)
+            keras.Model.fit(
+                model,
+                examples.apply(tf.data.experimental.assert_cardinality(left)),
+                initial_epoch=run.epoch,
+                epochs=run.epoch + 1,
+                verbose=0,
+                shuffle=False,
+                callbacks=around,
+            )
     return run.history
 
 
@@ -180,8 +187,10 @@ class _HeldOut(keras.callbacks.Callback):
         measures = {}
         if self._examples is not None:
             measures = self.model.evaluate(self._examples, verbose=0, return_dict=True)
-            loss = measures.pop("loss")
-            measures.setdefault(f"{MASKED_LM}_loss", loss)  # without a second one, Keras does not name it
+            if self.model.pairs:
+                del measures["loss"]  # the sum
+            else:  # of a single objective, Keras's names do not say which it is
+                measures = {f"{MASKED_LM}_{name}": value for name, value in measures.items()}
             measures[f"{MASKED_LM}_perplexity"] = math.exp(measures[f"{MASKED_LM}_loss"])
         logs.update({f"val_{name}": value for name, value in measures.items()})
         self._run.end_epoch(float(logs["loss"]), measures)

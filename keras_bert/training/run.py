@@ -11,6 +11,7 @@ from keras_bert.training.state import load_state, read_notes, save_state
 
 _STATE = "state.safetensors"
 _BEST = "best.safetensors"
+_DIGESTS = ("examples", "teacher")  # settings that say nothing to people
 
 
 class Run:
@@ -55,7 +56,7 @@ class Run:
         for name, value in self._settings.items():
             before = notes["settings"].get(name)
             if before != value:
-                values = "" if name == "examples" else f" ({before!r}, now {value!r})"
+                values = "" if name in _DIGESTS else f" ({before!r}, now {value!r})"
                 raise ValueError(
                     f"{self.directory} holds a run with other {name}{values}; go on with the same, or choose another "
                     "directory"

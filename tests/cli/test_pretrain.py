@@ -158,7 +158,8 @@ def test_mistakes(fails, given, changes, message):
         (folder / f"{name}.txt").write_text("".join(f"{piece}\n" for piece in pieces))
     BertConfig(vocab_size=50, **SIZES).write(folder / "other.json")
     BertConfig(vocab_size=len(PIECES), pad_token_id=3, **SIZES).write(folder / "padded.json")
-    BertConfig(vocab_size=len(PIECES), family="roberta", **SIZES).write(folder / "roberta.json")
+    longer = {**SIZES, "max_positions": 32}
+    BertConfig(vocab_size=len(PIECES), **longer, family="roberta").write(folder / "roberta.json")
     paths = {name: value if value.isdigit() else str(folder / value) for name, value in changes.items()}
     text = paths.pop("FILE", str(folder / "texts"))
     before = sorted(folder.rglob("*"))

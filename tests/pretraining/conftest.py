@@ -43,7 +43,14 @@ def preprocessor():
 @pytest.fixture
 def new_encoder():
     def make(**changes):
-        sizes = {"hidden_size": 32, "num_layers": 2, "num_heads": 2, "intermediate_size": 64, "max_positions": 24}
-        return BertEncoder(BertConfig(vocab_size=len(VOCABULARY), **sizes, **changes))
+        sizes = {
+            "hidden_size": 32,
+            "num_layers": 2,
+            "num_heads": 2,
+            "intermediate_size": 64,
+            "max_positions": 24,
+            **changes,
+        }
+        return BertEncoder(BertConfig(vocab_size=len(VOCABULARY), **sizes))
 
     return make

@@ -1,0 +1,198 @@
+"""Distillation: which layers a student begins with, what its loss is, and that it learns what the teacher says."""
+
+import keras
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+
+from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPreprocessor, BertQuestionAnswerer
+from keras_bert.pretraining import BertPretrainer, Records, learning_from, student_of, write_records
+from keras_bert.training import fine_tune
+
+LABELS = ["x", "y", "z"]
+
+
+@pytest.fixture
+def teacher(new_encoder, preprocessor):
+    keras.utils.set_random_seed(0)
+    encoder = new_encoder(hidden_dropout=0.0, attention_dropout=0.0, num_layers=12, initializer_range=0.3)
+    return BertClassifier(encoder, preprocessor, LABELS)
+
+
+@pytest.fixture
+def pretrained(new_encoder, preprocessor):
+    keras.utils.set_random_seed(0)
+    encoder = new_encoder(hidden_dropout=0.0, attention_dropout=0.0, num_layers=4, initializer_range=0.3)
+    return BertPretrainer(encoder, preprocessor)
+
+
+@pytest.fixture(scope="module")
+def batch(corpus, preprocessor, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("records")
+    write_records(corpus, directory, preprocessor, layout="sentences", progress=False)
+    return {name: value.numpy() for name, value in next(iter(Records(directory).in_order(16))).items()}
+
+
+def test_a_student_has_every_other_layer_of_its_teacher(teacher):
+    student = student_of(teacher, num_layers=6)
+    assert student.encoder.config.num_layers == 6
+    # DistilBERT's, of a teacher with twelve: scripts/extract_distilbert.py of its authors.
+    for block, number in zip(student.encoder.blocks, [0, 2, 4, 7, 9, 11], strict=True):
+        for ours, theirs in zip(block.get_weights(), teacher.encoder.blocks[number].get_weights(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    for name in ("embeddings", "pooler"):
+        ours, theirs = (getattr(model.encoder, name).get_weights() for model in (student, teacher))
+        assert ours
+        assert all(map(np.array_equal, ours, theirs))
+    assert all(map(np.array_equal, student.head.get_weights(), teacher.head.get_weights()))
+    student.encoder.pooler.kernel.assign(0 * student.encoder.pooler.kernel)
+    assert np.any(teacher.encoder.pooler.kernel)  # the two share nothing
+
+
+@pytest.mark.parametrize("kind", ["teacher", "pretrained"])
+def test_with_all_layers_it_is_the_teacher(request, kind, batch):
+    model = request.getfixturevalue(kind)
+    names = ["input_word_ids", "input_mask", "input_type_ids"]
+    inputs = {name: batch[name] for name in names + ["masked_lm_positions"] * (kind == "pretrained")}
+    student = student_of(model, model.encoder.config.num_layers)
+    for ours, theirs in zip(*(keras.tree.flatten(each(inputs)) for each in (student, model)), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_layers_that_share_their_weights(preprocessor):
+    sizes = {"hidden_size": 32, "num_layers": 4, "num_heads": 2, "intermediate_size": 64, "embedding_size": 16}
+    config = BertConfig(preprocessor.tokenizer.vocabulary_size, **sizes, family="albert", num_groups=1)
+    teacher = BertPretrainer(BertEncoder(config), preprocessor)
+    student = student_of(teacher, num_layers=2)
+    assert student.encoder.config.num_layers == 2
+    assert [each.shape for each in student.weights] == [each.shape for each in teacher.weights]
+    assert all(map(np.array_equal, student.get_weights(), teacher.get_weights()))
+    teacher = BertPretrainer(BertEncoder(BertConfig(**{**config.to_dict(), "num_groups": 2})), preprocessor)
+    with pytest.raises(ValueError, match="the 4 layers of this teacher share weights in 2 groups"):
+        student_of(teacher, num_layers=2)
+
+
+@pytest.mark.parametrize("layers", [0, 13])
+def test_more_layers_than_the_teacher_has(teacher, layers):
+    with pytest.raises(ValueError, match=f"num_layers is {layers}; expected 1 to 12, the teacher's"):
+        student_of(teacher, layers)
+
+
+def divergence(teacher, student, temperature):
+    """In float64, as the paper of Hinton et al. (2015) has it, times the square of the temperature."""
+    theirs, ours = (log_softmax(np.float64(each) / temperature, axis=-1) for each in (teacher, student))
+    return temperature**2 * (np.exp(theirs) * (theirs - ours)).sum(-1)
+
+
+def losses(student, teacher, inputs, targets, temperature, weights=None):
+    """A student's own loss, and the one with the teacher, both of one step of training that changes nothing."""
+    found = []
+    for each in (None, teacher):
+        with learning_from(each, student, temperature):
+            student.compile(keras.optimizers.SGD(0.0), student.training_loss())
+            found.append(student.train_on_batch(inputs, targets, weights))
+    return [np.float64(np.ravel(each)[0]) for each in found]
+
+
+@pytest.mark.parametrize("problem_type", ["single_label_classification", "multi_label_classification", "regression"])
+def test_the_loss_of_a_classifier(new_encoder, preprocessor, problem_type, batch):
+    keras.utils.set_random_seed(1)
+    dropout = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+    student, teacher = (
+        BertClassifier(new_encoder(initializer_range=0.5, **dropout), preprocessor, LABELS, problem_type)
+        for _ in range(2)
+    )
+    inputs = {name: batch[name] for name in ("input_word_ids", "input_mask", "input_type_ids")}
+    targets = (
+        np.arange(16) % 3 if problem_type.startswith("single") else np.random.default_rng(0).integers(0, 2, (16, 3))
+    )
+    weights = np.linspace(0.0, 2.0, 16, dtype=np.float32)
+    ours, theirs = (np.float64(model(inputs)) for model in (student, teacher))
+    if problem_type == "regression":
+        apart = ((ours - theirs) ** 2).mean(-1)
+    elif problem_type == "multi_label_classification":
+        two = [np.stack([each, 0 * each], axis=-1) for each in (theirs, ours)]
+        apart = divergence(*two, temperature=3.0).mean(-1)
+    else:
+        apart = divergence(theirs, ours, temperature=3.0)
+    assert (weights * apart).mean() > 0.01
+    alone, together = losses(student, teacher, inputs, targets, 3.0, weights)
+    np.testing.assert_allclose(together, 0.5 * alone + 0.5 * (weights * apart).mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("pairs", [True, False])
+def test_the_loss_of_a_masked_language_model(new_encoder, preprocessor, pairs, batch):
+    keras.utils.set_random_seed(1)
+    dropout = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+    student, teacher = (
+        BertPretrainer(new_encoder(initializer_range=0.5, **dropout), preprocessor, pairs) for _ in range(2)
+    )
+    inputs = {name: batch[name] for name in ("input_word_ids", "input_mask", "input_type_ids", "masked_lm_positions")}
+    targets, weights = {"masked_lm": batch["masked_lm_ids"]}, {"masked_lm": batch["masked_lm_weights"]}
+    if pairs:
+        targets["next_sentence"] = batch["next_sentence_labels"]
+        weights["next_sentence"] = np.ones(16, np.float32)
+    ours, theirs = ({name: np.float64(value) for name, value in model(inputs).items()} for model in (student, teacher))
+    apart = divergence(theirs["masked_lm"], ours["masked_lm"], temperature=2.0)[batch["masked_lm_weights"] > 0].mean()
+    real = batch["input_mask"] > 0
+    assert not real.all()
+    hidden = [each["sequence_output"][real] for each in (ours, theirs)]
+    cosine = (hidden[0] * hidden[1]).sum(-1) / np.prod([np.linalg.norm(each, axis=-1) for each in hidden], axis=0)
+    alone, together = losses(student, teacher, inputs, targets, 2.0, weights)
+    # DistilBERT's weights for labels, teacher and hidden states: 2, 5 and 1, of 8.
+    np.testing.assert_allclose(together, (2 * alone + 5 * apart + (1 - cosine).mean()) / 8, rtol=1e-5)
+
+
+def test_the_teacher_stays_as_it_is_and_apart(teacher):
+    student = student_of(teacher, num_layers=2)
+    weights, before = len(student.weights), teacher.get_weights()
+    own = student.compute_loss
+    with learning_from(teacher, student):
+        student.compile(keras.optimizers.SGD(1.0), student.training_loss())
+        student.fit(["a0 a1", "b0 b1"], ["x", "y"], verbose=0)
+        assert len(student.weights) == weights  # with the teacher's, they would be saved
+    assert all(map(np.array_equal, teacher.get_weights(), before))
+    assert not all(map(np.array_equal, student.head.get_weights(), teacher.head.get_weights()))
+    assert student.compute_loss == own
+    student.evaluate(["a0 a1"], ["x"], verbose=0)  # of the labels alone
+    student.fit(["a0 a1"], ["x"], verbose=0)
+
+
+def test_it_learns_what_the_teacher_says(tmp_path, new_encoder, preprocessor):
+    """The labels say nothing: every text has each of the two once."""
+    keras.utils.set_random_seed(0)
+    quiet = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+    teacher, student = (BertClassifier(new_encoder(**quiet), preprocessor, ["a", "b"]) for _ in range(2))
+    texts = [f"{letter}{i} {letter}{j}" for letter in "abcdefgh" for i in range(4) for j in range(4)]
+    labels = ["a" if text[0] in "aceg" else "b" for text in texts]
+    fine_tune(teacher, (texts, labels), epochs=10, learning_rate=3e-3, progress=False)
+    right = [answer["label"] for answer in teacher.classify(texts)]
+    assert right == labels
+    nothing = (texts * 2, ["a"] * len(texts) + ["b"] * len(texts))
+    settings = {"epochs": 8, "learning_rate": 3e-3, "progress": False}
+    fine_tune(student, nothing, directory=tmp_path, teacher=teacher, **settings)
+    same = np.mean([ours["label"] == theirs for ours, theirs in zip(student.classify(texts), right, strict=True)])
+    assert same > 0.9
+    # A run goes on with its teacher only.
+    with pytest.raises(ValueError, match="holds a run with other teacher; go on with the same"):
+        fine_tune(student, nothing, directory=tmp_path, **settings)
+    teacher.head.logits.bias.assign_add([1.0, 0.0])
+    with pytest.raises(ValueError, match="holds a run with other teacher; go on with the same"):
+        fine_tune(student, nothing, directory=tmp_path, teacher=teacher, **settings)
+
+
+def test_who_cannot_teach_whom(teacher, pretrained, new_encoder, preprocessor):
+    def refused(teacher, student, message, **options):
+        with pytest.raises(ValueError, match=message), learning_from(teacher, student, **options):
+            raise AssertionError
+
+    student = student_of(teacher, num_layers=1)
+    refused(pretrained, student, "a BertClassifier cannot learn from a BertPretrainer")
+    windows = BertPreprocessor(preprocessor.tokenizer, sequence_length=24, stride=8)
+    answerer = BertQuestionAnswerer(new_encoder(), windows)
+    refused(answerer, answerer, "both must be BertPretrainer, or both BertClassifier")
+    refused(teacher, student, "temperature is 0; expected a number above 0", temperature=0)
+    other = BertClassifier(new_encoder(), preprocessor, ["x", "z", "y"])
+    refused(teacher, other, r"labels of the teacher: \['x', 'y', 'z'\], of the student: \['x', 'z', 'y'\]")
+    wide = BertPretrainer(new_encoder(hidden_size=64), preprocessor)
+    refused(wide, pretrained, "hidden_size of the teacher is 64, of the student 32")
