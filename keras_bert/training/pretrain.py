@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -18,6 +19,23 @@ from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.callbacks import Checkpoints, ProgressBar, TensorBoard
 from keras_bert.training.lamb import LAMB
 from keras_bert.training.run import Run
+
+
+class Phase(NamedTuple):
+    """A part of a run, with sequences of one length.
+
+    Attributes:
+        records: a directory that `write_records` has filled, or files.
+        steps: batches.
+        batch_size: sequences a batch.
+        masking, held_out: see `pretrain`.
+    """
+
+    records: str | Path | Sequence[str | Path]
+    steps: int
+    batch_size: int = 32
+    masking: MaskedLMMasking | None = None
+    held_out: str | Path | Sequence[str | Path] | None = None
 
 
 def pretrain(
@@ -34,6 +52,7 @@ def pretrain(
     clip_norm: float = 1.0,
     accumulate: int = 1,
     masking: MaskedLMMasking | None = None,
+    then: Phase | None = None,
     teacher: BertPretrainer | None = None,
     temperature: float = 2.0,
     seed: int = 0,
@@ -47,7 +66,7 @@ def pretrain(
     Args:
         model: it is compiled here.
         records: a directory that `write_records` has filled, or files.
-        steps: batches, in all.
+        steps: batches, of these records.
         directory: for the state of the run. If it holds one that was interrupted, that one goes on, and ends with the
             same weights as if it had not been. TensorBoard's logs lie there too, if `tensorboard` is installed.
         held_out: records to measure the model by.
@@ -59,6 +78,9 @@ def pretrain(
         accumulate: so many batches make one update.
         masking: hides other pieces each time that a record is seen (Liu et al. 2019, section 4.1). None: those that are
             hidden in the records.
+        then: what the run goes on with: longer sequences, say, whose records and masks are others, in smaller batches.
+            The paper's are 512 pieces long in the last tenth of all steps, and 128 before. The learning rate rises and
+            falls once over both.
         teacher: whose predictions and hidden states the model learns beside the pieces; see `learning_from`.
         temperature: of its predictions.
         seed: of the order of the records, and of the masks.
@@ -88,44 +110,45 @@ def pretrain(
         >>> [entry["epoch"] for entry in history]
         [1, 2]
     """
-    records = Records(records)
-    _check(model, records)
+    phases = [Phase(records, steps, batch_size, masking, held_out), *([] if then is None else [then])]
+    found = [Records(phase.records) for phase in phases]
+    measured_by = [phase.held_out and Records(phase.held_out) for phase in phases]
+    for each in filter(None, (*found, *measured_by)):
+        _check(model, each)
     settings = {
-        "steps": steps, "batch_size": batch_size, "optimizer": optimizer, "learning_rate": learning_rate,
-        "warmup": warmup, "weight_decay": weight_decay, "clip_norm": clip_norm, "accumulate": accumulate, "seed": seed,
-        "measure_every": measure_every, "masking": masking and [masking.predictions, masking.rate, masking.unit],
-        "config": model.encoder.config.to_dict(), "examples": _digest(records),
+        "optimizer": optimizer, "learning_rate": learning_rate, "warmup": warmup, "weight_decay": weight_decay,
+        "clip_norm": clip_norm, "accumulate": accumulate, "seed": seed, "measure_every": measure_every,
+        "config": model.encoder.config.to_dict(),
+        "steps": [phase.steps for phase in phases], "batch_size": [phase.batch_size for phase in phases],
+        "masking": [_told(phase.masking) for phase in phases], "examples": [_digest(each) for each in found],
         **lesson(teacher, temperature),
     }  # fmt: skip
+    updates = sum(settings["steps"]) // accumulate
     with learning_from(teacher, model, temperature):
         model.compile(
-            _optimizer(optimizer, learning_rate, warmup, steps // accumulate, accumulate, weight_decay, clip_norm),
+            _optimizer(optimizer, learning_rate, warmup, updates, accumulate, weight_decay, clip_norm),
             model.training_loss(),
             weighted_metrics=model.training_metrics(),
             jit_compile=False,
         )
         model.optimizer.build(model.trainable_variables)
-        in_order = _example_maker(None, seed)
-        measured_by = None if held_out is None else Records(held_out).in_order(batch_size).enumerate().map(in_order)
         # Keras makes a metric's variables when it is first used, and they are part of the state.
-        model.evaluate(records.in_order(batch_size).take(1).enumerate().map(in_order), verbose=0)
+        model.evaluate(_in_order(found[0], batch_size).take(1), verbose=0)
         run = Run(model, Path(directory), settings)
         run.resume()
-        epochs = math.ceil(steps / measure_every)
+        plan = [(i, first) for i, phase in enumerate(phases) for first in range(0, phase.steps, measure_every)]
         around = [
-            _HeldOut(run, measured_by),
+            _HeldOut(run, [measured_by[i] and _in_order(measured_by[i], phases[i].batch_size) for i, _ in plan]),
             *([TensorBoard(run)] if TensorBoard.is_installed() else []),
             Checkpoints(run, checkpoint_seconds),
-            ProgressBar(run, epochs, progress),
+            ProgressBar(run, len(plan), progress),
             *callbacks,
         ]
-        while run.epoch < epochs:
-            first_step = run.epoch * measure_every
-            run.start_epoch(batches=min(measure_every, steps - first_step))
-            start = first_step + run.step
+        while run.epoch < len(plan):
+            i, first = plan[run.epoch]
+            run.start_epoch(batches=min(measure_every, phases[i].steps - first))
             left = run.batches - run.step
-            batches = records.shuffled(batch_size, seed, start).enumerate(start).take(left)
-            examples = batches.map(_example_maker(masking, seed), tf.data.AUTOTUNE, deterministic=True).prefetch(4)
+            examples = _to_learn(found[i], phases[i], seed, start=first + run.step).take(left)
             keras.Model.fit(
                 model,
                 examples.apply(tf.data.experimental.assert_cardinality(left)),
@@ -153,21 +176,31 @@ def _optimizer(
     )
 
 
-def _example_maker(masking: MaskedLMMasking | None, seed: int) -> Callable:
-    """What makes of a batch of records, and its number, what `fit` takes: inputs, targets, weights."""
+def _in_order(records: Records, batch_size: int) -> tf.data.Dataset:
+    return records.in_order(batch_size).map(_example)
+
+
+def _to_learn(records: Records, phase: Phase, seed: int, start: int) -> tf.data.Dataset:
+    """Batches without end, from number `start` on."""
 
     def example(step: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
-        if masking is not None:
-            batch = masking(unmasked(batch), [seed, tf.cast(step, tf.int32)])
-        inputs, targets, weights = dict(batch), {}, {}
-        targets[MASKED_LM] = inputs.pop("masked_lm_ids")
-        weights[MASKED_LM] = inputs.pop("masked_lm_weights")
-        if "next_sentence_labels" in inputs:
-            targets[NEXT_SENTENCE] = inputs.pop("next_sentence_labels")
-            weights[NEXT_SENTENCE] = tf.ones(tf.shape(targets[NEXT_SENTENCE]))
-        return inputs, targets, weights
+        if phase.masking is not None:
+            batch = phase.masking(unmasked(batch), [seed, tf.cast(step, tf.int32)])
+        return _example(batch)
 
-    return example
+    batches = records.shuffled(phase.batch_size, seed, start).enumerate(start)
+    return batches.map(example, tf.data.AUTOTUNE, deterministic=True).prefetch(4)
+
+
+def _example(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
+    """A batch of records -> what `fit` takes: inputs, targets, weights."""
+    inputs, targets, weights = dict(batch), {}, {}
+    targets[MASKED_LM] = inputs.pop("masked_lm_ids")
+    weights[MASKED_LM] = inputs.pop("masked_lm_weights")
+    if "next_sentence_labels" in inputs:
+        targets[NEXT_SENTENCE] = inputs.pop("next_sentence_labels")
+        weights[NEXT_SENTENCE] = tf.ones(tf.shape(targets[NEXT_SENTENCE]))
+    return inputs, targets, weights
 
 
 class _HeldOut(keras.callbacks.Callback):
@@ -175,18 +208,18 @@ class _HeldOut(keras.callbacks.Callback):
 
     Args:
         run: the run.
-        examples: as for `evaluate`, or None.
+        examples: for each epoch as for `evaluate`, or None.
     """
 
-    def __init__(self, run: Run, examples: tf.data.Dataset | None) -> None:
+    def __init__(self, run: Run, examples: Sequence[tf.data.Dataset | None]) -> None:
         super().__init__()
         self._run = run
         self._examples = examples
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
         measures = {}
-        if self._examples is not None:
-            measures = self.model.evaluate(self._examples, verbose=0, return_dict=True)
+        if self._examples[epoch] is not None:
+            measures = self.model.evaluate(self._examples[epoch], verbose=0, return_dict=True)
             if self.model.pairs:
                 del measures["loss"]  # the sum
             else:  # of a single objective, Keras's names do not say which it is
@@ -206,6 +239,10 @@ def _check(model: BertPretrainer, records: Records) -> None:
         raise ValueError(f"{records.files[0]} has pairs, for which the model has no head: make it with pairs=True")
     # Whose errors say what does not fit.
     model.encoder({name: record[name] for name in ("input_word_ids", "input_mask", "input_type_ids")})
+
+
+def _told(masking: MaskedLMMasking | None) -> list | None:
+    return masking and [masking.predictions, masking.rate, masking.unit]
 
 
 def _digest(records: Records) -> str:

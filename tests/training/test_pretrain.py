@@ -4,8 +4,9 @@ import keras
 import numpy as np
 import pytest
 
+from keras_bert import BertPreprocessor
 from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, write_records
-from keras_bert.training import pretrain
+from keras_bert.training import Phase, pretrain
 
 from ..pretraining.conftest import corpus, new_encoder, preprocessor  # noqa: F401
 
@@ -21,9 +22,9 @@ def records(corpus, preprocessor, tmp_path_factory):  # noqa: F811
 
 @pytest.fixture
 def new(new_encoder, preprocessor):  # noqa: F811
-    def make(dropout=0.1, pairs=True):
+    def make(kind=BertPretrainer, dropout=0.1, pairs=True):
         keras.utils.set_random_seed(0)
-        return BertPretrainer(new_encoder(hidden_dropout=dropout, attention_dropout=dropout), preprocessor, pairs)
+        return kind(new_encoder(hidden_dropout=dropout, attention_dropout=dropout), preprocessor, pairs)
 
     return make
 
@@ -84,6 +85,40 @@ def test_an_interrupted_run_ends_as_an_unbroken_one(tmp_path, new, records, corp
         run(new(pairs=pairs), records, tmp_path / "broken", seed=1)
     with pytest.raises(ValueError, match="holds a run with other config"):
         run(new(dropout=0.2, pairs=pairs), records, tmp_path / "broken")
+
+
+def test_longer_sequences_at_the_end(tmp_path, new, records, corpus, preprocessor):  # noqa: F811
+    """One run, broken off in each of its phases: 12 pieces a sequence, then 24."""
+    short = BertPreprocessor(preprocessor.tokenizer, sequence_length=12)
+    write_records(corpus[:1], tmp_path / "short/train", short, layout="sentences", progress=False)
+    write_records(corpus[1:], tmp_path / "short/held_out", short, layout="sentences", progress=False)
+    masking = MaskedLMMasking(preprocessor.tokenizer, predictions=4)
+    then = Phase(records / "train", 10, batch_size=8, masking=masking, held_out=records / "held_out")
+    settings = {"steps": 12, "measure_every": 5, "then": then}
+    expected = new()
+    history = run(expected, tmp_path / "short", tmp_path / "unbroken", **settings)
+    assert [entry["epoch"] for entry in history] == [1, 2, 3, 4, 5]  # of 5, 5, 2; 5, 5 steps
+    assert int(expected.optimizer.iterations) == 22
+    assert float(expected.optimizer.learning_rate) == 0  # at the end of both, and not before
+
+    lengths = []
+
+    class Noting(BertPretrainer):
+        def call(self, inputs, training=None):
+            if training:
+                lengths.append(inputs["input_word_ids"].shape[1])
+            return super().call(inputs, training)
+
+    for after in (3, 12):
+        with pytest.raises(KeyboardInterrupt):
+            run(new(), tmp_path / "short", tmp_path / "broken", callbacks=[Interrupt(after)], **settings)
+    model = new(Noting)
+    assert run(model, tmp_path / "short", tmp_path / "broken", **settings) == history
+    assert set(lengths) == {24}
+    for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(ValueError, match=r"holds a run with other steps \(\[12, 10\], now \[12\]\)"):
+        run(new(), tmp_path / "short", tmp_path / "broken", **{**settings, "then": None})
 
 
 def test_masks_are_dynamic_unless_asked_for(tmp_path, new, records):
