@@ -45,7 +45,7 @@ class SelfAttention(keras.layers.Layer):
 
     def call(self, hidden: Any, layout: Layout, training: bool | None = None) -> Any:
         query, key, value = self._heads(hidden, layout)
-        weights = self.dropout(self._scores(query, key, layout.padding_mask), training=training)
+        weights = self.dropout(self._scores(query, key, layout), training=training)
         context = ops.matmul(weights, value)  # [batch, num_heads, seq_length, head_size]
         context = layout.rows(ops.transpose(context, (0, 2, 1, 3)))  # [rows, num_heads, head_size]
         return self.output_dense(ops.reshape(context, (-1, self.config.hidden_size)))
@@ -57,7 +57,7 @@ class SelfAttention(keras.layers.Layer):
             float `[batch, num_heads, seq_length, seq_length]`; each row sums to 1.
         """
         query, key, _ = self._heads(hidden, layout)
-        return self._scores(query, key, layout.padding_mask)
+        return self._scores(query, key, layout)
 
     def _heads(self, hidden: Any, layout: Layout) -> tuple[Any, Any, Any]:
         """Q, K and V, each `[batch, num_heads, seq_length, head_size]`."""
@@ -66,11 +66,13 @@ class SelfAttention(keras.layers.Layer):
         qkv = ops.reshape(qkv, (*layout.shape, 3, heads, self.config.hidden_size // heads))
         return ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3)
 
-    def _scores(self, query: Any, key: Any, padding_mask: Any) -> Any:
+    def _scores(self, query: Any, key: Any, layout: Layout) -> Any:
         query = query * (1 / math.sqrt(query.shape[-1]))
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [batch, num_heads, seq_length, seq_length]
         scores = ops.cast(scores, "float32")  # a softmax in float16 would lose the small weights
-        if padding_mask is not None:
-            bias = (1.0 - ops.cast(padding_mask, "float32")) * _LOWEST  # [batch, seq_length]
+        if layout.padding_mask is not None:
+            bias = (1.0 - ops.cast(layout.padding_mask, "float32")) * _LOWEST  # [batch, seq_length]
             scores = scores + ops.expand_dims(bias, (1, 2))
+        if layout.same_document is not None:
+            scores = ops.where(ops.expand_dims(layout.same_document, 1), scores, _LOWEST)
         return ops.cast(ops.softmax(scores, axis=-1), query.dtype)

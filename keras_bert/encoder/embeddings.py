@@ -49,7 +49,7 @@ class BertEmbeddings(keras.layers.Layer):
 
     def call(self, word_ids: Any, layout: Layout, type_ids: Any = None, training: bool | None = None) -> Any:
         hidden = self.word_embeddings(layout.rows(word_ids))  # [rows, width]
-        hidden = hidden + self.position_embeddings(layout.rows(self._positions(word_ids)))
+        hidden = hidden + self.position_embeddings(layout.rows(self._positions(word_ids, layout)))
         if self.type_embeddings is not None:
             # Without type ids, one row serves all: [1, width].
             types = ops.zeros((1,), "int32") if type_ids is None else layout.rows(type_ids)
@@ -57,9 +57,9 @@ class BertEmbeddings(keras.layers.Layer):
         hidden = self.dropout(self.norm(hidden), training=training)
         return hidden if self.projection is None else self.projection(hidden)
 
-    def _positions(self, word_ids: Any) -> Any:
-        """int `[batch, seq_length]`; in some families, positions skip padding (Liu et al. 2019, fairseq)."""
+    def _positions(self, word_ids: Any, layout: Layout) -> Any:
+        """int `[batch, seq_length]`: 0, 1, 2, ...; in some families they skip padding (Liu et al. 2019, fairseq)."""
         if not self.config.positions_after_padding:
-            return ops.broadcast_to(ops.arange(ops.shape(word_ids)[1], dtype="int32"), ops.shape(word_ids))
+            return layout.cumulated(ops.ones_like(word_ids, "int32")) - 1
         is_piece = ops.cast(ops.not_equal(word_ids, self.config.pad_token_id), "int32")
-        return ops.cumsum(is_piece, axis=1) * is_piece + self.config.pad_token_id
+        return layout.cumulated(is_piece) * is_piece + self.config.pad_token_id

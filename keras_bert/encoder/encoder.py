@@ -32,7 +32,9 @@ class BertEncoder(keras.Model):
         inputs: a dict of int tensors `[batch, seq_length]`:
             `input_word_ids`: ids of the pieces;
             `input_mask` (may be left out): 1 = token, 0 = padding; without it, everything is a token;
-            `input_type_ids` (may be left out): 0 = first segment and padding, 1 = second; without it, all 0.
+            `input_type_ids` (may be left out): 0 = first segment and padding, 1 = second; without it, all 0;
+            `input_document_ids` (may be left out): where rows hold several texts one behind the other, which of them a
+                piece is of. Each text is then computed as if it were alone; without it, a row is one text.
         training: whether dropout is on.
 
     Returns:
@@ -80,8 +82,8 @@ class BertEncoder(keras.Model):
         self.built = True
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
-        word_ids, padding_mask, type_ids = checked(inputs, self.config)
-        layout = Layout(tuple(ops.shape(word_ids)), padding_mask)
+        word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
+        layout = Layout(tuple(ops.shape(word_ids)), padding_mask, document_ids)
         hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids, training=training)
         outputs = []
         for block in self._layers_in_order():
@@ -112,8 +114,8 @@ class BertEncoder(keras.Model):
             A list of `num_layers` float tensors `[batch, num_heads, seq_length, seq_length]`: how much each position
             (third axis) attends to each other one (fourth axis), which sums to 1. Padding gets 0.
         """
-        word_ids, padding_mask, type_ids = checked(inputs, self.config)
-        layout = Layout(tuple(ops.shape(word_ids)), padding_mask)
+        word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
+        layout = Layout(tuple(ops.shape(word_ids)), padding_mask, document_ids)
         hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids)
         scores = []
         for block in self._layers_in_order():

@@ -7,11 +7,11 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 
-NAMES = ("input_word_ids", "input_mask", "input_type_ids")
+NAMES = ("input_word_ids", "input_mask", "input_type_ids", "input_document_ids")
 
 
-def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, Any, Any]:
-    """The three inputs, each int `[batch, seq_length]`; None for a mask or type ids that were left out.
+def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, ...]:
+    """The inputs in the order of `NAMES`, each int `[batch, seq_length]`; None for one that was left out.
 
     Raises:
         ValueError: an input is missing, unknown, not integer, or of a shape that does not fit the others or the model;
@@ -19,7 +19,7 @@ def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, Any, Any]:
     """
     if not isinstance(inputs, dict) or NAMES[0] not in inputs:
         given = f"the keys {sorted(inputs)}" if isinstance(inputs, dict) else f"a {type(inputs).__name__}"
-        raise ValueError(f"the encoder takes a dict with {NAMES[0]} (and {NAMES[1]}, {NAMES[2]}), not {given}")
+        raise ValueError(f"the encoder takes a dict with {NAMES[0]} (and {', '.join(NAMES[1:])}), not {given}")
     unknown = sorted(set(inputs) - set(NAMES))
     if unknown:
         raise ValueError(f"the encoder has no input {', '.join(unknown)}; it takes {', '.join(NAMES)}")

@@ -81,3 +81,30 @@ def test_shapes_are_known_as_before():
     outputs = BertEncoder(SMALL)(inputs)
     assert outputs["sequence_output"].shape == (None, 12, 24)
     assert outputs["pooled_output"].shape == (None, 24)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("changes", [{}, {"positions_after_padding": True, "pad_token_id": 1, "type_vocab_size": 0}])
+def test_several_texts_in_a_row_are_computed_as_if_each_were_alone(changes, jit_compile):
+    encoder = random_encoder(**changes)
+    padding = encoder.config.pad_token_id
+    texts = [random_inputs(batch=1, seq_length=length, seed=length) for length in (3, 5, 2, 7)]
+    for text in texts:
+        text["input_word_ids"][text["input_word_ids"] == padding] = 7
+    rows = [texts[:3], texts[3:]]
+    packed = {
+        name: np.stack([np.pad(np.concatenate([each[name][0] for each in row]), (0, 12))[:12] for row in rows])
+        for name in texts[0]
+    }
+    packed["input_word_ids"][packed["input_mask"] == 0] = padding
+    packed["input_document_ids"] = np.array([[1] * 3 + [2] * 5 + [3] * 2 + [0] * 2, [1] * 7 + [0] * 5], np.int32)
+    found = tf.function(lambda inputs: encoder(inputs)["encoder_outputs"], jit_compile=jit_compile)(packed)
+    for row, start, text in ((0, 0, texts[0]), (0, 3, texts[1]), (0, 8, texts[2]), (1, 0, texts[3])):
+        alone = encoder(text)["encoder_outputs"]
+        for layer, expected in zip(found, alone, strict=True):
+            here = layer[row, start : start + expected.shape[1]]
+            np.testing.assert_allclose(here, expected[0], rtol=1e-5, atol=1e-5)
+    scores = encoder.attention_scores(packed)[0]  # [row, head, from, to]
+    assert np.all(scores[0, :, 3:8, 3:8] > 0)
+    assert not np.any(scores[0, :, 3:8, :3])
+    assert not np.any(scores[0, :, 3:8, 8:])
