@@ -141,6 +141,28 @@ def test_other_recipes(tmp_path, new, records, settings):
     assert any(np.any(a != b) for a, b in zip(plain.get_weights(), other.get_weights(), strict=True))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision(tmp_path, new, records, policy):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        expected = new(dropout=0.0)
+        history = run(expected, records, tmp_path / "unbroken", steps=100, measure_every=50)
+        assert history[-1]["masked_lm_loss"] < 0.95 * history[0]["masked_lm_loss"]
+        assert {weight.dtype for weight in expected.weights} == {"float32"}
+        is_scaled = isinstance(expected.optimizer, keras.optimizers.LossScaleOptimizer)
+        assert is_scaled == (policy == "mixed_float16")  # where small gradients would be lost
+        with pytest.raises(KeyboardInterrupt):
+            run(new(dropout=0.0), records, tmp_path / "broken", 100, measure_every=50, callbacks=[Interrupt(60)])
+        model = new(dropout=0.0)
+        assert run(model, records, tmp_path / "broken", steps=100, measure_every=50) == history
+        for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
 def test_no_such_optimizer(tmp_path, new, records):
     with pytest.raises(ValueError, match="optimizer is 'sgd'; expected one of adamw, lamb"):
         run(new(), records, tmp_path, optimizer="sgd")
