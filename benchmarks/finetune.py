@@ -131,7 +131,7 @@ LENGTHS = {
     "all, in windows of 128, their mean": {"sequence_length": 128, "long_text": "windows", "pool": "mean"},
     "all, in windows of 128, their maximum": {"sequence_length": 128, "long_text": "windows", "pool": "max"},
 }
-BATCHES = {"batch_size": 8, "accumulate": 4}  # 32 reviews an update; in windows they would take 10 GB all at once
+BATCHES = {"batch_size": 8}  # in windows, 32 reviews would take 10 GB
 
 
 def long(arguments: argparse.Namespace) -> None:
