@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,6 +77,13 @@ def recipe(objective: str) -> Callable[[Callable], Callable]:
             show_default=True,
             help="Uses of a text, with other pairs.",
         ),
+        click.option(
+            "--processes",
+            type=click.IntRange(1),
+            default=1,
+            show_default=True,
+            help="How many make examples of the text. The examples are the same.",
+        ),
         click.option("--seed", type=int, default=0, show_default=True, help="The same seed, the same model."),
         click.option("--measure-every", type=click.IntRange(1), default=1000, show_default=True, help="So many steps."),
     ]
@@ -141,6 +147,7 @@ def train_on_text(
     masking: str,
     static_masking: bool,
     copies: int,
+    processes: int,
     seed: int,
     measure_every: int,
     **recipe: Any,
@@ -180,10 +187,12 @@ def train_on_text(
             held_out = [] if eval_file is None else text_files(Path(eval_file))
             preprocessor, config, make = prepare(sequence_length, objective != "sentences")
             _check_objective(objective, layout, config, learned, held_out)
-            counts = write_records(learned, run / _RECORDS, preprocessor, copies=copies, **settings)
+            counts = write_records(
+                learned, run / _RECORDS, preprocessor, copies=copies, processes=processes, **settings
+            )
             click.echo(_about(counts, learned, copies), err=True)
             if held_out:
-                measured = write_records(held_out, run / _HELD_OUT, preprocessor, **settings)
+                measured = write_records(held_out, run / _HELD_OUT, preprocessor, processes=processes, **settings)
                 click.echo(f"to measure with: {_about(measured, held_out)}", err=True)
             keras.utils.set_random_seed(seed)
             model, more = make()
@@ -256,15 +265,14 @@ def _check_objective(
 ) -> None:
     """Raises ValueError where the model has no head for it, or a text no two documents."""
     from keras_bert.families import FAMILIES
-    from keras_bert.pretraining import documents, parts_of
+    from keras_bert.pretraining.corpus import is_one_document
 
     if objective != "sentences" and "next_sentence" not in FAMILIES[config.family].heads:
         raise ValueError(f"{config.family} has no head for pairs; choose --objective sentences")
     if objective != "next_sentence":
         return
     for paths in filter(None, (learned, held_out)):
-        found = (document for part in parts_of(paths) for document in documents(part, layout))
-        if len(list(itertools.islice(found, 2))) < 2:
+        if is_one_document(paths, layout):
             raise ValueError(
                 f"{', '.join(map(str, paths))}: there is one document only, so that no sentence can be taken from "
                 "another one; add text, put blank lines between its documents, with --layout sentences, or choose "

@@ -5,7 +5,8 @@ from keras_bert.pretraining.distillation import learning_from, student_of
 from keras_bert.pretraining.examples import make_examples
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import BertPretrainer
-from keras_bert.pretraining.records import Records, write_records
+from keras_bert.pretraining.records import Records
+from keras_bert.pretraining.writing import write_records
 
 __all__ = [
     "BertPretrainer",

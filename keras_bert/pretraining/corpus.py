@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -64,6 +65,18 @@ def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Part]
     count = -(-size // part_bytes)
     edges = [size * i // count for i in range(count + 1)]
     return [Part(paths, start, end) for start, end in itertools.pairwise(edges)]
+
+
+def is_one_document(files: Sequence[str | Path], layout: str = "prose") -> bool:
+    """Whether a corpus is a single document, so that none of its sentences can be taken from another one.
+
+    No more is read than two documents.
+
+    Raises:
+        FileNotFoundError, ValueError: as `parts_of` and `documents` do.
+    """
+    (whole,) = parts_of(files, part_bytes=sys.maxsize)
+    return len(list(itertools.islice(documents(whole, layout), 2))) == 1
 
 
 def documents(part: Part, layout: str = "prose") -> Iterator[list[str]]:

@@ -205,7 +205,7 @@ def test_vocab_pretrain_fill(run, given):
 def test_an_interrupted_run_goes_on(start, given, moment):  # noqa: F811
     folder, options = given
     options |= {"--steps": "60", "--measure-every": "10", "--batch-size": "4"}
-    options |= {"--copies": "200"} if moment == "records" else {}
+    options |= {"--copies": "200", "--processes": "2"} if moment == "records" else {}
 
     def command(name) -> subprocess.Popen:
         return start("pretrain", str(folder / "texts"), *flat(options | {"--output": str(folder / name)}))

@@ -1,6 +1,7 @@
 """Records: what is in the files, who else can read them, and what becomes of an interrupted or damaged one."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -9,8 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertPreprocessor
-from keras_bert.pretraining import unmasked
-from keras_bert.pretraining.records import Records, write_records
+from keras_bert.pretraining import Records, unmasked, write_records
 
 GOOGLE = {
     "input_ids": 24,
@@ -166,6 +166,29 @@ def test_parts_in_which_no_document_begins(tmp_path, corpus, preprocessor):
         write_records([tmp_path / "white.txt"], tmp_path / "none", preprocessor, progress=False)
 
 
+def test_a_document_that_is_alone_in_its_part(tmp_path, preprocessor):
+    """There is no other one to take a sentence from; the parts before and behind do not suffer."""
+    few = "\n\n".join(["a0 a1.\na2 a3.", "b0 b1.\nb2 b3."] * 40)
+    long, alone = "c0 c1.\n" * 300, "d0 d1.\n" * 300  # the first begins in a part with some of the few
+    (tmp_path / "text.txt").write_text("\n\n".join([few, long, alone, few]))
+    settings = {"layout": "sentences", "part_bytes": 1000, "progress": False}
+    counts = write_records([tmp_path / "text.txt"], tmp_path / "records", preprocessor, **settings)
+    assert counts["documents"] == 162
+    assert counts["cut"] == 900
+    ids = [unmasked(batch)["input_word_ids"].numpy().ravel() for batch in Records(tmp_path / "records").in_order(10)]
+    letters = {preprocessor.tokenizer.vocabulary[i][0] for i in np.concatenate(ids)}
+    assert letters == {"[", ".", "a", "b", "c"}
+    (tmp_path / "two.txt").write_text("\n\n".join([long, alone]))
+    with pytest.raises(ValueError, match=r"gives no examples: 2 documents, 1,800 pieces; each is alone in its part"):
+        write_records([tmp_path / "two.txt"], tmp_path / "none", preprocessor, **settings)
+
+
+def test_what_a_killed_process_has_left_is_no_record(tmp_path, corpus, preprocessor):
+    counts = write_records(corpus, tmp_path, preprocessor, **WRITTEN)
+    (tmp_path / ".examples-00000-of-00099.tfrecord.123.tmp").write_bytes(b"half")
+    assert Records(tmp_path).count == counts["examples"]
+
+
 def test_an_incomplete_directory_is_not_read(tmp_path, corpus, preprocessor):
     write_records(corpus, tmp_path, preprocessor, **WRITTEN)
     max(tmp_path.glob("*.tfrecord")).unlink()
@@ -210,36 +233,38 @@ def test_what_are_no_such_records(tmp_path):
 
 _FULL = """
 import resource, sys
-resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from pathlib import Path
 from keras_bert import BertPreprocessor
-from keras_bert.pretraining.records import write_records
+from keras_bert.pretraining import write_records
 preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=64)
 try:
-    write_records([sys.argv[1]], sys.argv[2], preprocessor, "sentence_order", "sentences", progress=False)
+    settings = {"part_bytes": 5000, "processes": int(sys.argv[3]), "progress": False}
+    write_records([sys.argv[1]], sys.argv[2], preprocessor, "sentence_order", "sentences", **settings)
 except OSError as error:
     print("OSError", error)
 """
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full(tmp_path, corpus):
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_disk_that_is_full(tmp_path, corpus, processes):
     """As a limit on the size of files has it."""
-    run = subprocess.run(
-        [sys.executable, "-c", _FULL, corpus[0], tmp_path / "records"], capture_output=True, text=True, check=False
-    )
-    assert run.stdout.startswith("OSError"), run.stderr
-    assert "examples-00000-of-00001.tfrecord" in run.stdout
+    command = [sys.executable, "-c", _FULL, corpus[0], tmp_path / "records", processes]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.stdout.startswith("OSError cannot write records: "), run.stderr
+    assert re.search(r"examples-0000\d-of-00002\.tfrecord", run.stdout)
     assert list((tmp_path / "records").iterdir()) == []
 
 
 def test_bad_arguments(tmp_path, corpus, preprocessor):
     with pytest.raises(ValueError, match="sequence_length is None, but all records have the same length"):
         write_records(corpus, tmp_path, BertPreprocessor(preprocessor.tokenizer, sequence_length=None))
-    with pytest.raises(ValueError, match="copies is 0; expected at least 1"):
-        write_records(corpus, tmp_path, preprocessor, copies=0)
+    for name in ("copies", "processes"):
+        with pytest.raises(ValueError, match=f"{name} is 0; expected at least 1"):
+            write_records(corpus, tmp_path, preprocessor, **{name: 0})
     (tmp_path / "one.txt").write_text("One document.\nOf two lines.")
     with pytest.raises(ValueError, match="there is one document only"):
         write_records([tmp_path / "one.txt"], tmp_path / "records", preprocessor, layout="sentences")
-    assert list((tmp_path / "records").iterdir()) == []
+    assert not (tmp_path / "records").exists()

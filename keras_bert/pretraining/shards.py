@@ -1,0 +1,116 @@
+"""A part of a corpus -> a file of records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.pretraining.corpus import Part, documents
+from keras_bert.pretraining.examples import Examples, make_examples
+from keras_bert.pretraining.masking import MaskedLMMasking
+from keras_bert.pretraining.records import GOOGLE, LABELS
+from keras_bert.text import BertPreprocessor
+
+COUNTS = ("documents", "sentences", "pieces", "examples", "cut")
+_ROWS_AT_A_TIME = 4096
+
+
+class ShardWriter:
+    """Writes the examples of parts of a corpus. It can be pickled, for another process or another machine.
+
+    Args:
+        preprocessor, objective, layout, predictions, unit: see `write_records`.
+
+    Call arguments:
+        part: as `parts_of` gives it.
+        seed: ints: the same part and the same seed, the same bytes.
+        path: of the file.
+
+    Returns:
+        Counts, as `write_records` has them.
+
+    Raises:
+        ValueError: an argument is bad, or the text is not UTF-8.
+        OSError: the file cannot be written.
+    """
+
+    def __init__(
+        self, preprocessor: BertPreprocessor, objective: str, layout: str, predictions: int, unit: str
+    ) -> None:
+        self._preprocessor = preprocessor
+        self._settings = (objective, layout, predictions, unit)
+        self._objective = objective
+        self._layout = layout
+        masking = MaskedLMMasking(preprocessor.tokenizer, predictions, unit=unit)
+        segments = 1 if objective == "sentences" else 2
+        self._room = preprocessor.sequence_length - preprocessor.tokenizer.pair_format.special_tokens(segments)
+        segment = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64)
+        self._masked = tf.function(
+            lambda segments, seed: masking(preprocessor.pack(segments), seed),
+            input_signature=[(segment,) * segments, tf.TensorSpec([2], tf.int32)],
+        )
+
+    def __reduce__(self) -> tuple[Callable, tuple]:
+        return _restored, (keras.saving.serialize_keras_object(self._preprocessor), *self._settings)
+
+    def __call__(self, part: Part, seed: list[int], path: Path) -> dict[str, int]:
+        found = list(documents(part, self._layout))
+        lengths = np.array([len(document) for document in found], np.int64)
+        with tf.device("CPU"):  # wherever this runs, the same random numbers
+            pieces = self._preprocessor.tokenizer.tokenize([sentence for document in found for sentence in document])
+            examples = self._examples(pieces, lengths, seed)
+            count = int(examples.segments[0].nrows())
+            records = (
+                record
+                for start in range(0, count, _ROWS_AT_A_TIME)
+                for record in self._records(examples, slice(start, start + _ROWS_AT_A_TIME), [*seed, start])
+            )
+            _write(records, path)
+        counts = (len(found), int(lengths.sum()), len(pieces.values), count, examples.cut)
+        return dict(zip(COUNTS, counts, strict=True))
+
+    def _examples(self, pieces: tf.RaggedTensor, lengths: np.ndarray, seed: list[int]) -> Examples:
+        document_pieces = np.diff(pieces.row_splits.numpy()[np.cumsum([0, *lengths])])
+        if self._objective == "next_sentence" and np.count_nonzero(document_pieces) == 1:
+            # There may be others in the corpus, but none in this part that a sentence could be taken from.
+            none = make_examples(pieces[:0], lengths[:0], self._room, self._objective, seed)
+            return none._replace(cut=len(pieces.values))
+        return make_examples(pieces, lengths, self._room, self._objective, seed)
+
+    def _records(self, examples: Examples, rows: slice, seed: list[int]) -> list[bytes]:
+        masks = np.random.SeedSequence(seed).generate_state(2).astype(np.int32)
+        masked = self._masked(tuple(segment[rows] for segment in examples.segments), masks)
+        batch = {name: value.numpy() for name, value in masked.items()}
+        if examples.labels is not None:
+            batch[LABELS] = examples.labels[rows, None]
+        return _serialized(batch)
+
+
+def _restored(preprocessor: dict[str, Any], *settings: Any) -> ShardWriter:
+    return ShardWriter(keras.saving.deserialize_keras_object(preprocessor), *settings)
+
+
+def _write(records: Iterable[bytes], path: Path) -> None:
+    try:
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for record in records:
+                writer.write(record)
+    except tf.errors.OpError as error:
+        raise OSError(f"cannot write records: {error.message}") from None
+
+
+def _serialized(batch: dict[str, np.ndarray]) -> list[bytes]:
+    records = []
+    for i in range(len(batch["input_word_ids"])):
+        example = tf.train.Example()
+        for name, values in batch.items():
+            feature = example.features.feature[GOOGLE[name]]
+            kind = feature.float_list if values.dtype == np.float32 else feature.int64_list
+            kind.value.extend(values[i].tolist())
+        records.append(example.SerializeToString(deterministic=True))  # each process has another order of its own
+    return records
