@@ -1,0 +1,74 @@
+"""A corpus -> a directory of records, written by the workers of an Apache Beam pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keras_bert.pretraining.writing import Work
+from keras_bert.text import BertPreprocessor
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+
+def write_records_with_beam(
+    corpus: Sequence[str | Path],
+    directory: str | Path,
+    preprocessor: BertPreprocessor,
+    objective: str = "next_sentence",
+    layout: str = "prose",
+    copies: int = 1,
+    predictions: int | None = None,
+    unit: str = "piece",
+    seed: int = 0,
+    part_bytes: int = 2**24,
+    pipeline_options: PipelineOptions | None = None,
+) -> dict[str, int]:
+    """Writes what `write_records` does, byte for byte, in a pipeline, and waits for its end.
+
+    Workers read their parts and write their files by themselves: the corpus and the directory must be on a file system
+    that all of them, and this process, have under the same path, and each worker needs this package. If the pipeline
+    fails, the same call, or `write_records`, begins again with what was not written by a pipeline that ended.
+
+    Args:
+        corpus, ..., part_bytes: see `write_records`.
+        pipeline_options: the runner and what it needs; by default Beam's DirectRunner, in this process.
+
+    Returns:
+        Counts, as `write_records` does.
+
+    Raises:
+        ImportError: there is no Apache Beam: `pip install 'keras-bert-models[beam]'`.
+        FileNotFoundError, ValueError: as `write_records`, before the pipeline starts. What goes wrong in a worker is
+            raised as its runner does.
+
+    Example:
+        >>> import tempfile
+        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=32)
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "text.txt").write_text("One came. Two went.\\n\\nThree slept. Four ate.")
+        >>> counts = write_records_with_beam(  # doctest: +SKIP
+        ...     [folder / "text.txt"], folder / "records", preprocessor, layout="sentences"
+        ... )
+        >>> counts["documents"], counts["examples"]  # doctest: +SKIP
+        (2, 2)
+    """
+    try:
+        import apache_beam as beam
+    except ImportError as error:
+        raise ImportError(f"this needs Apache Beam: pip install 'keras-bert-models[beam]' ({error})") from error
+    corpus, directory = [Path(path).absolute() for path in corpus], Path(directory).absolute()
+    work = Work(corpus, directory, preprocessor, objective, layout, copies, predictions, unit, seed, part_bytes)
+    work.note([])  # whose the files are, should the pipeline not come to its end
+    with beam.Pipeline(options=pipeline_options) as pipeline:
+        (
+            pipeline
+            | "parts" >> beam.Create(work.left())
+            | "spread over the workers" >> beam.Reshuffle()
+            | "write" >> beam.Map(work.write)
+            | "all of them" >> beam.combiners.ToList()
+            | "note" >> beam.Map(work.note)
+        )
+    return work.counts()
