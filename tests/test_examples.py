@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,40 @@ def test_long_reviews(tmp_path):
     assert float(re.search(r"windows: {'accuracy': (\S+)}", output)[1]) == 1
     assert float(re.search(r"functional model: (\S+) of", output)[1]) == 1
     assert (tmp_path / "saved_models/long_reviews/model.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_pretrain_from_scratch(tmp_path):
+    pytest.importorskip("tokenizers")
+    pytest.importorskip("tensorflow_serving")
+    (tmp_path / "texts").mkdir()
+    for name, animal, food in (("one.txt", "cat", "fish"), ("two.txt", "dog", "bone")):
+        sentences = [
+            f"The {size} {animal} ate the {food} of day {day}." for day in range(40) for size in ("big", "old")
+        ]
+        (tmp_path / "texts" / name).write_text("\n\n".join(sentences))
+    command = ["pretrain_from_scratch.py", "texts", "--steps", 60, "--output", "made"]
+    state = tmp_path / "made/run/state.safetensors"
+
+    killed = subprocess.Popen([sys.executable, EXAMPLES / command[0], *map(str, command[1:])], cwd=tmp_path)
+    while not state.exists():
+        assert killed.poll() is None
+        time.sleep(0.1)
+    killed.kill()
+    killed.wait()
+    assert not (tmp_path / "made/model").exists()
+
+    output = run(*command, cwd=tmp_path)
+    losses = [float(loss) for loss in re.findall(r"^step \d+: loss (\S+)$", output, re.MULTILINE)]
+    assert len(losses) == 10
+    assert losses[-1] < losses[0]
+    assert output.count("It was a dark and") == 3
+    assert re.search(r"^(good|bad) \(\d\.\d\d\)  a warm and funny joy$", output, re.MULTILINE)
+    assert (tmp_path / "made/serving/1/saved_model.pb").exists()
+
+    finished = state.stat().st_mtime_ns
+    assert run(*command, cwd=tmp_path) == output
+    assert state.stat().st_mtime_ns == finished
 
 
 def test_every_example_says_how_to_run_it_and_is_short():
