@@ -91,13 +91,7 @@ class Theirs:
         """AdamW, a linear schedule with warm-up, clipping, batches of 32."""
         lengths = np.array([len(row["input_ids"]) for row in rows])
         steps = epochs * -(-len(rows) // 32)
-        no_decay = ("bias", "LayerNorm.weight")
-        named = list(self.model.named_parameters())
-        groups = [
-            {"params": [p for n, p in named if not n.endswith(no_decay)], "weight_decay": 0.01},
-            {"params": [p for n, p in named if n.endswith(no_decay)], "weight_decay": 0.0},
-        ]
-        optimizer = torch.optim.AdamW(groups, lr=learning_rate, eps=1e-8)
+        optimizer = adamw(self.model, learning_rate, eps=1e-8)
         schedule = transformers.get_linear_schedule_with_warmup(optimizer, round(0.1 * steps), steps)
         self.model.train()
         for epoch in range(epochs):
@@ -163,6 +157,17 @@ class Theirs:
                     if start <= end < start + _LONGEST_ANSWER and score > best[number][0]:
                         best[number] = score, contexts[number][offsets[start][0] : offsets[end][1]]
         return [text for _, text in best]
+
+
+def adamw(model: torch.nn.Module, learning_rate: float, eps: float) -> torch.optim.AdamW:
+    """Biases and layer normalization do not decay."""
+    no_decay = ("bias", "LayerNorm.weight")
+    named = list(model.named_parameters())
+    groups = [
+        {"params": [p for n, p in named if not n.endswith(no_decay)], "weight_decay": 0.01},
+        {"params": [p for n, p in named if n.endswith(no_decay)], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=learning_rate, eps=eps)
 
 
 def _rows(encoding: Any) -> list[dict[str, Any]]:

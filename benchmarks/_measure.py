@@ -4,6 +4,8 @@ import contextlib
 import importlib.metadata
 import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
 
@@ -53,3 +55,49 @@ def ratios(rates: list[float], base: list[float]) -> str:
     """`median (min..max)` of the ratios within each round."""
     values = [rate / one for rate, one in zip(rates, base, strict=True)]
     return f"{statistics.median(values):.2f} ({min(values):.2f}..{max(values):.2f})"
+
+
+class Elsewhere:
+    """Work in a process of its own, perhaps of another Python: call it with what to do, and it returns a rate.
+
+    So contestants do not have one another's threads and memory, and may need different versions of a library.
+
+    Args:
+        command: of a process that does `answer_calls`.
+
+    Raises:
+        ImportError: it has not got what it needs.
+    """
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if missing := self._answer():
+            raise ImportError(missing)
+
+    def __call__(self, what: str) -> float:
+        print(what, file=self._process.stdin, flush=True)
+        return float(self._answer())
+
+    def _answer(self) -> str:
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{' '.join(self._process.args)} has ended: {self._process.wait()}")
+        return line.strip()
+
+
+def answer_calls(make: Callable[[], Callable[[str], float]]) -> None:
+    """The other end of `Elsewhere`, until that one ends.
+
+    Args:
+        make: gives what does the work.
+    """
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever else is printed goes to standard error
+    try:
+        work = make()
+    except ImportError as error:
+        print(error, file=answers, flush=True)
+        return
+    print(file=answers, flush=True)
+    for line in sys.stdin:
+        print(work(line.strip()), file=answers, flush=True)

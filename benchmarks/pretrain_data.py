@@ -1,0 +1,155 @@
+"""From files of text to masked batches: megabytes of text a second, beside Hugging Face's usual way.
+
+python benchmarks/pretrain_data.py [--data FOLDER] [--rounds 5]
+
+Every .txt file of FOLDER (by default the books of ../shared/data/gutenberg beside the repository), one epoch in random
+order, from opening the files to the last batch of 32 rows of 128 pieces, 15% of them masked anew each time they are
+seen; nothing is left from the round before. keras_bert: `write_records` (in one process, and in as many as there are
+cores, each of which has to import TensorFlow first), `Records.shuffled`, `MaskedLMMasking`; and, told separately, all
+but the first, which is what every further epoch takes. Hugging Face: `load_dataset("text")`, `map` with a fast
+tokenizer, `map` that groups pieces into rows, as transformers' run_mlm.py does both, in as many processes as there are
+cores, and a DataLoader with as many workers around `DataCollatorForLanguageModeling`. A text is a line there, as
+run_mlm.py reads them, or a paragraph, which leaves out most of the [CLS] and [SEP] around lines.
+
+Equal: the texts, the vocabulary, the length of a row, the share of masks, the cores. Not equal: keras_bert finds
+documents and sentences, and fills a row with whole sentences of one document, which leaves some padding at its end;
+theirs fills each row to the last piece, across texts, and drops what is left of every thousand texts. keras_bert masks
+15% of each row, theirs 15% on average; and it gives positions and the pieces that were there, where theirs gives labels
+for the whole row. Each has a process of its own, and libraries are imported before.
+"""
+
+import argparse
+import itertools
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from _measure import Elsewhere, answer_calls, cores, interleave, rate, ratios, versions
+
+DATA = Path(__file__).parents[2] / "shared/data/gutenberg"
+PEERS = ["tensorflow", "torch", "transformers", "tokenizers", "datasets"]
+PRESET, LENGTH, BATCH = "all-MiniLM-L6-v2", 128, 32
+
+
+def keras_bert(files: list[str]) -> Callable[[str], None]:
+    import tensorflow as tf
+
+    from keras_bert import BertPreprocessor
+    from keras_bert.pretraining import MaskedLMMasking, Records, unmasked, write_records
+
+    preprocessor = BertPreprocessor.from_preset(PRESET, sequence_length=LENGTH)
+    masking = MaskedLMMasking(preprocessor.tokenizer, predictions=round(0.15 * LENGTH))
+    kept = tempfile.TemporaryDirectory()
+
+    def write(folder: str, processes: int = 1) -> None:
+        options = {"processes": processes, "part_bytes": -(-sum(map(os.path.getsize, files)) // processes)}
+        write_records(files, folder, preprocessor, objective="sentences", progress=False, **options)
+
+    def stream(folder: str) -> None:
+        records = Records(folder)
+        batches = records.shuffled(BATCH, seed=0).enumerate()
+        masked = batches.map(
+            lambda step, batch: masking(unmasked(batch), [0, tf.cast(step, tf.int32)]), tf.data.AUTOTUNE
+        )
+        for _ in masked.prefetch(4).take(-(-records.count // BATCH)):
+            pass
+
+    def work(part: str) -> None:
+        if part == "streaming":
+            if not os.listdir(kept.name):
+                write(kept.name)  # in the round that is not counted
+            stream(kept.name)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            write(folder, processes=cores() if part == "processes" else 1)
+            stream(folder)
+
+    return work
+
+
+def hugging_face(files: list[str]) -> Callable[[str], None]:
+    os.environ["USE_TF"] = "0"  # for `datasets`, whose processes are forks of this one
+    import datasets
+    import torch
+    import transformers
+
+    from keras_bert import presets
+
+    datasets.disable_caching()
+    datasets.disable_progress_bars()
+    transformers.logging.set_verbosity_error()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(presets.resolve(PRESET)))
+    collate = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
+
+    def tokenized(texts: dict[str, list]) -> dict[str, list]:
+        return tokenizer(texts["text"], return_special_tokens_mask=True)
+
+    def grouped(rows: dict[str, list]) -> dict[str, list]:
+        joined = {name: list(itertools.chain.from_iterable(values)) for name, values in rows.items()}
+        whole = len(joined["input_ids"]) // LENGTH * LENGTH
+        return {name: [ids[i : i + LENGTH] for i in range(0, whole, LENGTH)] for name, ids in joined.items()}
+
+    def work(text_is: str) -> None:
+        with tempfile.TemporaryDirectory() as cache:
+            texts = datasets.load_dataset("text", data_files=files, split="train", sample_by=text_is, cache_dir=cache)
+            pieces = texts.map(tokenized, batched=True, num_proc=cores(), remove_columns=["text"])
+            rows = pieces.map(grouped, batched=True, num_proc=cores())
+            for _ in torch.utils.data.DataLoader(rows, BATCH, shuffle=True, collate_fn=collate, num_workers=cores()):
+                pass
+
+    return work
+
+
+CONTESTANTS = {"keras_bert": keras_bert, "hugging_face": hugging_face}
+# What the table says -> who does what.
+OURS = {
+    "keras_bert": ("keras_bert", "all"),
+    "keras_bert, a process for each core": ("keras_bert", "processes"),
+    "keras_bert, all but `write_records`": ("keras_bert", "streaming"),
+}
+THEIRS = {
+    "Hugging Face, line by line": ("hugging_face", "line"),
+    "Hugging Face, by paragraphs": ("hugging_face", "paragraph"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA, help="a folder of .txt files")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--contestant", choices=list(CONTESTANTS), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    files = sorted(map(str, arguments.data.glob("*.txt")))
+    if not files:
+        sys.exit(f"there are no .txt files in {arguments.data}: say where texts are, --data FOLDER")
+    megabytes = sum(map(os.path.getsize, files)) / 1e6
+    if arguments.contestant:
+
+        def make() -> Callable[[str], float]:
+            work = CONTESTANTS[arguments.contestant](files)
+            return lambda what: rate(lambda: work(what), megabytes)
+
+        answer_calls(make)
+        return
+
+    print(versions(PEERS), f"{cores()} cores, {megabytes:.1f} MB")
+    command = [sys.executable, __file__, "--data", str(arguments.data), "--contestant"]
+    workers = {name: Elsewhere([*command, name]) for name in CONTESTANTS}
+    jobs = {name: lambda who=who, what=what: workers[who](what) for name, (who, what) in {**OURS, **THEIRS}.items()}
+    for job in jobs.values():  # once, so that all graphs are there
+        job()
+    rates = interleave(jobs, arguments.rounds)
+    best = max(THEIRS, key=lambda name: statistics.median(rates[name]))
+    print(f"| from text to masked batches | MB/s | beside {best} |")
+    print("|---|---|---|")
+    for name in jobs:
+        print(f"| {name} | {statistics.median(rates[name]):.2f} | {ratios(rates[name], rates[best])} |")
+
+
+if __name__ == "__main__":
+    main()
