@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,7 @@ OBJECTIVES = ("next_sentence", "sentence_order", "sentences")
 LAYOUTS = ("prose", "sentences")
 UNITS = ("piece", "word", "span")
 _SIZES = ("tiny", "mini", "small", "medium", "base", "large")
-_RECORDS, _HELD_OUT = "records", "held-out"  # inside of the run's directory
+_RECORDS, _HELD_OUT, _THEN = "records", "held-out", "then"  # inside of the run's directory
 _PANELS = {
     "training loss": ["loss"],
     "loss of the held-out text": ["masked_lm_loss", "next_sentence_loss"],
@@ -77,12 +78,25 @@ def recipe(objective: str) -> Callable[[Callable], Callable]:
             show_default=True,
             help="Uses of a text, with other pairs.",
         ),
+        click.option("--pack", is_flag=True, help="Short documents share a row, with --objective sentences."),
         click.option(
             "--processes",
             type=click.IntRange(1),
             default=1,
             show_default=True,
             help="How many make examples of the text. The examples are the same.",
+        ),
+        click.option(
+            "--then-steps", type=click.IntRange(1), help="And so many on longer rows: the paper's last tenth."
+        ),
+        click.option("--then-length", type=click.IntRange(5), default=512, show_default=True, help="Pieces in those."),
+        click.option("--then-batch-size", type=click.IntRange(1), default=8, show_default=True, help="Rows a batch."),
+        click.option(
+            "--dtype",
+            type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
+            default="float32",
+            show_default=True,
+            help="What is computed with; weights are float32.",
         ),
         click.option("--seed", type=int, default=0, show_default=True, help="The same seed, the same model."),
         click.option("--measure-every", type=click.IntRange(1), default=1000, show_default=True, help="So many steps."),
@@ -139,6 +153,7 @@ def train_on_text(
     corpus: tuple[str, ...],
     told: dict[str, Any],
     steps: int,
+    batch_size: int,
     output: str,
     eval_file: str | None,
     objective: str,
@@ -147,7 +162,12 @@ def train_on_text(
     masking: str,
     static_masking: bool,
     copies: int,
+    pack: bool,
     processes: int,
+    then_steps: int | None,
+    then_length: int,
+    then_batch_size: int,
+    dtype: str,
     seed: int,
     measure_every: int,
     **recipe: Any,
@@ -167,58 +187,78 @@ def train_on_text(
         import keras
 
         from keras_bert.pretraining import MaskedLMMasking, write_records
+        from keras_bert.text import BertPreprocessor
         from keras_bert.text.learning_corpus import text_files
+        from keras_bert.training import Phase, report
         from keras_bert.training import pretrain as train
-        from keras_bert.training import report
 
     def step_after(epochs: int) -> int:
-        return min(epochs * measure_every, steps)
+        before = -(-steps // measure_every)
+        if epochs <= before:
+            return min(epochs * measure_every, steps)
+        return steps + min((epochs - before) * measure_every, then_steps)
 
     def remove_unfinished() -> None:
-        for folder in (directory, run, run / _RECORDS, run / _HELD_OUT):
+        for folder in (directory, *(part / name for part in (run, run / _THEN) for name in ("", _RECORDS, _HELD_OUT))):
             for unfinished in files.unfinished_files(folder):
                 unfinished.unlink(missing_ok=True)
 
-    predictions = max(1, round(0.15 * sequence_length))
-    settings = {"objective": objective, "layout": layout, "predictions": predictions, "unit": masking, "seed": seed}
-    with interrupts.end_the_command(clean_up=remove_unfinished, message=runs.INTERRUPTED):
+    def phase(folder: Path, preprocessor: BertPreprocessor, steps: int, batch_size: int) -> tuple[Phase, dict]:
+        predictions = max(1, round(0.15 * preprocessor.sequence_length))
+        given = {**settings, "predictions": predictions, "pack": pack, "processes": processes}
+        counts = write_records(learned, folder / _RECORDS, preprocessor, copies=copies, **given)
+        click.echo(f"{_about(counts, learned, copies)}, in rows of {preprocessor.sequence_length} pieces", err=True)
+        if held_out:
+            measured = write_records(held_out, folder / _HELD_OUT, preprocessor, **given)
+            click.echo(f"to measure with: {_about(measured, held_out)}", err=True)
+        hidden = None if static_masking else MaskedLMMasking(preprocessor.tokenizer, predictions, unit=masking)
+        measured = folder / _HELD_OUT if held_out else None
+        return Phase(folder / _RECORDS, steps, batch_size, hidden, measured), counts
+
+    all_steps = steps + (then_steps or 0)
+    settings = {"objective": objective, "layout": layout, "unit": masking, "seed": seed}
+    with interrupts.end_the_command(clean_up=remove_unfinished, message=runs.INTERRUPTED), _computing_with(dtype):
         try:
             learned = [path for each in corpus for path in text_files(Path(each))]
             held_out = [] if eval_file is None else text_files(Path(eval_file))
             preprocessor, config, make = prepare(sequence_length, objective != "sentences")
             _check_objective(objective, layout, config, learned, held_out)
-            counts = write_records(
-                learned, run / _RECORDS, preprocessor, copies=copies, processes=processes, **settings
-            )
-            click.echo(_about(counts, learned, copies), err=True)
-            if held_out:
-                measured = write_records(held_out, run / _HELD_OUT, preprocessor, processes=processes, **settings)
-                click.echo(f"to measure with: {_about(measured, held_out)}", err=True)
+            longer, then = None, None
+            if then_steps is not None:  # whose length is checked before there is any work
+                longer = BertPreprocessor(preprocessor.tokenizer, then_length, max_sequence_length=config.max_positions)
+            first, counts = phase(run, preprocessor, steps, batch_size)
+            if longer is not None:
+                then, _ = phase(run / _THEN, longer, then_steps, then_batch_size)
             keras.utils.set_random_seed(seed)
             model, more = make()
-            history = train(
-                model,
-                run / _RECORDS,
-                steps,
-                run,
-                held_out=run / _HELD_OUT if held_out else None,
-                masking=None if static_masking else MaskedLMMasking(preprocessor.tokenizer, predictions, unit=masking),
-                seed=seed,
-                measure_every=measure_every,
-                callbacks=runs.told_each_epoch(lambda epoch: f"step {step_after(epoch + 1):,} of {steps:,}"),
-                **recipe,
-                **more,
-            )
+            lines = runs.told_each_epoch(lambda epoch: f"step {step_after(epoch + 1):,} of {all_steps:,}")
+            more |= {"seed": seed, "measure_every": measure_every, "callbacks": lines, **recipe}
+            history = train(model, directory=run, **first._asdict(), then=then, **more)
             model.save_preset(directory, overwrite=True)
             by_step = [{"step": step_after(each["epoch"]), **_without(each, "epoch")} for each in history]
             measures = _without(by_step[-1], "step")
-            told = {"text": " ".join(corpus), "eval": eval_file, **told, "steps": steps, **settings}
-            told |= {"sequence_length": sequence_length, "static_masking": static_masking, "copies": copies}
-            report.write_report(directory, {**told, **recipe, **counts}, by_step, measures, panels=_PANELS)
+            told = {"text": " ".join(corpus), "eval": eval_file, **told, **settings, "steps": steps, "pack": pack}
+            told |= {"batch_size": batch_size, "sequence_length": sequence_length, "static_masking": static_masking}
+            if then is not None:
+                told |= {"then_steps": then_steps, "then_length": then_length, "then_batch_size": then_batch_size}
+            told |= {"copies": copies, "dtype": dtype, **recipe}
+            report.write_report(directory, {**told, **counts}, by_step, measures, panels=_PANELS)
         except (FileNotFoundError, ImportError, ValueError) as error:
             raise streams.Misuse(streams.one_line(error)) from error
     for name, value in measures.items():
         click.echo(f"{name}\t{value:.4f}")
+
+
+@contextlib.contextmanager
+def _computing_with(dtype: str) -> Iterator[None]:
+    import keras
+
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(dtype)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 def _without(values: dict[str, Any], name: str) -> dict[str, Any]:

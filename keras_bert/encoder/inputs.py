@@ -7,11 +7,12 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 
-NAMES = ("input_word_ids", "input_mask", "input_type_ids", "input_document_ids")
+NAMES = ("input_word_ids", "input_mask", "input_type_ids")  # TF Hub's
+ALL_NAMES = (*NAMES, "input_document_ids")
 
 
 def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, ...]:
-    """The inputs in the order of `NAMES`, each int `[batch, seq_length]`; None for one that was left out.
+    """The inputs in the order of `ALL_NAMES`, each int `[batch, seq_length]`; None for one that was left out.
 
     Raises:
         ValueError: an input is missing, unknown, not integer, or of a shape that does not fit the others or the model;
@@ -19,10 +20,10 @@ def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, ...]:
     """
     if not isinstance(inputs, dict) or NAMES[0] not in inputs:
         given = f"the keys {sorted(inputs)}" if isinstance(inputs, dict) else f"a {type(inputs).__name__}"
-        raise ValueError(f"the encoder takes a dict with {NAMES[0]} (and {', '.join(NAMES[1:])}), not {given}")
-    unknown = sorted(set(inputs) - set(NAMES))
+        raise ValueError(f"the encoder takes a dict with {NAMES[0]} (and {', '.join(ALL_NAMES[1:])}), not {given}")
+    unknown = sorted(set(inputs) - set(ALL_NAMES))
     if unknown:
-        raise ValueError(f"the encoder has no input {', '.join(unknown)}; it takes {', '.join(NAMES)}")
+        raise ValueError(f"the encoder has no input {', '.join(unknown)}; it takes {', '.join(ALL_NAMES)}")
     for name, value in inputs.items():
         _check_shape(name, value, inputs[NAMES[0]])
     seq_length = inputs[NAMES[0]].shape[1]
@@ -34,7 +35,7 @@ def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, ...]:
     _check_range(NAMES[0], inputs[NAMES[0]], config.vocab_size)
     if NAMES[2] in inputs and config.type_vocab_size:
         _check_range(NAMES[2], inputs[NAMES[2]], config.type_vocab_size)
-    return tuple(inputs.get(name) for name in NAMES)
+    return tuple(inputs.get(name) for name in ALL_NAMES)
 
 
 def _check_shape(name: str, value: Any, word_ids: Any) -> None:

@@ -22,6 +22,7 @@ def write_records_with_beam(
     copies: int = 1,
     predictions: int | None = None,
     unit: str = "piece",
+    pack: bool = False,
     seed: int = 0,
     part_bytes: int = 2**24,
     pipeline_options: PipelineOptions | None = None,
@@ -60,7 +61,7 @@ def write_records_with_beam(
     except ImportError as error:
         raise ImportError(f"this needs Apache Beam: pip install 'keras-bert-models[beam]' ({error})") from error
     corpus, directory = [Path(path).absolute() for path in corpus], Path(directory).absolute()
-    work = Work(corpus, directory, preprocessor, objective, layout, copies, predictions, unit, seed, part_bytes)
+    work = Work(corpus, directory, preprocessor, objective, layout, copies, predictions, unit, pack, seed, part_bytes)
     work.note([])  # whose the files are, should the pipeline not come to its end
     with beam.Pipeline(options=pipeline_options) as pipeline:
         (

@@ -10,8 +10,9 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 SETTINGS = "records.json"  # what the records of a directory were made of, and the shards that are complete
-LABELS = "next_sentence_labels"
-# Our name -> Google's. Model Garden's newer files have TF Hub's names, which are ours.
+LABELS, DOCUMENTS = "next_sentence_labels", "input_document_ids"
+_OPTIONAL = (LABELS, DOCUMENTS)
+# Our name -> Google's, which has none for documents. Model Garden's newer files have TF Hub's names, which are ours.
 GOOGLE = {
     "input_word_ids": "input_ids",
     "input_mask": "input_mask",
@@ -20,6 +21,7 @@ GOOGLE = {
     "masked_lm_ids": "masked_lm_ids",
     "masked_lm_weights": "masked_lm_weights",
     LABELS: LABELS,
+    DOCUMENTS: DOCUMENTS,
 }
 _ROWS_AT_A_TIME = 4096
 _SHUFFLED = 10_000  # records at a time, some megabytes
@@ -53,8 +55,9 @@ class Records:
 
         Returns:
             A dataset of dicts: int32 `[batch, seq_length]` `input_word_ids`, `input_mask`, `input_type_ids`; `[batch,
-            predictions]` `masked_lm_positions`, `masked_lm_ids` and, float32, `masked_lm_weights`; and, of pairs, int32
-            `next_sentence_labels` `[batch]`.
+            predictions]` `masked_lm_positions`, `masked_lm_ids` and, float32, `masked_lm_weights`; of pairs, int32
+            `next_sentence_labels` `[batch]`; and where texts share a sequence, int32 `input_document_ids` `[batch,
+            seq_length]`.
         """
         batches = -(-self.count // batch_size)
         dataset = self._batches(tf.data.TFRecordDataset(self.files), batch_size)
@@ -118,7 +121,7 @@ def _features(path: str) -> dict[str, tf.io.FixedLenFeature]:
     for ours, theirs in GOOGLE.items():
         name = ours if ours in feature else theirs
         if name not in feature:
-            if ours == LABELS:
+            if ours in _OPTIONAL:
                 continue
             raise ValueError(
                 f"{path}: its first record has no {theirs}; it has {', '.join(sorted(feature)) or 'nothing'}"

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from keras_bert.pretraining.corpus import Part, documents
 from keras_bert.pretraining.examples import Examples, make_examples
+from keras_bert.pretraining.joining import joined, sequences_of
 from keras_bert.pretraining.masking import MaskedLMMasking
 from keras_bert.pretraining.records import GOOGLE, LABELS
 from keras_bert.text import BertPreprocessor
@@ -24,7 +25,7 @@ class ShardWriter:
     """Writes the examples of parts of a corpus. It can be pickled, for another process or another machine.
 
     Args:
-        preprocessor, objective, layout, predictions, unit: see `write_records`.
+        preprocessor, objective, layout, predictions, unit, pack: see `write_records`.
 
     Call arguments:
         part: as `parts_of` gives it.
@@ -40,20 +41,26 @@ class ShardWriter:
     """
 
     def __init__(
-        self, preprocessor: BertPreprocessor, objective: str, layout: str, predictions: int, unit: str
+        self, preprocessor: BertPreprocessor, objective: str, layout: str, predictions: int, unit: str, pack: bool
     ) -> None:
         self._preprocessor = preprocessor
-        self._settings = (objective, layout, predictions, unit)
+        self._settings = (objective, layout, predictions, unit, pack)
         self._objective = objective
         self._layout = layout
+        self._pack = pack
         masking = MaskedLMMasking(preprocessor.tokenizer, predictions, unit=unit)
         segments = 1 if objective == "sentences" else 2
         self._room = preprocessor.sequence_length - preprocessor.tokenizer.pair_format.special_tokens(segments)
         segment = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64)
-        self._masked = tf.function(
-            lambda segments, seed: masking(preprocessor.pack(segments), seed),
-            input_signature=[(segment,) * segments, tf.TensorSpec([2], tf.int32)],
-        )
+
+        def masked(segments: tuple[tf.RaggedTensor, ...], counts: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
+            packed = preprocessor.pack(segments)
+            if pack:
+                packed = joined(packed, counts, preprocessor.tokenizer.pad_token_id)
+            return masking(packed, seed)
+
+        signature = [(segment,) * segments, tf.TensorSpec([None], tf.int64), tf.TensorSpec([2], tf.int32)]
+        self._masked = tf.function(masked, input_signature=signature)
 
     def __reduce__(self) -> tuple[Callable, tuple]:
         return _restored, (keras.saving.serialize_keras_object(self._preprocessor), *self._settings)
@@ -64,11 +71,12 @@ class ShardWriter:
         with tf.device("CPU"):  # wherever this runs, the same random numbers
             pieces = self._preprocessor.tokenizer.tokenize([sentence for document in found for sentence in document])
             examples = self._examples(pieces, lengths, seed)
-            count = int(examples.segments[0].nrows())
+            texts = self._texts(examples)
+            count = len(texts)
             records = (
                 record
                 for start in range(0, count, _ROWS_AT_A_TIME)
-                for record in self._records(examples, slice(start, start + _ROWS_AT_A_TIME), [*seed, start])
+                for record in self._records(examples, texts[start : start + _ROWS_AT_A_TIME], [*seed, start])
             )
             _write(records, path)
         counts = (len(found), int(lengths.sum()), len(pieces.values), count, examples.cut)
@@ -82,9 +90,19 @@ class ShardWriter:
             return none._replace(cut=len(pieces.values))
         return make_examples(pieces, lengths, self._room, self._objective, seed)
 
-    def _records(self, examples: Examples, rows: slice, seed: list[int]) -> list[bytes]:
+    def _texts(self, examples: Examples) -> list[list[int]]:
+        """Of each sequence, which of the examples are in it."""
+        if not self._pack:
+            return [[row] for row in range(int(examples.segments[0].nrows()))]
+        special_tokens = self._preprocessor.tokenizer.pair_format.special_tokens(1)
+        lengths = examples.segments[0].row_lengths().numpy() + special_tokens
+        return sequences_of(lengths, self._preprocessor.sequence_length)
+
+    def _records(self, examples: Examples, texts: list[list[int]], seed: list[int]) -> list[bytes]:
         masks = np.random.SeedSequence(seed).generate_state(2).astype(np.int32)
-        masked = self._masked(tuple(segment[rows] for segment in examples.segments), masks)
+        rows = np.concatenate(texts)
+        counts = np.array([len(each) for each in texts], np.int64)
+        masked = self._masked(tuple(tf.gather(segment, rows) for segment in examples.segments), counts, masks)
         batch = {name: value.numpy() for name, value in masked.items()}
         if examples.labels is not None:
             batch[LABELS] = examples.labels[rows, None]

@@ -27,6 +27,7 @@ def write_records(
     copies: int = 1,
     predictions: int | None = None,
     unit: str = "piece",
+    pack: bool = False,
     seed: int = 0,
     part_bytes: int = 2**24,
     processes: int = 1,
@@ -45,6 +46,8 @@ def write_records(
         copies: how often each document is used, with other pairs and other masks.
         predictions: the most masked pieces in a sequence; by default 15% of its length.
         unit: what is masked as a whole: "piece", "word" or "span".
+        pack: whether short documents share a sequence, with "sentences" only. Each is read as if it were alone, by what
+            reads `input_document_ids`: our encoder, not Google's.
         seed: the same corpus and the same seed, the same records.
         part_bytes: bytes of text in a part, about.
         processes: how many write, each another part. The records are the same. As always when Python starts processes,
@@ -72,7 +75,7 @@ def write_records(
     """
     if processes < 1:
         raise ValueError(f"processes is {processes}; expected at least 1")
-    work = Work(corpus, directory, preprocessor, objective, layout, copies, predictions, unit, seed, part_bytes)
+    work = Work(corpus, directory, preprocessor, objective, layout, copies, predictions, unit, pack, seed, part_bytes)
     left = work.left()
     several = processes > 1 and len(left) > 1
     written = in_processes(work.write, left, processes, work.directory) if several else (work.write(i) for i in left)
@@ -115,6 +118,7 @@ class Work:
         copies: int,
         predictions: int | None,
         unit: str,
+        pack: bool,
         seed: int,
         part_bytes: int,
     ) -> None:
@@ -122,15 +126,17 @@ class Work:
             raise ValueError("sequence_length is None, but all records have the same length: give the preprocessor one")
         if copies < 1:
             raise ValueError(f"copies is {copies}; expected at least 1")
+        if pack and objective != "sentences":
+            raise ValueError(f"pack is for objective 'sentences'; with {objective!r}, a sequence is a pair")
         if predictions is None:
             predictions = max(1, round(0.15 * preprocessor.sequence_length))
-        self._writer = ShardWriter(preprocessor, objective, layout, predictions, unit)
+        self._writer = ShardWriter(preprocessor, objective, layout, predictions, unit, pack)
         self._parts = parts_of(corpus, part_bytes)
         self._settings = {
             "files": [[path.name, path.stat().st_size] for path in self._parts[0].files],
             "vocabulary": _digest(preprocessor), "sequence_length": preprocessor.sequence_length,
             "objective": objective, "layout": layout, "copies": copies, "predictions": predictions, "unit": unit,
-            "seed": seed, "part_bytes": part_bytes,
+            "pack": pack, "seed": seed, "part_bytes": part_bytes,
         }  # fmt: skip
         self.directory = Path(directory)
         count = copies * len(self._parts)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import keras
 import numpy as np
 import pytest
 
@@ -71,7 +72,7 @@ def test_text_to_a_model(run, given):
     result = run(*command)
     assert result.exit_code == 0, result.output
     first, second, *steps = result.stderr.splitlines()
-    assert first.endswith(" examples of 24 documents, 192 sentences, 1,344 pieces, from 2 files")
+    assert first.endswith(" examples of 24 documents, 192 sentences, 1,344 pieces, from 2 files, in rows of 24 pieces")
     assert second.startswith("to measure with: ")
     assert second.endswith(f"from {folder}/held.txt")
     assert [line.split(":")[0] for line in steps] == ["step 2 of 5", "step 4 of 5", "step 5 of 5"]
@@ -96,6 +97,34 @@ def test_text_to_a_model(run, given):
     assert (again.exit_code, again.stdout) == (0, result.stdout)
     assert again.stderr.splitlines() == [first, second]
     assert (model / "model.safetensors").read_bytes() == weights
+
+
+def test_longer_rows_at_the_end(run, given):
+    folder, options = given
+    command = ("pretrain", str(folder / "texts"), *flat(options | {"--sequence-length": "12"}))
+    then = ("--then-steps", "3", "--then-length", "20", "--then-batch-size", "4", "--dtype", "mixed_bfloat16")
+    result = run(*command, *then)
+    assert result.exit_code == 0, result.output
+    assert keras.config.dtype_policy().name == "float32"  # as before
+    said = result.stderr.splitlines()
+    assert [line.rpartition(", in ")[2] for line in said[:3:2]] == ["rows of 12 pieces", "rows of 20 pieces"]
+    steps = [line.split(":")[0] for line in said[4:]]
+    assert steps == ["step 2 of 8", "step 4 of 8", "step 5 of 8", "step 7 of 8", "step 8 of 8"]
+    records = Records(folder / "model/training/then/records")
+    assert next(iter(records.in_order(1)))["input_word_ids"].shape == (1, 20)
+    report = (folder / "model/report.md").read_text()
+    for line in ("| then_steps | 3 |", "| then_length | 20 |", "| then_batch_size | 4 |", "| dtype | mixed_bfloat16 |"):
+        assert line in report
+
+
+def test_documents_that_share_rows(run, given):
+    folder, options = given
+    options |= {"--objective": "sentences"}
+    result = run("pretrain", str(folder / "texts"), *flat(options), "--pack", "--processes", "2")
+    assert result.exit_code == 0, result.output
+    for name in ("records", "held-out"):
+        record = next(iter(Records(folder / "model/training" / name).in_order(1)))
+        assert "input_document_ids" in record
 
 
 def test_static_masks_without_pairs_and_without_a_held_out_text(run, given):
@@ -142,6 +171,10 @@ def test_byte_pairs(run, given):
         ({"--size": "nowhere.json"}, "nowhere.json"),
         ({"--size": "other.json"}, "{folder}/other.json: the vocabulary has 38 pieces, but the model's embedding"),
         ({"--size": "padded.json"}, "{folder}/padded.json: pad_token_id is 3, but it is 0 in the vocabulary"),
+        (
+            {"--then-steps": "2", "--then-length": "40"},
+            "sequence_length is 40; expected 3 ([CLS] a [SEP]) to 24",
+        ),
         ({"--size": "roberta.json"}, "roberta has no head for pairs; choose --objective sentences"),
         ({"--sequence-length": "25"}, "sequence_length is 25; expected 3 ([CLS] a [SEP]) to 24"),
         ({"FILE": "one.txt"}, "{folder}/one.txt: there is one document only"),

@@ -21,6 +21,8 @@ GOOGLE = {
     "masked_lm_weights": 4,
     "next_sentence_labels": 1,
 }
+COUNTS = (1, 2, 3, 4, 5, 6, 7, 20)  # pieces of short documents
+PACKED = ("input_word_ids", "input_mask", "input_document_ids")
 WRITTEN = {"layout": "sentences", "part_bytes": 2000, "progress": False}
 
 
@@ -108,6 +110,38 @@ def test_objectives(tmp_path, corpus, preprocessor, objective):
     ]
     if objective != "next_sentence":
         assert sum(map(len, ids)) == counts["pieces"] - counts["cut"]
+
+
+def test_short_documents_share_sequences(tmp_path, preprocessor):
+    documents = [f"{letter}0 " * count for letter in "abcdefgh" for count in COUNTS]
+    (tmp_path / "text.txt").write_text("\n\n".join(documents))
+    settings = {"objective": "sentences", "layout": "sentences", "progress": False}
+    alone = write_records([tmp_path / "text.txt"], tmp_path / "alone", preprocessor, **settings)
+    counts = write_records([tmp_path / "text.txt"], tmp_path / "packed", preprocessor, **settings, pack=True)
+    assert counts["examples"] < 0.6 * alone["examples"]
+    assert counts["pieces"] == alone["pieces"]
+    vocabulary, seen = preprocessor.tokenizer.vocabulary, []
+    for batch in Records(tmp_path / "packed").in_order(8):
+        batch = {name: value.numpy() for name, value in unmasked(batch).items()}
+        for ids, mask, document in zip(*(batch[name] for name in PACKED), strict=True):
+            length = mask.sum()
+            np.testing.assert_array_equal(mask[:length], 1)
+            assert set(np.diff(document[:length])) <= {0, 1}
+            assert not document[length:].any()
+            for number in range(1, document.max() + 1):
+                cls, *pieces, sep = ids[document == number]
+                assert [vocabulary[piece] for piece in (cls, sep)] == ["[CLS]", "[SEP]"]
+                (piece,) = {vocabulary[piece] for piece in pieces}
+                seen.append((piece, len(pieces)))
+    assert sorted(seen) == sorted((f"{letter}0", count) for letter in "abcdefgh" for count in COUNTS)
+
+
+def test_pairs_share_no_sequence(tmp_path, corpus, preprocessor):
+    with pytest.raises(
+        ValueError, match="pack is for objective 'sentences'; with 'next_sentence', a sequence is a pair"
+    ):
+        write_records(corpus, tmp_path, preprocessor, layout="sentences", pack=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_epoch_has_each_record_once_in_another_order(written):

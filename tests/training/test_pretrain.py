@@ -121,6 +121,22 @@ def test_longer_sequences_at_the_end(tmp_path, new, records, corpus, preprocesso
         run(new(), tmp_path / "short", tmp_path / "broken", **{**settings, "then": None})
 
 
+def test_documents_that_share_sequences(tmp_path, new, corpus, preprocessor):  # noqa: F811
+    settings = {"objective": "sentences", "layout": "prose", "pack": True, "progress": False}
+    for name, files in (("train", corpus[:1]), ("held_out", corpus[1:])):
+        write_records(files, tmp_path / name, preprocessor, **settings)
+    seen = []
+
+    class Noting(BertPretrainer):
+        def call(self, inputs, training=None):
+            seen.append(set(inputs))
+            return super().call(inputs, training)
+
+    history = run(new(Noting, pairs=False), tmp_path, tmp_path / "run", steps=4, measure_every=4)
+    assert all("input_document_ids" in names for names in seen)
+    assert np.isfinite(history[0]["masked_lm_loss"])
+
+
 def test_masks_are_dynamic_unless_asked_for(tmp_path, new, records):
     seen = []
 
