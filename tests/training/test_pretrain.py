@@ -87,6 +87,7 @@ def test_an_interrupted_run_ends_as_an_unbroken_one(tmp_path, new, records, corp
         run(new(dropout=0.2, pairs=pairs), records, tmp_path / "broken")
 
 
+@pytest.mark.slow
 def test_longer_sequences_at_the_end(tmp_path, new, records, corpus, preprocessor):  # noqa: F811
     """One run, broken off in each of its phases: 12 pieces a sequence, then 24."""
     short = BertPreprocessor(preprocessor.tokenizer, sequence_length=12)
