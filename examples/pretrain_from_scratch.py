@@ -3,9 +3,8 @@
     pip install 'keras-bert-models[serve,train,vocab]'
     python examples/pretrain_from_scratch.py FOLDER [--steps 10000] [--size tiny] [--output saved_models/my-bert]
 
-FOLDER has .txt files of running text, with blank lines between paragraphs; a few megabytes teach it what words are
-common where, and --size tiny reads some of them in an hour on a laptop. If it is interrupted, the same command goes on
-where it stopped. At the end the model is fine-tuned, on the handful of reviews below or on --train, a table with the
+FOLDER has .txt files of running text, with blank lines between paragraphs. If it is interrupted, the same command goes
+on where it stopped. At the end the model is fine-tuned, on the handful of reviews below or on --train, a table with the
 columns "sentence" and "label".
 """
 

@@ -62,7 +62,7 @@ def _start(line: Connection, function: bytes, directory: Path) -> None:
     global _function
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the one that started them decides
     threading.Thread(target=_end_with, args=(line, directory), daemon=True).start()
-    _function = pickle.loads(function)
+    _function = pickle.loads(function)  # this program's own, through a pipe; here, so that it ends if its parent does
 
 
 def _call(item: Any) -> Any:
