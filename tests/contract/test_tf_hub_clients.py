@@ -94,7 +94,7 @@ def test_mirrored_strategy(exports, tmp_path):
     assert found["outside"][-1] < learned
     assert found["copies"] == [True] * 31  # the devices hold the same weights after training
     reloaded = findings["reloading"]["mirrored"]
-    assert (reloaded["difference"], reloaded["difference, served"]) == (0, 0)
+    assert max(reloaded["difference"], reloaded["difference, served"]) < 1e-5  # sums in another order
     assert reloaded["losses"][-1] < learned
 
 
