@@ -26,14 +26,17 @@ class Theirs:
         directory: the checkpoint to begin with.
         kind, labels: of the task.
         seed: of the head and of dropout.
+        batch_size: how many rows an update sees.
         is_grouped: whether rows of similar length come together in a batch, as `group_by_length` arranges it.
     """
 
-    def __init__(self, directory: Path, kind: str, labels: list[str], seed: int, is_grouped: bool = True) -> None:
+    def __init__(
+        self, directory: Path, kind: str, labels: list[str], seed: int, batch_size: int = 32, is_grouped: bool = True
+    ) -> None:
         transformers.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
         transformers.set_seed(seed)
-        self.kind, self.labels, self.is_grouped = kind, labels, is_grouped
+        self.kind, self.labels, self.batch_size, self.is_grouped = kind, labels, batch_size, is_grouped
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(str(directory))
         problem = {"problem_type": kind} if kind in (CLASSES, NUMBERS) else {}
         self.model = _MODELS[kind].from_pretrained(str(directory), num_labels=len(labels), **problem)
@@ -88,9 +91,9 @@ class Theirs:
     # -- Training
 
     def train(self, rows: list[dict[str, Any]], epochs: int, learning_rate: float, seed: int) -> None:
-        """AdamW, a linear schedule with warm-up, clipping, batches of 32."""
+        """AdamW, a linear schedule with warm-up, clipping."""
         lengths = np.array([len(row["input_ids"]) for row in rows])
-        steps = epochs * -(-len(rows) // 32)
+        steps = epochs * -(-len(rows) // self.batch_size)
         optimizer = adamw(self.model, learning_rate, eps=1e-8)
         schedule = transformers.get_linear_schedule_with_warmup(optimizer, round(0.1 * steps), steps)
         self.model.train()
@@ -104,9 +107,9 @@ class Theirs:
 
     def _batches(self, lengths: np.ndarray, seed: int, epoch: int) -> list[np.ndarray]:
         if self.is_grouped:  # what its LengthGroupedSampler does: sorted within 50 batches at a time
-            return batches_of_epoch(lengths, seed, epoch, batch_size=32)
+            return batches_of_epoch(lengths, seed, epoch, batch_size=self.batch_size)
         order = np.random.default_rng([seed, epoch]).permutation(len(lengths))
-        return [order[i : i + 32] for i in range(0, len(order), 32)]
+        return [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
 
     # -- Answers, in the form of the labels
 
