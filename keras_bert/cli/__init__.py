@@ -16,6 +16,7 @@ from keras_bert.cli.export import export
 from keras_bert.cli.fill import fill
 from keras_bert.cli.finetune import finetune
 from keras_bert.cli.inspect import inspect
+from keras_bert.cli.launch import launch
 from keras_bert.cli.predict import predict
 from keras_bert.cli.pretrain import pretrain
 from keras_bert.cli.serve import serve
@@ -38,7 +39,7 @@ class _Commands(click.Group):
 
 
 _COMMANDS = [encode, tokenize, detokenize, similarity, finetune, evaluate, predict, fill]
-_COMMANDS += [inspect, convert, vocab, pretrain, distill, export, serve]
+_COMMANDS += [inspect, convert, vocab, pretrain, distill, launch, export, serve]
 
 
 @click.group(

@@ -35,6 +35,7 @@ def recipe(command: Callable) -> Callable:
         click.option("--accumulate", type=click.IntRange(1), default=1, help="So many batches make an update."),
         click.option("--patience", type=click.IntRange(1), help="End after so many epochs without a better one."),
         click.option("--sequence-length", type=click.IntRange(3), help="Pieces a row; by default what texts need."),
+        runs.strategy_option,
         click.option("--seed", type=int, default=0, show_default=True, help="The same seed, the same model."),
         click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many."),
     ]
@@ -176,6 +177,7 @@ def train_on_examples(
     output: str,
     preset: Path,
     sequence_length: int | None,
+    strategy: str,
     seed: int,
     skip_bad: bool,
     **recipe: Any,
@@ -198,23 +200,28 @@ def train_on_examples(
     with quiet.imports():
         import keras
 
-        from keras_bert.training import evaluation, fine_tune, report
+        from keras_bert import training
+        from keras_bert.training import evaluation, report, workers
     with interrupts.end_the_command(message=runs.INTERRUPTED):
         learned = read(train)
         measured = None if evaluated is None else read(evaluated)
         try:
             report.check_installed()
+            devices = training.strategy(strategy)
             data.check_can_be_learned(learned, train)
             keras.utils.set_random_seed(seed)
-            model, more = make(learned, preset, sequence_length=sequence_length)
+            with devices.scope():
+                model, more = make(learned, preset, sequence_length=sequence_length)
             to_measure = None if measured is None else examples.xy(measured)
             if to_measure is not None:
                 model.targets(to_measure[1])  # a label that is not learned is named now, not after an epoch
             click.echo(_about(learned, measured, train, evaluated), err=True)
             run = directory / runs.RUN
-            lines = runs.told_each_epoch(lambda epoch: f"epoch {epoch + 1}")
+            lines = runs.told_each_epoch(devices, lambda epoch: f"epoch {epoch + 1}")
             more |= {"seed": seed, "callbacks": lines, **recipe}
-            history = fine_tune(model, examples.xy(learned), to_measure, run, **more)
+            history = training.fine_tune(model, examples.xy(learned), to_measure, run, **more)
+            if not workers.is_chief(devices):
+                return
             model.save_preset(directory, overwrite=True)
             measures, confusion = {}, None
             if to_measure is not None:

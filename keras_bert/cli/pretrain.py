@@ -98,6 +98,7 @@ def recipe(objective: str) -> Callable[[Callable], Callable]:
             show_default=True,
             help="What is computed with; weights are float32.",
         ),
+        runs.strategy_option,
         click.option("--seed", type=int, default=0, show_default=True, help="The same seed, the same model."),
         click.option("--measure-every", type=click.IntRange(1), default=1000, show_default=True, help="So many steps."),
     ]
@@ -168,6 +169,7 @@ def train_on_text(
     then_length: int,
     then_batch_size: int,
     dtype: str,
+    strategy: str,
     seed: int,
     measure_every: int,
     **recipe: Any,
@@ -186,11 +188,11 @@ def train_on_text(
     with quiet.imports():
         import keras
 
+        from keras_bert import training
         from keras_bert.pretraining import MaskedLMMasking, write_records
         from keras_bert.text import BertPreprocessor
         from keras_bert.text.learning_corpus import text_files
-        from keras_bert.training import Phase, report
-        from keras_bert.training import pretrain as train
+        from keras_bert.training import Phase, report, workers
 
     def step_after(epochs: int) -> int:
         before = -(-steps // measure_every)
@@ -219,6 +221,7 @@ def train_on_text(
     settings = {"objective": objective, "layout": layout, "unit": masking, "seed": seed}
     with interrupts.end_the_command(clean_up=remove_unfinished, message=runs.INTERRUPTED), _computing_with(dtype):
         try:
+            devices = training.strategy(strategy)
             learned = [path for each in corpus for path in text_files(Path(each))]
             held_out = [] if eval_file is None else text_files(Path(eval_file))
             preprocessor, config, make = prepare(sequence_length, objective != "sentences")
@@ -226,14 +229,18 @@ def train_on_text(
             longer, then = None, None
             if then_steps is not None:  # whose length is checked before there is any work
                 longer = BertPreprocessor(preprocessor.tokenizer, then_length, max_sequence_length=config.max_positions)
-            first, counts = phase(run, preprocessor, steps, batch_size)
-            if longer is not None:
-                then, _ = phase(run / _THEN, longer, then_steps, then_batch_size)
+            with workers.chief_first(devices):
+                first, counts = phase(run, preprocessor, steps, batch_size)
+                if longer is not None:
+                    then, _ = phase(run / _THEN, longer, then_steps, then_batch_size)
             keras.utils.set_random_seed(seed)
-            model, more = make()
-            lines = runs.told_each_epoch(lambda epoch: f"step {step_after(epoch + 1):,} of {all_steps:,}")
+            with devices.scope():
+                model, more = make()
+            lines = runs.told_each_epoch(devices, lambda epoch: f"step {step_after(epoch + 1):,} of {all_steps:,}")
             more |= {"seed": seed, "measure_every": measure_every, "callbacks": lines, **recipe}
-            history = train(model, directory=run, **first._asdict(), then=then, **more)
+            history = training.pretrain(model, directory=run, **first._asdict(), then=then, **more)
+            if not workers.is_chief(devices):
+                return
             model.save_preset(directory, overwrite=True)
             by_step = [{"step": step_after(each["epoch"]), **_without(each, "epoch")} for each in history]
             measures = _without(by_step[-1], "step")

@@ -5,14 +5,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from keras_bert.cli import streams
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
 RUN = "training"  # the run's files, inside of the model's directory
 INTERRUPTED = "Interrupted; the same command goes on with what was done."
+
+
+strategy_option = click.option(
+    "--strategy",
+    type=click.Choice(["auto", "one", "mirrored", "multi_worker", "tpu"]),
+    default="auto",
+    show_default=True,
+    help="Which devices train: see `launch` for several processes.",
+)
 
 
 def check_output(directory: Path) -> None:
@@ -21,15 +33,21 @@ def check_output(directory: Path) -> None:
         raise streams.Misuse(f"{directory} exists and is no run of this command; choose another --output")
 
 
-def told_each_epoch(name: Callable[[int], str]) -> list[Any]:
+def told_each_epoch(devices: tf.distribute.Strategy, name: Callable[[int], str]) -> list[Any]:
     """Callbacks that write a line of measures an epoch, on standard error; none on a terminal: a progress bar does it.
 
+    Of several processes, the chief tells.
+
     Args:
+        devices: what trains.
         name: what an epoch, from 0, is called.
     """
-    if sys.stderr.isatty():
-        return []
     import keras
+
+    from keras_bert.training import workers
+
+    if sys.stderr.isatty() or not workers.is_chief(devices):
+        return []
 
     def tell(epoch: int, logs: dict[str, float]) -> None:
         # Keras has the evaluation's behind the training's, in whose place they come.

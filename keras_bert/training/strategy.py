@@ -55,10 +55,15 @@ def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strate
     elif kind == _MIRRORED:
         found = tf.distribute.MirroredStrategy()
     else:
-        found = tf.distribute.OneDeviceStrategy("gpu:0" if gpus else "cpu:0")
-    replicas = found.num_replicas_in_sync
-    told = f"{replicas} replica{'s' if replicas > 1 else ''} ({type(found).__name__})"
-    print(f"{told}, {workers} worker processes" if kind == _MULTI_WORKER else told, file=sys.stderr)
+        found = tf.distribute.get_strategy()
+    count = found.num_replicas_in_sync
+    told = {
+        _ONE: "one device",
+        _MIRRORED: f"{count} devices of this machine",
+        _MULTI_WORKER: f"{count} devices of {workers} processes",
+        _TPU: f"{count} cores of a TPU",
+    }
+    print(f"training on {told[kind]}", file=sys.stderr)
     return found
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
@@ -30,6 +31,16 @@ def any_of(strategy: tf.distribute.Strategy, here: bool) -> bool:
         return here
 
     return float(_summing(strategy)(tf.constant(float(here)))) > 0
+
+
+@contextlib.contextmanager
+def chief_first(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """A block that the chief leaves before the others enter it: what it wrote there is there for them."""
+    if not is_chief(strategy):
+        any_of(strategy, True)
+    yield
+    if is_chief(strategy):
+        any_of(strategy, True)
 
 
 @functools.cache

@@ -1,0 +1,134 @@
+"""keras-bert launch: a command of this package, run by several processes that train one model."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import IO
+
+import click
+
+from keras_bert.cli import interrupts, streams
+
+_MISUSE = 2  # the exit code of a command that would fail again
+_SECONDS_TO_END = 10
+_PR_SET_PDEATHSIG = 1  # of Linux: a signal for when the process that started this one is gone
+_TRAIN = ("finetune", "pretrain", "distill")
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--workers", type=click.IntRange(1), required=True, help="How many processes.")
+@click.option("--restarts", type=click.IntRange(0), default=3, show_default=True, help="How often, should one end.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
+    """Run a COMMAND that trains in several processes of this machine, which train one model together.
+
+    Each finds the others by the variable TF_CONFIG. Its lines begin with its number. If one ends by an error or is
+    killed, all are started again, and go on from the last checkpoint. On several machines, a scheduler starts the
+    processes: see examples/cluster.
+
+    \b
+    Example:
+      $ keras-bert launch --workers 2 -- finetune classify --train train.csv --output my-model
+    """
+    if command[0] not in _TRAIN:
+        raise streams.Misuse(f"launch runs {', '.join(_TRAIN)}, not {command[0]}")
+    for attempt in range(restarts + 1):
+        failed = _run(workers, command)
+        if failed is None:
+            return
+        number, code = failed
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        if code == _MISUSE or attempt == restarts:
+            click.echo(f"worker {number} {how}; all workers ended", err=True)
+            sys.exit(code if code > 0 else 128 - code)
+        click.echo(f"worker {number} {how}; all begin again from the last checkpoint", err=True)
+
+
+def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:
+    """Runs the command to its end, or to the first failure: the number of the worker, and its exit code."""
+    started: list[subprocess.Popen] = []
+    with interrupts.end_the_command(clean_up=lambda: _end(started), message="Interrupted; all workers ended."):
+        tellers = _start(workers, command, started)
+        failed = _first_failure(started)
+        _end(started)
+    for teller in tellers:
+        teller.join()
+    return failed
+
+
+def _start(workers: int, command: tuple[str, ...], started: list[subprocess.Popen]) -> list[threading.Thread]:
+    """Starts the processes, and threads that pass on what they write."""
+    cluster = {"worker": [f"localhost:{port}" for port in _free_ports(workers)]}
+    tellers = []
+    for i in range(workers):
+        config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": i}})
+        process = subprocess.Popen(
+            [sys.executable, "-m", "keras_bert.cli", *command],
+            env={**os.environ, "TF_CONFIG": config},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # Ctrl-C comes here, and from here to all
+            preexec_fn=_end_with_parent,
+        )
+        started.append(process)
+        for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
+            tellers.append(threading.Thread(target=_tell, args=(f"[{i}] ", source, target), daemon=True))
+            tellers[-1].start()
+    return tellers
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("localhost", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _tell(prefix: str, source: IO[str], target: IO[str]) -> None:
+    for line in source:
+        target.write(f"{prefix}{line}")
+        target.flush()
+
+
+def _first_failure(processes: list[subprocess.Popen]) -> tuple[int, int] | None:
+    """Waits until all have ended well, or one has not: its number and its code."""
+    while True:
+        codes = [process.poll() for process in processes]
+        failed = [(i, code) for i, code in enumerate(codes) if code]
+        if failed:
+            # One that was killed makes the others fail.
+            return min(failed, key=lambda each: each[1])
+        if all(code == 0 for code in codes):
+            return None
+        time.sleep(0.1)
+
+
+def _end(processes: list[subprocess.Popen]) -> None:
+    """Ends those that run."""
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+    deadline = time.monotonic() + _SECONDS_TO_END
+    for process in processes:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
