@@ -14,6 +14,7 @@ from keras_bert import files, presets
 from keras_bert.checkpoints import hugging_face, sentence_transformers
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength
+from keras_bert.tasks.replicas import Replicated
 from keras_bert.text import BertPreprocessor, loading
 from keras_bert.text.inputs import as_strings
 
@@ -35,7 +36,7 @@ _POOLINGS = {"mean": _mean, "cls": _cls, "max": _max}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertSentenceEncoder(keras.Model):
+class BertSentenceEncoder(Replicated, keras.Model):
     """Turns texts into vectors whose dot product says how close the texts are in meaning.
 
     Args:

@@ -101,16 +101,20 @@ def _multi_worker(workers: int) -> tf.distribute.Strategy:
             "there is one process only: start several with `keras-bert launch --workers N`, or set the variable "
             "TF_CONFIG in each"
         )
-    resolver = tf.distribute.cluster_resolver
     try:
-        return tf.distribute.MultiWorkerMirroredStrategy(
-            cluster_resolver=resolver.TFConfigClusterResolver()
-            if "TF_CONFIG" in os.environ
-            else resolver.SlurmClusterResolver()
-        )
+        return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=_resolver(workers))
     except RuntimeError as error:
         if "startup" not in str(error):
             raise
         raise RuntimeError(
             "TensorFlow has begun to work before it was told of the other processes: call strategy() first"
         ) from error
+
+
+def _resolver(workers: int) -> tf.distribute.cluster_resolver.ClusterResolver:
+    """Reads where the others are."""
+    if "TF_CONFIG" in os.environ:
+        return tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    # TensorFlow's gives each task its share of a node's GPUs, and finds no task on a node without.
+    shares = {} if tf.config.list_physical_devices("GPU") else {"gpus_per_node": workers, "gpus_per_task": 1}
+    return tf.distribute.cluster_resolver.SlurmClusterResolver(auto_set_gpu=not shares, **shares)

@@ -1,0 +1,129 @@
+"""Trains models of every kind on replicas. Arguments: a strategy, a folder with `records`, a file for what came out.
+
+For several processes, the variable TF_CONFIG is set. For "mirrored", this process has two CPUs.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert import (
+    BertClassifier,
+    BertConfig,
+    BertEncoder,
+    BertPreprocessor,
+    BertQuestionAnswerer,
+    BertTokenClassifier,
+)
+from keras_bert.pretraining import BertPretrainer
+from keras_bert.text import WordPieceTokenizer
+from keras_bert.training import AdamW, fine_tune, pretrain, strategy, workers
+
+WORDS = ["one", "two", "three", "four", "red", "green", "blue"]
+NUMBERS = set(WORDS[:4])
+ROWS = 85  # with 16 rows a batch, 5 are left over: for 3 replicas 2, 2 and 1
+EPOCHS = 4
+# Dropout draws other numbers on another replica: without it, all must come to the same.
+CONFIG = BertConfig(
+    vocab_size=12, hidden_size=16, num_layers=2, num_heads=2, intermediate_size=32, max_positions=32,
+    hidden_dropout=0.0, attention_dropout=0.0,
+)  # fmt: skip
+
+
+def sentences() -> list[list[str]]:
+    """In every sixteen, eight of a word and then eight of twelve: replicas have unlike numbers of pieces."""
+    generator = np.random.default_rng(0)
+    return [[str(word) for word in generator.choice(WORDS, 1 if i % 16 < 8 else 12)] for i in range(ROWS)]
+
+
+class Losses(keras.callbacks.Callback):
+    """Notes the mean loss of an epoch's steps so far, after each but the last one.
+
+    There, replicas have unlike numbers of rows, and Keras shows the mean of what each has so far.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch < ROWS // 16:
+            self.seen.append(float(logs["loss"]))
+
+
+def encoder_and_preprocessor(**settings):
+    keras.utils.set_random_seed(0)
+    tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+    return BertEncoder(CONFIG), BertPreprocessor(tokenizer, max_sequence_length=32, **settings)
+
+
+def classified():
+    """Keras's own fit, evaluate and predict, on strings."""
+    model = BertClassifier(*encoder_and_preprocessor(sequence_length=16), labels=["number", "colour"])
+    optimizer = AdamW(1e-3, global_clipnorm=0.5)
+    model.compile(optimizer, model.training_loss(), metrics=["accuracy"])
+    x = [" ".join(words) for words in sentences()]
+    y = ["number" if words[0] in NUMBERS else "colour" for words in sentences()]
+    losses = Losses()
+    model.fit(x, y, batch_size=16, epochs=EPOCHS, shuffle=False, verbose=0, callbacks=[losses])
+    measures = model.evaluate(x, y, batch_size=16, verbose=0)
+    return model, losses.seen + measures, model.predict(x, batch_size=16, verbose=0)
+
+
+def tagged():
+    """fine_tune, with gradients of two batches accumulated; several labels a row."""
+    model = BertTokenClassifier(*encoder_and_preprocessor(sequence_length=None), labels=["number", "colour"])
+    y = [["number" if word in NUMBERS else "colour" for word in words] for words in sentences()]
+    settings = {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3, "clip_norm": 0.5, "accumulate": 2}
+    history = fine_tune(model, (sentences(), y), (sentences(), y), progress=False, **settings)
+    return model, [entry[name] for entry in history for name in ("loss", "accuracy")], np.zeros(0)
+
+
+def answered():
+    """fine_tune, on windows."""
+    model = BertQuestionAnswerer(*encoder_and_preprocessor(sequence_length=None, stride=8))
+    x = ["red one"] * ROWS, [" ".join(words) for words in sentences()]
+    y = [[(words[0], 0)] for words in sentences()]
+    history = fine_tune(model, (x, y), (x, y), epochs=EPOCHS, batch_size=16, learning_rate=1e-3, progress=False)
+    return model, [entry[name] for entry in history for name in ("loss", "f1")], np.zeros(0)
+
+
+def pretrained(records: Path, directory: Path):
+    """pretrain, from records of pairs."""
+    model = BertPretrainer(*encoder_and_preprocessor(sequence_length=16))
+    settings = {"batch_size": 16, "learning_rate": 1e-3, "measure_every": 10, "accumulate": 2}
+    history = pretrain(model, records, 20, directory, records, progress=False, **settings)
+    names = ("loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy")
+    return model, [entry[name] for entry in history for name in names], np.zeros(0)
+
+
+def rows_seen(devices: tf.distribute.Strategy) -> list[int]:
+    """Which rows this process has in an epoch, of a dataset whose batches are global."""
+    rows = tf.data.Dataset.range(ROWS).batch(16).with_options(workers.BATCHES_ARE_GLOBAL)
+    parts = [devices.experimental_local_results(each) for each in devices.experimental_distribute_dataset(rows)]
+    return [int(row) for part in parts for each in part for row in each]
+
+
+def main(kind: str, folder: Path, result: Path) -> None:
+    if kind == "mirrored":
+        two = [tf.config.LogicalDeviceConfiguration()] * 2
+        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    devices = strategy(kind)
+    found = {}
+    for train in (classified, tagged, answered, lambda: pretrained(folder / "records", folder / f"run_{kind}")):
+        with devices.scope():
+            model, numbers, predictions = train()
+        found |= {f"{type(model).__name__} {each.path}": each.numpy() for each in model.weights}
+        found |= {f"{type(model).__name__} numbers": numbers, f"{type(model).__name__} predictions": predictions}
+    np.savez(result, **found)
+    told = {"replicas": devices.num_replicas_in_sync, "chief": workers.is_chief(devices), "rows": rows_seen(devices)}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

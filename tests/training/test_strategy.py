@@ -1,0 +1,100 @@
+"""strategy: what is there is used, and what cannot be used is refused."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from keras_bert.training import strategy
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch):
+    for name in ("TF_CONFIG", "SLURM_STEP_NUM_TASKS", "TPU_NAME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def cluster(**changes):
+    hosts = {"worker": ["localhost:1001", "localhost:1002"]}
+    return json.dumps({"cluster": hosts, "task": {"type": "worker", "index": 0}, **changes})
+
+
+@pytest.mark.parametrize("kind", ["auto", "one"])
+def test_one_device(kind, capsys):
+    assert strategy(kind).num_replicas_in_sync == 1
+    assert capsys.readouterr().err == "training on one device\n"
+
+
+def test_several_devices():
+    code = (
+        "import tensorflow as tf\n"
+        "from keras_bert.training import strategy\n"
+        "two = [tf.config.LogicalDeviceConfiguration()] * 2\n"
+        "tf.config.set_logical_device_configuration(tf.config.list_physical_devices('CPU')[0], two)\n"
+        "found = strategy('mirrored')\n"
+        "assert isinstance(found, tf.distribute.MirroredStrategy) and found.num_replicas_in_sync == 2\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert result.stderr.endswith("training on 2 devices of this machine\n")
+
+
+@pytest.mark.parametrize("kind", ["parameter_server", "central_storage"])
+def test_what_keras_cannot_do(kind):
+    with pytest.raises(ValueError, match='Keras 3 cannot train with parameter servers.*use "multi_worker"'):
+        strategy(kind)
+
+
+def test_no_such_kind():
+    with pytest.raises(ValueError, match="'gpu'; expected one of auto, one, mirrored, multi_worker, tpu$"):
+        strategy("gpu")
+
+
+def test_no_cluster():
+    with pytest.raises(ValueError, match="one process only: start several with `keras-bert launch"):
+        strategy("multi_worker")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("{", "not as TensorFlow has it"),
+        ("[]", "not as TensorFlow has it"),
+        (cluster(cluster={"worker": ["a:1"], "ps": ["b:1"]}), "names parameter servers"),
+        (cluster(task={}), "does not say which task"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["auto", "multi_worker"])
+def test_bad_cluster(kind, config, message, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", config)
+    with pytest.raises(ValueError, match=message):
+        strategy(kind)
+
+
+def test_too_late(monkeypatch):
+    """Tests before this one have computed something."""
+    tf.zeros(1)
+    monkeypatch.setenv("TF_CONFIG", cluster())
+    with pytest.raises(RuntimeError, match=r"call strategy\(\) first"):
+        strategy()
+
+
+# Slurm's variables in a step of two tasks on one machine.
+SLURM = {"SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2"}
+
+
+@pytest.mark.slow
+def test_slurm():
+    code = "from keras_bert.training import strategy; print(strategy().num_replicas_in_sync)"
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env={**os.environ, **SLURM, "SLURM_PROCID": str(i), "CUDA_VISIBLE_DEVICES": "-1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for i in range(2)
+    ]
+    assert [process.communicate()[0] for process in started] == ["2\n", "2\n"]
