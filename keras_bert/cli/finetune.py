@@ -207,7 +207,7 @@ def train_on_examples(
         measured = None if evaluated is None else read(evaluated)
         try:
             report.check_installed()
-            devices = training.strategy(strategy)
+            devices = runs.devices(strategy)
             data.check_can_be_learned(learned, train)
             keras.utils.set_random_seed(seed)
             with devices.scope():

@@ -221,7 +221,7 @@ def train_on_text(
     settings = {"objective": objective, "layout": layout, "unit": masking, "seed": seed}
     with interrupts.end_the_command(clean_up=remove_unfinished, message=runs.INTERRUPTED), _computing_with(dtype):
         try:
-            devices = training.strategy(strategy)
+            devices = runs.devices(strategy)
             learned = [path for each in corpus for path in text_files(Path(each))]
             held_out = [] if eval_file is None else text_files(Path(eval_file))
             preprocessor, config, make = prepare(sequence_length, objective != "sentences")

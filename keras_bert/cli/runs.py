@@ -27,26 +27,36 @@ strategy_option = click.option(
 )
 
 
+def devices(kind: str) -> tf.distribute.Strategy:
+    """What trains. Says so if they are several."""
+    from keras_bert.training.strategy import choose
+
+    found, told = choose(kind)
+    if found.num_replicas_in_sync > 1:
+        click.echo(f"training on {told}", err=True)
+    return found
+
+
 def check_output(directory: Path) -> None:
     """Raises Misuse unless `--output` is new, empty, or what a run was written into."""
     if directory.exists() and not (directory / RUN).is_dir() and (not directory.is_dir() or any(directory.iterdir())):
         raise streams.Misuse(f"{directory} exists and is no run of this command; choose another --output")
 
 
-def told_each_epoch(devices: tf.distribute.Strategy, name: Callable[[int], str]) -> list[Any]:
+def told_each_epoch(trainers: tf.distribute.Strategy, name: Callable[[int], str]) -> list[Any]:
     """Callbacks that write a line of measures an epoch, on standard error; none on a terminal: a progress bar does it.
 
     Of several processes, the chief tells.
 
     Args:
-        devices: what trains.
+        trainers: what trains.
         name: what an epoch, from 0, is called.
     """
     import keras
 
     from keras_bert.training import workers
 
-    if sys.stderr.isatty() or not workers.is_chief(devices):
+    if sys.stderr.isatty() or not workers.is_chief(trainers):
         return []
 
     def tell(epoch: int, logs: dict[str, float]) -> None:

@@ -39,6 +39,13 @@ def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strate
         ...     model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
         ...     model.compile("adam", model.training_loss())
     """
+    found, told = choose(kind, tpu)
+    print(f"training on {told}", file=sys.stderr)
+    return found
+
+
+def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.Strategy, str]:
+    """What `strategy` returns, and what that is, in words."""
     if kind not in KINDS:
         raise ValueError(f"strategy is {kind!r}; expected one of {', '.join(KINDS)}{_why_not(kind)}")
     workers = _workers()
@@ -63,8 +70,7 @@ def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strate
         _MULTI_WORKER: f"{count} devices of {workers} processes",
         _TPU: f"{count} cores of a TPU",
     }
-    print(f"training on {told[kind]}", file=sys.stderr)
-    return found
+    return found, told[kind]
 
 
 def _why_not(kind: str) -> str:

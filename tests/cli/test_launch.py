@@ -1,0 +1,100 @@
+"""keras-bert launch: several processes train one model, whatever happens to one of them."""
+
+import signal
+import time
+
+import numpy as np
+import psutil
+import pytest
+from safetensors.numpy import load_file
+
+from .test_finetune import columns, preset, table  # noqa: F401
+from .test_processes import HANGS, start  # noqa: F401
+
+
+def test_only_what_trains(fails):
+    assert (
+        fails("launch", "--workers", "2", "--", "encode", "a cat")
+        == "launch runs finetune, pretrain, distill, not encode"
+    )
+
+
+def told_by(process):
+    output, said = process.communicate(timeout=HANGS)
+    return output.decode(), said.decode()
+
+
+@pytest.mark.slow
+def test_misuse_ends_all(start, tmp_path):  # noqa: F811
+    process = start(
+        "launch",
+        "--workers",
+        "2",
+        "--",
+        "finetune",
+        "classify",
+        "--train",
+        "no.csv",
+        "--output",
+        str(tmp_path / "model"),
+    )
+    output, said = told_by(process)
+    assert (process.returncode, output) == (2, "")
+    lines = said.splitlines()
+    assert any(line.endswith("] Error: cannot read no.csv: No such file or directory") for line in lines)
+    assert lines[-1].endswith("ended with code 2; all workers ended")
+    assert "begin again" not in said
+
+
+@pytest.mark.slow
+def test_a_worker_is_killed(start, preset, table, tmp_path):  # noqa: F811
+    def command(name, *more):
+        settings = ("--preset", preset, "--epochs", "6", "--batch-size", "2", "--learning-rate", "1e-3")
+        arguments = ("finetune", "classify", *columns(table), *settings, "--output", str(tmp_path / name))
+        return start("launch", "--workers", "2", *more, "--", *arguments)
+
+    process = command("broken")
+    while not (tmp_path / "broken/training/state.safetensors").exists():
+        assert process.poll() is None, told_by(process)
+        time.sleep(0.01)
+    psutil.Process(process.pid).children()[1].kill()
+    output, said = told_by(process)
+    assert process.returncode == 0, said
+    assert "worker 1 was killed by signal 9; all begin again from the last checkpoint" in said
+    assert said.count("training on 2 devices of 2 processes") == 4
+    assert output.startswith("[0] accuracy")
+    process = command("unbroken")
+    output, said = told_by(process)
+    assert process.returncode == 0, said
+    assert "[0] epoch 6: loss" in said
+    assert "[1] epoch" not in said
+    broken, unbroken = (load_file(tmp_path / name / "model.safetensors") for name in ("broken", "unbroken"))
+    assert set(broken) == set(unbroken)
+    for name, expected in unbroken.items():
+        np.testing.assert_allclose(broken[name], expected, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.slow
+def test_interrupted(start, preset, table, tmp_path):  # noqa: F811
+    arguments = (
+        "finetune",
+        "classify",
+        *columns(table),
+        "--preset",
+        preset,
+        "--epochs",
+        "500",
+        "--output",
+        str(tmp_path / "model"),
+    )
+    process = start("launch", "--workers", "2", "--", *arguments)
+    while not (tmp_path / "model/training/state.safetensors").exists():
+        assert process.poll() is None, told_by(process)
+        time.sleep(0.01)
+    workers = psutil.Process(process.pid).children()
+    assert len(workers) == 2
+    process.send_signal(signal.SIGINT)
+    _, said = told_by(process)
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "Interrupted; all workers ended."
+    assert not any(worker.is_running() for worker in workers)
