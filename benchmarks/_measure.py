@@ -64,18 +64,29 @@ class Elsewhere:
 
     Args:
         command: of a process that does `answer_calls`.
+        wait: whether to wait until it is ready; else `wait()` does, when others have been started that it needs.
 
     Raises:
         ImportError: it has not got what it needs.
     """
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], wait: bool = True) -> None:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if wait:
+            self.wait()
+
+    def wait(self) -> None:
         if missing := self._answer():
             raise ImportError(missing)
 
     def __call__(self, what: str) -> float:
+        self.ask(what)
+        return self.answer()
+
+    def ask(self, what: str) -> None:
         print(what, file=self._process.stdin, flush=True)
+
+    def answer(self) -> float:
         return float(self._answer())
 
     def _answer(self) -> str:
