@@ -15,6 +15,7 @@ from keras import ops
 from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining.pretrainer import MASKED_LM, SEQUENCE_OUTPUT, BertPretrainer
 from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION, BertClassifier
+from keras_bert.tasks.replicas import over_all
 
 Model = TypeVar("Model", BertPretrainer, BertClassifier)
 
@@ -176,7 +177,7 @@ def _taught_classes(
         apart = _divergence(theirs, logits, temperature)
     if sample_weight is not None:
         apart = apart * ops.cast(sample_weight, apart.dtype)
-    return _OF_CLASSES.labels * loss + _OF_CLASSES.answers * ops.mean(apart)
+    return _OF_CLASSES.labels * loss + _OF_CLASSES.answers * _weighted_mean(apart, ops.ones_like(apart))
 
 
 def _taught_pieces(
@@ -211,5 +212,6 @@ def _or_not(logits: Any) -> Any:
 
 
 def _weighted_mean(values: Any, weights: Any) -> Any:
+    """Over the global batch: of several replicas, the share of this one."""
     weights = ops.cast(weights, values.dtype)
-    return ops.sum(values * weights) / ops.maximum(ops.sum(weights), 1.0)
+    return ops.sum(values * weights) / ops.maximum(over_all(ops.sum(weights)), 1.0)

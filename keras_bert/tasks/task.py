@@ -16,6 +16,7 @@ from keras_bert.encoder.weights import values_by_name
 from keras_bert.tasks import preset
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.heads import ClassifierHead
+from keras_bert.tasks.replicas import Replicated
 from keras_bert.text import BertPreprocessor, loading
 from keras_bert.text.inputs import as_strings
 
@@ -34,7 +35,7 @@ class Examples(NamedTuple):
     lengths: np.ndarray
 
 
-class BertTask(keras.Model):
+class BertTask(Replicated, keras.Model):
     """An encoder with a preprocessor in front and a head on top. A task says what the head is, and what it means.
 
     Args:

@@ -5,5 +5,6 @@ from keras_bert.training.evaluation import evaluate
 from keras_bert.training.fine_tune import fine_tune
 from keras_bert.training.lamb import LAMB
 from keras_bert.training.pretrain import Phase, pretrain
+from keras_bert.training.strategy import strategy
 
-__all__ = ["LAMB", "AdamW", "Phase", "WarmupThenDecay", "evaluate", "fine_tune", "pretrain"]
+__all__ = ["LAMB", "AdamW", "Phase", "WarmupThenDecay", "evaluate", "fine_tune", "pretrain", "strategy"]

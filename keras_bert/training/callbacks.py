@@ -64,7 +64,9 @@ class Checkpoints(keras.callbacks.Callback):
         self._run.step += 1
         if self._run.step == self._run.batches:
             return  # the epoch is not over before it is measured
-        if self._seconds is not None and time.monotonic() - self._saved_at >= self._seconds:
+        if self._seconds is None:
+            return
+        if self._run.is_time(time.monotonic() - self._saved_at >= self._seconds):
             self._save()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -80,21 +82,21 @@ class TensorBoard(keras.callbacks.Callback):
     """Writes the loss, the learning rate and the measures for TensorBoard, into `logs`. Needs `tensorboard`."""
 
     @staticmethod
-    def is_installed() -> bool:
-        return importlib.util.find_spec("tensorboard") is not None
+    def is_possible(run: Run) -> bool:
+        return run.is_chief and importlib.util.find_spec("tensorboard") is not None
 
     def __init__(self, run: Run) -> None:
         super().__init__()
         self._writer = tf.summary.create_file_writer(str(run.directory / "logs"))
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
-        updates = int(self.model.optimizer.iterations)
+        updates = int(self.model.optimizer.iterations.numpy())
         with self._writer.as_default(updates):
             tf.summary.scalar("loss", logs["loss"])
             tf.summary.scalar("learning_rate", self.model.optimizer.learning_rate)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
-        with self._writer.as_default(int(self.model.optimizer.iterations)):
+        with self._writer.as_default(int(self.model.optimizer.iterations.numpy())):
             for name, value in logs.items():
                 if name != "loss":
                     tf.summary.scalar(name, value)
@@ -114,7 +116,7 @@ class ProgressBar(keras.callbacks.Callback):
         super().__init__()
         self._run = run
         self._epochs = epochs
-        self._disable = None if progress is None else not progress
+        self._disable = (None if progress is None else not progress) if run.is_chief else True
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._bar = tqdm(

@@ -17,6 +17,7 @@ import tensorflow as tf
 from keras_bert.pretraining.distillation import learning_from, lesson
 from keras_bert.tasks.classifier import CLASSES, BertClassifier
 from keras_bert.tasks.task import BertTask, Examples
+from keras_bert.training import workers
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.adapting import adapting
 from keras_bert.training.batching import batches_of_epoch, padding_share
@@ -118,26 +119,27 @@ def fine_tune(
     lengths = _lengths(model, examples)
     plan = [batches_of_epoch(lengths, seed, epoch, batch_size, batch_tokens) for epoch in range(epochs)]
     updates = sum(map(len, plan)) // accumulate
-    optimizer = AdamW(
-        WarmupThenDecay(learning_rate, round(warmup * updates), updates),
-        weight_decay,
-        layer_decay=layer_decay,
-        num_layers=len(model.encoder.blocks),
-        global_clipnorm=clip_norm,
-        gradient_accumulation_steps=accumulate if accumulate > 1 else None,
-    )
     with (
         _kept_in(directory) as folder,
         adapting(model, frozen_layers, lora_rank),
         learning_from(teacher, model, temperature),
     ):
-        model.compile(optimizer, model.training_loss(), jit_compile=False)
-        optimizer.build(model.trainable_variables)
-        run = Run(model, folder, {**settings, "examples": _fingerprint(examples)})
+        with model.distribute_strategy.scope():
+            optimizer = AdamW(
+                WarmupThenDecay(learning_rate, round(warmup * updates), updates),
+                weight_decay,
+                layer_decay=layer_decay,
+                num_layers=len(model.encoder.blocks),
+                global_clipnorm=clip_norm,
+                gradient_accumulation_steps=accumulate if accumulate > 1 else None,
+            )
+            model.compile(optimizer, model.training_loss(), jit_compile=False)
+            optimizer.build(model.trainable_variables)
+        run = Run(model, folder, {**settings, "examples": _fingerprint(examples)}, is_shared=directory is not None)
         run.resume()
         around = [
             Validation(run, validation, patience),
-            *([TensorBoard(run)] if directory is not None and TensorBoard.is_installed() else []),
+            *([TensorBoard(run)] if directory is not None and TensorBoard.is_possible(run) else []),
             Checkpoints(run, None if directory is None else checkpoint_seconds),
             ProgressBar(run, epochs, progress),
             *callbacks,
@@ -188,7 +190,8 @@ def dataset_of(model: BertTask, examples: Examples, batches: list[np.ndarray]) -
 
     rows = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=tf.TensorSpec([None], tf.int64))
     dataset = rows.apply(tf.data.experimental.assert_cardinality(len(batches)))
-    return dataset.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(4)
+    packed = dataset.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(4)
+    return packed.with_options(workers.BATCHES_ARE_GLOBAL)
 
 
 def _fingerprint(examples: Examples) -> str:

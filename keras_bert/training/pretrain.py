@@ -15,6 +15,7 @@ from keras_bert.pretraining.distillation import learning_from, lesson
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer
 from keras_bert.pretraining.records import Records
+from keras_bert.training import workers
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.callbacks import Checkpoints, ProgressBar, TensorBoard
 from keras_bert.training.lamb import LAMB
@@ -125,13 +126,14 @@ def pretrain(
     }  # fmt: skip
     updates = sum(settings["steps"]) // accumulate
     with learning_from(teacher, model, temperature):
-        model.compile(
-            _optimizer(optimizer, learning_rate, warmup, updates, accumulate, weight_decay, clip_norm),
-            model.training_loss(),
-            weighted_metrics=model.training_metrics(),
-            jit_compile=False,
-        )
-        model.optimizer.build(model.trainable_variables)
+        with model.distribute_strategy.scope():
+            model.compile(
+                _optimizer(optimizer, learning_rate, warmup, updates, accumulate, weight_decay, clip_norm),
+                model.training_loss(),
+                weighted_metrics=model.training_metrics(),
+                jit_compile=False,
+            )
+            model.optimizer.build(model.trainable_variables)
         # Keras makes a metric's variables when it is first used, and they are part of the state.
         model.evaluate(_in_order(found[0], batch_size).take(1), verbose=0)
         run = Run(model, Path(directory), settings)
@@ -139,7 +141,7 @@ def pretrain(
         plan = [(i, first) for i, phase in enumerate(phases) for first in range(0, phase.steps, measure_every)]
         around = [
             _HeldOut(run, [measured_by[i] and _in_order(measured_by[i], phases[i].batch_size) for i, _ in plan]),
-            *([TensorBoard(run)] if TensorBoard.is_installed() else []),
+            *([TensorBoard(run)] if TensorBoard.is_possible(run) else []),
             Checkpoints(run, checkpoint_seconds),
             ProgressBar(run, len(plan), progress),
             *callbacks,
@@ -177,7 +179,7 @@ def _optimizer(
 
 
 def _in_order(records: Records, batch_size: int) -> tf.data.Dataset:
-    return records.in_order(batch_size).map(_example)
+    return records.in_order(batch_size).map(_example).with_options(workers.BATCHES_ARE_GLOBAL)
 
 
 def _to_learn(records: Records, phase: Phase, seed: int, start: int) -> tf.data.Dataset:
@@ -189,7 +191,8 @@ def _to_learn(records: Records, phase: Phase, seed: int, start: int) -> tf.data.
         return _example(batch)
 
     batches = records.shuffled(phase.batch_size, seed, start).enumerate(start)
-    return batches.map(example, tf.data.AUTOTUNE, deterministic=True).prefetch(4)
+    masked = batches.map(example, tf.data.AUTOTUNE, deterministic=True).prefetch(4)
+    return masked.with_options(workers.BATCHES_ARE_GLOBAL)
 
 
 def _example(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:

@@ -15,19 +15,19 @@ from safetensors.numpy import save_file
 from keras_bert import files
 
 
-def save_state(path: Path, variables: Sequence[keras.Variable], notes: dict[str, Any]) -> None:
+def save_state(path: Path, values: Sequence[np.ndarray], notes: dict[str, Any]) -> None:
     """Writes the values of variables, and notes (what JSON can hold) beside them.
 
     Args:
         path: a safetensors file, replaced when the new one is complete.
-        variables: in an order that is the same when they are read.
+        values: of variables, in an order that is the same when they are read.
         notes: for `load_state` to return.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # By number: names of layers count up in a process, so they differ in the next one.
-    values = {str(i): np.asarray(each.numpy(), order="C") for i, each in enumerate(variables)}
+    numbered = {str(i): np.asarray(value, order="C") for i, value in enumerate(values)}
     with files.written_whole(path) as unfinished:
-        save_file(values, unfinished, metadata={"notes": json.dumps(notes)})
+        save_file(numbered, unfinished, metadata={"notes": json.dumps(notes)})
 
 
 def read_notes(path: Path) -> dict[str, Any]:

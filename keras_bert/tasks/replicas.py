@@ -1,0 +1,126 @@
+"""Keras's `fit`, `evaluate` and `predict` on many replicas: what Keras 3 lacks for them under `tf.distribute`.
+
+A replica is one device with the model's weights on it; a global batch is what all of them see in a step.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+
+class Replicated:
+    """What a Keras 3 model needs so that `tf.distribute` trains it on many replicas as one would.
+
+    Keras 3.15 fails under `MultiWorkerMirroredStrategy`, and with strings under any strategy
+    (https://github.com/keras-team/keras/issues/20585); and its losses are the mean of the replicas' means, which is not
+    that of the global batch where the replicas have unlike numbers of rows or of pieces with a label.
+
+    On one replica it changes nothing. It comes before `keras.Model` among the bases of a model, which is made and
+    compiled in the scope of its strategy.
+
+    Example:
+        >>> class Model(Replicated, keras.Model):
+        ...     pass
+        >>> with tf.distribute.MirroredStrategy(["cpu:0"]).scope():
+        ...     inputs = keras.Input([4])
+        ...     model = Model(inputs, keras.layers.Dense(1)(inputs))
+        ...     model.compile("sgd", "mse")
+    """
+
+    def compile(self, optimizer: Any = "rmsprop", loss: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Keras's `compile`."""
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            loss = keras.tree.map_structure(GlobalMean, loss)
+        super().compile(optimizer, loss, *args, **kwargs)
+        if self.distribute_strategy.num_replicas_in_sync > 1:
+            self._loss_tracker.update_state = functools.partial(_update_loss, self._loss_tracker)
+
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        # Keras's takes the mean of the replicas' batches, though it only needs their shapes; strings have no mean, and
+        # batches of several workers not the same shape.
+        if self._distribute_strategy is None:
+            return
+        if iterator is not None:
+            for _, _, batches in iterator:
+                data_batch = next(batches)
+                break
+        first = keras.tree.map_structure(
+            lambda each: self._distribute_strategy.experimental_local_results(each)[0], data_batch
+        )
+        with self._distribute_strategy.scope():
+            self._symbolic_build(data_batch=first)
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        return self._reducible(super().train_step(data))
+
+    def test_step(self, data: Any) -> dict[str, Any]:
+        return self._reducible(super().test_step(data))
+
+    def _reducible(self, logs: dict[str, Any]) -> dict[str, Any]:
+        # With several workers, Keras takes the mean of what a step returns along its first axis, which scalars lack.
+        if not isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            return logs
+        return {name: ops.expand_dims(value, 0) for name, value in logs.items()}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class GlobalMean(keras.losses.Loss):
+    """The mean of a loss over the global batch, where Keras has the mean of the replicas' means.
+
+    Args:
+        loss: a Keras loss whose reduction is a mean.
+    """
+
+    def __init__(self, loss: Any, **kwargs: Any) -> None:
+        self.loss = keras.losses.get(loss)
+        super().__init__(**{"name": self.loss.name, "reduction": self.loss.reduction, **kwargs})
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        mean = self.loss(y_true, y_pred, sample_weight)  # of this replica, divided by their number
+        if not self.reduction.startswith(("mean", "sum_over")):
+            return mean
+        here = ops.cast(self._divisor(y_true, sample_weight), mean.dtype)
+        return mean * ops.divide_no_nan(here * _replicas(), over_all(here))
+
+    def _divisor(self, y_true: Any, sample_weight: Any) -> Any:
+        """What the sum of the losses of this replica is divided by."""
+        if self.reduction == "mean_with_sample_weight" and sample_weight is not None:
+            return ops.sum(sample_weight)
+        if getattr(self.loss, "ignore_class", None) is not None:
+            return ops.sum(ops.cast(ops.not_equal(y_true, self.loss.ignore_class), "float32"))
+        return ops.shape(y_true)[0]
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> GlobalMean:
+        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
+
+
+def _update_loss(tracker: keras.metrics.Mean, loss: Any, sample_weight: Any) -> None:
+    """Notes the loss of a step, where replicas may have unlike numbers of rows.
+
+    Args:
+        tracker: of the mean loss of an epoch.
+        loss: the share of this replica in the loss of the global batch, times the number of replicas.
+        sample_weight: rows of this replica.
+    """
+    rows = ops.cast(sample_weight, tracker.dtype)
+    tracker.total.assign_add(ops.cast(loss, tracker.dtype) / _replicas() * over_all(rows))
+    tracker.count.assign_add(rows)
+
+
+def _replicas() -> int:
+    return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def over_all(value: Any) -> Any:
+    """The sum over all replicas. Inside a step each asks for it; outside, there is one."""
+    context = tf.distribute.get_replica_context()
+    return value if context is None or _replicas() == 1 else context.all_reduce(tf.distribute.ReduceOp.SUM, value)

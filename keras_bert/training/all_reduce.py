@@ -1,0 +1,52 @@
+"""An optimizer's step on many replicas, as one replica with the global batch would make it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def on_replicas() -> bool:
+    """Whether this is the step of one replica of several."""
+    return tf.distribute.get_strategy().num_replicas_in_sync > 1 and not tf.distribute.in_cross_replica_context()
+
+
+def apply_on_replicas(optimizer: Any, gradients: list[Any], variables: list[Any]) -> None:
+    """Changes variables by the sum of the replicas' gradients.
+
+    Keras clips the gradients of each replica by their own norm, before they are added, and cannot accumulate them.
+
+    Args:
+        optimizer: a Keras optimizer, built.
+        gradients: of this replica, a tensor each.
+        variables: as many.
+    """
+    replica = tf.distribute.get_replica_context()
+    sums = [tf.convert_to_tensor(each) for each in replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)]
+    steps = optimizer.gradient_accumulation_steps or 1
+    accumulators = []
+    if steps > 1:
+        accumulators = [optimizer._accumulated_gradients[optimizer._get_variable_index(each)] for each in variables]
+        sums = [here + before.value for here, before in zip(sums, accumulators, strict=True)]
+    means = optimizer._clip_gradients([each / steps for each in sums])
+    is_update = tf.equal((optimizer._iterations.value + 1) % steps, 0)
+    rate = optimizer.learning_rate
+
+    def update(strategy: tf.distribute.Strategy, means: list[Any], sums: list[Any]) -> None:
+        def step(variable: tf.Variable, mean: tf.Tensor, is_update, rate) -> None:
+            if steps == 1:
+                return optimizer.update_step(mean, variable, rate)
+            return tf.cond(is_update, lambda: [optimizer.update_step(mean, variable, rate), 0][1], lambda: 0)
+
+        for variable, mean in zip(variables, means, strict=True):
+            strategy.extended.update(variable.value, step, args=(mean, is_update, rate), group=False)
+        for accumulator, total in zip(accumulators, sums, strict=False):
+            strategy.extended.update(
+                accumulator.value,
+                lambda here, total, is_update: here.assign(tf.where(is_update, tf.zeros_like(total), total)),
+                args=(total, is_update),
+                group=False,
+            )
+
+    replica.merge_call(update, args=(means, sums))

@@ -1,0 +1,111 @@
+"""Which devices and which machines train a model: a `tf.distribute.Strategy` for what is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import tensorflow as tf
+
+_ONE, _MIRRORED, _MULTI_WORKER, _TPU = "one", "mirrored", "multi_worker", "tpu"
+KINDS = ("auto", _ONE, _MIRRORED, _MULTI_WORKER, _TPU)
+
+
+def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strategy:
+    """A strategy for what is there, and says on standard error which.
+
+    A model that is made and compiled in its `scope()` is trained by all of its replicas. It must come before anything
+    else of TensorFlow where there are several machines.
+
+    Args:
+        kind:
+            "one": one device, a GPU if there is one;
+            "mirrored": all GPUs of this machine, or all of its logical CPUs;
+            "multi_worker": those of several processes, of which each runs the same program, with the variable
+                `TF_CONFIG`, as Kubernetes' training operators set it, or in a step of Slurm;
+            "tpu": the cores of a TPU;
+            "auto": the first of these that there is: several processes, a TPU (in the variable `TPU_NAME`), several
+                GPUs; else one device.
+        tpu: name or address of a TPU; by default that of `TPU_NAME`, or the local one.
+
+    Raises:
+        ValueError: there is no such kind, or `TF_CONFIG` cannot be used.
+        RuntimeError: there are several processes, and TensorFlow has begun to work already.
+
+    Example:
+        >>> from keras_bert import BertClassifier
+        >>> with strategy("one").scope():
+        ...     model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
+        ...     model.compile("adam", model.training_loss())
+    """
+    if kind not in KINDS:
+        raise ValueError(f"strategy is {kind!r}; expected one of {', '.join(KINDS)}{_why_not(kind)}")
+    workers = _workers()
+    gpus = tf.config.list_logical_devices("GPU") if kind != _MULTI_WORKER and not workers else []
+    if kind == "auto":
+        kind = _MULTI_WORKER if workers else _TPU if _tpu_name(tpu) else _MIRRORED if len(gpus) > 1 else _ONE
+    if kind == _MULTI_WORKER:
+        found = _multi_worker(workers)
+    elif kind == _TPU:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=_tpu_name(tpu) or "local")
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+        found = tf.distribute.TPUStrategy(resolver)
+    elif kind == _MIRRORED:
+        found = tf.distribute.MirroredStrategy()
+    else:
+        found = tf.distribute.OneDeviceStrategy("gpu:0" if gpus else "cpu:0")
+    replicas = found.num_replicas_in_sync
+    told = f"{replicas} replica{'s' if replicas > 1 else ''} ({type(found).__name__})"
+    print(f"{told}, {workers} worker processes" if kind == _MULTI_WORKER else told, file=sys.stderr)
+    return found
+
+
+def _why_not(kind: str) -> str:
+    if kind not in ("parameter_server", "central_storage"):
+        return ""
+    return '. Keras 3 cannot train with parameter servers (its variables are of no cluster); use "multi_worker"'
+
+
+def _tpu_name(given: str | None) -> str | None:
+    return given or os.environ.get("TPU_NAME")
+
+
+def _workers() -> int:
+    """How many processes `TF_CONFIG` or Slurm names; 0 if there is no cluster."""
+    if "TF_CONFIG" not in os.environ:
+        tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 0))
+        return tasks if tasks > 1 else 0
+    try:
+        config = json.loads(os.environ["TF_CONFIG"])
+        cluster, task = config.get("cluster", {}), config.get("task", {})
+        workers = len(cluster.get("worker", [])) + len(cluster.get("chief", []))
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"the variable TF_CONFIG is not as TensorFlow has it: {error}") from None
+    if "ps" in cluster:
+        raise ValueError(f"the variable TF_CONFIG names parameter servers{_why_not('parameter_server')}")
+    if workers and not {"type", "index"} <= set(task):
+        raise ValueError("the variable TF_CONFIG has a cluster, but does not say which task of it this process is")
+    return workers
+
+
+def _multi_worker(workers: int) -> tf.distribute.Strategy:
+    if not workers:
+        raise ValueError(
+            "there is one process only: start several with `keras-bert launch --workers N`, or set the variable "
+            "TF_CONFIG in each"
+        )
+    resolver = tf.distribute.cluster_resolver
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy(
+            cluster_resolver=resolver.TFConfigClusterResolver()
+            if "TF_CONFIG" in os.environ
+            else resolver.SlurmClusterResolver()
+        )
+    except RuntimeError as error:
+        if "startup" not in str(error):
+            raise
+        raise RuntimeError(
+            "TensorFlow has begun to work before it was told of the other processes: call strategy() first"
+        ) from error

@@ -1,0 +1,44 @@
+"""Several processes that train one model: who writes, and how they agree."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import tensorflow as tf
+
+# Of a dataset whose batches are global: every process reads all of it, and takes its part of each batch.
+BATCHES_ARE_GLOBAL = tf.data.Options()
+BATCHES_ARE_GLOBAL.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Whether this process writes what all have made. Where there is one process, it does."""
+    return strategy.extended.should_checkpoint
+
+
+def are_several(strategy: tf.distribute.Strategy) -> bool:
+    """Whether other processes take part."""
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and strategy.num_replicas_in_sync > len(
+        strategy.extended.worker_devices
+    )
+
+
+def any_of(strategy: tf.distribute.Strategy, here: bool) -> bool:
+    """Whether it is true in any of the processes. Waits for all of them."""
+    if not are_several(strategy):
+        return here
+
+    return float(_summing(strategy)(tf.constant(float(here)))) > 0
+
+
+@functools.cache
+def _summing(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
+    @tf.function(input_signature=[tf.TensorSpec([], tf.float32)])
+    def over_all(here: tf.Tensor) -> tf.Tensor:
+        def add() -> tf.Tensor:
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, here)
+
+        return strategy.experimental_local_results(strategy.run(add))[0]
+
+    return over_all
