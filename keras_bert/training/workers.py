@@ -36,9 +36,9 @@ def any_of(strategy: tf.distribute.Strategy, here: bool) -> bool:
 def _summing(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
     @tf.function(input_signature=[tf.TensorSpec([], tf.float32)])
     def over_all(here: tf.Tensor) -> tf.Tensor:
-        def add() -> tf.Tensor:
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, here)
+        def add(here: tf.Tensor) -> tf.Tensor:
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(here))
 
-        return strategy.experimental_local_results(strategy.run(add))[0]
+        return strategy.experimental_local_results(strategy.run(add, args=(here,)))[0]
 
     return over_all
