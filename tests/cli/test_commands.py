@@ -151,7 +151,7 @@ def test_similarity_of_less_than_two(fails):
 
 
 # Those that write directories, read them, or wait for requests have tests of their own.
-TESTED_ALONE = {"convert", "export", "serve", "finetune", "evaluate", "predict", "fill", "pretrain", "distill"}
+TESTED_ALONE = {"convert", "export", "serve", "finetune", "evaluate", "predict", "fill", "pretrain", "distill", "embed"}
 
 
 @pytest.mark.parametrize("command", [None, *sorted(main.commands.keys() - TESTED_ALONE)])
