@@ -1,12 +1,17 @@
 """Small JSON and text files, read with errors that name them; files and directories written whole or not at all."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def find(directory: Path, *names: str) -> Path:
@@ -42,6 +47,11 @@ def read_json(path: Path, kind: type = dict) -> Any:
 def to_json(value: Any) -> str:
     """The text of a JSON file, as a person would like to read it."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def decimals(row: np.ndarray) -> list[str]:
+    """float32 `[n]` as decimal numbers that read back as the same float32."""
+    return [f"{value:.9g}" for value in row.tolist()]
 
 
 def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: bool) -> None:

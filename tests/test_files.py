@@ -1,5 +1,6 @@
 """Small files: read with errors that name them, written whole or not at all."""
 
+import numpy as np
 import pytest
 
 from keras_bert import files
@@ -54,3 +55,9 @@ def test_refuse_to_overwrite(tmp_path):
     files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=True)
     with pytest.raises(FileExistsError, match="already has b; pass overwrite=True"):
         files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=False)
+
+
+def test_decimals_read_back_exactly():
+    bits = np.random.default_rng(0).integers(0, 2**32, 20_000, dtype=np.uint32).view(np.float32)
+    row = np.concatenate([bits[np.isfinite(bits)], np.float32([0.1, -0.0, 1e-45, 3.4028235e38])])
+    np.testing.assert_array_equal(np.float32(files.decimals(row)), row)

@@ -12,6 +12,7 @@ PACKAGE = Path(keras_bert.__file__).parent
 # Data walks through the house one way: a part may import from those before it, never from those after it.
 ORDER = [
     "files",
+    "processes",
     "data",
     "families",
     "config",
@@ -21,6 +22,7 @@ ORDER = [
     "encoder",
     "tasks",
     "pretraining",
+    "embedding",
     "training",
     "saved_model",
     "server",

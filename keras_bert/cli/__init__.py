@@ -10,6 +10,7 @@ from keras_bert.cli import interrupts, quiet
 from keras_bert.cli.convert import convert
 from keras_bert.cli.detokenize import detokenize
 from keras_bert.cli.distill import distill
+from keras_bert.cli.embed import embed
 from keras_bert.cli.encode import encode
 from keras_bert.cli.evaluate import evaluate
 from keras_bert.cli.export import export
@@ -38,7 +39,7 @@ class _Commands(click.Group):
             raise click.ClickException(f"{error.filename or 'output'}: {error.strerror or error}") from error
 
 
-_COMMANDS = [encode, tokenize, detokenize, similarity, finetune, evaluate, predict, fill]
+_COMMANDS = [encode, embed, tokenize, detokenize, similarity, finetune, evaluate, predict, fill]
 _COMMANDS += [inspect, convert, vocab, pretrain, distill, launch, export, serve]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from keras_bert import files
 from keras_bert.cli import quiet, streams
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("text", nargs=-1)
 @streams.shared_options("jsonl", "npy", "text")
-@click.option("--batch-tokens", type=int, help="Pieces to compute at a time, padding included; fewer need less memory.")
+@streams.batch_tokens_option
 def encode(
     text: tuple[str, ...],
     file: str | None,
@@ -43,6 +44,7 @@ def encode(
             from tqdm import tqdm
 
             from keras_bert import BertSentenceEncoder
+            from keras_bert.embedding.json_lines import with_vector
         model = streams.load(BertSentenceEncoder.from_preset, preset)
         settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
 
@@ -59,14 +61,14 @@ def encode(
         if output_format == "npy":
             streams.write_npy(results, (vectors for _, vectors in encoded()), model.encoder.config.hidden_size)
             return
-        line = {"jsonl": _json_line, "text": _text_line}[output_format]
+
+        def json_line(text: str, vector: np.ndarray) -> str:
+            return with_vector(streams.json_line(text=text), vector)
+
+        line = {"jsonl": json_line, "text": _text_line}[output_format]
         for texts, vectors in encoded():
             streams.write_lines(results, map(line, texts, vectors))
 
 
-def _json_line(text: str, vector: np.ndarray) -> str:
-    return f'{streams.json_line(text=text)[:-1]}, "vector": [{", ".join(streams.decimals(vector))}]}}'
-
-
 def _text_line(text: str, vector: np.ndarray) -> str:
-    return " ".join(streams.decimals(vector))
+    return " ".join(files.decimals(vector))

@@ -92,6 +92,11 @@ preset_option = click.option(
 )
 
 
+batch_tokens_option = click.option(
+    "--batch-tokens", type=int, help="Pieces to compute at a time, padding included; fewer need less memory."
+)
+
+
 def shared_options(*formats: str, preset: bool = True) -> Callable[[Callable], Callable]:
     """The options that every command has. The first of `formats` is the default; `preset`: whether it has --preset."""
     options = [
@@ -210,11 +215,6 @@ def write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
 
 def json_line(**fields: Any) -> str:
     return json.dumps(fields, ensure_ascii=False)
-
-
-def decimals(row: np.ndarray) -> list[str]:
-    """float32 `[n]` as decimal numbers that read back as the same float32."""
-    return [f"{value:.9g}" for value in row.tolist()]
 
 
 def write_npy(file: BinaryIO, blocks: Iterable[np.ndarray], width: int) -> None:

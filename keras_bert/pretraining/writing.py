@@ -12,9 +12,9 @@ from tqdm import tqdm
 
 from keras_bert import files
 from keras_bert.pretraining.corpus import is_one_document, parts_of
-from keras_bert.pretraining.processes import in_processes
 from keras_bert.pretraining.records import SETTINGS
 from keras_bert.pretraining.shards import COUNTS, ShardWriter
+from keras_bert.processes import in_processes
 from keras_bert.text import BertPreprocessor
 
 

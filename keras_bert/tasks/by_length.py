@@ -71,6 +71,17 @@ class ByLength:
         Warns:
             UserWarning: how many texts were longer than the model's greatest length, and were cut there.
         """
+        cut = 0
+        for results, cut_here in self.counted(texts, batch_tokens, progress):
+            cut += cut_here
+            yield results
+        if cut:
+            self.warn(self._preprocessor.sequence_length or self._preprocessor.max_sequence_length, cut)
+
+    def counted(
+        self, texts: Iterable[str] | Iterable[tuple[str, str]], batch_tokens: int, progress: bool | None = None
+    ) -> Iterator[tuple[list[np.ndarray], int]]:
+        """The same, with how many of these texts were cut, and no warning."""
         if isinstance(texts, str | bytes):
             raise TypeError(f"texts is a single {type(texts).__name__}; pass a list: [text]")
         fixed = self._preprocessor.sequence_length  # None: as long as the longest row of a batch
@@ -79,17 +90,14 @@ class ByLength:
             raise ValueError(f"batch_tokens is {batch_tokens}, less than one text of {longest} pieces")
         total = len(texts) if hasattr(texts, "__len__") else None
         has_windows = self._preprocessor.stride is not None
-        cut = 0
         with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:
             for chunk in _chunks(texts):
                 segments = self.tokenized(chunk)
                 lengths = self.lengths(segments)
-                cut += int(np.sum(lengths > longest)) if not has_windows else 0
+                cut = int(np.sum(lengths > longest)) if not has_windows else 0
                 padded = lengths if has_windows else np.minimum(lengths, longest)
                 padded = np.maximum(padded, fixed) if fixed else padded
-                yield self.compute(segments, rows_by_length(padded, batch_tokens), bar)
-        if cut:
-            self.warn(longest, cut)
+                yield self.compute(segments, rows_by_length(padded, batch_tokens), bar), cut
 
     def warn(self, longest: int, cut: int) -> None:
         """Says that `cut` texts had more than `longest` pieces."""

@@ -114,6 +114,14 @@ class BertSentenceEncoder(Replicated, keras.Model):
         results.extend(np.stack(chunk) for chunk in self._by_length(texts, batch_tokens, progress))
         return np.concatenate(results)
 
+    def encode_counted(self, texts: Iterable[str], batch_tokens: int = 1024) -> tuple[np.ndarray, int]:
+        """What `encode` gives, and how many texts were cut, in place of a progress bar and of a warning."""
+        results, cut = [np.zeros((0, self.encoder.config.hidden_size), np.float32)], 0
+        for chunk, cut_here in self._by_length.counted(texts, batch_tokens, progress=False):
+            results.append(np.stack(chunk))
+            cut += cut_here
+        return np.concatenate(results), cut
+
     def _vectors(self, inputs: dict[str, Any], training: bool | None) -> Any:
         hidden = self.encoder(inputs, training=training)["sequence_output"]
         mask = ops.expand_dims(ops.cast(inputs["input_mask"], "float32"), -1)  # [batch, seq_length, 1]

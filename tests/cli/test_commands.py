@@ -151,18 +151,8 @@ def test_similarity_of_less_than_two(fails):
 
 
 # Those that write directories, read them, or wait for requests have tests of their own.
-TESTED_ALONE = {
-    "launch",
-    "convert",
-    "export",
-    "serve",
-    "finetune",
-    "evaluate",
-    "predict",
-    "fill",
-    "pretrain",
-    "distill",
-}
+OF_MODELS = {"convert", "export", "serve", "finetune", "evaluate", "predict", "fill", "pretrain", "distill"}
+TESTED_ALONE = {*OF_MODELS, "embed", "launch"}
 
 
 @pytest.mark.parametrize("command", [None, *sorted(main.commands.keys() - TESTED_ALONE)])

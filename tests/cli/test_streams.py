@@ -159,9 +159,3 @@ def test_npy_written_in_blocks_is_what_numpy_would_have_written(tmp_path, counts
         streams.write_npy(file, blocks, width=3)
     np.save(tmp_path / "whole.npy", np.concatenate([np.zeros((0, 3), np.float32), *blocks]))
     assert (tmp_path / "blocks.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
-
-
-def test_decimals_read_back_exactly():
-    bits = np.random.default_rng(0).integers(0, 2**32, 20_000, dtype=np.uint32).view(np.float32)
-    row = np.concatenate([bits[np.isfinite(bits)], np.float32([0.1, -0.0, 1e-45, 3.4028235e38])])
-    np.testing.assert_array_equal(np.float32(streams.decimals(row)), row)

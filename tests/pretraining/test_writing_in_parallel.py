@@ -10,8 +10,8 @@ import pytest
 
 from keras_bert.pretraining import Records, write_records
 from keras_bert.pretraining.beam import write_records_with_beam
-from keras_bert.pretraining.processes import in_processes
 from keras_bert.pretraining.records import SETTINGS
+from keras_bert.processes import in_processes
 
 from ..processes import start_process
 

@@ -1,0 +1,55 @@
+"""keras-bert embed: files of texts -> the same files with vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from keras_bert import files
+from keras_bert.cli import interrupts, quiet, runs, streams
+
+
+@click.command()
+@click.argument("inputs", metavar="FILE...", nargs=-1, required=True)
+@click.option("--output", required=True, metavar="DIR", help="For what is written. What was interrupted goes on.")
+@click.option("--text-column", default="text", show_default=True, metavar="C", help="The text's column.")
+@streams.preset_option
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="How many embed, each another FILE: a single one is not divided.",
+)
+@streams.batch_tokens_option
+def embed(
+    inputs: tuple[str, ...], output: str, text_column: str, preset: Path, processes: int, batch_tokens: int | None
+) -> None:
+    """Write each FILE into DIR once more, with a vector in each row: a corpus of any size, in any number of files.
+
+    FILE is JSON lines (.jsonl, .ndjson), an object a line, or Parquet (.parquet), and so is what is written under its
+    name: all its columns, and `vector`, as `encode` computes it. All rows are looked at before the first is embedded.
+    If it was interrupted, the same command goes on with the files that are not complete.
+
+    \b
+    Example:
+      $ keras-bert embed reviews-*.jsonl --text-column review --output vectors
+    """
+    directory = Path(output)
+    with quiet.imports():
+        from keras_bert.embedding import embed_files
+
+    def remove_unfinished() -> None:
+        for unfinished in files.unfinished_files(directory):
+            unfinished.unlink(missing_ok=True)
+
+    settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
+    try:
+        with interrupts.end_the_command(clean_up=remove_unfinished, message=runs.INTERRUPTED):
+            counts = embed_files(inputs, directory, preset, text_column, processes=processes, **settings)
+    except (FileNotFoundError, ImportError, ValueError) as error:
+        raise streams.Misuse(streams.one_line(error)) from error
+    except RuntimeError as error:  # a process was killed; files that are complete are noted
+        raise click.ClickException(str(error)) from error
+    click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")

@@ -1,0 +1,109 @@
+"""JSON lines: an object a line, which stays as it is, character by character; its vector comes behind."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keras_bert import files
+from keras_bert.data.decoding import one_text
+
+if TYPE_CHECKING:
+    import numpy as np
+
+VECTOR = "vector"
+_WHITE_SPACE = " \t\r\n"  # of JSON
+
+
+def count(path: Path, column: str) -> int:
+    """How many rows a file has.
+
+    Raises:
+        ValueError: a row cannot be used; which one, and why.
+    """
+    return sum(1 for _ in _rows(path, column))
+
+
+def parts(path: Path, column: str, rows: int) -> Iterator[tuple[list[str], list[str]]]:
+    """The lines of a file and the texts in them, up to `rows` at a time. Raises as `count` does."""
+    read = _rows(path, column)
+    while part := list(itertools.islice(read, rows)):
+        lines, texts = zip(*part, strict=True)
+        yield list(lines), list(texts)
+
+
+@contextlib.contextmanager
+def writer(path: Path, source: Path, width: int) -> Iterator[Callable[[list[str], np.ndarray], None]]:
+    """A file to write lines and vectors into.
+
+    Args:
+        path: of the new file.
+        source: where the lines are from.
+        width: the length of a vector.
+    """
+    with open(path, "wb") as file:
+        yield lambda lines, vectors: file.writelines(
+            f"{with_vector(*row)}\n".encode() for row in zip(lines, vectors, strict=True)
+        )
+
+
+def with_vector(line: str, vector: np.ndarray) -> str:
+    """A JSON object with something in it, and behind that a vector.
+
+    Example:
+        >>> import numpy as np
+        >>> with_vector('{"id": 1.50, "text": "caf\\u00e9"}', np.float32([0.5, -1]))
+        '{"id": 1.50, "text": "café", "vector": [0.5, -1]}'
+    """
+    return f'{line[:-1].rstrip()}, "{VECTOR}": [{", ".join(files.decimals(vector))}]}}'
+
+
+def _rows(path: Path, column: str) -> Iterator[tuple[str, str]]:
+    blank = None
+    with open(path, "rb") as file:
+        for number, raw in enumerate(file, start=1):
+            if number == 1:
+                raw = raw.removeprefix(b"\xef\xbb\xbf")  # the byte order mark of Windows editors
+            try:
+                line = raw.decode().strip(_WHITE_SPACE)
+                text = _text(line, column) if line else None
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: {error}") from None
+            if text is None:
+                blank = blank or number
+                continue
+            if blank:  # at the end of a file they are no rows
+                raise ValueError(f"{path}, line {blank}: blank")
+            yield line, text
+
+
+def _text(line: str, column: str) -> str:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg}, at character {error.colno}") from None
+    except RecursionError:
+        raise ValueError("not JSON that can be read: too deep") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"a JSON {type(row).__name__} instead of an object")
+    if VECTOR in row:
+        raise ValueError(f"there is a {VECTOR} already")
+    if column not in row:
+        raise ValueError(f"no {column!r}; there is {_shown(list(row))}")
+    return text_in(row[column], column)
+
+
+def text_in(value: Any, column: str) -> str:
+    """A cell's text. ValueError where it has none."""
+    if not isinstance(value, str):
+        raise ValueError(f"{column} is {_shown(value)}, which is not a text")
+    return one_text(value, column)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= 80 else f"{text[:77]}..."

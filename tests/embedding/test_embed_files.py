@@ -1,0 +1,235 @@
+"""JSON lines with vectors: whose they are, what stays as it was, what goes on, what is refused."""
+
+import json
+import os
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_bert.embedding import embed_files, json_lines
+from keras_bert.embedding.work import NOTES, Work
+
+from ..golden import make_golden_export as golden
+
+pytestmark = pytest.mark.usefixtures("few_rows_at_a_time")
+
+
+@pytest.fixture(scope="module")
+def alone(shards, preset, tmp_path_factory):
+    """What one process writes."""
+    directory = tmp_path_factory.mktemp("alone")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("keras_bert.embedding.work._ROWS_AT_A_TIME", 7)
+        counts = embed_files(shards, directory, preset)
+    return directory, counts
+
+
+def files_of(directory):
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != NOTES}
+
+
+def rows_of(path):
+    return [json.loads(line) for line in path.read_text("utf-8-sig").split("\n") if line.strip()]
+
+
+def test_each_row_once_with_its_vector(shards, alone, model):
+    directory, counts = alone
+    longest = model.preprocessor.max_sequence_length
+    texts = [row["text"] for path in shards for row in rows_of(path)]
+    cut = sum(len(pieces) + 2 > longest for pieces in model.preprocessor.tokenizer.tokenize(texts))
+    assert cut > 0
+    assert counts == {"files": 4, "rows": 44, "cut": cut}
+    assert sorted(files_of(directory)) == [path.name for path in shards]
+    for path in shards:
+        rows, written = rows_of(path), rows_of(directory / path.name)
+        assert [{**row, "vector": 0} for row in rows] == [{**row, "vector": 0} for row in written]
+        if rows:
+            vectors = np.float32([row["vector"] for row in written])
+            expected = np.concatenate([model.encode([row["text"]], progress=False) for row in rows])
+            np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
+
+
+def test_what_a_row_says_is_copied_character_by_character(shards, alone):
+    for path in shards:
+        lines = [line.strip(" \r") for line in path.read_text("utf-8-sig").split("\n") if line.strip()]
+        written = (alone[0] / path.name).read_bytes().decode().split("\n")
+        assert written.pop() == ""
+        assert [line.split(', "vector": [')[0] for line in written] == [line[:-1].rstrip() for line in lines]
+
+
+def test_several_processes_and_a_bar(tmp_path, shards, preset, alone, capfd):
+    # Other numbers of rows are read at a time there, so that vectors may differ by rounding.
+    assert embed_files(shards, tmp_path, preset, processes=2, progress=True) == alone[1]
+    for path in shards:
+        rows, expected = rows_of(tmp_path / path.name), rows_of(alone[0] / path.name)
+        vectors = [np.float32([row.pop("vector") for row in each]) for each in (rows, expected)]
+        np.testing.assert_allclose(*vectors, rtol=0, atol=1e-6)
+        assert rows == expected
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    assert "44/44" in shown.err.strip().split("\n")[-1]
+
+
+def test_what_is_done_is_not_written_again(tmp_path, shards, preset, alone):
+    directory = tmp_path / "vectors"
+    embed_files(shards[:2], directory, preset)
+    (directory / "a.jsonl").write_bytes(b"left alone")
+    assert embed_files(shards, directory, preset) == alone[1]  # there may be more files now
+    assert files_of(directory) == files_of(alone[0]) | {"a.jsonl": b"left alone"}
+    (directory / "a.jsonl").unlink()
+    assert embed_files(shards, directory, preset) == alone[1]
+    assert files_of(directory) == files_of(alone[0])
+
+
+def test_an_error_in_the_middle(tmp_path, shards, preset, alone, monkeypatch):
+    """Of the file in work nothing is left; the next run overwrites a file that was moved but not yet noted."""
+    directory, with_vector, written = tmp_path / "vectors", json_lines.with_vector, []
+
+    def fail_later(*row):
+        written.append(row)
+        if len(written) == 42:
+            raise OSError(28, "No space left on device")
+        return with_vector(*row)
+
+    monkeypatch.setattr(json_lines, "with_vector", fail_later)
+    with pytest.raises(OSError, match="No space left"):
+        embed_files(shards, directory, preset)
+    assert files_of(directory) == {name: files_of(alone[0])[name] for name in ("a.jsonl", "b.jsonl", "c.jsonl")}
+    notes = json.loads((directory / NOTES).read_text())
+    assert [name for name, noted in notes["files"].items() if noted] == ["a.jsonl", "b.jsonl", "c.jsonl"]
+    (directory / "d.ndjson").write_bytes(b"not noted")
+    assert embed_files(shards, directory, preset) == alone[1]
+    assert files_of(directory) == files_of(alone[0])
+
+
+@pytest.fixture
+def done(tmp_path, preset):
+    """A file that can be changed, and the directory with its vectors."""
+    source = tmp_path / "texts.jsonl"
+    source.write_text('{"text": "good", "title": "bad"}\n')
+    embed_files([source], tmp_path / "vectors", preset)
+    return source, tmp_path / "vectors"
+
+
+def test_other_settings_are_refused(done, preset, tmp_path):
+    source, directory = done
+    other = tmp_path / "other"
+    shutil.copytree(preset, other)
+    assert embed_files([source], directory, other)["rows"] == 1  # the same model, wherever it is
+    (other / "vocab.txt").write_text("\n".join([*golden.VOCABULARY[:-2], golden.VOCABULARY[-1], golden.VOCABULARY[-2]]))
+    before = files_of(directory)
+    for change, name in (
+        ({"preset": other}, "preset"),
+        ({"text_column": "title"}, "text_column"),
+        ({"batch_tokens": 2048}, "batch_tokens"),
+    ):
+        with pytest.raises(ValueError, match=f"holds vectors with other {name}; choose another directory"):
+            embed_files([source], directory, **{"preset": preset, **change})
+    assert files_of(directory) == before
+
+
+@pytest.mark.parametrize("change", ["size", "time"])
+def test_a_file_that_has_changed_is_refused(done, preset, change):
+    source, directory = done
+    if change == "size":
+        source.write_text('{"text": "good film"}\n')
+    else:
+        os.utime(source, ns=(0, 0))
+    with pytest.raises(ValueError, match="texts.jsonl is not what it was when .*vectors/texts.jsonl was written"):
+        embed_files([source], directory, preset)
+
+
+def test_a_file_that_changes_while_it_is_read(tmp_path, preset, monkeypatch):
+    source, with_vector = tmp_path / "texts.jsonl", json_lines.with_vector
+    source.write_text('{"text": "good"}\n')
+
+    def change(*row):
+        os.utime(source, ns=(0, 0))
+        return with_vector(*row)
+
+    monkeypatch.setattr(json_lines, "with_vector", change)
+    with pytest.raises(ValueError, match="texts.jsonl was changed while it was read"):
+        embed_files([source], tmp_path / "vectors", preset)
+    assert files_of(tmp_path / "vectors") == {}
+
+
+def test_a_preset_that_changes_meanwhile(tmp_path, preset, shards):
+    """Processes that begin later see it."""
+    other = tmp_path / "other"
+    shutil.copytree(preset, other)
+    work = pickle.loads(pickle.dumps(Work(shards, tmp_path / "vectors", other, "text", 1024)))
+    (other / "vocab.txt").write_text("\n".join([*golden.VOCABULARY[:-2], golden.VOCABULARY[-1], golden.VOCABULARY[-2]]))
+    work.write(2)  # this process has it
+    Work(shards, tmp_path / "elsewhere", preset, "title", 1024)  # and now another one, which is the same
+    work.write(2)
+    Work(shards, tmp_path / "elsewhere", other, "text", 1024)
+    with pytest.raises(ValueError, match="does not hold the model that the vectors before were computed with"):
+        work.write(2)
+
+
+def test_what_cannot_be_embedded(tmp_path, preset, shards):
+    """And that is said before anything is written."""
+    (tmp_path / "more").mkdir()
+    twin, table, source = tmp_path / "more" / "a.jsonl", tmp_path / "table.csv", tmp_path / "texts.jsonl"
+    for path in (twin, table, source):
+        path.write_text('{"text": "good"}\n')
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"text": "good"}\n' * 20 + '{"text": ""}\n')
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "texts.jsonl").write_text("years of work")
+    before = sorted(tmp_path.rglob("*"))
+    for given, directory, options, error, message in (
+        ([], "new", {}, ValueError, "there are no files to embed"),
+        ([shards[0], twin], "new", {}, ValueError, "2 files are called a.jsonl"),
+        ([table], "new", {}, ValueError, "table.csv does not end in .jsonl, .ndjson, .parquet"),
+        ([tmp_path / "none.jsonl"], "new", {}, FileNotFoundError, "there is no file .*none.jsonl"),
+        ([source], ".", {}, ValueError, "texts.jsonl would be replaced by what is written"),
+        ([source], "theirs", {}, ValueError, "theirs holds another texts.jsonl; choose another directory"),
+        ([source], "new", {"batch_tokens": 8}, ValueError, "batch_tokens is 8, less than one text of 48 pieces"),
+        ([source], "new", {"processes": 0}, ValueError, "processes is 0; expected at least 1"),
+        ([source, bad], "new", {}, ValueError, "bad.jsonl, line 21: text is empty"),
+        ([source], "new", {"text_column": "body"}, ValueError, "texts.jsonl, line 1: no 'body'; there is .\"text\".$"),
+        ([source], "new", {"preset": tmp_path / "none"}, FileNotFoundError, "neither a directory nor a known preset"),
+    ):
+        with pytest.raises(error, match=message):
+            embed_files(given, tmp_path / directory, **{"preset": preset, **options})
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"text": "a"', "not JSON: Expecting ',' delimiter, at character 13"),
+        (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        (b'["text"]', "a JSON list instead of an object"),
+        (b"[" * 100_000, "not JSON that can be read: too deep"),
+        (b'{"body": "a"}', "no 'text'; there is [\"body\"]"),
+        (b'{"text": null}', "text is null, which is not a text"),
+        (b'{"text": 5}', "text is 5, which is not a text"),
+        (b'{"text": " "}', "text is empty"),
+        (b'{"text": "\\ud83d"}', "text has half of a surrogate pair, which is no character"),
+        (b'{"text": "a", "vector": 1}', "there is a vector already"),
+        (b"", "blank"),
+    ],
+)
+def test_a_line_that_cannot_be_used(tmp_path, line, message):
+    path = tmp_path / "texts.jsonl"
+    path.write_bytes(b'{"text": "good"}\n' + line + b'\n{"text": "good"}\n')
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        json_lines.count(path, "text")
+    assert str(error.value) == f"{path}, line 2: {message}"
+
+
+def test_files_are_unfinished_under_other_names(tmp_path, preset, shards, monkeypatch):
+    """What another process sees meanwhile."""
+    seen, with_vector = [], json_lines.with_vector
+
+    def look(*row):
+        seen.append([path.name for path in tmp_path.iterdir()])
+        return with_vector(*row)
+
+    monkeypatch.setattr(json_lines, "with_vector", look)
+    embed_files(shards[:1], tmp_path, preset)
+    assert {name for names in seen for name in names} == {f".a.jsonl.{os.getpid()}.tmp", NOTES}

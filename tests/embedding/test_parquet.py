@@ -1,0 +1,91 @@
+"""Parquet with vectors: the same table and one column more, of which some rows are in memory at a time."""
+
+import datetime
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from keras_bert.embedding import embed_files, parquet
+
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow, the extra parquet")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow, the extra parquet")
+
+
+def test_a_table(tmp_path, preset, model, few_rows_at_a_time):
+    texts = [f"good film {i}" for i in range(29)] + ["日本語 🙂"]
+    day = datetime.datetime(2026, 11, 22, tzinfo=datetime.timezone.utc)
+    table = pa.table(
+        {
+            "é": pa.array([None, *range(29)], pa.uint32()),
+            "review": pa.array(texts, pa.large_string()),
+            "kind": pa.array(["a", "b", None] * 10).dictionary_encode(),
+            "day": pa.array([day + datetime.timedelta(i) for i in range(30)], pa.timestamp("us", "UTC")),
+            "list": pa.array([[i, None] for i in range(30)], pa.list_(pa.int8())),
+            "struct": pa.array([{"text": "x", "n": i / 7} for i in range(30)]),
+        }
+    ).replace_schema_metadata({"made": "by hand"})
+    sources = {"many": table, "one": table[:1], "none": table[:0]}
+    sources["dictionary"] = pa.table({"review": pa.array(["good", "bad", "good"]).dictionary_encode()})
+    paths = [tmp_path / f"{name}.parquet" for name in sources]
+    for path, each in zip(paths, sources.values(), strict=True):
+        pq.write_table(each, path, row_group_size=13)
+    (tmp_path / "lines.jsonl").write_text(json.dumps({"review": "good"}))
+    counts = embed_files([*paths, tmp_path / "lines.jsonl"], tmp_path / "vectors", preset, text_column="review")
+    assert counts == {"files": 5, "rows": 35, "cut": 0}
+    for path in paths:
+        written, expected = pq.read_table(tmp_path / "vectors" / path.name), pq.read_table(path)
+        assert written.schema.field("vector").type == pa.list_(pa.float32(), 32)
+        assert written.drop_columns("vector").equals(expected, check_metadata=True)
+        vectors = np.float32(written["vector"].to_pylist()).reshape(-1, 32)
+        np.testing.assert_allclose(vectors, model.encode(expected["review"].to_pylist()), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"text": ["a"] * 20 + [None]}, ", row 21: text is null, which is not a text"),
+        ({"text": ["a", " "]}, ", row 2: text is empty"),
+        ({"body": ["a"], "id": [1]}, " has no column 'text'; its columns are 'body', 'id'"),
+        ({"text": [1]}, ": the column 'text' is of int64, which is not text"),
+        ({"text": ["a"], "vector": [1]}, ": there is a column 'vector' already"),
+        (None, " cannot be read as Parquet: "),
+    ],
+)
+def test_a_table_that_cannot_be_used(tmp_path, table, message, monkeypatch):
+    path = tmp_path / "texts.parquet"
+    if table is None:
+        path.write_bytes(b'{"text": "good"}')
+    else:
+        pq.write_table(pa.table(table), path)
+    monkeypatch.setattr(parquet, "_ROWS", 8)
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        parquet.count(path, "text")
+    assert str(error.value).startswith(f"{path}{message}")
+
+
+def test_two_columns_of_one_name(tmp_path):
+    path = tmp_path / "texts.parquet"
+    pq.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), path)
+    with pytest.raises(ValueError, match="has several columns 'text'"):
+        parquet.count(path, "text")
+
+
+def test_a_file_of_one_row_group_is_not_read_whole(tmp_path):
+    path = tmp_path / "texts.parquet"
+    texts = pa.array(np.random.default_rng(0).integers(0, 2**62, 1_000_000).astype(str))
+    pq.write_table(pa.table({"text": texts}), path, use_dictionary=False, compression="none")
+    size = path.stat().st_size
+    del texts
+    before = pa.total_allocated_bytes()
+    read = parquet.parts(path, "text", 4096)
+    held = max(pa.total_allocated_bytes() - before for _, _ in zip(range(3), read, strict=False))
+    assert held < size / 4, (held, size)
+
+
+def test_without_pyarrow(tmp_path, preset, monkeypatch):
+    (tmp_path / "texts.parquet").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"texts.parquet needs pyarrow: pip install 'keras-bert-models\[parquet\]'"):
+        embed_files([tmp_path / "texts.parquet"], tmp_path / "vectors", preset)
