@@ -65,7 +65,7 @@ def test_tf_config_of_the_jobset(index, tmp_path, monkeypatch):
     tf_config, program, *arguments = result.stdout.splitlines()
     assert [Path(program).name, *arguments] == COMMAND.split()
 
-    # A pod's name is made of its JobSet's, its replicated job's, its Job's number and its own; the domain is the JobSet.
+    # A pod's name is made of its JobSet's, its replicated job's, its Job's number and its own.
     name = read("jobset.yaml")["metadata"]["name"]
     (port,) = [each["containerPort"] for each in container["ports"]]
     count = workers["template"]["spec"]["completions"]

@@ -27,7 +27,7 @@ VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
 SIZES = {
     "vocab_size": len(VOCABULARY),
     "hidden_size": 32,
-    "num_layers": 2,
+    "num_layers": 1,
     "num_heads": 2,
     "intermediate_size": 48,
     "max_positions": 16,
@@ -100,18 +100,20 @@ TASKS = {
 def optimizer(kind=AdamW, steps=None):
     # Not Adam's epsilon: by that, gradients that are 0 but for rounding would make steps as large as any.
     schedule = WarmupThenDecay(1e-2, 1, STEPS)
-    return kind(schedule, epsilon=1e-3, global_clipnorm=0.5, gradient_accumulation_steps=steps, layer_decay=0.9,
-                num_layers=2)  # fmt: skip
+    clipped = {"global_clipnorm": 0.5, "gradient_accumulation_steps": steps}
+    return kind(schedule, epsilon=1e-3, layer_decay=0.9, num_layers=1, **clipped)
 
 
-def trained(jit_compile, make, x, y, weights, loss=None, **settings):
+def trained(jit_compile, make, x, y, weights, **settings):
     """Losses of the steps, what they left of the model, and the rows that the first dense layer got in a step."""
     keras.utils.set_random_seed(0)
     model = make()
     layer = model.encoder.blocks[0].intermediate
     call, rows = layer.call, []
     layer.call = lambda hidden, **kwargs: rows.append(hidden.shape[0]) or call(hidden, **kwargs)
-    loss = loss or (model.training_loss() if hasattr(model, "training_loss") else "sparse_categorical_crossentropy")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    if hasattr(model, "training_loss"):
+        loss = model.training_loss()
     before = model.get_weights()
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # Keras takes XLA from models with a layer that it says nothing of
@@ -204,7 +206,7 @@ OF_FAMILY = {
 )
 def test_every_head_of_a_family(family):
     keras.utils.set_random_seed(0)
-    model = EveryHead(encoder(**{"num_layers": 1, "family": family, **OF_FAMILY.get(family, {})}))
+    model = EveryHead(encoder(family=family, **OF_FAMILY.get(family, {})))
     packed = {name: values[:BATCH] for name, values in PACKED.items()}
     if family == "roberta":
         packed["input_type_ids"] = np.zeros_like(packed["input_type_ids"])
