@@ -87,7 +87,7 @@ TASKS = {
     ),
     "tokens": (lambda: BertTokenClassifier(encoder(), preprocessor(), ["a", "b", "c"]), PACKED, TAGS, None),
     "question answerer": (lambda: BertQuestionAnswerer(encoder(), preprocessor(stride=4)), PACKED, SPANS, None),
-    "masked words": (lambda: BertMaskedLM(encoder()), POSITIONS, PIECES, IS_PREDICTION),
+    "masked words": (lambda: BertMaskedLM(encoder(pooler=False)), POSITIONS, PIECES, IS_PREDICTION),
     "pretrainer": (
         pretrainer,
         POSITIONS,
