@@ -1,5 +1,6 @@
 """The scripts in examples/ run as their first lines say (demo.py: test_readme.py)."""
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -8,6 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from keras_bert import BertClassifier
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -156,6 +159,20 @@ def test_pretrain_from_scratch(tmp_path):
     finished = state.stat().st_mtime_ns
     assert run(*command, cwd=tmp_path) == output
     assert state.stat().st_mtime_ns == finished
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="jax is not installed")
+def test_jax_data_parallel(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+    output = run("jax_data_parallel.py", cwd=tmp_path)
+    before, after = map(float, re.search(r"^jax, 2 devices: loss (\S+) to (\S+), accuracy", output, re.M).groups())
+    assert after < before
+    model = BertClassifier.from_preset(tmp_path / "saved_models/jax_data_parallel")
+    answers = model.classify(["a joy from start to finish", "two hours that never end"])
+    assert [answer["label"] for answer in answers] == ["good", "bad"]
 
 
 def test_every_example_says_how_to_run_it_and_is_short():

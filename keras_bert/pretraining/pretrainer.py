@@ -15,6 +15,7 @@ from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.replicas import Replicated
+from keras_bert.tasks.xla import Compilable
 from keras_bert.text import BertPreprocessor, loading
 
 # The outputs' names, and the keys of losses and metrics.
@@ -23,7 +24,7 @@ SEQUENCE_OUTPUT = "sequence_output"  # which no loss reads but a student's
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertPretrainer(Replicated, keras.Model):
+class BertPretrainer(Replicated, Compilable, keras.Model):
     """An encoder with a masked-language head and, for pairs, a head that says whether the second segment follows.
 
     Only the masked positions go through the projection to the vocabulary. The second head learns the next sentence or

@@ -1,11 +1,15 @@
 """hidden states -> answers a person can use: one file a task."""
 
-from keras_bert.tasks.classifier import BertClassifier
-from keras_bert.tasks.masked_lm import BertMaskedLM
-from keras_bert.tasks.next_sentence import BertNextSentence
-from keras_bert.tasks.question_answerer import BertQuestionAnswerer
-from keras_bert.tasks.sentence import BertSentenceEncoder
-from keras_bert.tasks.token_classifier import BertTokenClassifier
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from keras_bert.tasks.classifier import BertClassifier
+    from keras_bert.tasks.masked_lm import BertMaskedLM
+    from keras_bert.tasks.next_sentence import BertNextSentence
+    from keras_bert.tasks.question_answerer import BertQuestionAnswerer
+    from keras_bert.tasks.sentence import BertSentenceEncoder
+    from keras_bert.tasks.token_classifier import BertTokenClassifier
 
 __all__ = [
     "BertClassifier",
@@ -15,3 +19,24 @@ __all__ = [
     "BertSentenceEncoder",
     "BertTokenClassifier",
 ]
+
+# Imported when first used: the heads need no TensorFlow, the tasks do.
+_HOMES = {
+    "BertClassifier": "keras_bert.tasks.classifier",
+    "BertMaskedLM": "keras_bert.tasks.masked_lm",
+    "BertNextSentence": "keras_bert.tasks.next_sentence",
+    "BertQuestionAnswerer": "keras_bert.tasks.question_answerer",
+    "BertSentenceEncoder": "keras_bert.tasks.sentence",
+    "BertTokenClassifier": "keras_bert.tasks.token_classifier",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'keras_bert.tasks' has no attribute {name!r}")
+    # All of them: a model in a .keras file may be any.
+    return {each: getattr(importlib.import_module(home), each) for each, home in _HOMES.items()}[name]
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

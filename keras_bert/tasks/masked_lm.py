@@ -20,6 +20,7 @@ from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.mask_filling import Candidates, PieceTexts, fill_masks
 from keras_bert.tasks.replicas import Replicated
+from keras_bert.tasks.xla import Compilable
 from keras_bert.text import BertPreprocessor, loading
 
 POSITIONS = "masked_lm_positions"
@@ -30,7 +31,7 @@ _NO_PREPROCESSOR = (
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertMaskedLM(Replicated, keras.Model):
+class BertMaskedLM(Replicated, Compilable, keras.Model):
     """An encoder and the masked-language head on top.
 
     Args:

@@ -17,6 +17,7 @@ from keras_bert.tasks import preset
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.replicas import Replicated
+from keras_bert.tasks.xla import Compilable
 from keras_bert.text import BertPreprocessor, loading
 from keras_bert.text.inputs import as_strings
 
@@ -35,7 +36,7 @@ class Examples(NamedTuple):
     lengths: np.ndarray
 
 
-class BertTask(Replicated, keras.Model):
+class BertTask(Replicated, Compilable, keras.Model):
     """An encoder with a preprocessor in front and a head on top. A task says what the head is, and what it means.
 
     Args:

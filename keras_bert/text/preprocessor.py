@@ -46,7 +46,7 @@ class BertPreprocessor(keras.layers.Layer):
     Raises:
         TypeError, ValueError: a bad argument, or texts that are not strings.
         ValueError (in a graph, tf.errors.InvalidArgumentError): a text is not valid UTF-8, or is too long under
-            `truncation="error"`.
+            `truncation="error"`; or XLA compiles, which has no strings.
 
     Example:
         >>> from keras_bert import BertPreprocessor
@@ -105,6 +105,11 @@ class BertPreprocessor(keras.layers.Layer):
             return super().__call__(texts, **kwargs)
 
     def call(self, texts: Any) -> dict[str, tf.Tensor]:
+        if tf.__internal__.get_enclosing_xla_context() is not None:
+            raise ValueError(
+                "XLA has no strings: give the model packed inputs, which a preprocessor makes of texts in a tf.data "
+                "pipeline, or compile it with jit_compile=False"
+            )
         texts = tuple(texts) if isinstance(texts, list | tuple) else (texts,)
         shape = texts[0].shape
         if shape.rank == 0:

@@ -7,8 +7,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.training.all_reduce import apply_on_replicas, on_replicas
-
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class WarmupThenDecay(keras.optimizers.schedules.LearningRateSchedule):
@@ -111,10 +109,12 @@ class AdamW(keras.optimizers.Optimizer):
         return self._learning_rate(self.iterations) if is_schedule else super()._get_current_learning_rate()
 
     def _backend_apply_gradients(self, grads: list[Any], trainable_variables: list[Any]) -> None:
-        if keras.backend.backend() == "tensorflow" and on_replicas():
-            apply_on_replicas(self, grads, trainable_variables)
-        else:
-            super()._backend_apply_gradients(grads, trainable_variables)
+        if keras.backend.backend() == "tensorflow":
+            from keras_bert.training.all_reduce import apply_on_replicas, on_replicas
+
+            if on_replicas():
+                return apply_on_replicas(self, grads, trainable_variables)
+        return super()._backend_apply_gradients(grads, trainable_variables)
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         index = self._get_variable_index(variable)

@@ -1,0 +1,38 @@
+"""Training on JAX: on one device and on several the same as on TensorFlow, which is not imported."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from . import on_devices
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="jax is not installed")
+def test_losses_and_weights_are_those_of_tensorflow(tmp_path):
+    values = {**on_devices.examples(), **on_devices.weights(on_devices.classifier())}
+    np.savez(tmp_path / "in.npz", **values)
+    expected = on_devices.train(values)
+    assert len(expected["losses"]) == on_devices.ROWS // on_devices.BATCH
+    for devices in (1, 2):
+        script, out = ROOT / "tests/contract/on_devices.py", tmp_path / f"{devices}.npz"
+        settings = {
+            "PYTHONPATH": str(ROOT),
+            "KERAS_BACKEND": "jax",
+            "JAX_PLATFORMS": "cpu",
+            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        }
+        command = [sys.executable, script, tmp_path / "in.npz", out]
+        result = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        found = np.load(out)
+        assert found["devices"] == devices
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-4, err_msg=name)
+    assert np.abs(expected["head/logits/kernel"] - values["head/logits/kernel"]).max() > 1e-3

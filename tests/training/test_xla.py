@@ -1,0 +1,233 @@
+"""Keras's `jit_compile=True`: every task, loss, optimizer, family and head trains under XLA as without it."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import (
+    BertClassifier,
+    BertConfig,
+    BertEncoder,
+    BertMaskedLM,
+    BertPreprocessor,
+    BertQuestionAnswerer,
+    BertTokenClassifier,
+)
+from keras_bert.families import FAMILIES
+from keras_bert.pretraining import BertPretrainer, learning_from
+from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
+from keras_bert.text import WordPieceTokenizer
+from keras_bert.training import LAMB, AdamW, WarmupThenDecay
+
+WORDS = [f"w{i}" for i in range(25)]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+SIZES = {
+    "vocab_size": len(VOCABULARY),
+    "hidden_size": 32,
+    "num_layers": 1,
+    "num_heads": 2,
+    "intermediate_size": 48,
+    "max_positions": 16,
+    "initializer_range": 0.3,
+    "hidden_dropout": 0.0,
+    "attention_dropout": 0.0,
+}
+BATCH, LENGTH, STEPS = 4, 12, 4
+ROWS = BATCH * STEPS
+GENERATOR = np.random.default_rng(0)
+LENGTHS = GENERATOR.integers(3, LENGTH + 1, (ROWS, 1))
+MASK = (np.arange(LENGTH) < LENGTHS).astype("int32")
+PACKED = {
+    "input_word_ids": GENERATOR.integers(5, len(VOCABULARY), MASK.shape).astype("int32") * MASK,
+    "input_mask": MASK,
+    "input_type_ids": (np.arange(LENGTH) > LENGTHS // 2).astype("int32") * MASK,
+}
+CLASSES = GENERATOR.integers(0, 3, ROWS)
+TAGS = np.where(MASK * GENERATOR.integers(0, 3, MASK.shape) > 0, GENERATOR.integers(0, 3, MASK.shape), -1)
+SPANS = np.sort(GENERATOR.integers(0, LENGTHS, (ROWS, 2)), axis=1)
+POSITIONS = {**PACKED, "masked_lm_positions": GENERATOR.integers(0, LENGTHS, (ROWS, 3)).astype("int32")}
+PIECES = GENERATOR.integers(5, len(VOCABULARY), (ROWS, 3))
+IS_PREDICTION = GENERATOR.integers(0, 2, (ROWS, 3)).astype("float32")
+
+
+def preprocessor(**settings):
+    return BertPreprocessor(WordPieceTokenizer(VOCABULARY), max_sequence_length=16, sequence_length=None, **settings)
+
+
+def encoder(**changes):
+    return BertEncoder(BertConfig(**{**SIZES, **changes}))
+
+
+def classifier(problem_type="single_label_classification", **changes):
+    return BertClassifier(encoder(**changes), preprocessor(), ["a", "b", "c"], problem_type)
+
+
+def pretrainer(**changes):
+    return BertPretrainer(encoder(**changes), preprocessor())
+
+
+# Of each: a model, its inputs, targets, weights of these.
+TASKS = {
+    "classifier": (classifier, PACKED, CLASSES, None),
+    "several labels": (
+        lambda: classifier("multi_label_classification"),
+        PACKED,
+        GENERATOR.integers(0, 2, (ROWS, 3)).astype("float32"),
+        None,
+    ),
+    "numbers": (lambda: classifier("regression"), PACKED, GENERATOR.normal(size=(ROWS, 3)), None),
+    "windows": (  # two of each text; some have only one, and the other is padding
+        lambda: BertClassifier(encoder(), preprocessor(stride=4), ["a", "b", "c"]),
+        {name: np.stack([values, values * (CLASSES[:, None] > 0)], axis=1) for name, values in PACKED.items()},
+        CLASSES,
+        None,
+    ),
+    "tokens": (lambda: BertTokenClassifier(encoder(), preprocessor(), ["a", "b", "c"]), PACKED, TAGS, None),
+    "question answerer": (lambda: BertQuestionAnswerer(encoder(), preprocessor(stride=4)), PACKED, SPANS, None),
+    "masked words": (lambda: BertMaskedLM(encoder(pooler=False)), POSITIONS, PIECES, IS_PREDICTION),
+    "pretrainer": (
+        pretrainer,
+        POSITIONS,
+        {"masked_lm": PIECES, "next_sentence": CLASSES % 2},
+        {"masked_lm": IS_PREDICTION, "next_sentence": np.ones(ROWS, "float32")},
+    ),
+}
+
+
+def optimizer(kind=AdamW, steps=None):
+    # Not Adam's epsilon: by that, gradients that are 0 but for rounding would make steps as large as any.
+    schedule = WarmupThenDecay(1e-2, 1, STEPS)
+    clipped = {"global_clipnorm": 0.5, "gradient_accumulation_steps": steps}
+    return kind(schedule, epsilon=1e-3, layer_decay=0.9, num_layers=1, **clipped)
+
+
+def trained(jit_compile, make, x, y, weights, **settings):
+    """Losses of the steps, what they left of the model, and the rows that the first dense layer got in a step."""
+    keras.utils.set_random_seed(0)
+    model = make()
+    layer = model.encoder.blocks[0].intermediate
+    call, rows = layer.call, []
+    layer.call = lambda hidden, **kwargs: rows.append(hidden.shape[0]) or call(hidden, **kwargs)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    if hasattr(model, "training_loss"):
+        loss = model.training_loss()
+    before = model.get_weights()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # Keras takes XLA from models with a layer that it says nothing of
+        model.compile(optimizer(**settings), loss, jit_compile=jit_compile)
+    losses = []
+    note = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: losses.append(logs["loss"]))
+    model.fit(x, y, sample_weight=weights, batch_size=BATCH, shuffle=False, verbose=0, callbacks=[note])
+    assert model.jit_compile == jit_compile
+    after = model.get_weights()
+    assert max(np.abs(a - b).max() for a, b in zip(before, after, strict=True)) > 1e-3
+    return np.array(losses), after, rows[-1]
+
+
+def check_same(*arguments, **settings):
+    losses, weights, rows = trained(False, *arguments, **settings)
+    compiled_losses, compiled_weights, compiled_rows = trained(True, *arguments, **settings)
+    assert len(losses) == STEPS
+    np.testing.assert_allclose(compiled_losses, losses, rtol=0, atol=1e-5)
+    for found, expected in zip(compiled_weights, weights, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    windows = np.size(arguments[1]["input_mask"]) // (ROWS * LENGTH)
+    assert (rows, compiled_rows) == (None, BATCH * windows * LENGTH)  # padding is computed under XLA, and only there
+
+
+@pytest.mark.parametrize(
+    ("task", "settings"),
+    [
+        ("classifier", {"steps": 2}),
+        ("tokens", {}),
+        ("question answerer", {"kind": LAMB}),
+        ("pretrainer", {"kind": LAMB, "steps": 2}),
+        *(pytest.param(name, {}, marks=pytest.mark.slow) for name in ("several labels", "numbers", "windows")),
+        pytest.param("masked words", {}, marks=pytest.mark.slow),
+    ],
+)
+def test_same_training(task, settings):
+    check_same(*TASKS[task], **settings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [classifier, pretrainer])
+def test_same_training_by_a_teacher(make):
+    _, *data = TASKS[make.__name__]
+    found = []
+    for jit_compile in (False, True):
+        keras.utils.set_random_seed(1)
+        teacher = make()
+        keras.utils.set_random_seed(0)
+        student = make()
+        with learning_from(teacher, student):
+            found.append(trained(jit_compile, lambda model=student: model, *data))
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=0, atol=1e-5)
+    for weight, expected in zip(found[1][1], found[0][1], strict=True):
+        np.testing.assert_allclose(weight, expected, rtol=0, atol=1e-5)
+
+
+class EveryHead(keras.Model):
+    """An encoder with all heads of its family."""
+
+    def __init__(self, encoder):
+        super().__init__()
+        self.encoder = encoder
+        names = FAMILIES[encoder.config.family].heads
+        self.heads = {name: ClassifierHead(encoder.config, name, 2) for name in names if name != "masked_lm"}
+        self.masked_lm = MaskedLMHead(encoder.config)
+
+    def call(self, inputs, training=None):
+        outputs = self.encoder(inputs, training=training)
+        sequence, pooled = outputs["sequence_output"], outputs["pooled_output"]
+        words = self.encoder.embeddings.word_embeddings.embeddings
+        found = [self.masked_lm(sequence, embeddings=words)]
+        for name, head in self.heads.items():
+            found.append(head(pooled if name in ("sequence", "next_sentence") else sequence, training=training))
+        is_token = keras.ops.cast(inputs["input_mask"], "float32")[:, :, None]
+        parts = [logits * is_token if len(logits.shape) == 3 else logits for logits in found]
+        return keras.ops.concatenate([keras.ops.reshape(part, (BATCH, -1)) for part in parts], axis=-1)
+
+
+OF_FAMILY = {
+    "roberta": {"type_vocab_size": 1, "pad_token_id": 1, "positions_after_padding": True},
+    "distilbert": {"type_vocab_size": 0, "pooler": False},
+    "albert": {"embedding_size": 8, "num_groups": 1, "num_layers": 2, "activation": "gelu_tanh"},
+    "electra": {"embedding_size": 8, "pooler": False},
+}
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["roberta", "albert", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bert", "distilbert", "electra"))],
+)
+def test_every_head_of_a_family(family):
+    keras.utils.set_random_seed(0)
+    model = EveryHead(encoder(family=family, **OF_FAMILY.get(family, {})))
+    packed = {name: values[:BATCH] for name, values in PACKED.items()}
+    if family == "roberta":
+        packed["input_type_ids"] = np.zeros_like(packed["input_type_ids"])
+        packed["input_word_ids"] = np.where(packed["input_mask"], packed["input_word_ids"], 1)
+    logits = model(packed)
+    model.compile(optimizer(), "mse", jit_compile=True)
+    losses = [float(model.train_on_batch(packed, np.ones(logits.shape, "float32"))) for _ in range(3)]
+    np.testing.assert_allclose(losses[0], np.mean((logits - 1) ** 2), rtol=1e-5)
+    assert losses[2] < losses[0]
+
+
+def test_strings_are_refused():
+    model = classifier()
+    model.compile("sgd", model.training_loss(), jit_compile=True)
+    with pytest.raises(ValueError, match="XLA has no strings: give the model packed inputs"):
+        model.fit(["w1 w2", "w3"], ["a", "b"], verbose=0)
+
+
+def test_by_default_a_model_that_reads_texts_is_not_compiled(monkeypatch):
+    gpu = tf.config.list_physical_devices("CPU")[0]._replace(device_type="GPU")
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda *_: [gpu])  # where Keras else does
+    model = classifier()
+    model.compile("sgd", model.training_loss())
+    assert not model.jit_compile
