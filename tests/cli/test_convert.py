@@ -128,6 +128,7 @@ def test_damaged(fails, preset, tmp_path):
         assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_nothing(start, tmp_path):  # noqa: F811
     directory = tmp_path / "large"
     config = BertConfig(hidden_size=1024, num_layers=8, num_heads=16, intermediate_size=4096)

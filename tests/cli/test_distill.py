@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertTokenClassifier
 from keras_bert.pretraining import BertPretrainer
@@ -34,6 +35,7 @@ def test_a_classifier(run, preset, table, tmp_path):  # noqa: F811
     assert "a run with other temperature (3.0, now 4.0)" in other.stderr
 
 
+@pytest.mark.slow
 def test_a_masked_language_model(run, given):  # noqa: F811
     folder, options = given
     teacher, student = folder / "teacher", folder / "student"

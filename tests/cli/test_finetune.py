@@ -127,6 +127,7 @@ def test_pairs_and_numbers(run, preset, tmp_path):
     assert one["values"]["value"] > 0.5 > two["values"]["value"]
 
 
+@pytest.mark.slow
 def test_tag(run, preset, tmp_path):
     generator = np.random.default_rng(0)
     tag_of = {word: "O" if kind == "number" else "B-colour" for kind, words in WORDS.items() for word in words}
@@ -145,6 +146,7 @@ def test_tag(run, preset, tmp_path):
     assert (entity["text"], entity["label"], entity["start"], entity["end"]) == ("red", "colour", 4, 7)
 
 
+@pytest.mark.slow
 def test_answer(run, preset, tmp_path):
     generator = np.random.default_rng(0)
     questions = []

@@ -99,6 +99,7 @@ def test_text_to_a_model(run, given):
     assert (model / "model.safetensors").read_bytes() == weights
 
 
+@pytest.mark.slow
 def test_longer_rows_at_the_end(run, given):
     folder, options = given
     command = ("pretrain", str(folder / "texts"), *flat(options | {"--sequence-length": "12"}))
@@ -143,6 +144,7 @@ def test_static_masks_without_pairs_and_without_a_held_out_text(run, given):
     assert not (folder / "small/training/held-out").exists()
 
 
+@pytest.mark.slow
 def test_byte_pairs(run, given):
     """RoBERTa: another padding piece, positions counted from behind it, no head for pairs."""
     folder, options = given

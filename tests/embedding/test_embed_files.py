@@ -59,6 +59,7 @@ def test_what_a_row_says_is_copied_character_by_character(shards, alone):
         assert [line.split(', "vector": [')[0] for line in written] == [line[:-1].rstrip() for line in lines]
 
 
+@pytest.mark.slow
 def test_several_processes_and_a_bar(tmp_path, shards, preset, alone, capfd):
     # Other numbers of rows are read at a time there, so that vectors may differ by rounding.
     assert embed_files(shards, tmp_path, preset, processes=2, progress=True) == alone[1]

@@ -42,7 +42,9 @@ def random_inputs(batch=3, seq_length=12, seed=1):
 
 
 # The paper rounds to 110 M and 340 M; these are the sums of all weights of the published checkpoints, pooler included.
-@pytest.mark.parametrize(("size", "parameters"), [("base", 109_482_240), ("large", 335_141_888)])
+@pytest.mark.parametrize(
+    ("size", "parameters"), [("base", 109_482_240), pytest.param("large", 335_141_888, marks=pytest.mark.slow)]
+)
 def test_parameter_counts(size, parameters):
     assert BertEncoder(getattr(BertConfig, size)()).count_params() == parameters
 
@@ -142,6 +144,7 @@ def test_dropout_is_on_only_while_training():
     assert np.abs(moving[0] - moving[1]).max() > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_learns_inside_a_functional_model(jit_compile):
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in random_inputs()}

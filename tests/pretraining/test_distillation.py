@@ -158,6 +158,7 @@ def test_the_teacher_stays_as_it_is_and_apart(teacher):
     student.fit(["a0 a1"], ["x"], verbose=0)
 
 
+@pytest.mark.slow
 def test_it_learns_what_the_teacher_says(tmp_path, new_encoder, preprocessor):
     """The labels say nothing: every text has each of the two once."""
     keras.utils.set_random_seed(0)

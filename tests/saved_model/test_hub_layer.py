@@ -283,6 +283,7 @@ def test_mixed_precision_leaves_the_saved_model_alone(toy):
     assert (outputs.dtype, float(outputs[0, 0])) == (tf.float32, 80000.0)  # beyond float16
 
 
+@pytest.mark.slow
 def test_the_gradient_of_a_piece_that_occurs_twice_is_one_row(models):
     """Keras 3's Adam squares the parts of `tf.IndexedSlices` one by one."""
     layer = HubLayer(models["encoder"], trainable=True)
@@ -317,6 +318,7 @@ def test_the_same_losses_as_with_hub_keras_layer(exports):
 # Saving
 
 
+@pytest.mark.slow
 def test_keras_file(models_to_train, tmp_path):
     moved = {kind: shutil.copytree(directory, tmp_path / kind) for kind, directory in models_to_train.items()}
     model = classifier(moved, "sequence_output")  # Flatten needs the length

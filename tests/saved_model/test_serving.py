@@ -93,6 +93,7 @@ def test_functional_model_of_a_pair(pair_model, tmp_path):
     np.testing.assert_array_equal(again["scores"], served["scores"])
 
 
+@pytest.mark.slow
 def test_a_model_that_was_trained(pair_model, tmp_path):
     loss = {"scores": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
     pair_model.compile("adam", loss, metrics={"scores": "accuracy"})

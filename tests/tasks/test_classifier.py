@@ -92,7 +92,13 @@ def test_numbers(make):
     assert model.targets([1, 2.5]).tolist() == [[1.0], [2.5]]
 
 
-@pytest.mark.parametrize("problem_type", ["single_label_classification", MULTI_LABEL, REGRESSION])
+@pytest.mark.parametrize(
+    "problem_type",
+    [
+        "single_label_classification",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in (MULTI_LABEL, REGRESSION)),
+    ],
+)
 def test_it_learns_from_strings(make, problem_type):
     words = {"number": ["one", "two", "three"], "colour": ["red", "green", "blue"]}
     generator = np.random.default_rng(0)

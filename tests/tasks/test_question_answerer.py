@@ -461,6 +461,7 @@ def test_it_learns():
     assert found == ANSWERS
 
 
+@pytest.mark.slow
 def test_the_best_epoch_is_that_of_the_best_f1():
     model = new(scale=0.0, no_answer_threshold=0.0)
     x = tuple(column[:2] for column in TAUGHT)

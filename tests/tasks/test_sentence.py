@@ -139,6 +139,7 @@ def test_other_poolings(small, pooling):
         np.testing.assert_allclose(vector, expected / np.linalg.norm(expected), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_learns_from_strings(small):
     model = keras.models.clone_model(small)
     model.compile(keras.optimizers.Adam(1e-2), "mse")

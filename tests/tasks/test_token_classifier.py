@@ -256,7 +256,7 @@ def test_the_loss_is_the_mean_over_words(model):
     assert all(np.all(np.asarray(gradient) == 0) for gradient in gradients)
 
 
-@pytest.mark.parametrize("settings", [{}, {"sequence_length": 8, "stride": 3}])
+@pytest.mark.parametrize("settings", [{}, pytest.param({"sequence_length": 8, "stride": 3}, marks=pytest.mark.slow)])
 def test_it_learns(settings):
     model = new(scale=0.0, **settings)
     model.compile(keras.optimizers.Adam(3e-3), model.training_loss())

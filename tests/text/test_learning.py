@@ -82,7 +82,7 @@ def compare(tokenizer, reader, texts):
         assert ids == reader.encode(text, add_special_tokens=False).ids, ascii(text)
 
 
-@pytest.mark.parametrize("cased", [False, True])
+@pytest.mark.parametrize("cased", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_wordpiece_is_hugging_face_s_and_google_s(book, cased):
     tokenizer = learn_vocabulary(book, 2000, lowercase=not cased)
     assert (tokenizer.vocabulary_size, len({*tokenizer.vocabulary})) == (2000, 2000)
@@ -194,6 +194,7 @@ def test_cased_and_accents(kind, settings, words, tmp_path):
     assert load_tokenizer(tmp_path).tokenize(["Élan Zoë"]).to_list() == tokenizer.tokenize(["Élan Zoë"]).to_list()
 
 
+@pytest.mark.slow
 def test_the_same_vocabularies_in_another_process(learned):
     code = (
         "from keras_bert.text import learn_vocabulary; from tests.text.test_unicode import SENTENCES\n"

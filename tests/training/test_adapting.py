@@ -58,6 +58,7 @@ def logits(learner):
     return learner(TEXTS).numpy()
 
 
+@pytest.mark.slow
 def test_lora_changes_the_kernels_for_query_key_and_value_and_nothing_else_of_the_layers():
     learner = model()
     before = values_by_name(learner.encoder)
@@ -106,7 +107,7 @@ def test_answers_are_those_of_the_model_as_it_is():
         assert answer == {"label": other["label"], "probability": pytest.approx(other["probability"], abs=1e-5)}
 
 
-@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("inside", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_files_hold_the_merged_kernels(tmp_path, inside):
     learner = with_encoder()
 

@@ -61,7 +61,7 @@ class Interrupt(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("pairs", [pytest.param(True), pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("pairs", [pytest.param(pairs, marks=pytest.mark.slow) for pairs in (True, False)])
 def test_an_interrupted_run_ends_as_an_unbroken_one(tmp_path, new, records, corpus, preprocessor, pairs):  # noqa: F811
     if not pairs:
         settings = {"layout": "sentences", "objective": "sentences", "progress": False}

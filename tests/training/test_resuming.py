@@ -62,12 +62,13 @@ def test_a_run_repeats(unbroken, tmp_path):
 
 
 # The first step, both sides of an epoch's end, the last step.
-@pytest.mark.parametrize("step", [1, 10, 11, 30])
+@pytest.mark.parametrize("step", [1, *(pytest.param(step, marks=pytest.mark.slow) for step in (10, 11, 30))])
 def test_interrupted_once(unbroken, tmp_path, step):
     assert trained(tmp_path, stop_at=step) is None
     assert_same(trained(tmp_path), unbroken)
 
 
+@pytest.mark.slow
 def test_interrupted_with_lora_and_frozen_layers(tmp_path):
     part = {"lora_rank": 2, "frozen_layers": 1, "epochs": 2}  # 20 steps
     assert trained(tmp_path, stop_at=17, **part) is None
@@ -107,7 +108,10 @@ def test_early_stopping_goes_on_too(tmp_path):
     assert fine_tune(model(), (x, y), (x[:10], y[:10]), tmp_path, **settings) == history
 
 
-@pytest.mark.parametrize("change", [{"learning_rate": 1e-4}, {"seed": 1}, {"epochs": 4}, {"lora_rank": 2}])
+@pytest.mark.parametrize(
+    "change",
+    [{"learning_rate": 1e-4}, {"seed": 1}, {"epochs": 4}, pytest.param({"lora_rank": 2}, marks=pytest.mark.slow)],
+)
 def test_another_run_is_refused(tmp_path, change):
     assert trained(tmp_path, stop_at=3) is None
     (name,) = change
@@ -130,6 +134,7 @@ def test_a_damaged_state_says_so(tmp_path):
         trained(tmp_path)
 
 
+@pytest.mark.slow
 def test_killed(tmp_path):
     """As by `kill -9`, several times; each process begins anew."""
     root = Path(__file__).parents[2]

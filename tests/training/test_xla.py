@@ -141,10 +141,10 @@ def check_same(*arguments, **settings):
 @pytest.mark.parametrize(
     ("task", "settings"),
     [
-        ("classifier", {"steps": 2}),
+        pytest.param("classifier", {"steps": 2}, marks=pytest.mark.slow),
         ("tokens", {}),
         ("question answerer", {"kind": LAMB}),
-        ("pretrainer", {"kind": LAMB, "steps": 2}),
+        pytest.param("pretrainer", {"kind": LAMB, "steps": 2}, marks=pytest.mark.slow),
         *(pytest.param(name, {}, marks=pytest.mark.slow) for name in ("several labels", "numbers", "windows")),
         pytest.param("masked words", {}, marks=pytest.mark.slow),
     ],
