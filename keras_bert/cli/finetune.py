@@ -202,7 +202,7 @@ def train_on_examples(
 
         from keras_bert import training
         from keras_bert.training import evaluation, report, workers
-    with interrupts.end_the_command(message=runs.INTERRUPTED):
+    with interrupts.end_the_command(message=runs.INTERRUPTED), runs.among_others():
         learned = read(train)
         measured = None if evaluated is None else read(evaluated)
         try:

@@ -219,7 +219,11 @@ def train_on_text(
 
     all_steps = steps + (then_steps or 0)
     settings = {"objective": objective, "layout": layout, "unit": masking, "seed": seed}
-    with interrupts.end_the_command(clean_up=remove_unfinished, message=runs.INTERRUPTED), _computing_with(dtype):
+    with (
+        interrupts.end_the_command(clean_up=remove_unfinished, message=runs.INTERRUPTED),
+        runs.among_others(),
+        _computing_with(dtype),
+    ):
         try:
             devices = runs.devices(strategy)
             learned = [path for each in corpus for path in text_files(Path(each))]

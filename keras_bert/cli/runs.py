@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,19 @@ def devices(kind: str) -> tf.distribute.Strategy:
     if found.num_replicas_in_sync > 1:
         click.echo(f"training on {told}", err=True)
     return found
+
+
+@contextlib.contextmanager
+def among_others() -> Iterator[None]:
+    """Where several processes train, a line in place of TensorFlow's traceback when one of the others has ended."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
+        raise click.ClickException(
+            "another process of this run has ended; from its last checkpoint, all go on"
+        ) from error
 
 
 def check_output(directory: Path) -> None:

@@ -61,6 +61,7 @@ def test_a_worker_is_killed(start, preset, table, tmp_path):  # noqa: F811
     output, said = told_by(process)
     assert process.returncode == 0, said
     assert "worker 1 was killed by signal 9; all begin again from the last checkpoint" in said
+    assert "Traceback" not in said
     assert said.count("training on 2 devices of 2 processes") == 4
     assert output.startswith("[0] accuracy")
     process = command("unbroken")

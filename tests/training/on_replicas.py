@@ -3,6 +3,7 @@
 For several processes, the variable TF_CONFIG is set. For "mirrored", this process has two CPUs.
 """
 
+import functools
 import json
 import sys
 from pathlib import Path
@@ -92,6 +93,18 @@ def answered():
     return model, [entry[name] for entry in history for name in ("loss", "f1")], np.zeros(0)
 
 
+def taught():
+    """fine_tune, with a teacher."""
+    model = BertClassifier(*encoder_and_preprocessor(sequence_length=None), labels=["number", "colour"], name="student")
+    teacher = BertClassifier(*encoder_and_preprocessor(sequence_length=None), labels=["number", "colour"])
+    for variable in teacher.trainable_variables:
+        variable.assign(1.5 * variable)
+    x = [" ".join(words) for words in sentences()]
+    y = ["number" if words[0] in NUMBERS else "colour" for words in sentences()]
+    history = fine_tune(model, (x, y), epochs=2, batch_size=16, learning_rate=1e-3, teacher=teacher, progress=False)
+    return model, [entry["loss"] for entry in history], np.zeros(0)
+
+
 def pretrained(records: Path, directory: Path):
     """pretrain, from records of pairs."""
     model = BertPretrainer(*encoder_and_preprocessor(sequence_length=16))
@@ -115,11 +128,13 @@ def main(kind: str, folder: Path, result: Path) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     devices = strategy(kind)
     found = {}
-    for train in (classified, tagged, answered, lambda: pretrained(folder / "records", folder / f"run_{kind}")):
+    jobs = {"classified": classified, "tagged": tagged, "answered": answered, "taught": taught}
+    jobs["pretrained"] = functools.partial(pretrained, folder / "records", folder / f"run_{kind}")
+    for name, train in jobs.items():
         with devices.scope():
             model, numbers, predictions = train()
-        found |= {f"{type(model).__name__} {each.path}": each.numpy() for each in model.weights}
-        found |= {f"{type(model).__name__} numbers": numbers, f"{type(model).__name__} predictions": predictions}
+        found |= {f"{name} {each.path}": each.numpy() for each in model.weights}
+        found |= {f"{name} numbers": numbers, f"{name} predictions": predictions}
     np.savez(result, **found)
     told = {"replicas": devices.num_replicas_in_sync, "chief": workers.is_chief(devices), "rows": rows_seen(devices)}
     print(json.dumps(told))
