@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 from keras import ops
+from keras.src.losses.losses import LossFunctionWrapper  # which Keras does not export
 
 
 class Replicated:
@@ -19,6 +20,9 @@ class Replicated:
     Keras 3.15 fails under `MultiWorkerMirroredStrategy`, and with strings under any strategy
     (https://github.com/keras-team/keras/issues/20585); and its losses are the mean of the replicas' means, which is not
     that of the global batch where the replicas have unlike numbers of rows or of pieces with a label.
+
+    Several processes must have the same random seed, to shuffle alike: `keras_bert.training.strategy` sees to it, or
+    `keras.utils.set_random_seed`.
 
     On one replica it changes nothing. It comes before `keras.Model` among the bases of a model, which is made and
     compiled in the scope of its strategy.
@@ -35,7 +39,7 @@ class Replicated:
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, *args: Any, **kwargs: Any) -> None:
         """Keras's `compile`."""
         if self.distribute_strategy.num_replicas_in_sync > 1:
-            loss = keras.tree.map_structure(GlobalMean, loss)
+            loss = keras.tree.map_structure(_global_mean, loss)
         super().compile(optimizer, loss, *args, **kwargs)
         if self.distribute_strategy.num_replicas_in_sync > 1:
             self._loss_tracker.update_state = functools.partial(_update_loss, self._loss_tracker)
@@ -76,8 +80,8 @@ class GlobalMean(keras.losses.Loss):
         loss: a Keras loss whose reduction is a mean.
     """
 
-    def __init__(self, loss: Any, **kwargs: Any) -> None:
-        self.loss = keras.losses.get(loss)
+    def __init__(self, loss: keras.losses.Loss, **kwargs: Any) -> None:
+        self.loss = loss
         super().__init__(**{"name": self.loss.name, "reduction": self.loss.reduction, **kwargs})
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
@@ -103,6 +107,16 @@ class GlobalMean(keras.losses.Loss):
         return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
 
 
+def _global_mean(loss: Any) -> Any:
+    """What `compile` is given as a loss, over the global batch."""
+    if loss is None or loss in ("ce", "crossentropy"):  # Keras chooses which, when it sees the labels
+        return loss
+    found = keras.losses.get(loss)
+    if not isinstance(found, keras.losses.Loss):
+        found = LossFunctionWrapper(found, name=loss if isinstance(loss, str) else getattr(loss, "__name__", "loss"))
+    return GlobalMean(found)
+
+
 def _update_loss(tracker: keras.metrics.Mean, loss: Any, sample_weight: Any) -> None:
     """Notes the loss of a step, where replicas may have unlike numbers of rows.
 
@@ -111,9 +125,11 @@ def _update_loss(tracker: keras.metrics.Mean, loss: Any, sample_weight: Any) -> 
         loss: the share of this replica in the loss of the global batch, times the number of replicas.
         sample_weight: rows of this replica.
     """
-    rows = ops.cast(sample_weight, tracker.dtype)
-    tracker.total.assign_add(ops.cast(loss, tracker.dtype) / _replicas() * over_all(rows))
-    tracker.count.assign_add(rows)
+    rows = over_all(ops.cast(sample_weight, tracker.dtype))
+    of_batch = over_all(ops.cast(loss, tracker.dtype) / _replicas())
+    # The sums of all replicas are added when they are read; the mean of what each has is right as well, so.
+    tracker.total.assign_add(of_batch * rows / _replicas())
+    tracker.count.assign_add(rows / _replicas())
 
 
 def _replicas() -> int:

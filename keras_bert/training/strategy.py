@@ -15,8 +15,9 @@ KINDS = ("auto", _ONE, _MIRRORED, _MULTI_WORKER, _TPU)
 def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strategy:
     """A strategy for what is there, and says on standard error which.
 
-    A model that is made and compiled in its `scope()` is trained by all of its replicas. It must come before anything
-    else of TensorFlow where there are several machines.
+    A model that is made and compiled in its `scope()` is trained by all of its replicas. Where there are several
+    processes, it must come before anything else of TensorFlow, and it gives TensorFlow the same random seed in all: each
+    shuffles all examples, and takes its part of each batch.
 
     Args:
         kind:
@@ -54,6 +55,7 @@ def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.St
         kind = _MULTI_WORKER if workers else _TPU if _tpu_name(tpu) else _MIRRORED if len(gpus) > 1 else _ONE
     if kind == _MULTI_WORKER:
         found = _multi_worker(workers)
+        tf.random.set_seed(0)  # the same in all: of what each shuffles by itself, it takes its part
     elif kind == _TPU:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=_tpu_name(tpu) or "local")
         tf.config.experimental_connect_to_cluster(resolver)

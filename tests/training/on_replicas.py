@@ -42,18 +42,14 @@ def sentences() -> list[list[str]]:
 
 
 class Losses(keras.callbacks.Callback):
-    """Notes the mean loss of an epoch's steps so far, after each but the last one.
-
-    There, replicas have unlike numbers of rows, and Keras shows the mean of what each has so far.
-    """
+    """Notes the mean loss of an epoch's steps so far, after each."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seen = []
 
     def on_train_batch_end(self, batch, logs=None):
-        if batch < ROWS // 16:
-            self.seen.append(float(logs["loss"]))
+        self.seen.append(float(logs["loss"]))
 
 
 def encoder_and_preprocessor(**settings):

@@ -92,21 +92,20 @@ def test_the_same_as_one_replica(folder, alone, kind, processes):
             np.testing.assert_allclose(arrays[name], expected, atol=1e-4 if is_weight else 1e-5, err_msg=name)
 
 
-# Arguments: "plain", a model of Keras's own, or "replicated", one of ours.
+# In batches of all rows, which are shuffled. Arguments: "plain", a model of Keras's own, or "replicated".
 FIT = """
 import sys
 import numpy as np
-import tensorflow as tf
-with tf.distribute.MultiWorkerMirroredStrategy().scope():
+from keras_bert.training import Replicated, strategy
+with strategy().scope():
     import keras
-    from keras_bert.training import Replicated
     class Model(*([Replicated] if sys.argv[1] == "replicated" else []), keras.Model):
         pass
     inputs = keras.Input([1])
     model = Model(inputs, keras.layers.Dense(1, kernel_initializer="zeros")(inputs))
     model.compile("sgd", "mse")
 rows = np.arange(7.0)[:, None]
-loss = model.fit(rows, 2 * rows, batch_size=7, verbose=0).history["loss"]
+loss = model.fit(rows, 2 * rows, batch_size=7, shuffle=True, verbose=0).history["loss"]
 print(loss[0])
 """
 
