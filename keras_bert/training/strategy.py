@@ -16,8 +16,8 @@ def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strate
     """A strategy for what is there, and says on standard error which.
 
     A model that is made and compiled in its `scope()` is trained by all of its replicas. Where there are several
-    processes, it must come before anything else of TensorFlow, and it gives TensorFlow the same random seed in all: each
-    shuffles all examples, and takes its part of each batch.
+    processes, it must come before anything else of TensorFlow, and it gives TensorFlow the same random seed in all:
+    each shuffles all examples, and takes its part of each batch.
 
     Args:
         kind:
