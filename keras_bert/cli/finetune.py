@@ -203,11 +203,12 @@ def train_on_examples(
         from keras_bert import training
         from keras_bert.training import evaluation, report, workers
     with interrupts.end_the_command(message=runs.INTERRUPTED), runs.among_others():
-        learned = read(train)
-        measured = None if evaluated is None else read(evaluated)
+        devices = runs.devices(strategy)
+        with devices.scope():  # where a teacher is read, of whose labels the examples must be
+            learned = read(train)
+            measured = None if evaluated is None else read(evaluated)
         try:
             report.check_installed()
-            devices = runs.devices(strategy)
             data.check_can_be_learned(learned, train)
             keras.utils.set_random_seed(seed)
             with devices.scope():

@@ -228,7 +228,8 @@ def train_on_text(
             devices = runs.devices(strategy)
             learned = [path for each in corpus for path in text_files(Path(each))]
             held_out = [] if eval_file is None else text_files(Path(eval_file))
-            preprocessor, config, make = prepare(sequence_length, objective != "sentences")
+            with devices.scope():
+                preprocessor, config, make = prepare(sequence_length, objective != "sentences")
             _check_objective(objective, layout, config, learned, held_out)
             longer, then = None, None
             if then_steps is not None:  # whose length is checked before there is any work

@@ -32,7 +32,10 @@ def devices(kind: str) -> tf.distribute.Strategy:
     """What trains. Says so if they are several."""
     from keras_bert.training.strategy import choose
 
-    found, told = choose(kind)
+    try:
+        found, told = choose(kind)
+    except ValueError as error:
+        raise streams.Misuse(streams.one_line(error)) from error
     if found.num_replicas_in_sync > 1:
         click.echo(f"training on {told}", err=True)
     return found

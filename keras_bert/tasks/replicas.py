@@ -86,7 +86,7 @@ class GlobalMean(keras.losses.Loss):
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         mean = self.loss(y_true, y_pred, sample_weight)  # of this replica, divided by their number
-        if not self.reduction.startswith(("mean", "sum_over")):
+        if self.reduction in (None, "none", "sum"):
             return mean
         here = ops.cast(self._divisor(y_true, sample_weight), mean.dtype)
         return mean * ops.divide_no_nan(here * _replicas(), over_all(here))

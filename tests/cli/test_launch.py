@@ -76,6 +76,19 @@ def test_a_worker_is_killed(start, preset, table, tmp_path):  # noqa: F811
 
 
 @pytest.mark.slow
+def test_a_student(run, start, preset, table, tmp_path):  # noqa: F811
+    """Its teacher is read when the processes know of one another, not before."""
+    teacher, student = str(tmp_path / "teacher"), str(tmp_path / "student")
+    made = run("finetune", "classify", *columns(table), "--preset", preset, "--epochs", "1", "--output", teacher)
+    assert made.exit_code == 0, made.output
+    arguments = ("--teacher", teacher, "--layers", "1", *columns(table), "--epochs", "1", "--output", student)
+    process = start("launch", "--workers", "2", "--restarts", "0", "--", "distill", "classify", *arguments)
+    output, said = told_by(process)
+    assert process.returncode == 0, said
+    assert output.startswith("[0] accuracy")
+
+
+@pytest.mark.slow
 def test_interrupted(start, preset, table, tmp_path):  # noqa: F811
     arguments = (
         "finetune",
