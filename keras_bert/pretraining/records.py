@@ -9,6 +9,8 @@ from pathlib import Path
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from keras_bert.pipelines import UNTUNED
+
 SETTINGS = "records.json"  # what the records of a directory were made of, and the shards that are complete
 LABELS, DOCUMENTS = "next_sentence_labels", "input_document_ids"
 _OPTIONAL = (LABELS, DOCUMENTS)
@@ -85,7 +87,7 @@ class Records:
 
     def _batches(self, records: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
         parse = functools.partial(_parsed, features=self._features)
-        return records.batch(batch_size).map(parse, num_parallel_calls=2, deterministic=True)
+        return records.batch(batch_size).map(parse, num_parallel_calls=2, deterministic=True).with_options(UNTUNED)
 
 
 def _files_of(records: str | Path | Sequence[str | Path]) -> list[str]:

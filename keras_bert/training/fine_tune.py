@@ -191,7 +191,7 @@ def dataset_of(model: BertTask, examples: Examples, batches: list[np.ndarray]) -
     rows = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=tf.TensorSpec([None], tf.int64))
     dataset = rows.apply(tf.data.experimental.assert_cardinality(len(batches)))
     packed = dataset.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(4)
-    return packed.with_options(workers.BATCHES_ARE_GLOBAL)
+    return packed.with_options(workers.DATA_OPTIONS)
 
 
 def _fingerprint(examples: Examples) -> str:

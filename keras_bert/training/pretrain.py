@@ -179,7 +179,7 @@ def _optimizer(
 
 
 def _in_order(records: Records, batch_size: int) -> tf.data.Dataset:
-    return records.in_order(batch_size).map(_example).with_options(workers.BATCHES_ARE_GLOBAL)
+    return records.in_order(batch_size).map(_example).with_options(workers.DATA_OPTIONS)
 
 
 def _to_learn(records: Records, phase: Phase, seed: int, start: int) -> tf.data.Dataset:
@@ -192,7 +192,7 @@ def _to_learn(records: Records, phase: Phase, seed: int, start: int) -> tf.data.
 
     batches = records.shuffled(phase.batch_size, seed, start).enumerate(start)
     masked = batches.map(example, tf.data.AUTOTUNE, deterministic=True).prefetch(4)
-    return masked.with_options(workers.BATCHES_ARE_GLOBAL)
+    return masked.with_options(workers.DATA_OPTIONS)
 
 
 def _example(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-# Of a dataset whose batches are global: every process reads all of it, and takes its part of each batch.
-BATCHES_ARE_GLOBAL = tf.data.Options()
-BATCHES_ARE_GLOBAL.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+from keras_bert.pipelines import UNTUNED
+
+# Of a dataset to train on. Its batches are global: every process reads all of it, and takes its part of each batch.
+DATA_OPTIONS = UNTUNED.merge(tf.data.Options())
+DATA_OPTIONS.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:

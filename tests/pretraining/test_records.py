@@ -82,6 +82,13 @@ def test_what_is_written_is_read(written):
     np.testing.assert_array_equal(labels, np.ravel([each["next_sentence_labels"] for each in google]))
 
 
+def test_nothing_is_tuned_while_they_are_read(written):
+    """Or the end of an epoch may wait for the thread that tunes."""
+    records = Records(written[0])
+    for dataset in (records.in_order(2), records.shuffled(2, seed=0)):
+        assert not dataset.map(lambda batch: batch).options().autotune.enabled
+
+
 def test_those_of_model_garden_are_read(tmp_path, written):
     """Its newer files have TF Hub's names, and its labels' type is its own."""
     names = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}

@@ -23,6 +23,19 @@ def test_the_best_epoch_is_kept():
     assert evaluate(learner, x, wrong)["accuracy"] == max(accuracies)
 
 
+def test_nothing_is_tuned_while_it_trains(monkeypatch):
+    """Or the end of an epoch may wait for the thread that tunes."""
+    tuned, fit = [], keras.Model.fit
+
+    def watched(self, dataset, **settings):
+        tuned.append(dataset.options().autotune.enabled)
+        return fit(self, dataset, **settings)
+
+    monkeypatch.setattr(keras.Model, "fit", watched)
+    fine_tune(model(), examples(), epochs=1, batch_size=8, progress=False)
+    assert tuned == [False]
+
+
 def test_class_weights():
     """A class that counts for nothing is never learned."""
     learner = model()
