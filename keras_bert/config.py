@@ -1,4 +1,4 @@
-"""BertConfig: the numbers that make one BERT differ from another, and the two JSON files that hold them."""
+"""BertConfig: the numbers that make one BERT differ from another, and the JSON files that hold them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.families import FAMILIES, SIZES
+from keras_bert.families import FAMILIES, KERAS_HUB, KERAS_HUB_CONFIG, SIZES
 
 # Our name of an activation -> what a Hugging Face config.json calls it (its preferred name first).
 # "gelu" is x * Phi(x), with the error function; "gelu_tanh" is the approximation that Google's BERT uses (1.6e-3 apart
@@ -202,7 +202,7 @@ class BertConfig:
     @classmethod
     def read(cls, path: str | Path) -> BertConfig:
         """Reads Google's `bert_config.json`, `albert_config.json` or `electra_config.json`, or, under any other name,
-        Hugging Face's `config.json`.
+        Hugging Face's or KerasHub's `config.json`.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -212,7 +212,9 @@ class BertConfig:
         values = files.read_json(path)
         family = GOOGLE_FILE_NAMES.get(path.name)
         try:
-            return cls.from_google(values, family) if family else cls.from_hugging_face(values)
+            if family:
+                return cls.from_google(values, family)
+            return cls.from_keras_hub(values) if "class_name" in values else cls.from_hugging_face(values)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
@@ -276,6 +278,23 @@ class BertConfig:
             "hidden_act": self.activation.removesuffix("_tanh"),
             **{key: fields[ours] for ours, key in keys.items()},
         }
+
+    @classmethod
+    def from_keras_hub(cls, values: dict[str, Any]) -> BertConfig:
+        """From the object in a KerasHub preset's `config.json`, a serialized backbone."""
+        name, arguments = values.get("class_name"), values.get("config")
+        if str(name) not in KERAS_HUB:
+            raise ValueError(f"class_name is {name!r}; known are {', '.join(KERAS_HUB)}")
+        if not isinstance(arguments, dict):
+            raise ValueError("it has no 'config'")
+        if arguments.get("num_inner_repetitions", 1) != 1:
+            raise ValueError(f"num_inner_repetitions is {arguments['num_inner_repetitions']!r}; only 1 is supported")
+        family, implied = KERAS_HUB[name]
+        fields = {ours: arguments[theirs] for theirs, ours in KERAS_HUB_CONFIG.items() if theirs in arguments}
+        if family == "electra" and fields.get("embedding_size") == fields.get("hidden_size"):
+            fields["embedding_size"] = None
+        dropout = {"attention_dropout": fields["hidden_dropout"]} if "hidden_dropout" in fields else {}
+        return cls(**{"family": family, **implied, **fields, **dropout})
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name; `BertConfig(**config.to_dict())` is the same config."""

@@ -299,3 +299,35 @@ SIZES: dict[str, dict[str, Any]] = {
     "electra-large": _size(24, 1024, **_ELECTRA),
     "electra-large-generator": _size(24, 256, **_ELECTRA, embedding_size=1024),
 }
+
+# A class of KerasHub's -> the family, and what its code takes for granted.
+_TANH = {"activation": "gelu_tanh"}
+_KERAS_HUB_ROBERTA = {
+    "positions_after_padding": True,
+    "pad_token_id": 1,
+    "layer_norm_epsilon": 1e-5,
+    "type_vocab_size": 1,
+    "pooler": False,
+}
+KERAS_HUB: dict[str, tuple[str, dict[str, Any]]] = {
+    "BertBackbone": ("bert", _TANH),
+    "RobertaBackbone": ("roberta", _KERAS_HUB_ROBERTA),
+    "XLMRobertaBackbone": ("xlm-roberta", _KERAS_HUB_ROBERTA),
+    "DistilBertBackbone": ("distilbert", {"type_vocab_size": 0, "pooler": False}),
+    "AlbertBackbone": ("albert", _TANH),
+    "ElectraBackbone": ("electra", {**_TANH, "pooler": False}),
+}
+# Key of the class's arguments -> field of BertConfig.
+KERAS_HUB_CONFIG = {
+    "vocabulary_size": "vocab_size",
+    "vocab_size": "vocab_size",
+    "num_layers": "num_layers",
+    "num_heads": "num_heads",
+    "hidden_dim": "hidden_size",
+    "intermediate_dim": "intermediate_size",
+    "dropout": "hidden_dropout",
+    "max_sequence_length": "max_positions",
+    "num_segments": "type_vocab_size",
+    "embedding_dim": "embedding_size",
+    "num_groups": "num_groups",
+}

@@ -20,7 +20,7 @@ PACKAGED = {
 }
 
 # What from_preset reads. Anything else in a repository (weights of other frameworks, images) stays where it is.
-_HUB_FILES = ["*.json", "*.txt", "*.model", "*.safetensors", "*.h5", "*.ckpt*"]
+_HUB_FILES = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors", "*.h5", "*.ckpt*"]
 
 
 def resolve(handle: str | Path) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +22,6 @@ WEIGHTS = "model.weights.h5"
 TASK = "task.json"
 TASK_WEIGHTS = "task.weights.h5"
 
-_FIELDS = {
-    "vocabulary_size": "vocab_size",
-    "vocab_size": "vocab_size",
-    "num_layers": "num_layers",
-    "num_heads": "num_heads",
-    "hidden_dim": "hidden_size",
-    "intermediate_dim": "intermediate_size",
-    "dropout": "hidden_dropout",
-    "max_sequence_length": "max_positions",
-    "num_segments": "type_vocab_size",
-    "embedding_dim": "embedding_size",
-    "num_groups": "num_groups",
-}
 # The state of dropout's seeds, and of an optimizer.
 _EXTRAS = r".*seed_generator.*|task/optimizer/.*"
 
@@ -96,31 +82,17 @@ _ONE_LAYER = {"masked_lm": _MASKED_LM, "sequence": _dense("task/layers", logits=
 _TWO_LAYERS = {"masked_lm": _MASKED_LM, "sequence": _dense("task/layers", transform="dense", logits="dense_1")}
 
 
-@dataclass(frozen=True)
-class _Backbone:
-    """What a class of KerasHub's is in our words: the names of its weights, and what its code takes for granted."""
-
-    family: str
-    names: FormatNames
-    values: dict[str, Any] = field(default_factory=dict)
-    extras: str = _EXTRAS
-
-
-_TANH = {"activation": "gelu_tanh"}
-_ROBERTA = {"positions_after_padding": True, "pad_token_id": 1, "layer_norm_epsilon": 1e-5, "type_vocab_size": 1}
-_BACKBONES = {
-    "BertBackbone": _Backbone("bert", FormatNames(_SEGMENTS, _BLOCK, _dense(pooler="dense"), _ONE_LAYER), _TANH),
-    "RobertaBackbone": _Backbone("roberta", FormatNames(_ONE_SEGMENT, _BLOCK, {}, _TWO_LAYERS), _ROBERTA),
-    "XLMRobertaBackbone": _Backbone("xlm-roberta", FormatNames(_ONE_SEGMENT, _BLOCK, {}, _TWO_LAYERS), _ROBERTA),
-    "DistilBertBackbone": _Backbone(
-        "distilbert", FormatNames(_NO_SEGMENTS, _BLOCK, {}, _TWO_LAYERS), {"type_vocab_size": 0}
-    ),
-    "AlbertBackbone": _Backbone("albert", FormatNames(_PROJECTED, _BLOCK, _dense(pooler="dense_1"), _ONE_LAYER), _TANH),
-    # It has a pooler, which ELECTRA has not: nobody trained it.
-    "ElectraBackbone": _Backbone(
-        "electra", FormatNames(_PROJECTED, _BLOCK), _TANH, rf"{_EXTRAS}|layers/dense(_1)?/vars/[01]"
-    ),
+# By family.
+_FORMATS = {
+    "bert": FormatNames(_SEGMENTS, _BLOCK, _dense(pooler="dense"), _ONE_LAYER),
+    "roberta": FormatNames(_ONE_SEGMENT, _BLOCK, {}, _TWO_LAYERS),
+    "xlm-roberta": FormatNames(_ONE_SEGMENT, _BLOCK, {}, _TWO_LAYERS),
+    "distilbert": FormatNames(_NO_SEGMENTS, _BLOCK, {}, _TWO_LAYERS),
+    "albert": FormatNames(_PROJECTED, _BLOCK, _dense(pooler="dense_1"), _ONE_LAYER),
+    "electra": FormatNames(_PROJECTED, _BLOCK),
 }
+# It has a pooler, which ELECTRA has not: nobody trained it.
+_EXTRAS_OF_ELECTRA = rf"{_EXTRAS}|layers/dense(_1)?/vars/[01]"
 
 
 def recognizes(directory: Path) -> bool:
@@ -133,15 +105,12 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     In a masked-language model KerasHub's BERT uses the exact gelu in the head, and its approximation in the encoder;
     here the head does as the encoder, so its logits differ by about 1e-3.
     """
-    values = files.read_json(files.find(directory, CONFIG))
-    name = values.get("class_name")
-    if name not in _BACKBONES:
-        raise ValueError(f"{directory / CONFIG}: class_name is {name!r}; known are {', '.join(_BACKBONES)}")
-    backbone = _BACKBONES[name]
+    path = files.find(directory, CONFIG)
+    values = files.read_json(path)
     try:
-        config = _config(backbone, values.get("config"))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{directory / CONFIG}: {error}") from None
+        config = BertConfig.from_keras_hub(values)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     task = directory / TASK_WEIGHTS
     file = _Both(H5File(directory / WEIGHTS), H5File(task) if task.is_file() else None)
     # Keras counts the layers of a class from the second on.
@@ -151,25 +120,14 @@ def open_checkpoint(directory: Path) -> Checkpoint:
         if "/transformer_encoder/" in name
     }
     layout = _LAYOUT_WITH_PADDING if config.positions_after_padding else _LAYOUT
-    table = Table(names_of_parts(config, backbone.names), layout, backbone.extras)
+    extras = _EXTRAS_OF_ELECTRA if config.family == "electra" else _EXTRAS
+    table = Table(names_of_parts(config, _FORMATS[config.family]), layout, extras)
     return Checkpoint("keras_hub", config, file, table, spellings)
 
 
 _LAYOUT = Layout(splits_heads=True)
 # Positions count from 0: the rows of the table that stand for padding are left out.
 _LAYOUT_WITH_PADDING = Layout(splits_heads=True, lacks_padding_positions=True)
-
-
-def _config(backbone: _Backbone, values: Any) -> BertConfig:
-    if not isinstance(values, dict):
-        raise ValueError("it has no 'config'")
-    if values.get("num_inner_repetitions", 1) != 1:
-        raise ValueError(f"num_inner_repetitions is {values['num_inner_repetitions']!r}; only 1 is supported")
-    fields = {ours: values[theirs] for theirs, ours in _FIELDS.items() if theirs in values}
-    if backbone.family == "electra" and fields.get("embedding_size") == fields.get("hidden_size"):
-        fields["embedding_size"] = None
-    dropout = {"attention_dropout": fields["hidden_dropout"]} if "hidden_dropout" in fields else {}
-    return BertConfig(**{"family": backbone.family, **backbone.values, **fields, **dropout})
 
 
 class _Both:

@@ -215,14 +215,17 @@ class BertClassifier(BertTask):
 
         Args:
             handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-            labels: by default those of the preset's head. If they are not the head's, a new one is drawn at random,
-                to be trained.
+            labels: by default those of the preset's head; if that has no names for them, theirs, in the order of the
+                logits. If they are not the head's, a new one is drawn at random, to be trained.
             problem_type, pairs, pool, dropout: as for the constructor; by default as the preset was saved.
             **kwargs: `sequence_length`, `long_text`, `stride`, `dtype`: see `preset.read`.
 
         Raises:
             FileNotFoundError: there is no such preset, or it lacks a file.
             ValueError: a file is damaged, an argument is bad, or there are no labels.
+
+        Warns:
+            UserWarning: the preset's head has as many labels, but others, and so is not used.
         """
         found = preset.read(handle, cls.HEAD, **kwargs)
         labels = found.labels(labels)
@@ -231,7 +234,7 @@ class BertClassifier(BertTask):
         settings = {**stated, **{name: value for name, value in given.items() if value is not None}}
         settings["problem_type"] = settings["problem_type"] or CLASSES
         model = cls(found.encoder, found.preprocessor, labels, **settings)
-        if labels == found.saved_labels:
+        if found.head_fits(labels):
             preset.load_head(model, found)
         return model
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +29,7 @@ class TaskPreset(NamedTuple):
         encoder, preprocessor: for the model.
         config: Hugging Face's `config.json`; empty in other formats.
         has_head: whether the preset has the task's head.
+        head_size: how many labels the head has logits of; 0 where it has none, or has no labels.
         settings: of the model, as `save_preset` wrote them; none if it was for another task.
     """
 
@@ -36,6 +38,7 @@ class TaskPreset(NamedTuple):
     preprocessor: BertPreprocessor
     config: dict[str, Any]
     has_head: bool
+    head_size: int
     settings: dict[str, Any]
 
     @property
@@ -51,8 +54,39 @@ class TaskPreset(NamedTuple):
             ValueError: there are neither.
         """
         if given is None and self.saved_labels is None:
-            raise ValueError(f"{self.directory} has no head of this task: say which labels there are, labels=[...]")
+            found = f"no names for its {self.head_size} labels" if self.head_size else "no head of this task"
+            raise ValueError(f"{self.directory} has {found}: say which labels there are, labels=[...]")
         return self.saved_labels if given is None else list(given)
+
+    def head_fits(self, labels: list[str]) -> bool:
+        """Whether the head is for these labels: it has them, or as many that the preset has no names for.
+
+        Where `transformers` was given no names it writes LABEL_0, LABEL_1, ...
+
+        Warns:
+            UserWarning: it has as many others, so that a trained head is left out, which may not be meant.
+        """
+        saved = self.saved_labels
+        if labels == saved:
+            return True
+        if len(labels) != self.head_size:
+            return False
+        if saved in (None, _unnamed(self.head_size)):
+            return True
+        warnings.warn(
+            f"{self.directory} has a trained head for {_listed(saved)}; for {_listed(labels)} a new one is drawn at "
+            "random, to be trained. To use the trained one, leave labels out, or give its names in its order",
+            stacklevel=3,
+        )
+        return False
+
+
+def _unnamed(size: int) -> list[str]:
+    return [f"LABEL_{i}" for i in range(size)]
+
+
+def _listed(labels: list[str]) -> str:
+    return ", ".join(labels[:4]) + (", ..." if len(labels) > 4 else "")
 
 
 def read(
@@ -81,17 +115,19 @@ def read(
     """
     directory = presets.resolve(handle)
     encoder = BertEncoder.from_preset(directory, **({} if dtype is None else {"dtype": dtype}))
-    path = directory / hugging_face.CONFIG
-    config = files.read_json(path) if path.is_file() else {}
     with checkpoints.open_checkpoint(directory) as checkpoint:
         has_head = head in checkpoint.heads
+        shapes = checkpoint.shapes(head) if has_head else {}
+        is_hugging_faces = checkpoint.format == "hugging_face"
+    (head_size,) = shapes.get("logits/bias", (0,))
+    config = files.read_json(directory / hugging_face.CONFIG) if is_hugging_faces else {}
     saved = (config.get(_SETTINGS) or {}) if has_head else {}
     text = {"sequence_length": None, **saved.get("preprocessor", {})}
     if sequence_length is not None:
         text["sequence_length"] = sequence_length
     text |= _long_text(long_text, stride, text["sequence_length"] or encoder.config.max_positions)
     preprocessor = BertPreprocessor.from_preset(directory, **text)
-    return TaskPreset(directory, encoder, preprocessor, config, has_head, saved.get("model", {}))
+    return TaskPreset(directory, encoder, preprocessor, config, has_head, head_size, saved.get("model", {}))
 
 
 def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[str, Any]:

@@ -256,19 +256,23 @@ class BertTokenClassifier(BertTask):
 
         Args:
             handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-            labels: by default those of the preset's head; with others, a new head is drawn at random, to be trained.
+            labels: by default those of the preset's head; if that has no names for them, theirs, in the order of the
+                logits. With others, a new head is drawn at random, to be trained.
             dropout: as for the constructor; by default as the preset was saved.
             **kwargs: `sequence_length`, `long_text` ("truncate" or "windows"), `stride`, `dtype`: see `preset.read`.
 
         Raises:
             FileNotFoundError: there is no such preset, or it lacks a file.
             ValueError: a file is damaged, an argument is bad, or there are no labels.
+
+        Warns:
+            UserWarning: the preset's head has as many labels, but others, and so is not used.
         """
         found = preset.read(handle, cls.HEAD, **kwargs)
         labels = found.labels(labels)
         settings = {**found.settings, **({} if dropout is None else {"dropout": dropout})}
         model = cls(found.encoder, found.preprocessor, labels, **settings)
-        if labels == found.saved_labels:
+        if found.head_fits(labels):
             preset.load_head(model, found)
         return model
 

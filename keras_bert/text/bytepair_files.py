@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
+from keras_bert.text import keras_hub_files
 from keras_bert.text.tokenizer_files import ALL_IN_ONE, CONFIG, read_config, read_vocabulary_of_json
 
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
@@ -140,6 +141,8 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
 
 def _read_tokenizer_json(path: Path) -> dict[str, Any]:
     content = files.read_json(path)
+    if (arguments := keras_hub_files.read(path, content, "BPE")) is not None:
+        return arguments
     model, split = content.get("model") or {}, content.get("pre_tokenizer") or {}
     if model.get("type", "BPE") != "BPE" or "merges" not in model:
         raise ValueError(f"{path} holds a {model.get('type')} tokenizer, not byte pairs")

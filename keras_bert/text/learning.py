@@ -56,8 +56,8 @@ def learn_vocabulary(
     - `"sentencepiece"`, ALBERT's: a unigram model (Kudo 2018), by google/sentencepiece with ALBERT's settings.
 
     Args:
-        corpus: texts (str), from a list or an iterator; or `pathlib.Path`s of files of UTF-8, where each line is a
-            text, or of directories of .txt files.
+        corpus: texts (str), from a list or an iterator; or paths (`pathlib.Path`) of files of UTF-8, where each line is
+            a text, or of directories of .txt files.
         size: of the vocabulary, special tokens included.
         kind: as above.
         lowercase: whether to lower-case; default: as BERT's `uncased` models, ALBERT and RoBERTa (which does not) do.

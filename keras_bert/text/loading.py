@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.text import bytepair_files, sentencepiece_files, tokenizer_files
+from keras_bert.text import bytepair_files, keras_hub_files, sentencepiece_files, tokenizer_files
 from keras_bert.text.bytepair import BytePairTokenizer
 from keras_bert.text.sentencepiece import SentencePieceTokenizer
 from keras_bert.text.tokenizer import Tokenizer
@@ -31,7 +31,8 @@ def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
             - `spiece.model` or `sentencepiece.bpe.model`;
             - `vocab.json` and `merges.txt`;
             - `vocab.txt`;
-            - `tokenizer.json` of type WordPiece, BPE of bytes, or Unigram as ALBERT's and XLM-RoBERTa's are.
+            - `tokenizer.json` of type WordPiece, BPE of bytes, or Unigram as ALBERT's and XLM-RoBERTa's are;
+            - KerasHub's `tokenizer.json` and `assets/tokenizer`, of any family but ALBERT.
         **overrides: arguments of the tokenizer, in place of what the files say.
 
     Raises:
@@ -57,8 +58,9 @@ def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
 
 
 def _kind_of_json(path: Path) -> type[Tokenizer]:
-    model = files.read_json(path).get("model") or {}
-    stated = model.get("type") or ("BPE" if "merges" in model else None)
+    content = files.read_json(path)
+    model = content.get("model") or {}
+    stated = keras_hub_files.type_of(path, content) or model.get("type") or ("BPE" if "merges" in model else None)
     if stated not in _TYPES:
         raise ValueError(f"{path} holds a {stated} tokenizer; supported are {', '.join(_TYPES)}")
     return _TYPES[stated]

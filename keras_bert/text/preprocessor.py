@@ -194,7 +194,7 @@ class BertPreprocessor(keras.layers.Layer):
         """The tokenizer of a preset, and from its `config.json` the number of positions as `max_sequence_length`.
 
         Which tokenizer it is shows in the files: `vocab.txt`, `vocab.json` and `merges.txt`, `spiece.model`,
-        `sentencepiece.bpe.model`, or `tokenizer.json`.
+        `sentencepiece.bpe.model`, or `tokenizer.json`; KerasHub's files are read too.
 
         Args:
             handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
+from keras_bert.text import keras_hub_files
 from keras_bert.text.sentencepiece_families import FAMILIES
 from keras_bert.text.sentencepiece_json import tokenizer_json
 from keras_bert.text.sentencepiece_proto import CONTROL, NORMAL, UNKNOWN, USER_DEFINED, Piece, unigram_model
@@ -24,15 +25,18 @@ def read_tokenizer_json(path: Path) -> dict[str, Any]:
     says besides has no place in a SentencePiece model, and is refused. Scores are rounded to float32.
 
     Args:
-        path: of the file, as transformers 5 saves an `AlbertTokenizer` or `XLMRobertaTokenizer`.
+        path: of the file, as transformers 5 saves an `AlbertTokenizer` or `XLMRobertaTokenizer`; or as KerasHub does,
+            beside its own model.
 
     Returns:
-        `model_file` (bytes), `family`, `lowercase` and `strip_accents`.
+        `model_file`, `family`, and, of transformers' files, `lowercase` and `strip_accents`.
 
     Raises:
         ValueError: it is damaged, or something in it, which is named, cannot be expressed.
     """
     content = files.read_json(path)
+    if (arguments := keras_hub_files.read(path, content, "Unigram")) is not None:
+        return arguments
     try:
         vocabulary = [(str(piece), float(score)) for piece, score in content["model"]["vocab"]]
         added = [_plain_token(token) for token in content["added_tokens"]]

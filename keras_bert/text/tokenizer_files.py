@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
+from keras_bert.text import keras_hub_files
 
 VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
@@ -27,8 +28,8 @@ def read_wordpiece_files(directory: Path) -> dict[str, Any]:
     """The arguments of `WordPieceTokenizer` that `directory` tells.
 
     Args:
-        directory: has `vocab.txt`, or else `tokenizer.json`; and `tokenizer_config.json`, which has the last word, or
-            may be missing, as in Google's checkpoints (the defaults then stand).
+        directory: has `vocab.txt`, or else `tokenizer.json`, Hugging Face's or KerasHub's; and `tokenizer_config.json`,
+            which has the last word, or may be missing, as in Google's checkpoints (the defaults then stand).
 
     Raises:
         FileNotFoundError: no vocabulary.
@@ -71,6 +72,8 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
 
 def _read_tokenizer_json(path: Path) -> dict[str, Any]:
     content = files.read_json(path)
+    if (arguments := keras_hub_files.read(path, content, "WordPiece")) is not None:
+        return arguments
     kind = content.get("model", {}).get("type")
     if kind != "WordPiece":
         raise ValueError(f"{path} holds a {kind} tokenizer, not WordPiece")

@@ -9,11 +9,12 @@ import pytest
 from keras_bert import checkpoints
 from keras_bert.checkpoints import keras_hub
 from keras_bert.checkpoints.tables import names_of_parts
+from keras_bert.families import KERAS_HUB
 
 from .models import CONFIGS, random_weights, read_all, same
 
 LAYER = "layers/transformer_encoder"
-CLASSES = {backbone.family: name for name, backbone in keras_hub._BACKBONES.items()}
+CLASSES = {family: name for name, (family, _) in KERAS_HUB.items()}
 
 
 def config_file(config):
@@ -41,9 +42,8 @@ def config_file(config):
 def write(directory, family, heads=()):
     """Writes a random model. Returns its weights."""
     config = CONFIGS[family]
-    tables = keras_hub._BACKBONES[CLASSES[family]].names
     weights = random_weights(config, *heads)
-    parts = names_of_parts(config, tables)
+    parts = names_of_parts(config, keras_hub._FORMATS[family])
     parts["encoder"] |= parts["pooler"] if config.pooler else {}
     directory.mkdir(exist_ok=True)
     (directory / "config.json").write_text(json.dumps(config_file(config)))

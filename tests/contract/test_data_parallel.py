@@ -14,6 +14,7 @@ from . import on_devices
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="jax is not installed")
 def test_losses_and_weights_are_those_of_tensorflow(tmp_path):
     values = {**on_devices.examples(), **on_devices.weights(on_devices.classifier())}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert import BertEncoder, checkpoints
+from keras_bert import BertClassifier, BertEncoder, checkpoints
 from keras_bert.tasks import BertMaskedLM
 
 pytestmark = pytest.mark.parity
@@ -104,3 +104,20 @@ def test_heads_of_classifiers(models, name, tmp_path):
     np.testing.assert_array_equal(head["logits/kernel"], np.asarray(model.output_dense.kernel))
     if "transform/kernel" in head:
         np.testing.assert_array_equal(head["transform/kernel"], np.asarray(model.pooled_dense.kernel))
+
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "fine", "film", "##s", "cafe", "é", "never", "."]
+
+
+@pytest.mark.parametrize("name", ["Bert", "DistilBert"])
+def test_classifiers_of_strings(models, name, tmp_path):
+    pieces = [*PIECES, *(f"piece{i}" for i in range(SIZES["vocabulary_size"] - len(PIECES)))]
+    tokenizer = getattr(models, f"{name}Tokenizer")(pieces, lowercase=True)
+    preprocessor = getattr(models, f"{name}TextClassifierPreprocessor")(tokenizer, sequence_length=16)
+    task = getattr(models, f"{name}TextClassifier")
+    theirs = task(backbone=backbone(models, name), preprocessor=preprocessor, num_classes=3)
+    randomize(theirs)
+    theirs.save_to_preset(str(tmp_path))
+    ours = BertClassifier.from_preset(tmp_path, labels=["x", "y", "z"])
+    texts = ["A fine film.", "films, never", "", "Cafe Café é"]
+    np.testing.assert_allclose(ours(texts), theirs.predict(texts, verbose=0), rtol=0, atol=1e-5)

@@ -98,6 +98,7 @@ def test_a_preset_without_the_head(model, tmp_path):
         BertNextSentence.from_preset(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_server_answers_the_same(model, tmp_path):
     export_serving(model, tmp_path)
     assert "TF Serving has them all" in check_serving(tmp_path)[0]

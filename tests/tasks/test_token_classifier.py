@@ -321,6 +321,7 @@ def test_keras_file(model, tmp_path):
     assert other.tag(SENTENCES) == model.tag(SENTENCES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"sequence_length": 9, "stride": 3}, {"sequence_length": 9}])
 def test_a_server_answers_the_same(settings, tmp_path):
     pytest.importorskip("tensorflow_serving.apis")

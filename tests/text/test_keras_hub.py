@@ -1,0 +1,211 @@
+"""KerasHub's tokenizers: their files, made here as KerasHub writes them, and, live, their ids."""
+
+import fnmatch
+import json
+
+import pytest
+
+from keras_bert import BertPreprocessor, presets
+from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+from keras_bert.text.byte_level import byte_symbols
+from keras_bert.text.loading import load_tokenizer
+
+TEXTS = [
+    "I love pizza, don't you?",
+    "Café München über naïve ÀÉ",
+    "中文 text 2024年, 3.5%",
+    "  tabs\tand\nlines  ",
+    "",
+    "a" * 100,
+    "a" * 101,
+    "U.S.A. e-mail@x.org (hello) $100 1990, a1b2 — “quoted” 😀",
+]
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a", "cafe", "caf", "##é", "b", "中", "文"]
+BYTE_PAIRS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *byte_symbols(), "Ġl", "ov", "Ġlov", "Ġlove", "19", "90"]
+MERGES = ["Ġ l", "o v", "Ġl ov", "Ġlov e", "1 9", "9 0"]
+ROBERTA_TOKENS = ["<s>", "</s>", "<pad>", "<mask>"]
+
+
+def write(directory, class_name, assets, **config):
+    """What `save_to_preset` of a tokenizer writes."""
+    layer = {
+        "module": "keras_hub.src.models.some_tokenizer",
+        "class_name": class_name,
+        "config": {"name": "tokenizer", "trainable": True, "config_file": "tokenizer.json", **config},
+        "registered_name": f"keras_hub>{class_name}",
+    }
+    (directory / "assets/tokenizer").mkdir(parents=True)
+    (directory / "tokenizer.json").write_text(json.dumps(layer))
+    for name, content in assets.items():
+        (directory / "assets/tokenizer" / name).write_bytes(content)
+
+
+def write_wordpiece(directory, class_name="BertTokenizer", pieces=PIECES, **config):
+    assets = {"vocabulary.txt": "".join(f"{piece}\n" for piece in pieces).encode()}
+    plain = {"sequence_length": None, "lowercase": False, "strip_accents": False, "split": True}
+    plain |= {"suffix_indicator": "##", "oov_token": "[UNK]"}
+    plain |= {"special_tokens": None, "special_tokens_in_strings": False}
+    write(directory, class_name, assets, **plain | config)
+
+
+def write_byte_pairs(directory, **config):
+    vocabulary = json.dumps({piece: i for i, piece in enumerate(BYTE_PAIRS)})
+    assets = {"vocabulary.json": vocabulary.encode(), "merges.txt": "".join(f"{m}\n" for m in MERGES).encode()}
+    plain = {"sequence_length": None, "add_prefix_space": False, "unsplittable_tokens": ROBERTA_TOKENS}
+    write(directory, "RobertaTokenizer", assets, **plain | config)
+
+
+@pytest.mark.parametrize("class_name", ["BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"])
+def test_word_pieces(class_name, tmp_path):
+    write_wordpiece(tmp_path, class_name)
+    tokenizer = load_tokenizer(tmp_path)
+    assert isinstance(tokenizer, WordPieceTokenizer)
+    assert (tokenizer.vocabulary, tokenizer.lowercase, tokenizer.strip_accents) == (PIECES, False, False)
+    assert tokenizer.tokenize(["a café 中文 A", "a" * 100, "a" * 101]).to_list() == [
+        [5, 8, 9, 11, 12, 1],
+        [5] + 99 * [6],
+        [1],
+    ]
+    assert load_tokenizer(tmp_path, lowercase=True).tokenize(["A"]).to_list() == [[5]]
+
+
+def test_settings_of_word_pieces(tmp_path):
+    write_wordpiece(
+        tmp_path, lowercase=True, strip_accents=True, special_tokens_in_strings=True, split_on_cjk=False, oov_token="b"
+    )
+    tokenizer = WordPieceTokenizer.from_preset(tmp_path)
+    assert tokenizer.tokenize(["Café [MASK] 中文"]).to_list() == [[7, 4, 10]]
+
+
+def test_an_older_file_says_less(tmp_path):
+    """KerasHub's defaults stand, which are not ours."""
+    write_wordpiece(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({"class_name": "BertTokenizer", "config": {}, "registered_name": "keras_nlp>Bert"}))
+    assert load_tokenizer(tmp_path).tokenize(["A café"]).to_list() == [[1, 8, 9]]
+
+
+def test_byte_pairs(tmp_path):
+    write_byte_pairs(tmp_path, add_prefix_space=True)
+    tokenizer = load_tokenizer(tmp_path)
+    assert isinstance(tokenizer, BytePairTokenizer)
+    assert [tokenizer.vocabulary[i] for i in tokenizer.tokenize("love 1990").numpy()] == ["Ġlove", "Ġ", "19", "90"]
+
+
+@pytest.fixture(scope="module")
+def sentencepiece_model(tmp_path_factory):
+    spm = pytest.importorskip("sentencepiece", reason="needs sentencepiece to train a small model")
+    prefix = tmp_path_factory.mktemp("model") / "small"
+    sentences = (f"{a} {b} {c}, don't you? 1990." for a in "abcde" for b in TEXTS[:4] for c in "fghij")
+    spm.SentencePieceTrainer.train(
+        sentence_iterator=sentences, model_prefix=str(prefix), vocab_size=80, hard_vocab_limit=False, minloglevel=2
+    )
+    return prefix.with_suffix(".model").read_bytes()
+
+
+def test_sentencepiece(sentencepiece_model, tmp_path):
+    plain = {"proto": None, "sequence_length": None, "add_bos": False, "add_eos": False}
+    write(tmp_path, "XLMRobertaTokenizer", {"vocabulary.spm": sentencepiece_model}, **plain)
+    tokenizer = load_tokenizer(tmp_path)
+    same = SentencePieceTokenizer(sentencepiece_model, family="xlm-roberta")
+    assert tokenizer.vocabulary == same.vocabulary
+    assert tokenizer.tokenize(TEXTS).to_list() == same.tokenize(TEXTS).to_list()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"split": False}, "tokenizer.json: split is False, not True: no tokenizer here gives these ids"),
+        ({"suffix_indicator": "@@"}, "suffix_indicator is '@@'"),
+        ({"sequence_length": 16}, "sequence_length is 16, not None"),
+        ({"special_tokens": ["[NAME]"]}, r"special_tokens is \['\[NAME\]'\]"),
+    ],
+)
+def test_settings_that_would_give_other_ids_are_refused(config, message, tmp_path):
+    write_wordpiece(tmp_path, **config)
+    with pytest.raises(ValueError, match=message):
+        load_tokenizer(tmp_path)
+
+
+def test_tokens_that_byte_pairs_have_besides_are_refused(tmp_path):
+    write_byte_pairs(tmp_path, unsplittable_tokens=[*ROBERTA_TOKENS, "<user>"])
+    with pytest.raises(ValueError, match="unsplittable_tokens that are not RoBERTa's: <user>"):
+        load_tokenizer(tmp_path)
+
+
+def test_other_classes_are_refused_by_name(tmp_path):
+    write_wordpiece(tmp_path, "GPT2Tokenizer")
+    with pytest.raises(ValueError, match="holds a GPT2Tokenizer of KerasHub's; supported are BertTokenizer, Dist"):
+        load_tokenizer(tmp_path)
+    with pytest.raises(ValueError, match="holds a GPT2Tokenizer"):
+        WordPieceTokenizer.from_preset(tmp_path)
+
+
+def test_another_type_is_refused_by_name(tmp_path):
+    write_wordpiece(tmp_path)
+    with pytest.raises(ValueError, match="holds a BertTokenizer of KerasHub's, whose type is WordPiece, not BPE"):
+        BytePairTokenizer.from_preset(tmp_path)
+
+
+def test_all_files_are_fetched():
+    for name in ("tokenizer.json", *(f"assets/tokenizer/vocabulary.{kind}" for kind in ("txt", "json", "spm"))):
+        assert any(fnmatch.fnmatch(name, pattern) for pattern in presets._HUB_FILES), name
+
+
+def test_albert_is_refused_with_a_way_out(sentencepiece_model, tmp_path):
+    write(tmp_path, "AlbertTokenizer", {"vocabulary.spm": sentencepiece_model})
+    with pytest.raises(ValueError, match=r"AlbertTokenizer.*copy assets/tokenizer/vocabulary\.spm to spiece\.model"):
+        load_tokenizer(tmp_path)
+
+
+def test_files_that_are_not_whole(tmp_path):
+    write_wordpiece(tmp_path)
+    (tmp_path / "assets/tokenizer/vocabulary.txt").unlink()
+    with pytest.raises(FileNotFoundError, match=r"assets/tokenizer/vocabulary\.txt"):
+        load_tokenizer(tmp_path)
+    (tmp_path / "tokenizer.json").write_text('{"class_name": "BertTokenizer"}')
+    with pytest.raises(ValueError, match="tokenizer.json: it has no 'config'"):
+        load_tokenizer(tmp_path)
+
+
+def test_preprocessor(tmp_path):
+    write_wordpiece(tmp_path, lowercase=True)
+    config = {"vocabulary_size": len(PIECES), "hidden_dim": 8, "num_heads": 2, "max_sequence_length": 5}
+    values = {"class_name": "BertBackbone", "config": {**config, "num_layers": 1, "intermediate_dim": 8}}
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    preprocessor = BertPreprocessor.from_preset(tmp_path)
+    assert preprocessor(["A b a b a"])["input_word_ids"].numpy().tolist() == [[2, 5, 10, 5, 3]]
+
+
+# -- Live
+
+
+@pytest.fixture(scope="module")
+def models():
+    return pytest.importorskip("keras_hub").models
+
+
+def same_ids(theirs, directory):
+    theirs.save_to_preset(str(directory))
+    expected = [[int(number) for number in ids] for ids in theirs(TEXTS)]
+    assert load_tokenizer(directory).tokenize(TEXTS).to_list() == expected
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("class_name", ["BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"])
+@pytest.mark.parametrize("strip_accents", [False, True])
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_ids_of_word_pieces(models, class_name, lowercase, strip_accents, vocabulary, tmp_path):
+    same_ids(getattr(models, class_name)(vocabulary, lowercase=lowercase, strip_accents=strip_accents), tmp_path)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("add_prefix_space", [False, True])
+def test_ids_of_byte_pairs(models, add_prefix_space, tmp_path):
+    vocabulary = {piece: i for i, piece in enumerate(BYTE_PAIRS)}
+    same_ids(models.RobertaTokenizer(vocabulary, MERGES, add_prefix_space=add_prefix_space), tmp_path)
+
+
+@pytest.mark.parity
+def test_ids_of_sentencepiece(models, sentencepiece_model, tmp_path):
+    same_ids(models.XLMRobertaTokenizer(sentencepiece_model), tmp_path)
