@@ -13,6 +13,7 @@ PACKAGE = Path(keras_bert.__file__).parent
 ORDER = [
     "files",
     "processes",
+    "pipelines",
     "data",
     "families",
     "config",
@@ -25,6 +26,7 @@ ORDER = [
     "embedding",
     "training",
     "saved_model",
+    "visualize",
     "server",
     "cli",
 ]

@@ -7,6 +7,7 @@ import click
 
 import keras_bert
 from keras_bert.cli import interrupts, quiet
+from keras_bert.cli.attention import attention
 from keras_bert.cli.convert import convert
 from keras_bert.cli.detokenize import detokenize
 from keras_bert.cli.distill import distill
@@ -20,8 +21,11 @@ from keras_bert.cli.inspect import inspect
 from keras_bert.cli.launch import launch
 from keras_bert.cli.predict import predict
 from keras_bert.cli.pretrain import pretrain
+from keras_bert.cli.project import project
+from keras_bert.cli.senses import senses
 from keras_bert.cli.serve import serve
 from keras_bert.cli.similarity import similarity
+from keras_bert.cli.summary import summary
 from keras_bert.cli.tokenize import tokenize
 from keras_bert.cli.vocab import vocab
 
@@ -39,8 +43,9 @@ class _Commands(click.Group):
             raise click.ClickException(f"{error.filename or 'output'}: {error.strerror or error}") from error
 
 
-_COMMANDS = [encode, embed, tokenize, detokenize, similarity, finetune, evaluate, predict, fill]
-_COMMANDS += [inspect, convert, vocab, pretrain, distill, launch, export, serve]
+_COMMANDS = [encode, embed, project, tokenize, detokenize, similarity, senses, attention]
+_COMMANDS += [finetune, evaluate, predict, fill, vocab, pretrain, distill, launch]
+_COMMANDS += [inspect, summary, convert, export, serve]
 
 
 @click.group(

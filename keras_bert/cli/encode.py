@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,32 +40,19 @@ def encode(
     lines = streams.open_texts(text, file)
     with streams.open_output(output, overwrite) as results:
         with quiet.imports():
-            from tqdm import tqdm
-
             from keras_bert import BertSentenceEncoder
             from keras_bert.embedding.json_lines import with_vector
         model = streams.load(BertSentenceEncoder.from_preset, preset)
-        settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
-
-        def encoded() -> Iterator[tuple[list[str], np.ndarray]]:
-            with tqdm(unit=" texts", delay=1, disable=None) as bar:  # disable=None: only on a terminal
-                for texts in streams.chunks(lines.parsed()):
-                    try:
-                        vectors = model.encode(texts, progress=False, **settings)
-                    except ValueError as error:  # of --batch-tokens
-                        raise streams.Misuse(str(error)) from error
-                    yield texts, vectors
-                    bar.update(len(texts))
-
+        encoded = streams.encoded(model, lines, batch_tokens)
         if output_format == "npy":
-            streams.write_npy(results, (vectors for _, vectors in encoded()), model.encoder.config.hidden_size)
+            streams.write_npy(results, (vectors for _, vectors in encoded), model.encoder.config.hidden_size)
             return
 
         def json_line(text: str, vector: np.ndarray) -> str:
             return with_vector(streams.json_line(text=text), vector)
 
         line = {"jsonl": json_line, "text": _text_line}[output_format]
-        for texts, vectors in encoded():
+        for texts, vectors in encoded:
             streams.write_lines(results, map(line, texts, vectors))
 
 

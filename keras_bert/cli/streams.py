@@ -22,6 +22,8 @@ from keras_bert.cli import interrupts
 if TYPE_CHECKING:
     import numpy as np
 
+    from keras_bert import BertSentenceEncoder
+
 T = TypeVar("T")
 
 # Commands hold this many texts at a time: enough to batch by length, few enough for any memory.
@@ -170,6 +172,23 @@ def chunks(texts: Iterable[T]) -> Iterator[list[T]]:
     iterator = iter(texts)
     while chunk := list(itertools.islice(iterator, TEXTS_AT_A_TIME)):
         yield chunk
+
+
+def encoded(
+    model: BertSentenceEncoder, lines: Lines, batch_tokens: int | None
+) -> Iterator[tuple[list[str], np.ndarray]]:
+    """Some texts at a time, and their vectors. Misuse where `--batch-tokens` is too few."""
+    from tqdm import tqdm
+
+    settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
+    with tqdm(unit=" texts", delay=1, disable=None) as bar:  # disable=None: only on a terminal
+        for texts in chunks(lines.parsed()):
+            try:
+                vectors = model.encode(texts, progress=False, **settings)
+            except ValueError as error:
+                raise Misuse(str(error)) from error
+            yield texts, vectors
+            bar.update(len(texts))
 
 
 @contextlib.contextmanager

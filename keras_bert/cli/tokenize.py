@@ -4,19 +4,29 @@ from pathlib import Path
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import explanations, quiet, streams
 
 
 @click.command()
 @click.argument("text", nargs=-1)
 @streams.shared_options("text", "ids", "jsonl")
+@click.option("--explain", is_flag=True, help="Write a table for each text: its pieces, and where they come from.")
 def tokenize(
-    text: tuple[str, ...], file: str | None, preset: Path, output_format: str, output: str | None, overwrite: bool
+    text: tuple[str, ...],
+    file: str | None,
+    preset: Path,
+    output_format: str,
+    output: str | None,
+    overwrite: bool,
+    explain: bool,
 ) -> None:
     """Cut each TEXT into the pieces of the model's vocabulary, without [CLS] and [SEP].
 
     Writes text, the pieces separated by spaces; ids, their numbers in the vocabulary; or JSON lines
     {"text", "pieces", "ids", "starts", "ends"}, where a piece stands for the bytes [start, end) of the text in UTF-8.
+
+    With --explain, [CLS] and [SEP] are there too: each piece has its position and type id in the sequence that the
+    model sees, its bytes and characters in the text, these characters, and what was changed in them.
 
     \b
     Examples:
@@ -27,12 +37,24 @@ def tokenize(
       3304
       $ keras-bert tokenize --format jsonl "I love pizza" | keras-bert detokenize
       i love pizza
+      $ keras-bert tokenize --explain "Cafés?"
+      Cafés?
+      position  type  id     piece  bytes  characters  text   changed
+      0         0     101    [CLS]
+      1         0     23812  cafes  0-6    0-5         Cafés  C -> c, é -> e
+      2         0     1029   ?      6-7    5-6         ?
+      3         0     102    [SEP]
     """
+    if explain and output_format != "text":
+        raise streams.Misuse(f"--explain writes a table, not {output_format}")
     lines = streams.open_texts(text, file)
     with streams.open_output(output, overwrite) as results:
         with quiet.imports():
             from keras_bert.text.loading import load_tokenizer
         tokenizer = streams.load(load_tokenizer, preset)
+        if explain:
+            explanations.write(results, tokenizer, lines.parsed())
+            return
         for texts in streams.chunks(lines.parsed()):
             rows = zip(texts, *(ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts)), strict=True)
             streams.write_lines(results, (_line(output_format, tokenizer.vocabulary, *row) for row in rows))

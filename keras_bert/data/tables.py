@@ -47,13 +47,11 @@ def read_table(
 
     GLUE's files and others like them are read so:
 
-        | file | options |
-        |---|---|
-        | SST-2 | `text="sentence", label="label"` |
-        | MRPC | `text="#1 String", text_pair="#2 String", label="Quality", table_format="tsv"` |
-        | STS-B | `text="sentence1", text_pair="sentence2", label="score", label_kind="number"` |
-        | STS-B as CSV, no header | `text=1, text_pair=2, label=3, label_kind="number", header=False` |
-        | CoLA, no header | `text=4, label=2, header=False` |
+        - SST-2: `text="sentence", label="label"`
+        - MRPC: `text="#1 String", text_pair="#2 String", label="Quality", table_format="tsv"`
+        - STS-B: `text="sentence1", text_pair="sentence2", label="score", label_kind="number"`
+        - STS-B as CSV, no header: `text=1, text_pair=2, label=3, label_kind="number", header=False`
+        - CoLA, no header: `text=4, label=2, header=False`
 
     Example:
         >>> import pathlib, tempfile

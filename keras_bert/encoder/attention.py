@@ -59,6 +59,10 @@ class SelfAttention(keras.layers.Layer):
         query, key, _ = self._heads(hidden, layout)
         return self._scores(query, key, layout)
 
+    def queries_and_keys(self, hidden: Any, layout: Layout) -> tuple[Any, Any]:
+        """Q and K, each `[batch, num_heads, seq_length, head_size]`, from whose products `scores` are made."""
+        return tuple(self._heads(hidden, layout)[:2])
+
     def _heads(self, hidden: Any, layout: Layout) -> tuple[Any, Any, Any]:
         """Q, K and V, each `[batch, num_heads, seq_length, head_size]`."""
         heads = self.config.num_heads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from keras import ops
 
 from keras_bert import checkpoints, presets
 from keras_bert.config import BertConfig
+from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.embeddings import BertEmbeddings
 from keras_bert.encoder.inputs import checked
@@ -114,14 +116,30 @@ class BertEncoder(keras.Model):
             A list of `num_layers` float tensors `[batch, num_heads, seq_length, seq_length]`: how much each position
             (third axis) attends to each other one (fourth axis), which sums to 1. Padding gets 0.
         """
+        return [attention.scores(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)]
+
+    def queries_and_keys(self, inputs: dict[str, Any]) -> list[tuple[Any, Any]]:
+        """What the attention weights of every layer are made of.
+
+        Args:
+            inputs: as for calling the encoder.
+
+        Returns:
+            A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`: the queries and
+            the keys. `softmax(Q K^T / sqrt(head_size))` is what `attention_scores` gives, where nothing
+            is padding and a row is one text.
+        """
+        walk = self._attention_inputs(inputs)
+        return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout in walk]
+
+    def _attention_inputs(self, inputs: dict[str, Any]) -> Iterator[tuple[SelfAttention, Any, Layout]]:
+        """The attention of every layer, with the hidden states that it gets."""
         word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
         layout = Layout(tuple(ops.shape(word_ids)), padding_mask, document_ids)
         hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids)
-        scores = []
         for block in self._layers_in_order():
-            scores.append(block.attention.scores(hidden, layout))
+            yield block.attention, hidden, layout
             hidden = block(hidden, layout=layout)
-        return scores
 
     @classmethod
     def from_preset(cls, handle: str | Path, **kwargs: Any) -> BertEncoder:

@@ -1,0 +1,47 @@
+"""keras-bert attention: a text -> a page, or a picture, of how much each piece attends to each other one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from keras_bert.cli import quiet, streams
+
+
+@click.command()
+@click.argument("text")
+@click.argument("second", required=False)
+@streams.preset_option
+@click.option("--output", "-o", required=True, metavar="FILE", help="Write to FILE: .html, or .png with matplotlib.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
+@click.option("--layer", type=click.IntRange(0), help="Begin with this layer; of a picture: draw only this one.")
+@click.option("--head", type=click.IntRange(0), help="Begin with this head; of a picture: draw only this one.")
+def attention(
+    text: str, second: str | None, preset: Path, output: str, overwrite: bool, layer: int | None, head: int | None
+) -> None:
+    """Show how much each piece of TEXT, or of a pair of texts, attends to each other one, in every layer and head.
+
+    Writes one page that works offline in any browser, with lines between the tokens, a heat map of each head, and all
+    heads at a glance; or a picture of all heads, or of those chosen. Layers and heads are numbered from 0.
+
+    \b
+    Example:
+      $ keras-bert attention "the cat sat on the mat" "it was asleep" --output attention.html
+      attention.html: 6 layers of 12 heads, 12 tokens
+    """
+    texts = list(streams.open_texts((text,) if second is None else (text, second), None).parsed())
+    with streams.open_output(output, overwrite) as results:
+        with quiet.imports():
+            from keras_bert import BertEncoder, BertPreprocessor
+            from keras_bert.visualize import attention as view_of
+            from keras_bert.visualize import view
+        try:
+            view.check_path(output)
+            preprocessor = streams.load(BertPreprocessor.from_preset, preset)
+            shown = view_of(streams.load(BertEncoder.from_preset, preset), preprocessor, *texts)
+            results.write(shown.rendered(output, layer, head))
+        except (ImportError, ValueError) as error:
+            raise streams.Misuse(streams.one_line(error)) from error
+    layers, heads, tokens = shown.weights.scores.shape[:3]
+    click.echo(f"{output}: {layers} layers of {heads} heads, {tokens} tokens")

@@ -1,0 +1,73 @@
+"""What `tokenize --explain` writes: a text in colours, and a table of its pieces."""
+
+from __future__ import annotations
+
+import itertools
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from keras_bert.cli import streams
+
+if TYPE_CHECKING:
+    from keras_bert.text.explanation import ExplainedPiece
+    from keras_bert.text.tokenizer import Tokenizer
+
+_HEADER = ("position", "type", "id", "piece", "bytes", "characters", "text", "changed")
+_COLOURS = ("cyan", "yellow")
+
+
+def write(results: BinaryIO, tokenizer: Tokenizer, texts: Iterable[str]) -> None:
+    """Writes for each text a line with the text, in which on a terminal each piece has its colour, and the table."""
+    from keras_bert.text.explanation import explain
+
+    between: list[str] = []  # an empty line, but before the first
+    for chunk in streams.chunks(texts):
+        for text, pieces in zip(chunk, explain(tokenizer, chunk), strict=True):
+            line = _coloured(text, pieces) if results.isatty() else _shown(text)
+            streams.write_lines(results, [*between, line, *_table(pieces)])
+            between = [""]
+
+
+def _coloured(text: str, pieces: Sequence[ExplainedPiece]) -> str:
+    parts, done, colours = [], 0, itertools.cycle(_COLOURS)
+    for piece in pieces:
+        if piece.piece is None or piece.character_span is None:
+            continue
+        start, end = piece.character_span
+        start = max(start, done)  # a character may be in several pieces
+        if start < end:
+            parts += [_shown(text[done:start]), click.style(_shown(text[start:end]), fg="black", bg=next(colours))]
+            done = end
+    return "".join([*parts, _shown(text[done:])])
+
+
+def _table(pieces: Sequence[ExplainedPiece]) -> Iterator[str]:
+    rows = [_HEADER, *map(_row, pieces)]
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        padded = (f"{cell}{' ' * (width - _width(cell))}" for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(padded).rstrip()
+
+
+def _row(piece: ExplainedPiece) -> tuple[str, ...]:
+    numbers = (piece.position, piece.type_id, piece.id)
+    spans = ("" if span is None else f"{span[0]}-{span[1]}" for span in (piece.byte_span, piece.character_span))
+    position, type_id, id_ = ("" if number is None else str(number) for number in numbers)
+    bytes_, characters = spans
+    changes = ", ".join(map(_shown, piece.changes))
+    return (position, type_id, id_, _shown(piece.piece or ""), bytes_, characters, _shown(piece.text), changes)
+
+
+def _shown(text: str) -> str:
+    """A text for one line: line ends, control characters and the like by their numbers."""
+    return "".join(each if each.isprintable() else f"<U+{ord(each):04X}>" for each in text)
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal it takes."""
+    return sum(
+        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
+    )

@@ -1,0 +1,68 @@
+"""keras-bert senses: a word in a text -> where each of its occurrences lies."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from keras_bert.cli import quiet, streams
+
+if TYPE_CHECKING:
+    from keras_bert.visualize.senses import Senses
+
+
+@click.command()
+@click.argument("word")
+@click.option("--text", metavar="FILE", help="The text, paragraphs with blank lines between; - is standard input.")
+@streams.preset_option
+@click.option("--output", metavar="FILE", help="A page (.html), a picture (.png) or JSON lines (.jsonl).")
+@click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
+def senses(word: str, text: str | None, preset: Path, output: str | None, overwrite: bool) -> None:
+    """Show how the vector of WORD depends on the sentence that it stands in.
+
+    Each occurrence in the text, with capitals or without, is the mean of its pieces' states in the model's last layer.
+    Their two principal components make a plot, beside the word's embedding without context. Without --output: JSON
+    lines {"sentence", "start", "end", "point", "vector"}, and at the end {"word", "point", "vector"} without context.
+
+    \b
+    Example:
+      $ cat reviews.txt | keras-bert senses is --output is.html
+    """
+    kind = Path(output or "-.jsonl").suffix if output != "-" else ".jsonl"
+    if kind not in (".html", ".png", ".jsonl"):
+        raise streams.Misuse(f"{output}: senses writes .html, .png and .jsonl")
+    lines = streams.open_texts((), text)
+    with streams.open_output(output, overwrite) as results:
+        with quiet.imports():
+            from keras_bert import BertEncoder, BertPreprocessor
+            from keras_bert.visualize import senses_page
+            from keras_bert.visualize.senses import find_senses
+        encoder = streams.load(BertEncoder.from_preset, preset)
+        preprocessor = streams.load(lambda path: BertPreprocessor.from_preset(path, sequence_length=None), preset)
+        try:
+            found = find_senses(encoder, preprocessor, word, _paragraphs(lines.parsed()))
+            if kind == ".png":
+                results.write(senses_page.picture(found))
+                return
+        except (ImportError, ValueError) as error:
+            raise streams.Misuse(streams.one_line(error)) from error
+        streams.write_lines(results, [senses_page.page(found)] if kind == ".html" else _json_lines(found))
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    for has_text, block in itertools.groupby(lines, lambda line: bool(line.strip())):
+        if has_text:
+            yield " ".join(block)
+
+
+def _json_lines(found: Senses) -> Iterator[str]:
+    from keras_bert.embedding.json_lines import with_vector
+
+    for each, point, vector in zip(found.occurrences, found.points.tolist(), found.vectors, strict=True):
+        line = streams.json_line(sentence=each.sentence, start=each.start, end=each.end, point=point)
+        yield with_vector(line, vector)
+    yield with_vector(streams.json_line(word=found.word, point=found.static_point.tolist()), found.static)

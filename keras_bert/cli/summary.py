@@ -1,0 +1,111 @@
+"""keras-bert summary: the parts of a model, and what it takes to run and to train it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from keras_bert.cli import quiet, streams
+from keras_bert.config import BertConfig
+from keras_bert.families import SIZES
+
+if TYPE_CHECKING:
+    from keras_bert.checkpoints.shapes import Shape
+    from keras_bert.encoder.summary import Part
+
+
+@click.command()
+@click.argument("handle", metavar="HANDLE")
+@click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True, help="Of a training step.")
+@click.option(
+    "--sequence-length",
+    type=click.IntRange(1),
+    help="Pieces of each sequence. By default 128, or all positions of a model with fewer.",
+)
+def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
+    """Show the architecture of HANDLE as a table, and the memory and the operations that it takes, in float32.
+
+    HANDLE is a preset, as for the other commands, or the name of a published size, such as bert-base or albert-xxlarge.
+    No weights are read. A layer's row says how many layers have such weights, and how often they are used if they are
+    shared. A training step needs the weights, their gradients, AdamW's two moments, and the activations, which are an
+    estimate.
+
+    \b
+    Example:
+      $ keras-bert summary bert-base --batch-size 8
+      part                    shapes              parameters
+      embeddings/word         30522 x 768         23,440,896
+      embeddings/position     512 x 768              393,216
+      embeddings/type         2 x 768                  1,536
+      embeddings/norm         768 + 768                1,536
+      layer/attention/qkv     768 x 2304 + 2304   21,261,312  x 12
+      layer/attention/output  768 x 768 + 768      7,087,104  x 12
+      layer/attention_norm    768 + 768               18,432  x 12
+      layer/intermediate      768 x 3072 + 3072   28,348,416  x 12
+      layer/output            3072 x 768 + 768    28,320,768  x 12
+      layer/output_norm       768 + 768               18,432  x 12
+      pooler                  768 x 768 + 768        590,592
+      total                                      109,482,240
+      weights        417.6 MiB
+      training step  3,110.6 MiB for 8 sequences of 128 pieces
+        activations  1,440.0 MiB of these, about
+      forward pass   174.6 million operations a piece
+    """
+    with quiet.imports():
+        from keras_bert.encoder.summary import summarize
+    config, heads = _architecture(handle)
+    try:
+        model = summarize(config, heads, batch_size, sequence_length or min(128, config.max_positions))
+    except ValueError as error:  # of --sequence-length
+        raise streams.Misuse(str(error)) from error
+    rows = [
+        ("part", "shapes", "parameters", ""),
+        *((part.name, _shapes(part.shapes), f"{part.parameters:,}", _times(part)) for part in model.parts),
+        ("total", "", f"{model.parameters:,}", ""),
+    ]
+    _echo_table(rows)
+    sequences = "1 sequence" if batch_size == 1 else f"{batch_size} sequences"
+    click.echo(f"weights        {_mebibytes(model.weight_bytes)}")
+    click.echo(f"training step  {_mebibytes(model.training_bytes)} for {sequences} of {model.sequence_length} pieces")
+    click.echo(f"  activations  {_mebibytes(model.activation_bytes)} of these, about")
+    click.echo(f"forward pass   {model.flops_per_token / 1e6:,.1f} million operations a piece")
+
+
+def _architecture(handle: str) -> tuple[BertConfig, dict[str, dict[str, Shape]]]:
+    """The configuration, and the shapes of the weights of each head that a checkpoint holds."""
+    if handle in SIZES and not Path(handle).is_dir():
+        return BertConfig.named(handle), {}
+    with quiet.imports():
+        from keras_bert import checkpoints, presets
+    try:
+        with checkpoints.open_checkpoint(presets.resolve(handle)) as checkpoint:
+            return checkpoint.config, {head: checkpoint.shapes(head) for head in sorted(checkpoint.heads)}
+    except FileNotFoundError as error:
+        sizes = "" if Path(handle).exists() else f"; published sizes are {', '.join(SIZES)}"
+        raise streams.Misuse(f"{streams.one_line(error)}{sizes}") from error
+    except (OSError, ImportError, ValueError) as error:
+        raise streams.Misuse(streams.one_line(error)) from error
+
+
+def _shapes(shapes: Sequence[Shape]) -> str:
+    return " + ".join(" x ".join(map(str, shape)) for shape in shapes)
+
+
+def _times(part: Part) -> str:
+    if part.uses == 1:
+        return ""
+    return f"x {part.copies}" if part.copies == part.uses else f"x {part.copies}, used {part.uses} times"
+
+
+def _echo_table(rows: Sequence[tuple[str, str, str, str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, shapes, parameters, times in rows:
+        line = f"{name:<{widths[0]}}  {shapes:<{widths[1]}}  {parameters:>{widths[2]}}  {times}"
+        click.echo(line.rstrip())
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:,.1f} MiB"

@@ -1,0 +1,152 @@
+"""What an encoder is made of and what it costs, from its configuration alone: parameters, memory, operations."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from keras_bert.checkpoints.shapes import Shape, shapes
+from keras_bert.checkpoints.tables import names_of_parts
+from keras_bert.config import BertConfig
+from keras_bert.families import FAMILIES
+
+_LAYER = "layer"
+_FLOAT32 = 4  # bytes
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a model that has weights.
+
+    Attributes:
+        name: such as "embeddings/word", "layer/attention/qkv" or "masked_lm/transform".
+        shapes: of its weights.
+        copies: how many there are of it, each with weights of its own.
+        uses: how often a forward pass goes through it, all copies together.
+    """
+
+    name: str
+    shapes: tuple[Shape, ...]
+    copies: int = 1
+    uses: int = 1
+
+    @property
+    def parameters(self) -> int:
+        """In all copies together."""
+        return self.copies * sum(map(math.prod, self.shapes))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What `summarize` returns: see there for the formulas.
+
+    Attributes:
+        config: the encoder's.
+        batch_size, sequence_length: of the step that `activation_bytes` and `training_bytes` are about.
+        parts: in the order in which a forward pass goes through them.
+        activation_bytes: what a training step keeps of its forward pass.
+        flops_per_token: of a forward pass of the encoder.
+    """
+
+    config: BertConfig
+    batch_size: int
+    sequence_length: int
+    parts: tuple[Part, ...]
+    activation_bytes: int
+    flops_per_token: float
+
+    @property
+    def parameters(self) -> int:
+        """Of all parts."""
+        return sum(part.parameters for part in self.parts)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of the parameters in float32."""
+        return _FLOAT32 * self.parameters
+
+    @property
+    def training_bytes(self) -> int:
+        """Of a training step: weights, their gradients, AdamW's two moments, and the activations."""
+        return 4 * self.weight_bytes + self.activation_bytes
+
+
+def summarize(
+    config: BertConfig,
+    heads: Mapping[str, Mapping[str, Shape]] | None = None,
+    batch_size: int = 32,
+    sequence_length: int = 128,
+) -> Summary:
+    """Counts an encoder's parameters, and what it takes to run and to train it, all in float32.
+
+    With R = batch_size x sequence_length pieces of width H, L layers, I the width of the feed-forward layer, A heads,
+    and E the width of the embeddings:
+
+    - a forward pass takes, per piece, 2 (3 H H + H H + 2 H I) + 4 H sequence_length operations a layer (the dense
+      layers, and the two products of attention); 2 E H once if embeddings are projected; and 2 H H for the pooler, once
+      a sequence. A multiplication and an addition are two; what is done element by element is left out. So are heads.
+    - a training step holds weights, gradients and AdamW's two moments, each as large as the weights, and the
+      activations.
+    - the activations are L R (16 H + 5 I + 2 A sequence_length) numbers. This is an estimate: the factors are what
+      TensorFlow was measured to keep on a CPU, with dropout and masks, without XLA. What heads keep is not in it.
+
+    Args:
+        config: the architecture.
+        heads: the shapes of the weights of each head, as `Checkpoint.shapes` gives them.
+        batch_size: sequences of a training step.
+        sequence_length: pieces of each.
+
+    Raises:
+        ValueError: `batch_size` is less than 1, or `sequence_length` is not within the model's positions.
+
+    Example:
+        >>> from keras_bert import BertConfig
+        >>> summary = summarize(BertConfig.base())
+        >>> summary.parameters, summary.weight_bytes, round(summary.flops_per_token / 1e6)
+        (109482240, 437928960, 175)
+        >>> summary.parts[0]
+        Part(name='embeddings/word', shapes=((30522, 768),), copies=1, uses=1)
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; expected at least 1")
+    if not 1 <= sequence_length <= config.max_positions:
+        raise ValueError(f"sequence_length is {sequence_length}; this model has {config.max_positions} positions")
+    flops, activations = _flops_per_token(config, sequence_length), _activations(config, sequence_length)
+    return Summary(
+        config=config,
+        batch_size=batch_size,
+        sequence_length=sequence_length,
+        parts=_parts(config, heads or {}),
+        activation_bytes=_FLOAT32 * batch_size * activations,
+        flops_per_token=flops,
+    )
+
+
+def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tuple[Part, ...]:
+    names = names_of_parts(config, FAMILIES["albert"])  # which has all that an encoder may have
+    weights = {**names["encoder"], **(names["pooler"] if config.pooler else {})}
+    found: dict[str, list[Shape]] = {}
+    for name, shape in shapes(config, "encoder", weights).items():
+        if not re.match(r"block_[1-9]", name):  # they are as the first
+            found.setdefault(name.rpartition("/")[0].replace("block_0/", f"{_LAYER}/"), []).append(shape)
+    for head, weights in heads.items():
+        for name, shape in weights.items():
+            found.setdefault(f"{head}/{name}".rpartition("/")[0], []).append(shape)
+    counts = {True: (config.groups, config.num_layers), False: (1, 1)}
+    return tuple(Part(name, tuple(each), *counts[name.startswith(f"{_LAYER}/")]) for name, each in found.items())
+
+
+def _flops_per_token(config: BertConfig, length: int) -> float:
+    hidden = config.hidden_size
+    layer = 2 * (4 * hidden * hidden + 2 * hidden * config.intermediate_size) + 4 * hidden * length
+    projection = 2 * config.embedding_width * hidden if config.embedding_size is not None else 0
+    pooler = 2 * hidden * hidden / length if config.pooler else 0
+    return config.num_layers * layer + projection + pooler
+
+
+def _activations(config: BertConfig, length: int) -> int:
+    """How many numbers a training step keeps for one sequence."""
+    of_a_piece = 16 * config.hidden_size + 5 * config.intermediate_size + 2 * config.num_heads * length
+    return config.num_layers * length * of_a_piece

@@ -1,0 +1,151 @@
+"""What each piece of a text is, where it comes from, and what was changed to make it: for people who look."""
+
+from __future__ import annotations
+
+import bisect
+import difflib
+import itertools
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from keras_bert.text.packing import pack
+from keras_bert.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class ExplainedPiece:
+    """A piece of a text as the model sees it, or characters of the text that are in no piece.
+
+    Attributes:
+        piece: as the vocabulary has it; None: these characters were dropped.
+        id: its number there.
+        position: its place in the sequence, from 0; what frames the sequence counts.
+        type_id: its `input_type_ids`.
+        byte_span: start and end in the text in UTF-8; None: it does not come from the text, as `[CLS]` does not.
+        character_span: the same in characters. A piece of bytes within a character has the whole of it.
+        text: these characters.
+        changes: what was changed in them, such as "É -> e" and "U+200B dropped".
+    """
+
+    piece: str | None
+    id: int | None = None
+    position: int | None = None
+    type_id: int | None = None
+    byte_span: tuple[int, int] | None = None
+    character_span: tuple[int, int] | None = None
+    text: str = ""
+    changes: tuple[str, ...] = ()
+
+
+def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedPiece]]:
+    """The pieces of each text, framed by `[CLS]` and `[SEP]` or what stands for them, each with where it comes from.
+
+    Between them stand, in the order of the text, the characters that normalization dropped and that are in no piece;
+    white space is not told.
+
+    Args:
+        tokenizer: of any kind.
+        texts: each by itself.
+
+    Raises:
+        TypeError, ValueError: as `tokenize_with_offsets` does.
+
+    Example:
+        >>> from keras_bert import presets
+        >>> from keras_bert.text.loading import load_tokenizer
+        >>> tokenizer = load_tokenizer(presets.resolve("all-MiniLM-L6-v2"))
+        >>> for each in explain(tokenizer, ["Pizzás"])[0]:
+        ...     each.position, each.piece, each.byte_span, each.character_span, each.text, each.changes
+        (0, '[CLS]', None, None, '', ())
+        (1, 'pizza', (0, 6), (0, 5), 'Pizzá', ('P -> p', 'á -> a'))
+        (2, '##s', (6, 7), (5, 6), 's', ())
+        (3, '[SEP]', None, None, '', ())
+    """
+    texts = list(texts)
+    if not texts:
+        return []
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
+    special = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+    longest = int(tf.reduce_max(ids.row_lengths())) + tokenizer.pair_format.special_tokens(1)
+    type_ids = pack([ids], longest, *special, tokenizer.pair_format)["input_type_ids"].numpy().tolist()
+    # Each piece as a text of its own.
+    meant = ids.with_values(tokenizer.detokenize(ids.values[:, None]))
+    rows = zip(texts, *(each.to_list() for each in (ids, starts, ends, meant)), type_ids, strict=True)
+    return [_explained(tokenizer, *row) for row in rows]
+
+
+def _explained(
+    tokenizer: Tokenizer,
+    text: str,
+    ids: list[int],
+    starts: list[int],
+    ends: list[int],
+    meant: list[bytes],
+    type_ids: list[int],
+) -> list[ExplainedPiece]:
+    data = text.encode()
+    begins = [0, *itertools.accumulate(len(character.encode()) for character in text)]  # of characters, in bytes
+    pieces = [ExplainedPiece(tokenizer.vocabulary[tokenizer.cls_token_id], tokenizer.cls_token_id, 0, type_ids[0])]
+    done = 0  # up to which character all is told
+    for position, (id_, start, end, own) in enumerate(zip(ids, starts, ends, meant, strict=True), start=1):
+        first, last = bisect.bisect_right(begins, start) - 1, bisect.bisect_left(begins, end)
+        last = max(first, last)  # of an empty span
+        pieces += _dropped(text, begins, done, first)
+        done = max(done, last)
+        changes = ()
+        if id_ == tokenizer.unk_token_id:
+            changes = ("not in the vocabulary",)
+        elif end > start and own.strip() not in (b"", data[start:end].strip()):
+            changes = _changes(text[first:last], own.decode(errors="replace").strip())
+        piece, type_id, spans = tokenizer.vocabulary[id_], type_ids[position], ((start, end), (first, last))
+        pieces.append(ExplainedPiece(piece, id_, position, type_id, *spans, text[first:last], changes))
+    pieces += _dropped(text, begins, done, len(text))
+    sep = tokenizer.sep_token_id
+    return [*pieces, ExplainedPiece(tokenizer.vocabulary[sep], sep, 1 + len(ids), type_ids[1 + len(ids)])]
+
+
+def _changes(text: str, result: str) -> tuple[str, ...]:
+    kept = [each for each in text if each in result or unicodedata.category(each) not in ("Cc", "Cf")]
+    changes = [_is_dropped(each) for each in text if each not in kept]
+    letters = _letters(kept)
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, letters, list(result), autojunk=False).get_opcodes():
+        if kind == "replace" and b - a == d - c:
+            changes += [f"{old} -> {new}" for old, new in zip(letters[a:b], result[c:d], strict=True)]
+        elif kind == "delete":
+            changes += [_is_dropped(each) for each in "".join(letters[a:b])]
+        elif kind != "equal":
+            changes.append(f"{''.join(letters[a:b])} -> {result[c:d]}".lstrip())
+    return tuple(changes)
+
+
+def _letters(characters: Sequence[str]) -> list[str]:
+    """Each character with the marks behind it."""
+    letters: list[str] = []
+    for each in characters:
+        if letters and unicodedata.category(each).startswith("M"):
+            letters[-1] += each
+        else:
+            letters.append(each)
+    return letters
+
+
+def _is_dropped(character: str) -> str:
+    return f"U+{ord(character):04X} dropped"
+
+
+def _dropped(text: str, begins: list[int], first: int, last: int) -> list[ExplainedPiece]:
+    """The characters from `first` up to `last` that are no white space."""
+    return [
+        ExplainedPiece(
+            None,
+            byte_span=(begins[i], begins[i + 1]),
+            character_span=(i, i + 1),
+            text=text[i],
+            changes=(_is_dropped(text[i]),),
+        )
+        for i in range(first, last)
+        if text[i] not in "\t\n\r" and not unicodedata.category(text[i]).startswith("Z")
+    ]

@@ -1,0 +1,99 @@
+"""Attention weights -> one HTML page that needs nothing else: no network, no server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from importlib import resources
+from string import Template
+
+import numpy as np
+
+from keras_bert.visualize.weights import Weights
+
+# In the order in which they build on one another.
+_SCRIPTS = (
+    "weights.js",
+    "colours.js",
+    "state.js",
+    "tokens.js",
+    "cells.js",
+    "heads.js",
+    "map.js",
+    "grid.js",
+    "neurons.js",
+    "controls.js",
+)
+_LONGEST_TITLE = 60
+
+
+def page(weights: Weights, layer: int = 0, head: int = 0) -> str:
+    """The page that shows the weights.
+
+    They are in it as base64 of little-endian float16, a layer each: at most 2.5e-4 away from what they were. So are the
+    queries and keys, to one part in 2048: the page computes products and softmax from them, to show what a weight is
+    made of. It may run its own script and use its own style sheet, known by their hashes, and load nothing.
+
+    Args:
+        weights: of one text, or of a pair.
+        layer, head: those that the page shows first.
+
+    Example:
+        >>> import numpy as np
+        >>> scores, (queries, keys) = np.full((1, 2, 5, 5), 0.2), np.zeros((2, 1, 2, 5, 8))
+        >>> weights = Weights(("<b>",), ["[CLS]", "<", "b", ">", "[SEP]"], None, scores, queries, keys)
+        >>> "<b>" in page(weights)
+        False
+    """
+    style, script = _part("page.css"), "\n".join(map(_part, _SCRIPTS))
+    script = f'"use strict";\n{{\n{script}}}\n'  # in a block, its names are its own
+    policy = {
+        "default-src": "'none'",
+        "script-src": _hash(script),
+        "style-src": _hash(style),
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    layers, heads = weights.scores.shape[:2]
+    data = {
+        "texts": weights.texts,
+        "tokens": weights.tokens,
+        "second": weights.second,
+        "layers": layers,
+        "heads": heads,
+        "headSize": weights.queries.shape[-1],
+        "layer": layer,
+        "head": head,
+    }
+    title = f"Attention: {' '.join(' | '.join(weights.texts).split())}"
+    return Template(_part("page.html")).substitute(
+        policy="; ".join(f"{name} {source}" for name, source in policy.items()),
+        title=html.escape(title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1]}…"),
+        style=style,
+        data=json.dumps(data).replace("<", "\\u003c"),  # nothing in it can end the element that it is in
+        layers="\n".join(
+            f'<script type="text/plain" id="{name}-{number}">{_encoded(values)}</script>'
+            for name, layers in (
+                ("weights", weights.scores),
+                ("queries", weights.queries),
+                ("keys", weights.keys),
+            )
+            for number, values in enumerate(layers)
+        ),
+        script=script,
+    )
+
+
+def _part(name: str) -> str:
+    return resources.files("keras_bert.visualize").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _hash(source: str) -> str:
+    """As a Content-Security-Policy names a script or a style sheet."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
+
+
+def _encoded(values: np.ndarray) -> str:
+    return base64.b64encode(values.astype("<f2").tobytes()).decode()

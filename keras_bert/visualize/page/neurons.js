@@ -1,0 +1,93 @@
+// What a weight is made of: the query of one token times the key of each, dimension by dimension; sum; softmax.
+
+const neuronArea = document.getElementById("products");
+const neuronCells = makeCells(neuronArea, size, page.headSize, sayNeuron);
+const stripWidth = Math.max(3, Math.floor(384 / page.headSize)) * page.headSize; // whole pixels a dimension
+let neurons = null; // what is shown
+
+function makeNeurons() {
+  document.getElementById("vectors").style.setProperty("--strip", `${stripWidth}px`);
+  document.getElementById("root").textContent = `√${page.headSize}`;
+  for (const id of ["dots", "shares"]) {
+    for (let key = 0; key < size; key++) {
+      const item = document.getElementById(id).appendChild(document.createElement("li"));
+      item.classList.toggle("first-of-second", key === second);
+    }
+  }
+}
+
+/** The vectors of a head, a query's products with all keys, their scaled sums, and the softmax of these. */
+function computeNeurons(layer, head, query) {
+  const { headSize } = page;
+  const queries = numbers("queries", layer, head);
+  const keys = numbers("keys", layer, head);
+  const products = keys.map((value, at) => queries[query * headSize + (at % headSize)] * value);
+  const dots = tokens.map((_, key) => {
+    const row = products.subarray(key * headSize, (key + 1) * headSize);
+    return row.reduce((sum, each) => sum + each, 0) / Math.sqrt(headSize);
+  });
+  const largest = Math.max(...dots);
+  const exponentials = dots.map((dot) => Math.exp(dot - largest));
+  const total = exponentials.reduce((sum, each) => sum + each, 0);
+  const shares = exponentials.map((each) => each / total);
+  return { query, queries, keys, products, dots, shares };
+}
+
+VIEWS.neurons = () => {
+  const query = state.token?.index ?? state.query;
+  neurons = computeNeurons(state.layer, state.head, query);
+  const { queries, keys, products, dots, shares } = neurons;
+  const { headSize } = page;
+  const shown = tokens.map((_, key) => passes(state.segments, query, key));
+  const rows = (values) => values.map((value, at) => (shown[Math.floor(at / headSize)] ? value : 0));
+  const ofVectors = Math.max(furthest(queries), furthest(keys)); // one scale for a head: queries can be compared
+  const ofProducts = furthest(products);
+  const ofDots = furthest(dots);
+  const strip = queries.subarray(query * headSize, (query + 1) * headSize);
+  paint(document.getElementById("q"), strip.map((value) => value / ofVectors), headSize, 1, "--signs");
+  paint(document.getElementById("k"), rows(keys).map((value) => value / ofVectors), headSize, size, "--signs");
+  paint(document.getElementById("qk"), rows(products).map((value) => value / ofProducts), headSize, size, "--signs");
+  fillNumbers("dots", dots, shown, 2, shader("--signs"), ofDots);
+  fillNumbers("shares", shares, shown, 3, shader("--ramp"), 1);
+  document.getElementById("query").textContent = tokens[query];
+  document.getElementById("strongest").textContent =
+    `The strongest colours are ±${ofVectors.toFixed(2)} in q and k, ±${ofProducts.toFixed(2)} in q × k, ` +
+    `±${ofDots.toFixed(2)} in sum / √${headSize}.`;
+  markQueries(query, shown);
+  neuronArea.setAttribute(
+    "aria-label",
+    `Layer ${state.layer}, head ${state.head}: ${size} keys of ${headSize} dimensions; arrows walk through them`,
+  );
+  neuronCells.go(neuronCells.place);
+};
+
+/** The largest magnitude; where all is 0, 1, to divide by. */
+const furthest = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
+
+const fixed = (value, digits) => value.toFixed(digits).replace("-", "−");
+
+function fillNumbers(id, values, shown, digits, colourOf, largest) {
+  [...document.getElementById(id).children].forEach((item, key) => {
+    item.textContent = shown[key] ? fixed(values[key], digits) : "";
+    item.style.setProperty("--colour", shown[key] ? `rgb(${colourOf(values[key] / largest)})` : "transparent");
+  });
+}
+
+function markQueries(query, shown) {
+  buttonsOf("query").forEach((button, index) => {
+    button.classList.toggle("chosen", index === query);
+    button.setAttribute("aria-current", index === query);
+    button.classList.toggle("outside", !shown[index] && index !== query);
+  });
+}
+
+function sayNeuron(place) {
+  const { query, queries, keys, products, shares } = neurons;
+  const shown = (key) => passes(state.segments, query, key);
+  if (!place) return sayWeights(query, " attends to ", shares.map((share, key) => (shown(key) ? share : 0)));
+  const [key, dimension] = place;
+  if (!shown(key)) return say(query, " → ", key, ": not of the chosen segments");
+  const at = key * page.headSize + dimension;
+  const q = queries[query * page.headSize + dimension];
+  say(query, " → ", key, `, dimension ${dimension}: ${fixed(q, 3)} × ${fixed(keys[at], 3)} = ${fixed(products[at], 3)}`);
+}

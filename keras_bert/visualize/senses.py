@@ -1,0 +1,135 @@
+"""Every occurrence of a word in a text as a point: what surrounds it decides where the model puts it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.encoder import BertEncoder
+from keras_bert.pretraining.corpus import sentences
+from keras_bert.text import BertPreprocessor
+
+_SENTENCES_AT_A_TIME = 16
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A place where a word stands: `sentence[start:end]`."""
+
+    sentence: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Senses:
+    """A word's occurrences and their vectors.
+
+    Attributes:
+        word: as it was asked for.
+        occurrences: in the order of the text.
+        vectors: float32 `[occurrences, hidden]`: of each the mean of its pieces' states in the last layer.
+        static: float32 `[hidden]`: the mean of the pieces' rows of the embedding table, which no context changes.
+        points: float32 `[occurrences, 2]`: the two principal components of `vectors`.
+        static_point: float32 `[2]`: where the same projection puts `static`.
+    """
+
+    word: str
+    occurrences: tuple[Occurrence, ...]
+    vectors: np.ndarray
+    static: np.ndarray
+    points: np.ndarray
+    static_point: np.ndarray
+
+
+def find_occurrences(word: str, paragraphs: Iterable[str]) -> list[Occurrence]:
+    """Where a word stands in a text, as a whole word, capitals or not.
+
+    Args:
+        word: or several with spaces between them.
+        paragraphs: are cut into sentences.
+
+    Raises:
+        ValueError: the word is empty.
+
+    Example:
+        >>> [(each.sentence, each.start) for each in find_occurrences("bank", ["A Bank. Banks! The river bank?"])]
+        [('A Bank.', 2), ('The river bank?', 10)]
+    """
+    if not word.strip():
+        raise ValueError("the word is empty")
+    pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
+    return [
+        Occurrence(sentence, *found.span())
+        for paragraph in paragraphs
+        for sentence in sentences(paragraph)
+        for found in pattern.finditer(sentence)
+    ]
+
+
+def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str, paragraphs: Iterable[str]) -> Senses:
+    """Reads a text sentence by sentence, and gives each occurrence of a word its vector and its point.
+
+    Args:
+        encoder: the model.
+        preprocessor: its own, with `sequence_length=None`.
+        word, paragraphs: as for `find_occurrences`.
+
+    Raises:
+        ValueError: the word does not occur, or only once, or in a sentence that is too long for the model.
+
+    Example:
+        >>> encoder = BertEncoder.from_preset("all-MiniLM-L6-v2")
+        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
+        >>> text = ["He robbed a bank. She left the bank rich. They sat on the bank of the river."]
+        >>> robbed, rich, river = find_senses(encoder, preprocessor, "bank", text).vectors
+        >>> bool(robbed @ rich > robbed @ river)
+        True
+    """
+    occurrences = find_occurrences(word, paragraphs)
+    if len(occurrences) < 2:
+        count = "once" if occurrences else "nowhere"
+        raise ValueError(f"{word!r} occurs {count} in the text; to compare, it must occur twice at least")
+    vectors = _vectors(encoder, preprocessor, occurrences)
+    pieces = preprocessor.tokenizer.tokenize_words(tf.ragged.constant([word.split()]))
+    static = encoder.embeddings.word_embeddings(pieces.flat_values)
+    if encoder.embeddings.projection is not None:
+        static = encoder.embeddings.projection(static)
+    static = np.mean(np.float32(static), axis=0)
+    centre = vectors.mean(axis=0)
+    axes = np.linalg.svd(vectors - centre, full_matrices=False)[2][:2]  # [2, hidden]
+    axes = axes * np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])[:, None]  # SVD leaves their direction open
+    return Senses(
+        word=word,
+        occurrences=tuple(occurrences),
+        vectors=vectors,
+        static=static,
+        points=(vectors - centre) @ axes.T,
+        static_point=(static - centre) @ axes.T,
+    )
+
+
+def _vectors(encoder: BertEncoder, preprocessor: BertPreprocessor, occurrences: Sequence[Occurrence]) -> np.ndarray:
+    vectors = np.zeros((len(occurrences), encoder.config.hidden_size), np.float32)
+    room = preprocessor.max_sequence_length - preprocessor.tokenizer.pair_format.special_tokens(1)
+    for first in range(0, len(occurrences), _SENTENCES_AT_A_TIME):
+        some = occurrences[first : first + _SENTENCES_AT_A_TIME]
+        ids, starts, ends = preprocessor.tokenizer.tokenize_with_offsets([each.sentence for each in some])
+        for each, length in zip(some, ids.row_lengths().numpy().tolist(), strict=True):
+            if length > room:
+                raise ValueError(
+                    f"a sentence has {length} pieces, more than the {room} that this model reads at once; break it up: "
+                    f"{each.sentence[:60]!r}..."
+                )
+        states = np.float32(encoder(preprocessor.pack(ids), training=False)["sequence_output"])
+        for row, (each, begins, stops) in enumerate(zip(some, starts.to_list(), ends.to_list(), strict=True)):
+            start, end = (len(each.sentence[:place].encode()) for place in (each.start, each.end))
+            inside = (np.array(begins) < end) & (np.array(stops) > start)
+            if not inside.any():
+                raise ValueError(f"the tokenizer leaves nothing of {each.sentence[each.start : each.end]!r}")
+            vectors[first + row] = states[row, 1 : 1 + len(inside)][inside].mean(axis=0)  # behind [CLS]
+    return vectors

@@ -1,0 +1,98 @@
+"""The points of a word's occurrences as one HTML page that needs nothing else, or as a picture."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from keras_bert.training.metrics import needed
+from keras_bert.visualize.senses import Occurrence, Senses
+
+_WIDTH, _HEIGHT, _MARGIN = 800, 500, 30
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{word}</title>
+<style>
+body {{ font: 16px/1.5 sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem }}
+svg {{ width: 100%; border: 1px solid #ccc }}
+circle {{ fill: #1f77b4; fill-opacity: .7 }}
+path {{ fill: #d62728 }}
+text {{ font-size: 11px; fill: #444 }}
+</style>
+</head>
+<body>
+<h1>{word}</h1>
+<p>{count} occurrences, each where its sentence puts it; and (red) where the word is without any context.</p>
+<svg viewBox="0 0 {width} {height}" role="img">
+{points}
+</svg>
+<ol>
+{sentences}
+</ol>
+</body>
+</html>
+"""
+
+
+def page(senses: Senses) -> str:
+    """An HTML page: a plot in which each point has its sentence as a tooltip, and the list of the sentences.
+
+    Args:
+        senses: as `find_senses` gives them.
+    """
+    *places, static = _on_page(np.vstack([senses.points, senses.static_point[None]]))
+    points = [
+        f'<a href="#s{number}"><circle cx="{x:.1f}" cy="{y:.1f}" r="6"><title>{escape(each.sentence)}</title></circle>'
+        f'<text x="{x + 8:.1f}" y="{y + 4:.1f}">{number}</text></a>'
+        for number, (each, (x, y)) in enumerate(zip(senses.occurrences, places, strict=True), start=1)
+    ]
+    x, y = static
+    points.append(
+        f'<path d="M{x:.1f} {y - 8:.1f}l8 8l-8 8l-8 -8z"><title>{escape(senses.word)}, without context</title></path>'
+    )
+    sentences = [f'<li id="s{number}">{_marked(each)}</li>' for number, each in enumerate(senses.occurrences, start=1)]
+    return _PAGE.format(
+        word=escape(senses.word),
+        count=len(senses.occurrences),
+        width=_WIDTH,
+        height=_HEIGHT,
+        points="\n".join(points),
+        sentences="\n".join(sentences),
+    )
+
+
+def picture(senses: Senses) -> bytes:
+    """A PNG of the same points, by their numbers.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    # Not pyplot, which keeps figures and may want a screen.
+    figure = needed("matplotlib.figure", "matplotlib").Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    axes.scatter(*senses.points.T, alpha=0.7, label="in a sentence")
+    axes.scatter(*senses.static_point, marker="D", color="tab:red", label="without context")
+    for number, point in enumerate(senses.points, start=1):
+        axes.annotate(str(number), point, xytext=(4, 4), textcoords="offset points", fontsize=8)
+    axes.set_title(senses.word, parse_math=False)
+    axes.legend()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=100)
+    return buffer.getvalue()
+
+
+def _on_page(points: np.ndarray) -> Sequence[tuple[float, float]]:
+    low, high = points.min(axis=0), points.max(axis=0)
+    size = np.array([_WIDTH, _HEIGHT]) - 2 * _MARGIN
+    x, y = (_MARGIN + (points - low) / np.maximum(high - low, 1e-9) * size).T
+    return list(zip(x.tolist(), (_HEIGHT - y).tolist(), strict=True))
+
+
+def _marked(each: Occurrence) -> str:
+    before, word, behind = each.sentence[: each.start], each.sentence[each.start : each.end], each.sentence[each.end :]
+    return f"{escape(before)}<mark>{escape(word)}</mark>{escape(behind)}"

@@ -1,0 +1,86 @@
+"""A text and an encoder -> its pieces, how much each attends to each other one in every head, and by what vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from keras import ops
+
+from keras_bert.text import BertPreprocessor
+
+if TYPE_CHECKING:
+    from keras_bert.encoder import BertEncoder
+
+
+class Weights(NamedTuple):
+    """The attention within one row of the encoder's input.
+
+    Attributes:
+        texts: one text, or the two of a pair.
+        tokens: the pieces of the row, special tokens included, as the vocabulary has them.
+        second: the place of the second text's first piece; None where there is only one text.
+        scores: float32 `[num_layers, num_heads, tokens, tokens]`: how much each token (third axis) attends to each
+            other one (fourth axis).
+        queries, keys: float32 `[num_layers, num_heads, tokens, head_size]`: the scores are
+            `softmax(queries keys^T / sqrt(head_size))`.
+    """
+
+    texts: tuple[str, ...]
+    tokens: list[str]
+    second: int | None
+    scores: np.ndarray
+    queries: np.ndarray
+    keys: np.ndarray
+
+
+def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str) -> Weights:
+    """Runs the encoder on one text or a pair, of which nothing is cut.
+
+    Args:
+        encoder: any.
+        preprocessor: the encoder's; only its tokenizer is used.
+        *texts: one or two.
+
+    Raises:
+        TypeError: a text is not a str.
+        ValueError: the texts are longer than the model's positions, or not valid Unicode.
+
+    Example:
+        >>> from keras_bert import BertEncoder, BertPreprocessor
+        >>> encoder = BertEncoder.from_preset("all-MiniLM-L6-v2")
+        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2")
+        >>> weights = weights_of(encoder, preprocessor, "the cat", "it sat")
+        >>> weights.tokens, weights.second
+        (['[CLS]', 'the', 'cat', '[SEP]', 'it', 'sat', '[SEP]'], 4)
+        >>> weights.scores.shape
+        (6, 12, 7, 7)
+        >>> weights.queries.shape, weights.keys.shape
+        ((6, 12, 7, 32), (6, 12, 7, 32))
+    """
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"got a {type(text).__name__} as text; expected a str")
+    tokenizer = preprocessor.tokenizer
+    segments = tuple(tokenizer.tokenize([text]) for text in texts)
+    lengths = [int(segment.row_lengths()[0]) for segment in segments]
+    special, positions = tokenizer.pair_format.special_tokens(len(texts)), encoder.config.max_positions
+    length = sum(lengths) + special
+    if length > positions:
+        raise ValueError(
+            f"the text is {length} pieces long, {special} special tokens included, but this model has {positions} "
+            "positions; nothing is cut here: give a shorter text"
+        )
+    whole = BertPreprocessor(tokenizer, sequence_length=None, max_sequence_length=positions)
+    inputs = {name: values[:, :length] for name, values in whole.pack(segments).items()}  # without any padding
+    scores = _of_the_row(encoder.attention_scores(inputs))
+    queries, keys = map(_of_the_row, zip(*encoder.queries_and_keys(inputs), strict=True))
+    tokens = [tokenizer.vocabulary[i] for i in inputs["input_word_ids"].numpy()[0]]
+    second = length - 1 - lengths[1] if len(texts) == 2 else None
+    return Weights(texts, tokens, second, scores, queries, keys)
+
+
+def _of_the_row(layers: Iterable[Any]) -> np.ndarray:
+    """Tensors of a batch of one, of each layer."""
+    return np.stack([ops.convert_to_numpy(ops.cast(layer[0], "float32")) for layer in layers])

@@ -1,0 +1,59 @@
+"""keras-bert attention: what it writes, and what it refuses."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from keras_bert import BertEncoder, BertPreprocessor
+from keras_bert.visualize import attention
+
+TEXTS = ("the cat sat", "it </script><script>was</script> asleep")
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def test_page(run, tmp_path):
+    path = tmp_path / "attention.html"
+    result = run("attention", *TEXTS, "-o", str(path), "--layer", "2")
+    assert (result.exit_code, result.stderr) == (0, "")
+    view = attention(*(cls.from_preset("all-MiniLM-L6-v2") for cls in (BertEncoder, BertPreprocessor)), *TEXTS)
+    assert path.read_bytes() == view.rendered(path, layer=2)
+    assert result.stdout == f"{path}: 6 layers of 12 heads, {len(view.weights.tokens)} tokens\n"
+
+
+def test_picture(run, fails, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "attention.png"
+    assert run("attention", TEXTS[0], "--output", str(path), "--layer", "5", "--head", "11").exit_code == 0
+    one = path.read_bytes()
+    assert one.startswith(b"\x89PNG")
+    assert fails("attention", TEXTS[0], "-o", str(path)).endswith(
+        "exists; replace it with --overwrite, or choose another name"
+    )
+    assert path.read_bytes() == one
+    assert run("attention", TEXTS[0], "-o", str(path), "--overwrite").exit_code == 0
+    assert path.read_bytes() != one
+
+
+def test_mistakes(run, fails, tmp_path, monkeypatch):
+    def refused(*arguments, name="attention.html"):
+        message = fails("attention", *arguments, "--output", str(tmp_path / name))
+        assert not list(tmp_path.glob("*attention*"))
+        return message
+
+    for name in ("attention.pdf", "attention", "-"):
+        assert "ends neither in .html" in refused("a", name=name)
+    assert refused("word " * 511).startswith("the text is 513 pieces long, 2 special tokens included")
+    assert refused("a", "--head", "12") == "head is 12, but this model has the heads 0 to 11"
+    assert "nowhere" in refused("a", "--preset", "nowhere")
+    assert "vocab.txt" in refused("a", "--preset", str(GOLDEN / "tiny-bert"))
+    other = tmp_path / "other"
+    shutil.copytree(GOLDEN / "tiny-bert", other)
+    (other / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
+    assert "gpt2" in refused("a", "--preset", str(other))
+    assert refused("a\udcff").startswith("argument 1 is not UTF-8")
+    assert run("attention", "a").exit_code == 2  # no --output
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert refused("a", name="attention.png").startswith("this needs matplotlib: pip install")

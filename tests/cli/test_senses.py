@@ -1,0 +1,57 @@
+"""keras-bert senses: a page that holds all it needs, a picture, JSON lines; what cannot be shown."""
+
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+TEXT = b"""He robbed the bank & ran. She left
+the Bank <rich>.
+
+They sat on the bank of the river. No word here.
+"""
+
+
+def test_page(run, tmp_path):
+    path = tmp_path / "bank.html"
+    result = run("senses", "bank", "--output", str(path), input=TEXT)
+    assert (result.exit_code, result.output) == (0, "")
+    html = path.read_text("utf-8")
+    assert not re.search(r"https?:|src=|<script", html)
+    svg = ElementTree.fromstring(html[html.index("<svg") : html.index("</svg>") + 6])
+    titles = [circle.find("title").text for circle in svg.iter("circle")]
+    assert titles == ["He robbed the bank & ran.", "She left the Bank <rich>.", "They sat on the bank of the river."]
+    assert all(0 < float(each.get("cx")) < 800 and 0 < float(each.get("cy")) < 500 for each in svg.iter("circle"))
+    assert len(list(svg.iter("path"))) == 1
+    assert '<li id="s2">She left the <mark>Bank</mark> &lt;rich&gt;.</li>' in html
+    assert [link.get("href") for link in svg.iter("a")] == ["#s1", "#s2", "#s3"]
+
+
+def test_json_lines(run, tmp_path):
+    (tmp_path / "text.txt").write_bytes(TEXT)
+    result = run("senses", "BANK", "--text", str(tmp_path / "text.txt"))
+    *rows, static = map(json.loads, result.stdout.splitlines())
+    assert [row["sentence"][row["start"] : row["end"]] for row in rows] == ["bank", "Bank", "bank"]
+    assert {(len(row["point"]), len(row["vector"])) for row in [*rows, static]} == {(2, 384)}
+    assert static["word"] == "BANK"
+
+
+def test_picture(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert run("senses", "bank", "--output", str(tmp_path / "bank.png"), input=TEXT).output == ""
+    assert (tmp_path / "bank.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("word", "output", "message"),
+    [
+        ("money", "a.html", "'money' occurs nowhere in the text; to compare, it must occur twice at least"),
+        ("river", "a.png", "'river' occurs once in the text; to compare, it must occur twice at least"),
+        ("bank", "a.svg", "a.svg: senses writes .html, .png and .jsonl"),
+    ],
+)
+def test_what_cannot_be_shown(fails, tmp_path, monkeypatch, word, output, message):
+    monkeypatch.chdir(tmp_path)
+    assert fails("senses", word, "--output", output, input=TEXT) == message
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,93 @@
+"""What is said of each piece, for each kind of tokenizer: no byte is told twice, none is left out."""
+
+import unicodedata
+
+import numpy as np
+import pytest
+
+from keras_bert import BertPreprocessor
+from keras_bert.text import SentencePieceTokenizer
+from keras_bert.text.explanation import ExplainedPiece, explain
+
+from . import reference_bytepair
+from .test_bytepair import make
+from .test_unicode import SENTENCES
+
+TEXTS = ["", " ", "a", "Cafés?", "tabs\tand\nlines", "½ ﬁn 東京 🦒🏽 e\u0301", *SENTENCES]
+
+
+@pytest.fixture(scope="module", params=["wordpiece", "bytepair", "albert"])
+def any_tokenizer(request):
+    if request.param == "bytepair":
+        return make(reference_bytepair.train(SENTENCES, 300))
+    if request.param == "wordpiece":
+        return request.getfixturevalue("tokenizer")
+    return SentencePieceTokenizer(request.getfixturevalue("shared_data") / "vocabs/albert_spiece.model")
+
+
+def test_pieces_are_what_the_model_sees(any_tokenizer):
+    packed = BertPreprocessor(any_tokenizer, sequence_length=None, max_sequence_length=2048)(TEXTS)
+    for row, pieces in enumerate(explain(any_tokenizer, TEXTS)):
+        pieces = [piece for piece in pieces if piece.piece is not None]
+        ids, mask, types = (np.asarray(packed[f"input_{name}"])[row] for name in ("word_ids", "mask", "type_ids"))
+        assert [piece.id for piece in pieces] == ids[: mask.sum()].tolist()
+        assert [piece.type_id for piece in pieces] == types[: mask.sum()].tolist()
+        assert [piece.position for piece in pieces] == list(range(len(pieces)))
+        assert [piece.piece for piece in pieces] == [any_tokenizer.vocabulary[piece.id] for piece in pieces]
+
+
+def test_spans_are_those_of_the_tokenizer_and_hold_all_of_the_text(any_tokenizer):
+    _, starts, ends = (each.to_list() for each in any_tokenizer.tokenize_with_offsets(TEXTS))
+    for row, (text, pieces) in enumerate(zip(TEXTS, explain(any_tokenizer, TEXTS), strict=True)):
+        first, *inside, last = pieces
+        assert {first.byte_span, last.byte_span, first.character_span, last.character_span} == {None}
+        spans = [piece.byte_span for piece in inside if piece.piece is not None]
+        assert spans == list(zip(starts[row], ends[row], strict=True))
+        told = set()
+        for piece in inside:
+            start, end = piece.character_span
+            assert piece.text == text[start:end]
+            if piece.byte_span[0] < piece.byte_span[1]:
+                before, upto = len(text[:start].encode()), len(text[:end].encode())
+                assert before <= piece.byte_span[0] < piece.byte_span[1] <= upto
+            told.update(range(start, end))
+        assert all(unicodedata.category(text[i])[0] in "ZC" for i in set(range(len(text))) - told)
+
+
+def of_text(tokenizer, text):
+    return explain(tokenizer, [text])[0][1:-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("cafe", [()]),
+        ("CAFÉ", [("C -> c", "A -> a", "F -> f", "É -> e")]),
+        ("cafe\u0301", [("e\u0301 -> e",)]),
+        ("Ca\u200bfe", [("U+200B dropped", "C -> c")]),
+        ("\u200bcafe\x07", [("U+200B dropped",), (), ("U+0007 dropped",)]),
+        ("a \t\u3000 b", [(), ()]),
+        ("🦒", [("not in the vocabulary",)]),
+    ],
+)
+def test_changes_of_wordpiece(tokenizer, text, changes):
+    assert [piece.changes for piece in of_text(tokenizer, text)] == changes
+
+
+def test_dropped_characters_stand_where_they_stood(tokenizer):
+    piece, dropped = of_text(tokenizer, "é\x07")
+    assert (piece.piece, piece.byte_span, piece.character_span) == ("e", (0, 2), (0, 1))
+    assert dropped == ExplainedPiece(None, None, None, None, (2, 3), (1, 2), "\x07", ("U+0007 dropped",))
+
+
+def test_bytes_within_a_character():
+    pieces = of_text(make([]), "é a")
+    assert [(piece.byte_span, piece.character_span, piece.text) for piece in pieces[:2]] == [
+        ((0, 1), (0, 1), "é"),
+        ((1, 2), (0, 1), "é"),
+    ]
+    assert {piece.changes for piece in pieces} == {()}
+
+
+def test_no_texts(tokenizer):
+    assert explain(tokenizer, []) == []

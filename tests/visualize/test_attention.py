@@ -1,0 +1,208 @@
+"""What a page and a picture hold: the weights of `attention_scores`, and texts that do nothing."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+import struct
+import sys
+from html.parser import HTMLParser
+from importlib import resources
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert import BertConfig, BertEncoder, BertPreprocessor
+from keras_bert.text import BytePairTokenizer, WordPieceTokenizer
+from keras_bert.text.byte_level import byte_symbols
+from keras_bert.visualize import AttentionView, attention
+from keras_bert.visualize.page import page
+from keras_bert.visualize.weights import Weights, weights_of
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "##s", "<", ">", "script", "/", "$"]
+SIZES = {"hidden_size": 32, "num_layers": 3, "num_heads": 4, "intermediate_size": 48, "max_positions": 16}
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    keras.utils.set_random_seed(3)
+    return BertEncoder(BertConfig(vocab_size=len(PIECES), initializer_range=1.0, **SIZES))
+
+
+@pytest.fixture(scope="module")
+def preprocessor():
+    return BertPreprocessor(WordPieceTokenizer(PIECES), sequence_length=8, max_sequence_length=16)
+
+
+class Scripts(HTMLParser):
+    """The contents of a page's scripts and style sheets, by their attributes, and its policy."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.found, self.policy, self._inside = [], None, None
+        self.feed(source)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy":
+            self.policy = attributes["content"]
+        self._inside = (tag, attributes) if tag in ("script", "style") else None
+
+    def handle_endtag(self, tag):
+        self._inside = None
+
+    def handle_data(self, data):
+        if self._inside:
+            self.found.append((*self._inside, data))
+
+
+def read(source):
+    """What a page says, and the numbers in it."""
+    scripts = {attributes.get("id"): text for _, attributes, text in Scripts(source).found}
+    data = json.loads(scripts["page"])
+    size = len(data["tokens"])
+
+    def numbers(name, columns):
+        layers = [np.frombuffer(base64.b64decode(scripts[f"{name}-{i}"]), "<f2") for i in range(data["layers"])]
+        return np.stack(layers).reshape(data["layers"], data["heads"], size, columns).astype(np.float32)
+
+    return data, numbers("weights", size), numbers("queries", data["headSize"]), numbers("keys", data["headSize"])
+
+
+@pytest.mark.parametrize("texts", [("the cats sat",), ("the cats sat", "the cat"), ("", ""), ("",)])
+def test_numbers_are_those_of_attention_scores(encoder, preprocessor, texts):
+    data, numbers, queries, keys = read(attention(encoder, preprocessor, *texts).rendered("a.html").decode())
+    padded = BertPreprocessor(preprocessor.tokenizer, sequence_length=16, max_sequence_length=16)
+    inputs = padded(tuple([text] for text in texts) if len(texts) == 2 else [texts[0]])
+    size = int(np.sum(inputs["input_mask"]))
+    expected = np.stack(encoder.attention_scores(inputs))[:, 0, :, :size, :size]
+    assert expected.max() > 0.5
+    np.testing.assert_allclose(numbers, expected, rtol=0, atol=5e-4)
+    weights = weights_of(encoder, preprocessor, *texts)
+    products = weights.queries @ weights.keys.swapaxes(-1, -2) / data["headSize"] ** 0.5
+    softmax = np.exp(products - products.max(-1, keepdims=True))
+    softmax /= softmax.sum(-1, keepdims=True)
+    np.testing.assert_allclose(softmax, expected, rtol=0, atol=5e-4)
+    np.testing.assert_allclose(queries, weights.queries, rtol=2**-11, atol=1e-7)
+    np.testing.assert_allclose(keys, weights.keys, rtol=2**-11, atol=1e-7)
+    assert data["tokens"] == [PIECES[i] for i in np.array(inputs["input_word_ids"])[0, :size]]
+    assert data["texts"] == list(texts)
+    of_second = np.flatnonzero(np.array(inputs["input_type_ids"])[0])
+    assert data["second"] == (of_second[0] if len(texts) == 2 else None)
+
+
+def test_nothing_is_cut(encoder, preprocessor):
+    assert len(weights_of(encoder, preprocessor, "the cat " * 7).tokens) == 16  # in spite of sequence_length=8
+    with pytest.raises(ValueError, match="the text is 17 pieces long, 2 special tokens .* has 16 positions; nothing"):
+        attention(encoder, preprocessor, "the cats " * 5)
+    with pytest.raises(ValueError, match="the text is 19 pieces long, 3 special tokens"):
+        attention(encoder, preprocessor, "the cat " * 4, "the cat " * 4)
+
+
+def test_second_text_of_a_family_with_two_separators():
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *byte_symbols()]
+    tokenizer = BytePairTokenizer(pieces, merges=[])
+    encoder = BertEncoder(BertConfig(family="roberta", vocab_size=len(pieces), **SIZES))
+    weights = weights_of(encoder, BertPreprocessor(tokenizer, sequence_length=16), "a", "bc")
+    assert weights.tokens == ["<s>", "a", "</s>", "</s>", "b", "c", "</s>"]
+    assert weights.second == 4
+
+
+def test_what_is_no_text(encoder, preprocessor):
+    for text in (["a"], None, b"a"):
+        with pytest.raises(TypeError, match="as text; expected a str"):
+            attention(encoder, preprocessor, text)
+
+
+def test_texts_are_only_texts(weights):
+    source = page(weights)
+    data, numbers, queries, keys = read(source)
+    assert (data["texts"], data["tokens"]) == (list(weights.texts), weights.tokens)
+    np.testing.assert_allclose(numbers, weights.scores, rtol=0, atol=2.5e-4)
+    np.testing.assert_allclose(queries, weights.queries, rtol=2**-11)
+    np.testing.assert_allclose(keys, weights.keys, rtol=2**-11)
+    found = Scripts(source).found
+    kinds = [attributes.get("type") for tag, attributes, _ in found if tag == "script"]
+    assert kinds == ["application/json", *["text/plain"] * 6, None]
+    title = re.search("<title>(.*?)</title>", source)[1]
+    assert "<" not in title
+    assert html.unescape(title).startswith('Attention: say "a" <script>')
+
+
+def test_the_policy_allows_the_page_alone(weights):
+    scripts = Scripts(page(weights))
+    (style,) = [text for tag, _, text in scripts.found if tag == "style"]
+    (script,) = [text for tag, attributes, text in scripts.found if tag == "script" and not attributes]
+    policy = dict(rule.split(maxsplit=1) for rule in scripts.policy.split("; "))
+    assert policy["default-src"] == "'none'"
+    for name, source in {"style-src": style, "script-src": script}.items():
+        digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+        assert policy[name] == f"'sha256-{digest}'"
+    for addressed in ("http:", "https:", "url(", "@import", "fetch(", "innerHTML", "eval("):
+        assert addressed not in style + script
+
+
+def test_every_part_is_in_the_page(weights):
+    source = page(weights)
+    parts = list(resources.files("keras_bert.visualize").joinpath("page").iterdir())
+    assert len(parts) > 5
+    for part in parts:
+        text = part.read_text(encoding="utf-8")
+        assert part.name == "page.html" or text.strip() in source
+
+
+def test_size_of_bert_base():
+    vectors = np.zeros((2, 12, 12, 128, 64), np.float32)
+    weights = Weights(("a", "b"), ["a"] * 128, 64, np.full((12, 12, 128, 128), 1 / 128, np.float32), *vectors)
+    assert len(page(weights)) < 12.8e6
+
+
+def test_save(weights, tmp_path):
+    view, path = AttentionView(weights), tmp_path / "new" / "attention.html"
+    view.save(path, layer=1, head=7)
+    data, *_ = read(path.read_text(encoding="utf-8"))
+    assert (data["layer"], data["head"]) == (1, 7)
+    with pytest.raises(FileExistsError, match=r"attention.html; pass overwrite=True"):
+        view.save(path)
+    view.save(str(path), overwrite=True)
+    assert path.read_bytes() == view.rendered("other.HTML")
+    assert [file.name for file in path.parent.iterdir()] == ["attention.html"]
+
+
+def test_mistakes(weights, tmp_path):
+    view = AttentionView(weights)
+    for name in ("attention.pdf", "attention", "html"):
+        with pytest.raises(ValueError, match="ends neither in .html, a page, nor in .png, a picture"):
+            view.save(tmp_path / name)
+    with pytest.raises(ValueError, match="layer is 2, but this model has the layers 0 to 1"):
+        view.save(tmp_path / "a.html", layer=2)
+    with pytest.raises(ValueError, match="head is -1, but this model has the heads 0 to 9"):
+        view.save(tmp_path / "a.html", head=-1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_notebook(weights):
+    shown = AttentionView(weights)._repr_html_()
+    (source,) = re.findall('<iframe srcdoc="([^"]*)" sandbox="allow-scripts" ', shown)
+    assert html.unescape(source) == page(weights)
+
+
+@pytest.mark.parametrize("chosen", [{}, {"layer": 1}, {"head": 3}, {"layer": 1, "head": 3}])
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_picture(weights, tmp_path, chosen):
+    pytest.importorskip("matplotlib")
+    weights = weights._replace(tokens=["[CLS]", "$x_", "$", r"$\frac$", "😀", "[SEP]"])
+    AttentionView(weights).save(tmp_path / "a.png", **chosen)
+    data = (tmp_path / "a.png").read_bytes()
+    assert data.startswith(b"\x89PNG")
+    width, height = struct.unpack(">II", data[16:24])
+    assert width >= 600
+    assert height >= 400
+
+
+def test_picture_without_matplotlib(weights, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match="this needs matplotlib: pip install"):
+        AttentionView(weights).save(tmp_path / "a.png")
