@@ -3,24 +3,19 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-BLOCKS = re.findall(
-    r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-)
+from .blocks import ROOT, blocks, run
+
+README = ROOT / "README.md"
+BLOCKS = blocks(README)
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_block(number, capsys, tmp_path, monkeypatch):
+def test_block(number, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some write files
-    exec(compile(BLOCKS[number], f"README.md, block {number}", "exec"), {})
-    # A comment behind a print says what it prints.
-    promised = re.findall(r"^print\(.*\)\s+# (\([\d, ]+\)|\d+)", BLOCKS[number], re.MULTILINE)
-    printed = capsys.readouterr().out.splitlines()
-    assert all(promise in printed for promise in promised), (promised, printed)
+    run(BLOCKS[number], {}, tmp_path)
 
 
 def test_there_are_blocks():
@@ -30,7 +25,7 @@ def test_there_are_blocks():
 def test_shell_examples_are_commands_that_exist():
     from keras_bert.cli import main
 
-    used = re.findall(r"^    keras-bert (\w+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    used = re.findall(r"^    keras-bert (\w+)", README.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(used) <= set(main.commands)
     assert used
 
