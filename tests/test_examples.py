@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -173,6 +174,35 @@ def test_jax_data_parallel(tmp_path, monkeypatch):
     model = BertClassifier.from_preset(tmp_path / "saved_models/jax_data_parallel")
     answers = model.classify(["a joy from start to finish", "two hours that never end"])
     assert [answer["label"] for answer in answers] == ["good", "bad"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["folder", "zip"])
+def test_probing(kind, tmp_path):
+    pytest.importorskip("sklearn")
+    pytest.importorskip("matplotlib")
+    seen = [("dog", "saw", "big"), ("cat", "heard", "red"), ("man", "took", "old"), ("girl", "bought", "small")]
+    unseen = [("king", "wrote", "green"), ("horse", "lost", "sad"), ("teacher", "found", "new")]
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/README").write_text("A small corpus.\n")
+    for number in range(10):
+        words = unseen if number % 5 == 4 else seen
+        lines = [
+            f"\tThe/at {a}/nn-tl {verb}/vbd a/at {adjective}/jj {b}/nn ,/, and/cc it/pps didn't/dod* run/vb ./.\n\n"
+            for a, verb, adjective in words
+            for b, _, _ in words
+        ]
+        (tmp_path / f"corpus/c{number}").write_text("".join(lines))
+    if kind == "zip":
+        shutil.make_archive(tmp_path / "corpus", "zip", tmp_path, "corpus")
+    corpus = "corpus.zip" if kind == "zip" else "corpus"
+    output = run("probing.py", corpus, "--sentences", 72, cwd=tmp_path)
+    assert "720 words to train on, 180 of other files to measure with" in output  # ten a sentence
+    baseline, *layers = map(float, re.findall(r" (\d\.\d{3})$", output, re.MULTILINE))
+    assert baseline < 0.7  # of ten words four never occurred
+    assert len(layers) == 7
+    assert max(layers) > 0.9
+    assert (tmp_path / "saved_models/probing.png").stat().st_size > 5000
 
 
 def test_every_example_says_how_to_run_it_and_is_short():
