@@ -66,7 +66,7 @@ def trainer(kind: str):
         "input_type_ids": np.zeros((ROWS, PIECES), "int32"),
     }
     batch = tf.data.Dataset.from_tensors((row, generator.integers(0, 2, ROWS))).repeat(STEPS)
-    batches = batch.with_options(workers.BATCHES_ARE_GLOBAL)
+    batches = batch.with_options(workers.DATA_OPTIONS)
 
     def work(what: str) -> float:
         if what == "bytes":
