@@ -168,7 +168,13 @@ def test_the_examples_in_the_help(run, command, tmp_path, monkeypatch):
         while examples and not examples[0].strip().startswith("$ "):
             shown.append(examples.pop(0).strip())
         assert [line.strip() for line in shell(run, example[2:]).splitlines()] == shown
-    files = {"encode": {"reviews.npy", "reviews.jsonl"}, "vocab": {"vocab.txt"}}.get(command, set())
+    files = {
+        "attention": {"attention.html"},
+        "encode": {"reviews.npy", "reviews.jsonl"},
+        "vocab": {"vocab.txt"},
+        "project": {"projector"},
+        "senses": {"is.html"},
+    }.get(command, set())
     assert {path.name for path in tmp_path.iterdir()} == files | {"reviews.txt"}
 
 

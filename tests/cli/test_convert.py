@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_bert import BertConfig, BertEncoder, BertPreprocessor, BertSentenceEncoder, checkpoints
+from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPreprocessor, BertSentenceEncoder, checkpoints
 from keras_bert.text import WordPieceTokenizer
 
+from ..checkpoints import test_keras_hub
+from ..text.test_keras_hub import PIECES, write_wordpiece
 from .test_processes import HANGS, start  # noqa: F401 (a fixture)
 
 
@@ -104,6 +106,20 @@ def test_convert_warns_of_what_it_leaves_out(run, preset, tmp_path):
     warnings = run("convert", str(tmp_path / "old"), str(tmp_path / "new")).stderr
     assert "left out bert.poet.weight" in warnings
     assert "has no vocabulary" in warnings
+
+
+def test_a_preset_of_keras_hub(run, tmp_path):
+    test_keras_hub.write(tmp_path / "theirs", "bert", ["sequence"])
+    pieces = [*PIECES, *(f"piece{i}" for i in range(30 - len(PIECES)))]
+    write_wordpiece(tmp_path / "theirs", pieces=pieces, lowercase=True)
+    said = told(run("inspect", str(tmp_path / "theirs")))
+    assert (said["format"], said["heads"]) == ("keras_hub, model.weights.h5", "sequence")
+    assert said["vocabulary"] == "30 pieces, WordPieceTokenizer"
+    assert run("convert", str(tmp_path / "theirs"), str(tmp_path / "ours")).stderr == ""
+    theirs = BertClassifier.from_preset(tmp_path / "theirs", labels=["a", "b", "c"])
+    ours = BertClassifier.from_preset(tmp_path / "ours", labels=["a", "b", "c"])
+    texts = ["A cafe", "Café 中文"]
+    np.testing.assert_allclose(ours(texts), theirs(texts), rtol=1e-4)
 
 
 def test_what_is_there_stays(fails, preset, tmp_path):

@@ -14,6 +14,7 @@ from .test_finetune import PIECES, QUICK, columns, preset, table  # noqa: F401 (
 from .test_pretrain import flat, given  # noqa: F401 (a fixture)
 
 
+@pytest.mark.slow
 def test_a_classifier(run, preset, table, tmp_path):  # noqa: F811
     teacher, student = str(tmp_path / "teacher"), str(tmp_path / "student")
     result = run("finetune", "classify", *columns(table), "--preset", preset, "--output", teacher, *QUICK)

@@ -200,6 +200,7 @@ def test_no_xla_for_strings(models, endpoint):
 # Training
 
 
+@pytest.mark.slow
 def test_it_learns_from_strings(models_to_train):
     model = classifier(models_to_train)
     layer = model.get_layer("encoder")

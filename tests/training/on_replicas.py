@@ -112,7 +112,7 @@ def pretrained(records: Path, directory: Path):
 
 def rows_seen(devices: tf.distribute.Strategy) -> list[int]:
     """Which rows this process has in an epoch, of a dataset whose batches are global."""
-    rows = tf.data.Dataset.range(ROWS).batch(16).with_options(workers.BATCHES_ARE_GLOBAL)
+    rows = tf.data.Dataset.range(ROWS).batch(16).with_options(workers.DATA_OPTIONS)
     parts = [devices.experimental_local_results(each) for each in devices.experimental_distribute_dataset(rows)]
     return [int(row) for part in parts for each in part for row in each]
 

@@ -125,3 +125,33 @@ def test_keras_alone_still_fails():
     """When this fails, Keras has been mended: see whether `Replicated` is still needed."""
     finished = in_cluster([["-c", FIT, "plain"]] * 2)
     assert all(process.returncode for process in finished)
+
+
+MIXED = """
+import keras, tensorflow as tf
+two = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
+from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPreprocessor
+from keras_bert.training import fine_tune, strategy
+
+examples = ["I love pizza", "it rains", "rice and beans", "a cold wind"] * 4, ["food", "weather"] * 8
+config = BertConfig.named("bert-tiny", hidden_dropout=0.0, attention_dropout=0.0)
+preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=8)
+for kind in ("one", "mirrored"):
+    keras.utils.set_random_seed(0)
+    with strategy(kind).scope():
+        encoder = BertEncoder(config, dtype="mixed_bfloat16")
+        model = BertClassifier(encoder, preprocessor, ["food", "weather"], dropout=0.0)
+    settings = {"epochs": 4, "batch_size": 8, "learning_rate": 1e-3, "progress": False}
+    print(*[epoch["loss"] for epoch in fine_tune(model, examples, **settings)])
+"""
+
+
+@pytest.mark.slow
+def test_mixed_precision():
+    """In bfloat16, one replica and two come to the same losses, as near as its eight bits of precision say."""
+    done = subprocess.run([sys.executable, "-c", MIXED], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    one, two = ([float(loss) for loss in line.split()] for line in done.stdout.strip().splitlines()[-2:])
+    assert two == pytest.approx(one, abs=5e-3)
+    assert len(set(one)) == 4
