@@ -1,9 +1,11 @@
 """How large the page of `keras-bert attention` is, and how fast a browser opens it and draws.
 
-python benchmarks/attention_page.py [--rounds 5]
+python benchmarks/attention_page.py [--rounds 5] [--bertviz DIR]
 
 For BERT-Base with a pair of 128 tokens and BERT-Large with 200, of random weights. Needs playwright and a chromium;
-each round opens the page in a new tab, from its file. Seconds are those of the browser's own clock.
+each round opens the page in a new tab, from its file. Seconds are those of the browser's own clock. With --bertviz,
+beside it the pages that bertviz (pip install bertviz) makes of BERT-Base. They load their scripts from the net; here
+they get them from DIR, where `npm install --prefix DIR d3@5.7.0 jquery@2.1.0 requirejs@2.3.6` has put them.
 """
 
 import argparse
@@ -40,6 +42,7 @@ STEPS = {
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--rounds", type=int, default=5)
+parser.add_argument("--bertviz", type=Path, metavar="DIR", help="the folder with the scripts of bertviz' pages")
 arguments = parser.parse_args()
 
 
@@ -53,6 +56,45 @@ def view_of(layers: int, heads: int, tokens: int) -> AttentionView:
     words = [f"word{i}" for i in range(tokens)]
     half = tokens // 2
     return AttentionView(Weights((" ".join(words[:half]), " ".join(words[half:])), words, half, scores, queries, keys))
+
+
+# A script's name in the address bertviz' pages load it from -> where npm puts it.
+SCRIPTS = {"d3": "d3/dist/d3.min.js", "jquery": "jquery/dist/jquery.min.js", "require": "requirejs/require.js"}
+
+
+def bertviz_pages(view: AttentionView, directory: Path) -> dict[str, tuple[Path, str]]:
+    """Files of bertviz' views of the same weights, and a selector of what is drawn last."""
+    import bertviz
+    import torch
+
+    scores = view.weights.scores
+    given = {"attention": [torch.tensor(layer)[None] for layer in scores], "tokens": view.weights.tokens}
+    pages = {}
+    for name, draw, last in (
+        ("head view", bertviz.head_view, "svg line"),
+        ("model view", bertviz.model_view, f"svg g:nth-of-type({scores.shape[0] * scores.shape[1]}) line"),
+    ):
+        path = directory / f"{name}.html"
+        html = draw(**given, sentence_b_start=view.weights.second, html_action="return").data
+        path.write_text(f'<!DOCTYPE html><meta charset="utf-8">{html}')
+        pages[f"bertviz, {name}"] = path, last
+    return pages
+
+
+def opening(browser: object, path: Path, last: str, scripts: Path) -> float:
+    """Seconds until what is drawn last has been painted."""
+
+    def script(route: object) -> None:
+        name = route.request.url.rpartition("/")[2].partition(".")[0]
+        route.fulfill(path=scripts / "node_modules" / SCRIPTS[name])
+
+    tab = browser.new_page(viewport={"width": 1280, "height": 800})
+    tab.route("https://cdnjs.cloudflare.com/**", script)
+    tab.goto(path.as_uri(), wait_until="commit")
+    tab.wait_for_selector(last, timeout=600_000, state="attached")
+    milliseconds = tab.evaluate(OPENED % PAINTED)
+    tab.close()
+    return milliseconds / 1000
 
 
 def times(browser: object, path: Path) -> dict[str, float]:
@@ -72,10 +114,19 @@ with sync_playwright() as playwright, tempfile.TemporaryDirectory() as directory
     print(f"{cores()} cores, chromium {browser.version}, {versions(['playwright'])}")
     for size, shape in SIZES.items():
         path = Path(directory) / "attention.html"
-        view_of(*shape).save(path, overwrite=True)
-        rounds = [times(browser, path) for _ in range(arguments.rounds)]
+        view = view_of(*shape)
+        view.save(path, overwrite=True)
+        is_compared = arguments.bertviz and shape == SIZES["bert-base, 128 tokens"]
+        others = bertviz_pages(view, Path(directory)) if is_compared else {}
+        rounds = []
+        for _ in range(arguments.rounds):
+            rounds.append(times(browser, path))
+            for name, (other, last) in others.items():
+                rounds[-1][name] = opening(browser, other, last, arguments.bertviz)
         print(f"\n{size}: {path.stat().st_size / 1e6:.1f} MB\n{'':22}{'median s':>9}{'min':>7}{'max':>7}")
         for name in rounds[0]:
             taken = [each[name] for each in rounds]
             print(f"{name:22}{statistics.median(taken):9.2f}{min(taken):7.2f}{max(taken):7.2f}")
+        for name, (other, _) in others.items():
+            print(f"{name}: {other.stat().st_size / 1e6:.1f} MB")
     browser.close()
