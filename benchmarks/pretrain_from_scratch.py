@@ -98,8 +98,8 @@ def learn(arguments: argparse.Namespace) -> None:
     print(versions(["tensorflow", "keras"]), f"{cores()} cores")
     preprocessor, records = prepare(arguments.data, folder)
     keras.utils.set_random_seed(0)
-    # Without dropout: in so few steps it learns too little, not too much (Geiping and Goldstein 2022). And BERT's 0.02 is
-    # made for 768 inputs: with 128 of them, all that a layer adds would be nearly nothing for thousands of steps.
+    # Without dropout: in so few steps it learns too little, not too much (Geiping and Goldstein 2022). And BERT's 0.02
+    # is made for 768 inputs: with 128 of them, all that a layer adds would be nearly nothing for thousands of steps.
     changes = {"hidden_dropout": 0.0, "attention_dropout": 0.0, "initializer_range": 1 / 128**0.5}
     config = BertConfig.named("bert-tiny", vocab_size=preprocessor.tokenizer.vocabulary_size, **changes)
     model = BertPretrainer(BertEncoder(config), preprocessor)
