@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert import files, presets
-from keras_bert.config import BertConfig
+from keras_bert.config import GOOGLE_FILE_NAMES, BertConfig
 from keras_bert.text.inputs import as_strings, readable_errors
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.packing import TRUNCATIONS, pack, truncate
@@ -193,6 +193,8 @@ class BertPreprocessor(keras.layers.Layer):
     def from_preset(cls, handle: str | Path, **overrides: Any) -> "BertPreprocessor":
         """The tokenizer of a preset, and from its `config.json` the number of positions as `max_sequence_length`.
 
+        The configuration may also have the name that Google gives it: `bert_config.json`, for instance.
+
         Which tokenizer it is shows in the files: `vocab.txt`, `vocab.json` and `merges.txt`, `spiece.model`,
         `sentencepiece.bpe.model`, or `tokenizer.json`; KerasHub's files are read too.
 
@@ -206,7 +208,7 @@ class BertPreprocessor(keras.layers.Layer):
             ValueError: a file is damaged, the vocabulary is not the model's, or an argument is bad.
         """
         directory = presets.resolve(handle)
-        config = BertConfig.read(files.find(directory, "config.json", "bert_config.json"))
+        config = BertConfig.read(files.find(directory, "config.json", *GOOGLE_FILE_NAMES))
         tokenizer = overrides.pop("tokenizer", None) or load_tokenizer(directory)
         config.check_vocabulary(tokenizer.vocabulary_size)
         positions = overrides.setdefault("max_sequence_length", config.max_positions)

@@ -192,6 +192,13 @@ def test_presets(tokenizer, tmp_path):
     assert values(BertPreprocessor.from_preset(handle)(TEXTS)) == values(preprocessor(TEXTS))
 
 
+@pytest.mark.parametrize("family", ["bert", "electra", "albert"])
+def test_google_s_names_of_a_configuration(tokenizer, family, tmp_path):
+    tokenizer.save_preset(tmp_path)
+    BertConfig.tiny(family=family, activation="relu", max_positions=40).write(tmp_path / f"{family}_config.json")
+    assert BertPreprocessor.from_preset(tmp_path).max_sequence_length == 40
+
+
 @pytest.mark.parity
 def test_other_backends_get_a_clear_error(tmp_path):
     pytest.importorskip("jax")
