@@ -25,6 +25,7 @@ from keras_bert.cli.project import project
 from keras_bert.cli.senses import senses
 from keras_bert.cli.serve import serve
 from keras_bert.cli.similarity import similarity
+from keras_bert.cli.streams import Misuse, one_line
 from keras_bert.cli.summary import summary
 from keras_bert.cli.tokenize import tokenize
 from keras_bert.cli.vocab import vocab
@@ -40,6 +41,8 @@ class _Commands(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:  # `| head` has read enough; click ends quietly
                 raise
+            if isinstance(error, FileNotFoundError):
+                raise Misuse(f"{error.filename}: {error.strerror}" if error.filename else one_line(error)) from error
             raise click.ClickException(f"{error.filename or 'output'}: {error.strerror or error}") from error
 
 

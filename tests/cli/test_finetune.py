@@ -192,6 +192,14 @@ def test_mistakes(fails, preset, table, tmp_path, changes, message):
     assert not (tmp_path / "new").exists()
 
 
+def test_a_preset_without_a_vocabulary(fails, preset, table, tmp_path):
+    BertEncoder.from_preset(preset).save_preset(tmp_path / "bare")
+    given = ("--preset", str(tmp_path / "bare"), "--output", str(tmp_path / "new"))
+    message = fails("finetune", "classify", *columns(table), *given)
+    assert message.startswith(f"{tmp_path / 'bare'} has no spiece.model or")
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
