@@ -124,6 +124,7 @@ class ByLength:
         """
         results: list[Any] = [None] * segments[0].shape[0]
         compute = self._compute_rows[len(segments)]
+        compute.get_concrete_function()  # traced before threads wait for it: TensorFlow would count a trace for each
         pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)
         try:
             for rows, values in zip(batches, pool.map(lambda rows: compute(segments, rows), batches), strict=True):

@@ -67,6 +67,13 @@ def test_order_and_batches_do_not_matter(model, monkeypatch):
     np.testing.assert_allclose(model.encode(text for text in texts), expected, atol=1e-6)
 
 
+def test_tensorflow_has_nothing_to_say(small, caplog):
+    for _ in range(4):  # each time many batches, of which several begin while the graph is traced
+        again = BertSentenceEncoder(small.encoder, small.preprocessor)
+        again.encode(TEXTS * 4, batch_tokens=64)
+    assert caplog.messages == []
+
+
 def test_similar_texts_are_close(model):
     pizza, food, tax = model.encode(["I love pizza", "Pizza is my favourite food", "Income tax is due in April"])
     assert pizza @ food > 0.7
