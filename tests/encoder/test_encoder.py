@@ -190,6 +190,7 @@ def test_the_gradient_of_an_embedding_table():
     np.testing.assert_allclose(tape.gradient(loss, layer.embeddings.value), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_layer_of_a_subclassed_model():
     class Classifier(keras.Model):
         def __init__(self):

@@ -81,6 +81,7 @@ def test_exporting_leaves_the_model_as_it_was(model, tmp_path):
     model.encoder(PACKED, training=True)  # nor are the copies still in place of its weights
 
 
+@pytest.mark.slow
 def test_later_changes_of_the_model_do_not_reach_the_export(tmp_path):
     model = small_model()
     export_encoder(model, tmp_path / "encoder")
@@ -115,6 +116,7 @@ print(json.dumps([*outputs, pieces, ours]))
 """
 
 
+@pytest.mark.slow
 def test_copied_moved_and_in_another_process(exports, preprocessor, model, tmp_path):
     shutil.copytree(exports, tmp_path / "here")
     shutil.move(tmp_path / "here", tmp_path / "there, with a space")
@@ -129,6 +131,7 @@ def test_copied_moved_and_in_another_process(exports, preprocessor, model, tmp_p
     assert ours == []
 
 
+@pytest.mark.slow
 def test_loaded_and_saved_again(exports, tmp_path):
     for kind in ("preprocessor", "encoder"):
         shutil.copytree(exports / kind, tmp_path / "first" / kind)
@@ -200,6 +203,7 @@ def test_variables_are_named_by_their_place_in_the_model(exports, model):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     # The significands have 11 and 8 bits: each weight is off by up to one part in 2,048 or 256, the outputs, of size 1
     # to 3 after two layers of large weights, by some ten times as much.
@@ -239,6 +243,7 @@ def test_unknown_dtype(model, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
 def test_dtype_policies(tmp_path, policy):
     model = small_model(dtype=policy)

@@ -155,6 +155,7 @@ def test_shapes_are_known_beforehand(encoder, masked_lm, batch, length):
     assert logits.shape in [(batch, 5, 30522), (batch, None, 30522)]
 
 
+@pytest.mark.slow
 def test_endpoints_of_a_preprocessor(models):
     saved_model = tf.saved_model.load(models["preprocessor"])
     tokenize = HubLayer(models["preprocessor"], endpoint="tokenize")
@@ -173,7 +174,8 @@ def test_endpoints_of_a_preprocessor(models):
     np.testing.assert_array_equal(ids["input_word_ids"], expected["input_word_ids"])
 
 
-@pytest.mark.parametrize("endpoint", [None, pytest.param("mlm", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("endpoint", [None, "mlm"])
 def test_xla(models_to_train, endpoint):
     layer = HubLayer(models_to_train["encoder"], endpoint=endpoint)
     inputs = {name: keras.Input((4,), dtype="int32", name=name) for name in NAMES}
@@ -226,6 +228,7 @@ def test_trainable_can_be_changed(toy):
         assert changed == [trainable, trainable]
 
 
+@pytest.mark.slow
 def test_weights_are_those_of_the_endpoint(models):
     saved_model = tf.saved_model.load(models["encoder"])
     counts = {}
@@ -424,6 +427,7 @@ def test_a_rebuilt_layer_knows_at_once_that_xla_will_not_do(exports):
     assert not keras.saving.deserialize_keras_object(config, safe_mode=False).supports_jit
 
 
+@pytest.mark.slow
 def test_what_was_loaded_can_be_exported(models_to_train, tmp_path):
     moved = {kind: shutil.copytree(directory, tmp_path / kind) for kind, directory in models_to_train.items()}
     classifier(moved).save(tmp_path / "model.keras")

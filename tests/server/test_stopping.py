@@ -48,6 +48,7 @@ def test_a_second_signal_ends_at_once(start, toy_versions):
     assert call.code() == grpc.StatusCode.UNAVAILABLE
 
 
+@pytest.mark.slow
 def test_large_answers_are_sent_to_the_end(start, toy_versions):
     """More than fits in the buffers between the processes, when the server stops while they are on their way."""
     server = start(toy_versions)
@@ -65,6 +66,7 @@ def test_large_answers_are_sent_to_the_end(start, toy_versions):
     assert server.wait() == 0
 
 
+@pytest.mark.slow
 def test_the_log_is_for_people(start, toy_versions):
     server = start(toy_versions)
     assert re.fullmatch(r"Serving toy version 1 at 127\.0\.0\.1: gRPC port \d+, REST port \d+\n", server.ready)

@@ -157,6 +157,7 @@ def test_logits(model):
         model(["the film"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -197,6 +198,7 @@ def test_only_the_window_with_most_context_counts(tokenizer):
     assert answer["score"] == pytest.approx(want[0], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_families_with_two_separators():
     model = lookup(make(reference_bytepair.train(["where is it", "it is there"], 20)), max_sequence_length=20, stride=4)
     model.by_piece = np.random.default_rng(0).normal(size=model.by_piece.shape).astype("float32")
@@ -222,6 +224,7 @@ def test_places_are_characters(tokenizer, word):
     assert [int(served["start"][0]), int(served["end"][0])] == [answer["start"], answer["end"]]
 
 
+@pytest.mark.slow
 def test_parts_of_characters():
     """A piece of byte pairs may be one byte of four: the answer is the whole character."""
     tokenizer = make(reference_bytepair.train(["where is it", "it is there"], 20))
@@ -550,6 +553,7 @@ def test_a_preset_without_a_head(tmp_path):
     assert model.max_answer_length == 30
 
 
+@pytest.mark.slow
 def test_keras_file(tmp_path):
     model = new(no_answer_threshold=-1.5, max_answer_length=4)
     model.save(tmp_path / "model.keras")

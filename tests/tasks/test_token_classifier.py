@@ -114,6 +114,7 @@ def test_what_is_cut_is_told():
         assert all(each["end"] <= 17 for each in model.entities(["the film plot the film film film"])[0])
 
 
+@pytest.mark.slow
 def test_windows_cut_nothing():
     long = [["film", "xylo", "the", "movie", "."] * 9, ["the"], []]
     model = new(sequence_length=10, stride=3)
@@ -137,6 +138,7 @@ def test_windows_cut_nothing():
         assert answers[0][word]["probability"] == pytest.approx(want.max(), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_windows_of_what_fits_change_nothing(model):
     windows = new(stride=5)
     assert windows.tag(SENTENCES) == model.tag(SENTENCES)
@@ -172,6 +174,7 @@ def test_entities_have_their_places(model):
     assert len(starts) > 1
 
 
+@pytest.mark.slow
 def test_entities_of_plain_labels(model):
     text = ["film story good"]
     with_outside, without = new(labels=["O", "A", "B"]), new(labels=["C", "A", "B"])
@@ -256,7 +259,8 @@ def test_the_loss_is_the_mean_over_words(model):
     assert all(np.all(np.asarray(gradient) == 0) for gradient in gradients)
 
 
-@pytest.mark.parametrize("settings", [{}, pytest.param({"sequence_length": 8, "stride": 3}, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"sequence_length": 8, "stride": 3}])
 def test_it_learns(settings):
     model = new(scale=0.0, **settings)
     model.compile(keras.optimizers.Adam(3e-3), model.training_loss())
@@ -310,6 +314,7 @@ def test_a_preset_without_labels():
         BertTokenClassifier.from_preset("all-MiniLM-L6-v2")
 
 
+@pytest.mark.slow
 def test_keras_file(model, tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")

@@ -172,6 +172,7 @@ def test_windows_that_never_agree_grow():
     compare(tokenizer, ["a" * 1000, "a" * 511, "b" + "a" * 2000 + "c"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["hello wörld " * 800_000, "x" * 10_000_000], ids=["words", "one word"])
 def test_ten_megabytes(tokenizer, text):
     ids, starts, ends = tokenizer.tokenize_with_offsets(text)

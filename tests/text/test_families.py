@@ -58,6 +58,7 @@ def test_pairs(any_tokenizer):
     assert values(BertPreprocessor(any_tokenizer, sequence_length=len(want), truncation="error")((["a"], ["hello"])))
 
 
+@pytest.mark.slow
 def test_every_way_of_running_gives_the_same(any_tokenizer, tmp_path):
     preprocessor = BertPreprocessor(any_tokenizer, sequence_length=24)
     want = values(preprocessor(TEXTS))

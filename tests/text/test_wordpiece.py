@@ -62,6 +62,7 @@ def test_offsets_count_bytes_of_the_text_as_given(tokenizer):
     assert "".join(cut) == "CrèmeBRÛLÉE漢字🙂e\u0301ＡＢ"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1, 5, 200, 1500])
 def test_long_words(limit):
     """The limit counts characters after normalization; the op beneath counts bytes."""

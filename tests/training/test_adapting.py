@@ -88,6 +88,7 @@ def test_lora_learns():
     assert "block_0/attention/qkv/kernel" in changed(learner, before)
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_the_model_as_it_is():
     """Also where they were traced before LoRA was there, and where they were traced with it."""
     learner = with_encoder()
@@ -133,6 +134,7 @@ def test_files_hold_the_merged_kernels(tmp_path, inside):
     np.testing.assert_allclose(serve(text=tf.constant(TEXTS))["probabilities"], tf.nn.softmax(want), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_mixed_precision_rounds_no_kernel():
     learner = with_encoder(dtype="mixed_bfloat16")
     dense = learner.encoder.blocks[0].attention.qkv
@@ -194,6 +196,7 @@ def test_what_was_frozen_before_stays_frozen():
         assert not any("lora" in variable.path for variable in learner.variables)
 
 
+@pytest.mark.slow
 def test_shared_layers_are_frozen_together():
     """ALBERT's: four layers, two after two of the same weights."""
     learner = with_encoder(family="albert", num_layers=4, num_groups=2)

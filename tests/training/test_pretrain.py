@@ -122,6 +122,7 @@ def test_longer_sequences_at_the_end(tmp_path, new, records, corpus, preprocesso
         run(new(), tmp_path / "short", tmp_path / "broken", **{**settings, "then": None})
 
 
+@pytest.mark.slow
 def test_documents_that_share_sequences(tmp_path, new, corpus, preprocessor):  # noqa: F811
     settings = {"objective": "sentences", "layout": "prose", "pack": True, "progress": False}
     for name, files in (("train", corpus[:1]), ("held_out", corpus[1:])):
@@ -148,6 +149,7 @@ def test_masks_are_dynamic_unless_asked_for(tmp_path, new, records):
     assert seen[0] != seen[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"optimizer": "lamb"}, {"accumulate": 2}])
 def test_other_recipes(tmp_path, new, records, settings):
     plain, other = new(dropout=0.0), new(dropout=0.0)
