@@ -25,6 +25,7 @@ def preset(tmp_path_factory):
     return str(directory)
 
 
+@pytest.mark.slow
 def test_preprocessor(run, preset, tmp_path):
     for options, length in (((), 128), (("--sequence-length", "7"), 7), (("--sequence-length", "0"), 5)):
         result = run("export", "preprocessor", "--preset", preset, "--output", str(tmp_path / str(length)), *options)
@@ -86,6 +87,7 @@ def test_mistakes(fails, arguments, message):
     assert message in fails("export", *arguments)
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_nothing(start, preset, tmp_path):  # noqa: F811
     process = start("export", "serving", "--preset", preset, "--output", str(tmp_path / "model"))
     while not list(tmp_path.glob("model/.1.*.new/variables/*")):  # in the middle of writing

@@ -80,6 +80,7 @@ def test_classify(run, preset, table, tmp_path):
     assert all(0.5 <= answer["probability"] <= 1 for answer in predicted)
 
 
+@pytest.mark.slow
 def test_what_is_trained_and_how(run, preset, table, tmp_path, monkeypatch):
     """Everything reaches `fine_tune` and the report; the evaluation examples are answered once when all is over."""
     classified = []

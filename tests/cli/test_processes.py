@@ -66,6 +66,7 @@ def test_help_does_not_wait_for_tensorflow():
     assert done.stdout.count("Usage: ") == len(main.commands) + 2
 
 
+@pytest.mark.slow
 def test_a_pipeline_is_quiet_and_utf8_in_any_locale(start):
     latin = ENVIRONMENT | {"PYTHONIOENCODING": "latin-1"}
     tokenize = start("tokenize", "Naïve 日本", "a cat", env=latin)

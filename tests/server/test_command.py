@@ -24,6 +24,7 @@ def fails(*arguments, before: str = ""):
     return line.removeprefix("Error: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["grpc", "aiohttp", "tensorflow_serving"])
 def test_without_the_extra(toy_versions, module):
     message = fails(str(toy_versions), before=f"import sys; sys.modules['{module}'] = None")

@@ -190,6 +190,7 @@ def test_a_long_word_of_many_letters(tokenizer, merges, alphabet):
     assert [tokenizer.vocabulary[i] for i in ids[: len(start) - 20]] == start[:-20]
 
 
+@pytest.mark.slow
 def test_prefix_space(merges):
     tokenizer = make(merges, add_prefix_space=True)
     plain = make(merges)
@@ -202,6 +203,7 @@ def test_prefix_space(merges):
     assert tokenizer.detokenize(ids[0]).numpy() == b" the"
 
 
+@pytest.mark.slow
 def test_special_tokens_in_text(merges):
     plain, aware = make(merges), make(merges, special_tokens_in_text=True)
     text = "Paris is  \u3000<mask> of <mask>,<s>x </s>"

@@ -55,6 +55,7 @@ def write_byte_pairs(directory, **config):
     write(directory, "RobertaTokenizer", assets, **plain | config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("class_name", ["BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"])
 def test_word_pieces(class_name, tmp_path):
     write_wordpiece(tmp_path, class_name)

@@ -147,6 +147,7 @@ def test_inside_a_functional_model(preprocessor, pair, tmp_path):
     assert values(tf.saved_model.load(str(tmp_path / "served")).serve(inputs)) == want
 
 
+@pytest.mark.slow
 def test_saved_file_needs_no_vocabulary(tokenizer, tmp_path):
     """The vocabulary travels inside: another process, in an empty folder, has the .keras file alone."""
     _model(BertPreprocessor(tokenizer, sequence_length=8), False).save(tmp_path / "model.keras")

@@ -180,6 +180,7 @@ def test_spans_of_real_text(tokenizer):
     check_spans(tokenizer, SENTENCES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("locale", ["tr_TR.UTF-8", "lt_LT.UTF-8"])
 def test_locale_does_not_matter(locale, tokenizer):
     """ICU's lower-casing follows the process's locale, in which a Turkish I becomes a dotless ı."""

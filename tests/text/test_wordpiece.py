@@ -157,6 +157,7 @@ class Text(tf.Module):
         self.again = tf.function(lambda s: tokenizer.detokenize(tokenizer.tokenize(s)), input_signature=[batch])
 
 
+@pytest.mark.slow
 def test_every_way_of_running_gives_the_same(tokenizer, tmp_path):
     eager = [ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(SENTENCES)]
     module = Text(tokenizer)

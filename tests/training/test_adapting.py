@@ -184,6 +184,7 @@ def test_both():
         }
 
 
+@pytest.mark.slow
 def test_what_was_frozen_before_stays_frozen():
     learner = model()
     learner.encoder.blocks[0].intermediate.trainable = False

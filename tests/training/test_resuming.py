@@ -119,6 +119,7 @@ def test_another_run_is_refused(tmp_path, change):
         trained(tmp_path, **change)
 
 
+@pytest.mark.slow
 def test_other_examples_are_refused(tmp_path):
     assert trained(tmp_path, stop_at=3) is None
     x, y = examples(39)
