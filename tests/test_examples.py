@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -18,7 +19,11 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 def run(script, *arguments, cwd):
     result = subprocess.run(
-        [sys.executable, EXAMPLES / script, *map(str, arguments)], cwd=cwd, capture_output=True, text=True
+        [sys.executable, EXAMPLES / script, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "TMPDIR": str(cwd)},  # what an example exports is large, and goes with the test
+        capture_output=True,
+        text=True,
     )
     assert result.returncode == 0, result.stderr[-3000:]
     return result.stdout
