@@ -56,6 +56,7 @@ def test_python_functions(tmp_path):
         check_serving(save(tmp_path / "1", strings(answer)))
 
 
+@pytest.mark.slow
 def test_operations_that_tf_serving_lacks(tmp_path):
     phrases = tf_text.PhraseTokenizer(["<UNK>", "hello"], unknown_token="<UNK>", token_out_type=tf.int32)
     answer = strings(lambda text: {"count": tf.cast(phrases.tokenize(text).row_lengths(), tf.float32)})
@@ -70,12 +71,14 @@ def test_variables_on_disk_twice(tmp_path):
         check_serving(save(tmp_path / "1", answer, first=first, second=second))
 
 
+@pytest.mark.slow
 def test_answers_that_are_no_numbers(tmp_path):
     answer = strings(lambda text: {"x": tf.cast(tf.strings.length(text), tf.float32) * float("nan")})
     with pytest.raises(ValueError, match="its output x is not finite"):
         check_serving(save(tmp_path / "1", answer))
 
 
+@pytest.mark.slow
 def test_answers_of_another_length(tmp_path):
     with pytest.raises(ValueError, match=r"was sent \{1\} rows, and its output x has 3"):
         check_serving(save(tmp_path / "1", strings(lambda text: {"x": tf.zeros([3])})))
@@ -94,6 +97,7 @@ def test_damaged_files(copy):
         check_serving(copy)
 
 
+@pytest.mark.slow
 def test_missing_variables(copy):
     (copy / "variables" / "variables.index").unlink()
     with pytest.raises(ValueError, match=r"variables is missing or damaged.*could not answer"):

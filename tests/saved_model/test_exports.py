@@ -365,7 +365,7 @@ def broken_model():
     ("length", "truncation"),
     [
         (6, "waterfall"),
-        (None, "error"),
+        pytest.param(None, "error", marks=pytest.mark.slow),
         pytest.param(None, "longest_first", marks=pytest.mark.slow),
         pytest.param(24, "round_robin", marks=pytest.mark.slow),
     ],
@@ -391,6 +391,7 @@ def test_preprocessors_of_every_kind(tmp_path, length, truncation):
         close(loaded.bert_pack_inputs(segments, seq_length=12), want)
 
 
+@pytest.mark.slow
 def test_special_tokens_in_text(exports, tmp_path):
     tokenizer = WordPieceTokenizer(VOCABULARY, special_tokens_in_text=True)
     export_preprocessor(BertPreprocessor(tokenizer, sequence_length=8), tmp_path / "preprocessor")

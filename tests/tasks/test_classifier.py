@@ -47,7 +47,7 @@ def test_logits_are_the_head_on_the_pooled_output(make):
     np.testing.assert_allclose(model.predict(TEXTS, batch_size=3, verbose=0), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("stride", [None, 4])
+@pytest.mark.parametrize("stride", [None, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_head_with_a_dense_layer_takes_the_poolers_place(make, stride):
     """RoBERTa's; its checkpoints have a pooler all the same, which RobertaForSequenceClassification leaves out."""
     model = make(text={"stride": stride}, family="roberta", dropout=0.0)
@@ -149,6 +149,7 @@ def test_windows_are_pooled(make, pool):
     np.testing.assert_allclose(got[1], model.encoder(one_row(["one"]))["pooled_output"][0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_windows_are_trained_and_classified(make):
     model = make(["early", "late"], text={"sequence_length": 6, "stride": 4, "max_sequence_length": 16}, pool="max")
     texts = ["one " * 12 + "red", "one " * 13] * 8  # the difference is in the last window
@@ -157,7 +158,13 @@ def test_windows_are_trained_and_classified(make):
     assert [answer["label"] for answer in model.classify(texts)] == ["late", "early"] * 8
 
 
-@pytest.mark.parametrize("settings", [{}, {"problem_type": MULTI_LABEL, "pool": "max", "dropout": 0.3}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        {"problem_type": MULTI_LABEL, "pool": "max", "dropout": 0.3},
+    ],
+)
 def test_from_a_preset_and_from_a_keras_file(make, tmp_path, settings):
     model = make(text={"sequence_length": 8, "stride": 3}, **settings)
     model.save_preset(tmp_path / "preset")

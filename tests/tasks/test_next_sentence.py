@@ -72,6 +72,7 @@ def test_no_windows():
         BertNextSentence(BertEncoder(golden.CONFIG), preprocessor)
 
 
+@pytest.mark.slow
 def test_it_learns():
     model = new()
     follows = np.array([0, 1, 0, 1])
