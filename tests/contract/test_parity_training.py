@@ -83,7 +83,7 @@ ROWS, PASSES = 128, 8
     ],
 )
 def test_dropout_varies_as_much(ours, theirs, labels, tmp_path):
-    """One sentence, thousands of times: a dropout left out, misplaced or of another rate changes the variances."""
+    """One sentence, a thousand times: a dropout left out, misplaced or of another rate changes the variances."""
     keras.utils.set_random_seed(0)
     torch.manual_seed(0)
     model = ours.from_preset("all-MiniLM-L6-v2", *labels)
