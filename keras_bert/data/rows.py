@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.data.decoding import lines_of, read_text
-from keras_bert.data.problems import Problems
 
 _CELL_LIMIT = threading.Lock()
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -28,16 +27,12 @@ class Rows:
         names: of the columns; for JSON lines, every key that some row has. None where there is no header line.
         width: how many columns there are.
         rows: a line number each (from 1; of the first line, where a row has several) and the row's cells: a list of
-            `width` strings, or for JSON lines a dict.
-        total: how many rows there are, with those in `problems`.
-        problems: the rows that are not in `rows`.
+            `width` strings, or for JSON lines a dict; or a str that says what is wrong with the row.
     """
 
     names: list[str] | None
     width: int
-    rows: list[tuple[int, list[str]]] | list[tuple[int, dict[str, Any]]]
-    total: int
-    problems: Problems
+    rows: list[tuple[int, list[str] | dict[str, Any] | str]]
 
 
 def format_of(path: str | Path, given: str | None) -> str:
@@ -64,9 +59,8 @@ def read_rows(path: str | Path, table_format: str, header: bool) -> Rows:
         ValueError: it is not UTF-8, is empty, has a header only, or a quote that is never closed.
     """
     text = read_text(path)
-    problems = Problems(path, "rows")
     if table_format == "jsonl":
-        return _json_rows(text, problems)
+        return _json_rows(text)
     split = _split_csv(text, path) if table_format == "csv" else _split_tsv(text)
     found = list(split)
     while found and not found[-1][1]:  # blank lines at the end
@@ -82,17 +76,16 @@ def read_rows(path: str | Path, table_format: str, header: bool) -> Rows:
     # Without a header, what most rows have is right: if the first one is odd, it is not all the others that are wrong.
     lengths = Counter(len(cells) for _, cells in found if isinstance(cells, list))
     width = len(names) if names is not None else lengths.most_common(1)[0][0] if lengths else 0
-    rows = []
-    for line, cells in found:
-        if not cells:
-            problems.add(f"line {line}", "blank")
-        elif isinstance(cells, str):
-            problems.add(f"line {line}", cells)
-        elif len(cells) != width:
-            problems.add(f"line {line}", f"{len(cells)} cell{'s' if len(cells) > 1 else ''} instead of {width}")
-        else:
-            rows.append((line, cells))
-    return Rows(names, width, rows, len(found), problems)
+    return Rows(names, width, [(line, _checked(cells, width)) for line, cells in found])
+
+
+def _checked(cells: list[str] | str, width: int) -> list[str] | str:
+    """A row's cells, or what is wrong with it."""
+    if not cells:
+        return "blank"
+    if isinstance(cells, list) and len(cells) != width:
+        return f"{len(cells)} cell{'s' if len(cells) > 1 else ''} instead of {width}"
+    return cells
 
 
 def _split_tsv(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -133,18 +126,16 @@ def _cells_of_any_length(length: int) -> Iterator[None]:
             csv.field_size_limit(before)
 
 
-def _json_rows(text: str, problems: Problems) -> Rows:
-    lines = lines_of(text.rstrip())
-    rows: list[tuple[int, dict[str, Any]]] = []
-    for line, content in enumerate(lines, start=1):
-        try:
-            row = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            problems.add(f"line {line}", f"not JSON ({error})" if content.strip() else "blank")
-            continue
-        if isinstance(row, dict):
-            rows.append((line, row))
-        else:
-            problems.add(f"line {line}", f"a JSON {type(row).__name__} instead of an object")
-    names = list(dict.fromkeys(name for _, row in rows for name in row))
-    return Rows(names, len(names), rows, len(lines), problems)
+def _json_rows(text: str) -> Rows:
+    rows = [(line, _json_row(content)) for line, content in enumerate(lines_of(text.rstrip()), start=1)]
+    names = list(dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row))
+    return Rows(names, len(names), rows)
+
+
+def _json_row(content: str) -> dict[str, Any] | str:
+    """A line's object, or what is wrong with it."""
+    try:
+        row = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        return f"not JSON ({error})" if content.strip() else "blank"
+    return row if isinstance(row, dict) else f"a JSON {type(row).__name__} instead of an object"

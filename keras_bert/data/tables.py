@@ -8,6 +8,7 @@ from typing import Any
 from keras_bert.data.decoding import one_text
 from keras_bert.data.examples import TextExamples
 from keras_bert.data.labels import KINDS, parse_label
+from keras_bert.data.problems import Problems
 from keras_bert.data.rows import Rows, format_of, read_rows
 
 
@@ -63,22 +64,26 @@ def read_table(
     if label_kind not in KINDS:
         raise ValueError(f"label_kind is {label_kind!r}; it can be {', '.join(map(repr, KINDS))}")
     rows = read_rows(path, format_of(path, table_format), header)
-    if not rows.rows:
-        rows.problems.settle(rows.total, skip_bad)  # raises
-    text_key, pair_key, label_key = (_key(rows, column, path) for column in (text, text_pair, label))
+    problems = Problems(path, "rows")
+    one_is_good = any(not isinstance(row, str) for _, row in rows.rows)
+    text_key, pair_key, label_key = (
+        _key(rows, column, path) if one_is_good else None for column in (text, text_pair, label)
+    )
     texts, pairs, labels = [], [], []
     for line, row in rows.rows:
         try:
+            if isinstance(row, str):
+                raise ValueError(row)
             one = one_text(*_string(row, text_key, text))
             two = None if pair_key is None else one_text(*_string(row, pair_key, text_pair))
             its_label = None if label_key is None else parse_label(_cell(row, label_key, label), label_kind, separator)
         except ValueError as error:
-            rows.problems.add(f"line {line}", str(error))
+            problems.add(f"line {line}", str(error))
             continue
         texts.append(one)
         pairs.append(two)
         labels.append(its_label)
-    rows.problems.settle(rows.total, skip_bad)
+    problems.settle(len(rows.rows), skip_bad)
     return TextExamples(texts, pairs if pair_key is not None else None, labels if label_key is not None else None)
 
 
@@ -86,7 +91,7 @@ def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | 
     """What finds a column's cell in a row: an index into a list, or a key of a dict. ValueError where there is none."""
     if column is None:
         return None
-    as_json = isinstance(rows.rows[0][1], dict)
+    as_json = any(isinstance(row, dict) for _, row in rows.rows)
     places = [place for place, name in enumerate(rows.names or []) if name == column]
     if not places and not as_json and str(column).isdecimal():
         if 1 <= int(column) <= rows.width:

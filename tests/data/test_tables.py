@@ -207,6 +207,14 @@ def test_the_first_ten_and_how_many(write):
         assert len(read_table(path, label="label", skip_bad=True)) == 1000
 
 
+def test_bad_rows_are_named_in_the_order_of_the_file(write):
+    path = write("train.csv", "text,label\n,a\none\ntwo,\nthree\nfour,b\n")
+    with pytest.raises(
+        ValueError, match=r"4 of 5 rows .*line 2: text .*line 3: 1 cell .*line 4: label .*line 5: 1 cell"
+    ):
+        read_table(path, label="label")
+
+
 def test_nothing_left_is_an_error_even_when_skipping(write):
     for name, content in {"a.csv": "text,label\nx\n\ny\n", "b.jsonl": "{\n1\n", "c.csv": 'text\n"x"x\n'}.items():
         with pytest.raises(ValueError, match="so there is nothing to work on"):
