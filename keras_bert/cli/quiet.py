@@ -10,11 +10,10 @@ import click
 
 @contextlib.contextmanager
 def imports() -> Iterator[None]:
-    """For importing TensorFlow, which logs what CPU and GPU it found. If TF_CPP_MIN_LOG_LEVEL is set, it may."""
-    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+    """For importing TensorFlow, which logs what CPU and GPU it found. With TF_CPP_MIN_LOG_LEVEL=0 it may."""
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         yield
         return
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     # What it logs while it is being imported heeds no level: only the file descriptor helps.
     stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:

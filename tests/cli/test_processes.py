@@ -70,7 +70,8 @@ def test_help_does_not_wait_for_tensorflow():
 def test_a_pipeline_is_quiet_and_utf8_in_any_locale(start):
     latin = ENVIRONMENT | {"PYTHONIOENCODING": "latin-1"}
     tokenize = start("tokenize", "Naïve 日本", "a cat", env=latin)
-    similarity = start("similarity", "--format", "jsonl", stdin=tokenize.stdout, env=latin)
+    silenced = latin | {"TF_CPP_MIN_LOG_LEVEL": "3"}  # which alone does not hide what the import writes
+    similarity = start("similarity", "--format", "jsonl", stdin=tokenize.stdout, env=silenced)
     tokenize.stdout.close()
     out, error = similarity.communicate()
     assert out.decode().startswith('{"first": "naive 日 本", "second": "a cat", "similarity": ')
