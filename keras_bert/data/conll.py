@@ -47,8 +47,10 @@ def read_conll(
     word_at = _index(word_column, width, path)
     tag_at = None if tag_column is None else _index(tag_column, width, path)
     if tag_at == word_at:
-        both = f"column {word_at + 1} of {width} cannot be both word and tag"
-        raise ValueError(f"{path}: {both}; to read words alone, pass tag_column=None")
+        raise ValueError(
+            f"{path}: column {word_at + 1} of {width} cannot be both word and tag; a line has a word and its tag, with "
+            "a tab or spaces between"
+        )
     problems = Problems(path, "sentences")
     words, tags = [], []
     for sentence in sentences:
