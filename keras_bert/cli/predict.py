@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 import click
 
 from keras_bert.cli import quiet, streams
+from keras_bert.data.decoding import characters, json_object, one_text
+from keras_bert.data.rows import FORMATS
 
 
 @click.command()
@@ -17,21 +18,29 @@ from keras_bert.cli import quiet, streams
 @click.argument("file", required=False)
 @click.option("--output", metavar="FILE", help="Write to FILE, all of it or nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
-@click.option("--jsonl", is_flag=True, help="Input lines are JSON objects, though FILE does not end in .jsonl.")
+@click.option(
+    "--jsonl", is_flag=True, help="Input lines are JSON objects, though FILE does not end in .jsonl or .ndjson."
+)
 def predict(model: Path, file: str | None, output: str | None, overwrite: bool, jsonl: bool) -> None:
     """Let MODEL, a directory that `finetune` wrote, speak of each text in FILE or from a pipe.
 
     Input is a text a line, or JSON lines: {"text": ...}, for pairs {"text": ..., "text_pair": ...}, for questions
-    {"question": ..., "context": ...}. Output is a JSON line for each, in the same order: the input, and `label` and
-    `probability` (or `labels`, or `values`), or `entities`, or `answer`.
+    {"question": ..., "context": ...}; other fields are not read. Output is a JSON line for each, in the same order: the
+    text, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`.
 
     \b
     Example:
       $ echo "A lovely film" | keras-bert predict my-model
       {"text": "A lovely film", "label": "positive", "probability": 0.9987}
     """
+    by_name = FORMATS.get(Path(file or "").suffix.lower())
+    if by_name in ("csv", "tsv"):  # whose first line would be taken for a text
+        raise streams.Misuse(
+            f"{file} is a table: predict reads a text a line, or JSON lines, as pandas makes them of a table: "
+            'read_csv(...).to_json("texts.jsonl", orient="records", lines=True)'
+        )
     lines = streams.open_texts((), file)
-    is_json = jsonl or (file or "").endswith(".jsonl")
+    is_json = jsonl or by_name == "jsonl"
     with streams.open_output(output, overwrite) as results:
         with quiet.imports():
             from tqdm import tqdm
@@ -69,13 +78,12 @@ def _fields(line: str, names: tuple[str, ...], is_json: bool) -> dict[str, str]:
         if len(names) > 1:
             raise ValueError(f"this model reads {' and '.join(names)}: give JSON lines, with --jsonl or a .jsonl file")
         return {names[0]: line}
-    try:
-        values = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error}") from None
+    values = json_object(line)
+    checked = one_text if "question" in names else characters  # a text may be empty, a question may not
     for name in names:
-        if not isinstance(values, dict) or not isinstance(values.get(name), str):
+        if not isinstance(values.get(name), str):
             raise ValueError(f"there is no string {name!r} in it")
+        checked(values[name], name)
     return values
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 
 def read_text(path: str | Path) -> str:
@@ -49,10 +51,33 @@ def lines_of(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
+def json_object(line: str) -> dict[str, Any]:
+    """The object in a line of JSON lines. ValueError where there is none.
+
+    Example:
+        >>> json_object('{"text": "I love pizza"}')
+        {'text': 'I love pizza'}
+    """
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg}, at character {error.colno}" if line.strip() else "blank") from None
+    except RecursionError:
+        raise ValueError("not JSON that can be read: too deep") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"a JSON {type(row).__name__} instead of an object")
+    return row
+
+
 def one_text(value: str, name: str) -> str:
     """`value` as it is. ValueError, with its `name`, where there is no text in it that can be worked on."""
     if not value.strip():
         raise ValueError(f"{name} is empty")
+    return characters(value, name)
+
+
+def characters(value: str, name: str) -> str:
+    """`value` as it is. ValueError, with its `name`, where something in it is no character."""
     try:
         value.encode()
     except UnicodeEncodeError:  # JSON can spell it as \ud83d; TensorFlow could not read it

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_bert import files
-from keras_bert.data.decoding import one_text
+from keras_bert.data.decoding import json_object, one_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,14 +82,7 @@ def _rows(path: Path, column: str) -> Iterator[tuple[str, str]]:
 
 
 def _text(line: str, column: str) -> str:
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg}, at character {error.colno}") from None
-    except RecursionError:
-        raise ValueError("not JSON that can be read: too deep") from None
-    if not isinstance(row, dict):
-        raise ValueError(f"a JSON {type(row).__name__} instead of an object")
+    row = json_object(line)
     if VECTOR in row:
         raise ValueError(f"there is a {VECTOR} already")
     if column not in row:

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertQuestionAnswerer
+from keras_bert.cli import streams
 from keras_bert.text import WordPieceTokenizer
 
 from .test_processes import HANGS, start  # noqa: F401
@@ -236,6 +237,10 @@ def test_bad_examples(run, fails, preset, table, tmp_path):
     output = ("--output", str(tmp_path / "other"))
     message = fails(*command[:4], *output, "--train", table, "--eval", str(unseen), *read)
     assert "'odd' is not one of the labels, which are colour, number" in message
+    unnamed = tmp_path / "train"
+    unnamed.write_bytes(bad.read_bytes())
+    message = fails(*command[:4], *output, "--train", str(unnamed), *read)
+    assert message.endswith("say what it is: --format 'csv', 'tsv' or 'jsonl'")
 
 
 def test_another_directory_is_not_touched(fails, preset, table, tmp_path):
@@ -245,12 +250,41 @@ def test_another_directory_is_not_touched(fails, preset, table, tmp_path):
     assert "exists and is no run of this command" in fails(*command)
 
 
-def test_what_predict_cannot_read(run, fails, preset, table, tmp_path):
+def test_what_predict_cannot_read(fails, preset, table, tmp_path):
     model = str(tmp_path / "model")
-    run("finetune", "classify", *columns(table), "--preset", preset, "--output", model, "--epochs", "1")
-    assert "line 2: not JSON" in fails("predict", model, "--jsonl", input=b'{"text": "one"}\n{')
-    assert "line 1: there is no string 'text' in it" in fails("predict", model, "--jsonl", input=b'{"words": "one"}')
+    BertClassifier.from_preset(preset, labels=list(WORDS)).save_preset(model)
+    bad_rows = {
+        b'{"text": "one"}\n{': "line 2: not JSON",
+        b"[" * 100_000: "line 1: not JSON that can be read",
+        b'{"text": "one"}\n["two"]': "line 2: a JSON list instead of an object",
+        b'{"words": "one"}': "line 1: there is no string 'text' in it",
+        b'{"text": "one"}\n{"text": "two \\ud83d"}': "line 2: text has half of a surrogate pair",
+    }
+    for lines, message in bad_rows.items():
+        assert message in fails("predict", model, "--jsonl", input=lines)
+    assert "is a table: predict reads a text a line, or JSON lines" in fails("predict", model, table)
     assert "no head for classes, tags or answers" in fails("predict", preset, input=b"one")
+
+
+def test_predict_knows_json_lines_by_their_name(run, preset, tmp_path):
+    model = str(tmp_path / "model")
+    BertClassifier.from_preset(preset, labels=list(WORDS)).save_preset(model)
+    for name in ("texts.jsonl", "TEXTS.NDJSON"):
+        (tmp_path / name).write_text('{"text": "one red", "id": 7}\n')
+        (answer,) = map(json.loads, run("predict", model, str(tmp_path / name)).stdout.splitlines())
+        assert answer["text"] == "one red"
+
+
+def test_the_line_of_a_bad_question(run, preset, tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "TEXTS_AT_A_TIME", 2)
+    model = str(tmp_path / "model")
+    BertQuestionAnswerer.from_preset(preset).save_preset(model)
+    good = b'{"question": "what is it?", "context": "four white one"}\n'
+    for name in ("question", "context"):
+        bad = json.dumps({"question": "what?", "context": "one", name: " "}).encode()
+        result = run("predict", model, "--jsonl", input=good * 3 + bad)
+        assert (result.exit_code, result.stdout.count("\n")) == (2, 2)
+        assert f"standard input, line 4: {name} is empty" in result.stderr
 
 
 @pytest.mark.slow
