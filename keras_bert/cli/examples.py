@@ -19,7 +19,7 @@ _KINDS = {
     "multi_label_classification": "multi_label",
     "regression": "number",
 }
-
+_IN_THE_SHELL = {"skip_bad=True": "--skip-bad", "header=False": "--no-header", "table_format=": "--format "}
 
 COLUMNS = ("text_column", "text_pair_column", "label_column", "no_header", "table_format")
 
@@ -45,9 +45,10 @@ def read(read_file: Callable[..., Any], path: str, skip_bad: bool, **settings: A
     except OSError as error:
         raise streams.Misuse(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
-        raise streams.Misuse(
-            streams.one_line(error).replace("skip_bad=True", "--skip-bad").replace("header=False", "--no-header")
-        ) from error
+        message = streams.one_line(error)
+        for argument, option in _IN_THE_SHELL.items():
+            message = message.replace(argument, option)
+        raise streams.Misuse(message) from error
 
 
 def read_texts(

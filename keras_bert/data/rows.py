@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_bert.data.decoding import lines_of, read_text
+from keras_bert.data.decoding import json_object, lines_of, read_text
 
 _CELL_LIMIT = threading.Lock()
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -41,7 +40,9 @@ def format_of(path: str | Path, given: str | None) -> str:
         raise ValueError(f"format is {given!r}; it can be 'csv', 'tsv' or 'jsonl'")
     found = given or FORMATS.get(Path(path).suffix.lower())
     if not found:
-        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; give its format: 'csv', 'tsv' or 'jsonl'")
+        raise ValueError(
+            f"{path} does not end in {', '.join(FORMATS)}; say what it is: table_format='csv', 'tsv' or 'jsonl'"
+        )
     return found
 
 
@@ -109,7 +110,7 @@ def _split_csv(text: str, path: str | Path) -> Iterator[tuple[int, list[str] | s
                 if "unexpected end" in str(error):  # the rest of the file is in this cell: nothing to leave out
                     raise ValueError(
                         f"{path}, line {line}: a quote is opened here that is never closed; double the quotes that "
-                        "are part of a text, or give the format 'tsv' if the file does not quote"
+                        "are part of a text, or read it with table_format='tsv' if the file does not quote"
                     ) from None
                 yield line, f"not CSV ({error})"
 
@@ -135,7 +136,6 @@ def _json_rows(text: str) -> Rows:
 def _json_row(content: str) -> dict[str, Any] | str:
     """A line's object, or what is wrong with it."""
     try:
-        row = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        return f"not JSON ({error})" if content.strip() else "blank"
-    return row if isinstance(row, dict) else f"a JSON {type(row).__name__} instead of an object"
+        return json_object(content)
+    except ValueError as error:
+        return str(error)

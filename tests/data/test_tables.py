@@ -97,7 +97,9 @@ def test_formats_go_by_extension_or_as_given(write):
     for name in ("a.jsonl", "a.NDJSON"):
         assert read_table(write(name, '{"text": "x"}\n')).texts == ["x"]
     assert read_table(write("a.txt", "text\nx\n"), table_format="tsv").texts == ["x"]
-    with pytest.raises(ValueError, match=r"a.txt does not end in .csv, .tsv, .jsonl, .ndjson; give its format"):
+    with pytest.raises(
+        ValueError, match=r"a.txt does not end in .csv, .tsv, .jsonl, .ndjson; say what it is: table_format='csv'"
+    ):
         read_table(write("a.txt", "text\nx\n"))
     with pytest.raises(ValueError, match="format is 'xls'; it can be 'csv', 'tsv' or 'jsonl'"):
         read_table(write("a.csv", "text\nx\n"), table_format="xls")
