@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import time
 from typing import Any
 
@@ -44,7 +45,7 @@ class Validation(keras.callbacks.Callback):
 
 
 class Checkpoints(keras.callbacks.Callback):
-    """Counts steps, and saves the run's state, so often and after every epoch.
+    """Counts steps, and saves the run's state, so often and after every epoch. Ends a run whose loss is no number.
 
     Args:
         run: the run.
@@ -60,7 +61,12 @@ class Checkpoints(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._run.restore_loss()  # which Keras has just set to zero, though this may be the middle of an epoch
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
+        if not math.isfinite(logs["loss"]):
+            raise ValueError(
+                f"the loss is {logs['loss']} after batch {self._run.step + 1} of epoch {self._run.epoch + 1}, and no "
+                "later one can mend that; train with a lower learning_rate, or a longer warmup, in a new directory"
+            )
         self._run.step += 1
         if self._run.step == self._run.batches:
             return  # the epoch is not over before it is measured

@@ -31,8 +31,11 @@ def evaluate(model: Any, x: Any, y: Any) -> dict[str, float]:
     Raises:
         ImportError: the measure needs the extra `train`.
         TypeError: the model is none of the tasks.
+        ValueError: a text has a label that the model does not have.
     """
-    return measures(model, answers(model, x), y)
+    _, measure = _of_task(model)
+    model.targets(y)  # whose error comes before any work
+    return measure(model, answers(model, x), y)
 
 
 def answers(model: Any, x: Any) -> list[Any]:
@@ -75,8 +78,7 @@ def _of_classes(model: BertClassifier, given: list[Any], y: Any) -> dict[str, fl
         labels = np.asarray(model.targets(y))
         measured = metrics.f1(labels.astype(int), predicted.astype(int), "micro")
         return {"micro_f1": measured.pop("micro_f1"), **measured, **metrics.accuracy(labels, predicted)}
-    names = [label if isinstance(label, str) else model.labels[int(label)] for label in y]
-    return metrics.accuracy(names, [answer["label"] for answer in given])
+    return metrics.accuracy(model.targets(y), model.targets([answer["label"] for answer in given]))
 
 
 def _of_words(model: BertTokenClassifier, given: list[Any], y: Any) -> dict[str, float]:

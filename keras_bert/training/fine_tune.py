@@ -22,6 +22,7 @@ from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.adapting import adapting
 from keras_bert.training.batching import batches_of_epoch, padding_share
 from keras_bert.training.callbacks import Checkpoints, ProgressBar, TensorBoard, Validation
+from keras_bert.training.recipe import check_recipe, check_updates
 from keras_bert.training.run import Run
 
 
@@ -86,8 +87,8 @@ def fine_tune(
         padding, and the measures of the validation examples.
 
     Raises:
-        ValueError: an argument is bad, the examples cannot be used, or the directory holds a run with other settings or
-            examples.
+        ValueError: an argument is bad, the examples cannot be used, the directory holds a run with other settings or
+            examples, or the loss is no longer a number.
 
     Warns:
         UserWarning: how many examples are cut.
@@ -112,13 +113,16 @@ def fine_tune(
         "frozen_layers": frozen_layers, "lora_rank": lora_rank,
         **lesson(teacher, temperature),
     }  # fmt: skip
+    check_recipe(settings)
     weights = _by_index(model, class_weight)
     examples = model.examples(*train)
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")
     lengths = _lengths(model, examples)
     plan = [batches_of_epoch(lengths, seed, epoch, batch_size, batch_tokens) for epoch in range(epochs)]
-    updates = sum(map(len, plan)) // accumulate
+    steps = sum(map(len, plan))
+    updates = steps // accumulate
+    check_updates(updates, steps, accumulate)
     with (
         _kept_in(directory) as folder,
         adapting(model, frozen_layers, lora_rank),

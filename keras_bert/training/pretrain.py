@@ -19,6 +19,7 @@ from keras_bert.training import workers
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.callbacks import Checkpoints, ProgressBar, TensorBoard
 from keras_bert.training.lamb import LAMB
+from keras_bert.training.recipe import check_recipe, check_updates
 from keras_bert.training.run import Run
 
 
@@ -96,7 +97,8 @@ def pretrain(
         `next_sentence_accuracy`.
 
     Raises:
-        FileNotFoundError, ValueError: the records cannot be used, or the directory holds a run with other settings.
+        FileNotFoundError, ValueError: an argument is bad, the records cannot be used, the directory holds a run with
+            other settings, or the loss is no longer a number.
 
     Example:
         >>> import tempfile
@@ -124,7 +126,9 @@ def pretrain(
         "masking": [_told(phase.masking) for phase in phases], "examples": [_digest(each) for each in found],
         **lesson(teacher, temperature),
     }  # fmt: skip
+    check_recipe(settings)
     updates = sum(settings["steps"]) // accumulate
+    check_updates(updates, sum(settings["steps"]), accumulate)
     with learning_from(teacher, model, temperature):
         with model.distribute_strategy.scope():
             model.compile(

@@ -26,6 +26,9 @@ class Run:
         settings: what must be the same when a run goes on.
         is_shared: whether the directory is the same in all processes; else each writes into its own.
 
+    Raises:
+        OSError: the directory cannot be made.
+
     Attributes:
         directory: as above.
         epoch, step: the next batch, both from 0.
@@ -48,6 +51,8 @@ class Run:
         self._model = model
         self._settings = settings
         self._writes = self.is_chief or not is_shared
+        if self._writes:
+            directory.mkdir(parents=True, exist_ok=True)  # where that fails, it fails before any work
         self._strategy = model.distribute_strategy
         self._loss: list[Any] = []
 

@@ -207,6 +207,7 @@ def test_a_preset_without_a_vocabulary(fails, preset, table, tmp_path):
     [
         ("--class-weight", "odd=2", "class_weight names odd, but the labels are colour, number"),
         ("--frozen-layers", "2", "frozen_layers is 2, but this model has 1 layers"),
+        ("--learning-rate", "-1", "learning_rate is -1.0; expected a number above 0"),
     ],
 )
 def test_what_does_not_fit_the_model(run, preset, table, tmp_path, option, value, message):
@@ -248,6 +249,13 @@ def test_another_directory_is_not_touched(fails, preset, table, tmp_path):
     (tmp_path / "mine/file").write_text("precious")
     command = ("finetune", "classify", *columns(table), "--preset", preset, "--output", str(tmp_path / "mine"))
     assert "exists and is no run of this command" in fails(*command)
+
+
+def test_a_directory_that_cannot_be_made(run, preset, table, tmp_path):
+    (tmp_path / "file").touch()
+    output = str(tmp_path / "file/model")
+    result = run("finetune", "classify", *columns(table), "--preset", preset, "--output", output)
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (1, f"Error: {output}/training: Not a directory")
 
 
 def test_what_predict_cannot_read(fails, preset, table, tmp_path):

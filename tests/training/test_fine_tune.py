@@ -1,5 +1,6 @@
 """fine_tune beside what test_resuming.py says of it: class weights, budgets of tokens, long texts, best epochs."""
 
+import re
 import warnings
 
 import keras
@@ -76,6 +77,44 @@ def test_nothing_to_train_on():
         fine_tune(model(), (["one", "two"], ["number"]))
     with pytest.raises(ValueError, match="give one of the two"):
         fine_tune(model(), examples(), batch_size=2, batch_tokens=64)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": 0}, "epochs is 0; expected 1 or more"),
+        ({"batch_size": 0}, "batch_size is 0; expected 1 or more"),
+        ({"patience": 0}, "patience is 0; expected 1 or more"),
+        ({"accumulate": 0}, "accumulate is 0; expected 1 or more"),
+        ({"accumulate": 99}, "accumulate is 99, but there are 10 batches in all: no update would be made"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0; expected a number above 0"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan; expected a number above 0"),
+        ({"clip_norm": -1}, "clip_norm is -1; expected a number above 0"),
+        ({"layer_decay": 0}, "layer_decay is 0; expected a number above 0"),
+        ({"weight_decay": -0.1}, "weight_decay is -0.1; expected 0 or more"),
+        ({"seed": -1}, "seed is -1; expected 0 or more"),
+        ({"warmup": -0.1}, "warmup is -0.1; expected a share, 0 to 1"),
+        ({"warmup": 10}, "warmup is 10; expected a share, 0 to 1"),
+    ],
+)
+def test_numbers_with_which_nothing_can_be_trained(settings, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        fine_tune(model(), examples(), progress=False, **{"epochs": 1, "batch_size": 4, **settings})
+
+
+def test_a_loss_that_is_no_number_ends_the_run(tmp_path):
+    """At once, and nothing of it is written over the last good state."""
+    run = {"epochs": 2, "batch_size": 4, "directory": tmp_path, "progress": False, "checkpoint_seconds": 0}
+    learner = model()
+
+    class Ruin(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 4:
+                learner.head.set_weights([np.full_like(each, np.nan) for each in learner.head.get_weights()])
+
+    with pytest.raises(ValueError, match="the loss is nan after batch 6 of epoch 1.* a lower learning_rate"):
+        fine_tune(learner, examples(), callbacks=[Ruin()], **run)
+    assert np.isfinite(fine_tune(model(), examples(), **run)[-1]["loss"])  # it goes on
 
 
 def test_labels_may_be_numbers():

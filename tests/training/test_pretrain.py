@@ -187,6 +187,23 @@ def test_no_such_optimizer(tmp_path, new, records):
         run(new(), records, tmp_path, optimizer="sgd")
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": 0}, "steps is 0; expected 1 or more"),
+        ({"then": Phase("records", steps=5, batch_size=0)}, "batch_size is 0; expected 1 or more"),
+        ({"learning_rate": -1e-4}, "learning_rate is -0.0001; expected a number above 0"),
+        ({"measure_every": 0}, "measure_every is 0; expected 1 or more"),
+        ({"accumulate": 61}, "accumulate is 61, but there are 60 batches in all"),
+    ],
+)
+def test_numbers_with_which_nothing_can_be_trained(tmp_path, new, records, settings, message):
+    if "then" in settings:
+        settings = {"then": settings["then"]._replace(records=records / "train")}
+    with pytest.raises(ValueError, match=message):
+        run(new(), records, tmp_path, **settings)
+
+
 def test_records_that_do_not_fit(tmp_path, new, records):
     with pytest.raises(ValueError, match="has pairs, for which the model has no head: make it with pairs=True"):
         run(new(pairs=False), records, tmp_path)
