@@ -58,6 +58,8 @@ def test_classifiers():
     given = [answer["label"] for answer in learner.classify(x)]
     right = np.mean([a == b for a, b in zip(given, y, strict=True)])
     assert evaluate(learner, x, y) == {"accuracy": pytest.approx(right)}
+    numbers = [learner.labels.index(label) for label in y]
+    assert evaluate(learner, x, numbers) == evaluate(learner, x, y)
     several = BertClassifier(learner.encoder, learner.preprocessor, ["a", "b"], problem_type=MULTI_LABEL)
     given = [[each["label"] for each in answer] for answer in several.classify(x)]
     measures = evaluate(several, x, given)
@@ -65,6 +67,14 @@ def test_classifiers():
     numbers = BertClassifier(learner.encoder, learner.preprocessor, ["a"], problem_type=REGRESSION)
     given = [-answer["a"] for answer in numbers.classify(x)]
     assert evaluate(numbers, x, given) == {"spearman": pytest.approx(-1), "pearson": pytest.approx(-1, abs=1e-5)}
+
+
+def test_labels_that_the_model_does_not_have(monkeypatch):
+    """Such as 0 and 1 in the file and names in the model: they would all count as wrong."""
+    learner = model()
+    monkeypatch.setattr(learner, "classify", lambda *_, **__: pytest.fail("it computes"))
+    with pytest.raises(ValueError, match="'1' is not one of the labels, which are number, colour"):
+        evaluate(learner, ["one", "red"], ["number", "1"])
 
 
 def test_what_is_no_task():
