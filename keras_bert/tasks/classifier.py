@@ -16,7 +16,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import preset
 from keras_bert.tasks.labels import check_labels, number_of
 from keras_bert.tasks.long_text import POOLS, pooled_output
-from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.task import BertTask, plain
 from keras_bert.text import BertPreprocessor
 
 # Hugging Face's names for them.
@@ -166,18 +166,20 @@ class BertClassifier(BertTask):
         return served
 
     def targets(self, y: Any) -> Any:
-        """Names of labels -> what the loss takes; numbers stay as they are.
+        """Names or numbers of labels -> what the loss takes; tensors, and arrays of a row for each text, stay.
 
         Raises:
-            ValueError: a name is not one of the labels.
+            ValueError: a name is not one of the labels, or there are not so many.
         """
+        y = plain(y)
         if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) or not len(y):
             return y
         if self.problem_type == REGRESSION:
             return np.reshape(np.asarray(y, np.float32), (len(y), -1))
         if self.problem_type == CLASSES:
-            are_names = isinstance(y[0], str)
-            return np.array([number_of(name, self.labels) for name in y], np.int32) if are_names else np.asarray(y)
+            if np.ndim(y[0]):  # such as probabilities, for another loss
+                return np.asarray(y)
+            return np.array([number_of(label, self.labels) for label in y], np.int32)
         if isinstance(y, np.ndarray) and y.dtype.kind != "O":
             return y
         hot = np.zeros((len(y), len(self.labels)), np.float32)

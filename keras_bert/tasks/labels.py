@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
+from typing import Any
 
 
 def check_labels(labels: Sequence[str], least: int) -> None:
@@ -16,7 +18,7 @@ def check_labels(labels: Sequence[str], least: int) -> None:
         raise ValueError(f"labels must be str, not {labels!r:.80}")
 
 
-def number_of(label: str | int, labels: Sequence[str]) -> int:
+def number_of(label: Any, labels: Sequence[str]) -> int:
     """The number of a label by its name; numbers stay.
 
     Raises:
@@ -24,6 +26,7 @@ def number_of(label: str | int, labels: Sequence[str]) -> int:
     """
     if label in labels:
         return labels.index(label)
-    if isinstance(label, str) or not 0 <= label < len(labels):
+    is_number = isinstance(label, Real) and float(label).is_integer()
+    if not is_number or not 0 <= label < len(labels):
         raise ValueError(f"{label!r} is not one of the labels, which are {', '.join(labels)}")
     return int(label)

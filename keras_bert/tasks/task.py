@@ -110,19 +110,20 @@ class BertTask(Replicated, Compilable, keras.Model):
     # -- Keras's own, for lists of str as well
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """Keras's `fit`; `x` may also be a list of str or a tuple of two, and `y` what `targets` takes."""
+        """Keras's `fit`; `x` may also be a list of str or a tuple of two, and `y` what `targets` takes; or columns
+        of pandas."""
         if kwargs.get("validation_data") is not None and isinstance(kwargs["validation_data"], tuple | list):
             data = kwargs["validation_data"]
-            kwargs["validation_data"] = (*self.arrays(*data[:2]), *data[2:])
-        return super().fit(*self.arrays(x, y), *args, **kwargs)
+            kwargs["validation_data"] = (*self.arrays(*map(plain, data[:2])), *data[2:])
+        return super().fit(*self.arrays(plain(x), plain(y)), *args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras's `evaluate`; see `fit`."""
-        return super().evaluate(*self.arrays(x, y), *args, **kwargs)
+        return super().evaluate(*self.arrays(plain(x), plain(y)), *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Keras's `predict`, which gives logits; `x` may also be a list of str or a tuple of two."""
-        return super().predict(self.arrays(x, None)[0], *args, **kwargs)
+        return super().predict(self.arrays(plain(x), None)[0], *args, **kwargs)
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
         """What people write as examples and labels -> what Keras makes batches of; what is that already stays."""
@@ -144,7 +145,7 @@ class BertTask(Replicated, Compilable, keras.Model):
         Raises:
             ValueError: `x` and `y` are not as many, or a label is not one of the model's.
         """
-        columns = x if isinstance(x, tuple) else (x,)
+        columns = columns_of(x)
         if len({len(column) for column in (*columns, y)}) > 1:
             counts = " and ".join(f"{len(column):,}" for column in columns)
             raise ValueError(f"there are {counts} texts, but {len(y):,} labels")
@@ -200,6 +201,28 @@ class BertTask(Replicated, Compilable, keras.Model):
         return cls(**{**config, **parts})
 
 
+def plain(x: Any) -> Any:
+    """What pandas has as a column -> a list, as a table -> an array; anything else as it is."""
+    if isinstance(x, tuple):
+        return tuple(plain(each) for each in x)
+    if not hasattr(x, "to_numpy"):
+        return x
+    return list(x) if len(x.shape) == 1 else x.to_numpy()
+
+
+def columns_of(x: Any) -> tuple[Any, ...]:
+    """The texts, or the first ones and the second ones, of examples: a list, or for pairs a tuple of two lists.
+
+    Raises:
+        ValueError: it is a tuple of something else.
+    """
+    if not isinstance(x, tuple):
+        return (x,)
+    if len(x) != 2 or any(isinstance(column, str | bytes) for column in x):
+        raise ValueError(f"x is a tuple of {len(x)}; expected a list of texts, or for pairs a tuple of two such lists")
+    return x
+
+
 def _as_tensors(inputs: Any) -> Any:
     """Lists of str as string tensors; dicts of what is packed already, Keras inputs and tensors as they are."""
     if isinstance(inputs, tuple):
@@ -210,9 +233,9 @@ def _as_tensors(inputs: Any) -> Any:
 
 
 def _as_arrays(x: Any) -> Any:
-    """Lists of str as arrays, of which Keras makes batches; anything else as it is."""
+    """Texts as arrays, of which Keras makes batches; anything else as it is."""
     if isinstance(x, tuple) and len(x) == 2:
         return tuple(_as_arrays(each) for each in x)
-    if isinstance(x, list) and x and isinstance(x[0], str):
-        return np.array(x, dtype=object)
-    return x
+    is_list = isinstance(x, list) and x and isinstance(x[0], str)
+    is_array = isinstance(x, np.ndarray) and x.dtype.kind == "U"
+    return np.array(x, dtype=object) if is_list or is_array else x

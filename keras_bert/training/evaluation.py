@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION, BertClassifier
 from keras_bert.tasks.question_answerer import BertQuestionAnswerer
+from keras_bert.tasks.task import columns_of
 from keras_bert.tasks.token_classifier import BertTokenClassifier
 from keras_bert.training import metrics, squad_metrics
 
@@ -65,7 +66,8 @@ def _of_task(model: Any) -> tuple[Callable[..., list[Any]], Callable[..., dict[s
 
 
 def _classes(model: BertClassifier, x: Any) -> list[Any]:
-    return model.classify(list(zip(*x, strict=True)) if isinstance(x, tuple) else x, progress=False)
+    columns = columns_of(x)
+    return model.classify(list(zip(*columns, strict=True)) if len(columns) > 1 else x, progress=False)
 
 
 def _of_classes(model: BertClassifier, given: list[Any], y: Any) -> dict[str, float]:

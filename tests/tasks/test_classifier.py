@@ -245,8 +245,16 @@ def test_bad_labels_and_texts(make):
     model = make()
     with pytest.raises(ValueError, match="'odd' is not one of the labels, which are number, colour, both"):
         model.targets(["number", "odd"])
+    for bad in (3, -1, 0.5, float("nan"), None):
+        with pytest.raises(ValueError, match=f"^{bad} is not one of the labels, which are number, colour, both$"):
+            model.targets([0, bad])
     with pytest.raises(ValueError, match="there are 4 texts, but 3 labels"):
         model.examples(TEXTS, ["number"] * 3)
+    for x in (tuple(TEXTS), tuple(TEXTS[:2])):
+        with pytest.raises(
+            ValueError, match=f"x is a tuple of {len(x)}; expected a list of texts, or for pairs a tuple"
+        ):
+            model.examples(x, ["number"] * len(x))
     with pytest.raises(TypeError, match="a single str"):
         model.classify("one")
     with pytest.warns(UserWarning, match="texts cut to 16 pieces, .*: 1"):
