@@ -33,7 +33,7 @@ def detokenize(
             from keras_bert.text.loading import load_tokenizer
         tokenizer = streams.load(load_tokenizer, preset)
         parse = functools.partial(_parse_ids, vocabulary_size=len(tokenizer.vocabulary))
-        for rows in streams.chunks(lines.parsed(parse)):
+        for rows in lines.chunks(parse):
             texts = [text.decode() for text in tokenizer.detokenize(rows).numpy()]
             if output_format == "jsonl":
                 texts = map(lambda ids, text: streams.json_line(ids=ids, text=text), rows, texts)

@@ -19,12 +19,12 @@ _HEADER = ("position", "type", "id", "piece", "bytes", "characters", "text", "ch
 _COLOURS = ("cyan", "yellow")
 
 
-def write(results: BinaryIO, tokenizer: Tokenizer, texts: Iterable[str]) -> None:
+def write(results: BinaryIO, tokenizer: Tokenizer, chunks: Iterable[list[str]]) -> None:
     """Writes for each text a line with the text, in which on a terminal each piece has its colour, and the table."""
     from keras_bert.text.explanation import explain
 
     between: list[str] = []  # an empty line, but before the first
-    for chunk in streams.chunks(texts):
+    for chunk in chunks:
         for text, pieces in zip(chunk, explain(tokenizer, chunk), strict=True):
             line = _coloured(text, pieces) if results.isatty() else _shown(text)
             streams.write_lines(results, [*between, line, *_table(pieces)])

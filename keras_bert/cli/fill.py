@@ -53,7 +53,7 @@ def fill(
             return line
 
         with tqdm(unit=" texts", delay=1, disable=None) as bar:
-            for texts in streams.chunks(lines.parsed(with_mask)):
+            for texts in lines.chunks(with_mask):
                 try:
                     answers = task.fill(texts, top_k, progress=False)
                 except ValueError as error:

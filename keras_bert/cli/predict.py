@@ -48,9 +48,8 @@ def predict(model: Path, file: str | None, output: str | None, overwrite: bool, 
             from keras_bert.tasks.loading import load_task
         task = streams.load(load_task, model)
         names = _inputs(task)
-        parsed = lines.parsed(lambda line: _fields(line, names, is_json))
         with tqdm(unit=" texts", delay=1, disable=None) as bar:
-            for rows in streams.chunks(parsed):
+            for rows in lines.chunks(lambda line: _fields(line, names, is_json)):
                 try:
                     answers = list(_answers(task, names, rows))
                 except (TypeError, ValueError) as error:

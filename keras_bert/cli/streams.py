@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import json
 import os
+import select
 import stat
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ T = TypeVar("T")
 
 # Commands hold this many texts at a time: enough to batch by length, few enough for any memory.
 TEXTS_AT_A_TIME = 2048
+_BYTES_AT_A_TIME = 1 << 16  # what a pipe holds
+_MOMENT = 0.02  # seconds
 
 _FORMAT_OF_EXTENSION = {".jsonl": "jsonl", ".npy": "npy", ".txt": "text"}
 
@@ -45,10 +48,12 @@ class Lines:
     Attributes:
         raw: UTF-8, with or without their line ends.
         place: what a line's number is appended to in messages: "reviews.txt, line".
+        would_wait: whether the next line has not come yet.
     """
 
     raw: Iterable[bytes]
     place: str
+    would_wait: Callable[[], bool] = lambda: False
 
     def parsed(self, parse: Callable[[str], T] = str) -> Iterator[T]:
         """Decodes each line and parses it. Misuse, with the line's number, where either raises ValueError."""
@@ -65,6 +70,49 @@ class Lines:
                 ) from None
             except ValueError as error:
                 raise Misuse(f"{self.place} {number}: {error}") from None
+
+    def chunks(self, parse: Callable[[str], T] = str) -> Iterator[list[T]]:
+        """What `parsed` gives, in lists of up to `TEXTS_AT_A_TIME`, fewer where the next line has not come yet."""
+        chunk = []
+        for each in self.parsed(parse):
+            chunk.append(each)
+            if len(chunk) == TEXTS_AT_A_TIME or self.would_wait():
+                yield chunk
+                chunk = []
+        if chunk:
+            yield chunk
+
+
+class Arriving:
+    """Lines of a file, or of a pipe into which somebody may still be writing.
+
+    Args:
+        file: open for reading.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self._lines: deque[bytes] = deque()
+
+    def __iter__(self) -> Iterator[bytes]:
+        begun: list[bytes] = []  # of a line whose end has not come yet
+        while came := self.file.read1(_BYTES_AT_A_TIME):
+            first, *others = came.split(b"\n")
+            begun.append(first)
+            if others:
+                self._lines.extend([b"".join(begun), *others[:-1]])
+                begun = [others[-1]]
+            while self._lines:
+                yield self._lines.popleft()
+        if last := b"".join(begun):
+            yield last
+
+    def would_wait(self) -> bool:
+        """Whether the next line has not come yet, nor any of it in a moment."""
+        try:
+            return not self._lines and not select.select([self.file], [], [], _MOMENT)[0]
+        except ValueError:  # something that is no file of the system's: all of it is here
+            return False
 
 
 def tokenizer_of(directory: Path) -> Any:
@@ -153,25 +201,24 @@ def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
         # Bytes that were no characters in the user's locale come as surrogates; this brings the bytes back.
         return Lines((argument.encode("utf-8", "surrogateescape") for argument in arguments), "argument")
     if file and file != "-":
-        try:
-            return Lines(_closing(open(file, "rb")), f"{file}, line")
-        except OSError as error:
-            raise Misuse(f"cannot read {file}: {error.strerror}") from error
+        lines = Arriving(_opened(file))
+        return Lines(_closing(lines), f"{file}, line", lines.would_wait)
     if not file and (sys.stdin is None or sys.stdin.isatty()):
         raise Misuse("nothing to read; give texts as arguments, in --file FILE, or through a pipe")
-    return Lines(click.get_binary_stream("stdin"), "standard input, line")
+    lines = Arriving(click.get_binary_stream("stdin"))
+    return Lines(lines, "standard input, line", lines.would_wait)
 
 
-def _closing(file: BinaryIO) -> Iterator[bytes]:
-    with file:
-        yield from file
+def _opened(file: str) -> BinaryIO:
+    try:
+        return open(file, "rb")
+    except OSError as error:
+        raise Misuse(f"cannot read {file}: {error.strerror}") from error
 
 
-def chunks(texts: Iterable[T]) -> Iterator[list[T]]:
-    """Lists of up to `TEXTS_AT_A_TIME`, read as they are needed."""
-    iterator = iter(texts)
-    while chunk := list(itertools.islice(iterator, TEXTS_AT_A_TIME)):
-        yield chunk
+def _closing(lines: Arriving) -> Iterator[bytes]:
+    with lines.file:
+        yield from lines
 
 
 def encoded(
@@ -182,7 +229,7 @@ def encoded(
 
     settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
     with tqdm(unit=" texts", delay=1, disable=None) as bar:  # disable=None: only on a terminal
-        for texts in chunks(lines.parsed()):
+        for texts in lines.chunks():
             try:
                 vectors = model.encode(texts, progress=False, **settings)
             except ValueError as error:

@@ -53,9 +53,9 @@ def tokenize(
             from keras_bert.text.loading import load_tokenizer
         tokenizer = streams.load(load_tokenizer, preset)
         if explain:
-            explanations.write(results, tokenizer, lines.parsed())
+            explanations.write(results, tokenizer, lines.chunks())
             return
-        for texts in streams.chunks(lines.parsed()):
+        for texts in lines.chunks():
             rows = zip(texts, *(ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts)), strict=True)
             streams.write_lines(results, (_line(output_format, tokenizer.vocabulary, *row) for row in rows))
 

@@ -139,6 +139,17 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(start, big_file):
     assert process.stderr.read() == b""
 
 
+def test_nobody_waits_for_the_next_line(start):
+    process = start("tokenize", stdin=subprocess.PIPE)
+    for line in (b"a lot of words\n", b"more words\n"):
+        process.stdin.write(line)
+        process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], HANGS)
+        assert ready
+        assert process.stdout.readline() == line
+    assert process.communicate(timeout=HANGS) == (b"", b"")
+
+
 @pytest.mark.parametrize("command", ["encode", "tokenize", "detokenize", "similarity"])
 def test_at_a_terminal_it_says_how_to_give_texts(start, command, terminal):
     _, stdin = terminal

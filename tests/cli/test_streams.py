@@ -105,6 +105,30 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_lines_are_handed_on_as_they_come():
+    reader, writer = os.pipe()
+    with open(reader, "rb") as file, open(writer, "wb", buffering=0) as pipe:
+        lines = streams.Arriving(file)
+        chunks = streams.Lines(lines, "line", lines.would_wait).chunks()
+        pipe.write(b"one\ntw")
+        assert next(chunks) == ["one"]
+        pipe.write("o\nthree\r\n\nna\u00ef".encode()[:-1])
+        assert next(chunks) == ["two", "three", ""]
+        pipe.write("\u00ef".encode()[-1:])
+        pipe.write(b"ve")
+        pipe.close()
+        assert list(chunks) == [["na\u00efve"]]
+
+
+def test_lines_of_any_length(tmp_path, monkeypatch):
+    lines = ["a" * 300_000, "", *map(str, range(50_000)), "b" * 70_000]
+    for end in ("", "\n"):
+        (tmp_path / "long.txt").write_text("\n".join(lines) + end)
+        chunks = list(streams.open_texts((), str(tmp_path / "long.txt")).chunks())
+        assert [len(chunk) for chunk in chunks] == [2048] * 24 + [851]
+        assert [line for chunk in chunks for line in chunk] == lines
+
+
 @pytest.mark.parametrize("old", [None, "precious"])
 def test_a_failure_leaves_nothing_half_written(fails, tmp_path, monkeypatch, old):
     monkeypatch.setattr(streams, "TEXTS_AT_A_TIME", 1)
