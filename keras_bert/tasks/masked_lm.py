@@ -89,14 +89,14 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
         return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
 
     def fill(
-        self, texts: Iterable[str], top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None
-    ) -> list[dict[str, Any]]:
-        """What could stand in place of the masks in texts.
+        self, texts: str | Iterable[str], top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None
+    ) -> Any:
+        """What could stand in place of the masks in a text, or in each of many.
 
         Several masks in a text are filled one after the other, the surest first, so that each sees the others' pieces.
 
         Args:
-            texts: each a str with the tokenizer's mask token, `[MASK]` or `<mask>`, in it at least once.
+            texts: a str, or many, with the tokenizer's mask token, `[MASK]` or `<mask>`, in each at least once.
             top_k: how many candidates to give for each mask.
             batch_tokens: how many pieces to compute at a time, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
@@ -107,7 +107,7 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
             `##` if it continues a word, or with the space before it where pieces have that; and `probability`, 0 to 1.
 
         Raises:
-            TypeError: `texts` is a single str, or something in it is not a str.
+            TypeError: something is not a str.
             ValueError: the model has no preprocessor; a text has no mask, or one behind the end of what the model can
                 read; or `top_k` is not one of 1 to the size of the vocabulary.
 
@@ -117,7 +117,7 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
             >>> tokenizer = loading.load_tokenizer(presets.resolve(preset), special_tokens_in_text=True)
             >>> preprocessor = BertPreprocessor.from_preset(preset, tokenizer=tokenizer, sequence_length=None)
             >>> model = BertMaskedLM(BertEncoder(BertConfig.tiny()), preprocessor)  # drawn at random
-            >>> (answer,) = model.fill(["I [MASK] a [MASK]."], top_k=3)
+            >>> answer = model.fill("I [MASK] a [MASK].", top_k=3)
             >>> [[len(candidates) for candidates in answer["masks"]], answer["text"].count("[MASK]")]
             [[3, 3], 0]
         """
@@ -125,7 +125,9 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
             raise ValueError(_NO_PREPROCESSOR)
         if not 1 <= top_k <= self.encoder.config.vocab_size:
             raise ValueError(f"top_k is {top_k}; expected 1 to {self.encoder.config.vocab_size}, the vocabulary's size")
-        texts = texts if isinstance(texts, str | bytes) else list(texts)
+        if isinstance(texts, str):
+            return self.fill([texts], top_k, batch_tokens, progress)[0]
+        texts = texts if isinstance(texts, bytes) else list(texts)
         if top_k not in self._by_length:
             self._by_length[top_k] = ByLength(self.preprocessor, lambda segments: self._stacked(segments, top_k))
         chunks = self._by_length[top_k](texts, batch_tokens, progress)

@@ -58,27 +58,32 @@ class BertNextSentence(BertTask):
         return ops.cast(self.head(pooled, training=training), "float32")
 
     def score(
-        self, a: Iterable[str], b: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
-    ) -> np.ndarray:
-        """The probability that a text follows another.
+        self,
+        a: str | Iterable[str],
+        b: str | Iterable[str],
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> Any:
+        """The probability that a text follows another, or of many pairs.
 
         Args:
-            a, b: as many texts; of each pair, what comes first and what may follow.
+            a, b: a str each, or as many of both: what comes first and what may follow.
             batch_tokens: how many pieces to compute at a time, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            float32 `[pairs]`, 0 to 1.
+            A float, 0 to 1; of many pairs, float32 `[pairs]`.
 
         Raises:
-            TypeError, ValueError: `a` or `b` is a single str, holds something else than str, or they are not as many.
+            TypeError, ValueError: one is a str and the other is not, something is not a str, or they are not as many.
 
         Warns:
             UserWarning: how many pairs were longer than the model's greatest length, and were cut there.
         """
-        for texts in (a, b):
-            if isinstance(texts, str | bytes):
-                raise TypeError(f"got a single {type(texts).__name__}; pass lists: score([a], [b])")
+        if isinstance(a, str) and isinstance(b, str):
+            return float(self.score([a], [b], batch_tokens, progress)[0])
+        if isinstance(a, str | bytes) or isinstance(b, str | bytes):
+            raise TypeError("of two texts, one is a single str and the other is not; pass two str, or as many of both")
         a, b = list(a), list(b)
         if len(a) != len(b):
             raise ValueError(f"there are {len(a):,} first texts, but {len(b):,} second ones")

@@ -112,7 +112,8 @@ def test_sentencepieces_in_a_text(shared_data):
 @pytest.mark.parametrize(
     ("texts", "error", "message"),
     [
-        ("[MASK]", TypeError, "single str"),
+        (b"[MASK]", TypeError, "single bytes"),
+        ("a", ValueError, r"text 0 \(from 0\) has no \[MASK\]: 'a'"),
         (["a [MASK]", 5], TypeError, "text 1 is 5"),
         (["a [MASK]", "b"], ValueError, r"text 1 \(from 0\) has no \[MASK\]: 'b'"),
         (["[MASK] " + "the " * 50 + "[MASK]"], ValueError, r"2 times \[MASK\], but only 1 in the 48 pieces"),
@@ -126,6 +127,14 @@ def test_bad_texts(model, texts, error, message):
 
 def test_other_arguments(model):
     assert model.fill([]) == []
+    for text, answer in zip(TEXTS, model.fill(TEXTS), strict=True):
+        one = model.fill(text)
+        assert one["text"] == answer["text"]
+        np.testing.assert_allclose(
+            [each["probability"] for mask in one["masks"] for each in mask],
+            [each["probability"] for mask in answer["masks"] for each in mask],
+            atol=1e-6,
+        )
     every = model.fill(["[MASK]"], top_k=len(golden.VOCABULARY))[0]["masks"][0]
     assert sum(each["probability"] for each in every) == pytest.approx(1, abs=1e-4)
     for top_k in (0, len(golden.VOCABULARY) + 1):

@@ -45,6 +45,9 @@ def test_label_0_is_that_it_follows(model):
     assert np.ptp(scores) > 0.01
     assert np.abs(model.score(B, A) - scores).max() > 0.01  # the order matters
     assert model.score([], []).shape == (0,)
+    one = model.score(A[0], B[0])
+    assert isinstance(one, float)
+    assert one == pytest.approx(float(scores[0]), abs=1e-6)
 
 
 @pytest.mark.parametrize(
