@@ -214,8 +214,6 @@ def train_on_examples(
             with devices.scope():
                 model, more = make(learned, preset, sequence_length=sequence_length)
             to_measure = None if measured is None else examples.xy(measured)
-            if to_measure is not None:
-                model.targets(to_measure[1])  # a label that is not learned is named now, not after an epoch
             click.echo(_about(learned, measured, train, evaluated), err=True)
             run = directory / runs.RUN
             lines = runs.told_each_epoch(devices, lambda epoch: f"epoch {epoch + 1}")

@@ -32,11 +32,19 @@ def evaluate(model: Any, x: Any, y: Any) -> dict[str, float]:
     Raises:
         ImportError: the measure needs the extra `train`.
         TypeError: the model is none of the tasks.
-        ValueError: a text has a label that the model does not have.
+        ValueError: a text has a label that the model does not have, or examples and labels are not as many.
     """
-    _, measure = _of_task(model)
-    model.targets(y)  # whose error comes before any work
-    return measure(model, answers(model, x), y)
+    check(model, x, y)
+    return measures(model, answers(model, x), y)
+
+
+def check(model: Any, x: Any, y: Any) -> None:
+    """Raises what `evaluate` would, as far as it is known before the model computes anything."""
+    _of_task(model)
+    model.targets(y)
+    count = len(x[0] if isinstance(x, tuple) else x)
+    if count != len(y):
+        raise ValueError(f"there are {count:,} examples to evaluate with, but labels of {len(y):,}")
 
 
 def answers(model: Any, x: Any) -> list[Any]:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from keras_bert.pretraining.distillation import learning_from, lesson
 from keras_bert.tasks.classifier import CLASSES, BertClassifier
 from keras_bert.tasks.task import BertTask, Examples
-from keras_bert.training import workers
+from keras_bert.training import evaluation, workers
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.adapting import adapting
 from keras_bert.training.batching import batches_of_epoch, padding_share
@@ -115,6 +115,8 @@ def fine_tune(
     }  # fmt: skip
     check_recipe(settings)
     weights = _by_index(model, class_weight)
+    if validation is not None:
+        evaluation.check(model, *validation)
     examples = model.examples(*train)
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")

@@ -236,8 +236,10 @@ def test_bad_examples(run, fails, preset, table, tmp_path):
     unseen = tmp_path / "unseen.tsv"
     unseen.write_text("sentence\tkind\none\todd\n")
     output = ("--output", str(tmp_path / "other"))
-    message = fails(*command[:4], *output, "--train", table, "--eval", str(unseen), *read)
-    assert "'odd' is not one of the labels, which are colour, number" in message
+    result = run(*command[:4], *output, "--train", table, "--eval", str(unseen), *read)
+    assert result.exit_code == 2
+    assert "'odd' is not one of the labels, which are colour, number" in result.stderr.splitlines()[-1]
+    assert not (tmp_path / "other").exists()
     unnamed = tmp_path / "train"
     unnamed.write_bytes(bad.read_bytes())
     message = fails(*command[:4], *output, "--train", str(unnamed), *read)

@@ -117,6 +117,21 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path):
     assert np.isfinite(fine_tune(model(), examples(), **run)[-1]["loss"])  # it goes on
 
 
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        ((["one", "red"], ["number", "odd"]), "'odd' is not one of the labels"),
+        ((["one", "red"], ["number"]), "there are 2 examples to evaluate with, but labels of 1"),
+    ],
+)
+def test_validation_that_cannot_be_is_found_before_training(validation, message):
+    learner = model()
+    before = learner.get_weights()
+    with pytest.raises(ValueError, match=message):
+        fine_tune(learner, examples(), validation, epochs=1, progress=False)
+    np.testing.assert_equal(learner.get_weights(), before)
+
+
 def test_labels_may_be_numbers():
     x, y = examples()
     numbers = np.array([["number", "colour"].index(label) for label in y])
