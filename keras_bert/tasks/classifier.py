@@ -14,9 +14,9 @@ from keras import ops
 from keras_bert.checkpoints import hugging_face
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import preset
-from keras_bert.tasks.labels import check_labels, number_of
+from keras_bert.tasks.labels import checked_labels, number_of
 from keras_bert.tasks.long_text import POOLS, pooled_output
-from keras_bert.tasks.task import BertTask, plain
+from keras_bert.tasks.task import BertTask, Examples, columns_of, plain
 from keras_bert.text import BertPreprocessor
 
 # Hugging Face's names for them.
@@ -52,7 +52,7 @@ class BertClassifier(BertTask):
         float32 `[batch, labels]`: logits; for regression the numbers themselves.
 
     Raises:
-        ValueError: a bad argument.
+        TypeError, ValueError: a bad argument.
 
     Example:
         >>> model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
@@ -75,12 +75,11 @@ class BertClassifier(BertTask):
         dropout: float | None = None,
         **kwargs: Any,
     ) -> None:
-        labels = list(labels)
         if problem_type not in PROBLEMS:
             raise ValueError(f"problem_type is {problem_type!r}; expected {', '.join(PROBLEMS)}")
         if pool not in POOLS:
             raise ValueError(f"pool is {pool!r}; expected {' or '.join(POOLS)}")
-        check_labels(labels, least=2 if problem_type == CLASSES else 1)
+        labels = checked_labels(labels, least=2 if problem_type == CLASSES else 1)
         super().__init__(encoder, preprocessor, len(labels), dropout, **kwargs)
         self.labels = labels
         self.problem_type = problem_type
@@ -88,7 +87,8 @@ class BertClassifier(BertTask):
         self.pool = pool
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        self._check_pairs(inputs)
+        if not isinstance(inputs, dict):
+            self._check_pairs(isinstance(inputs, tuple | list))
         pooled = pooled_output(self.encoder, self.packed(inputs), self.pool, training, self.reads_pooler)
         return ops.cast(self.head(pooled, training=training), "float32")
 
@@ -187,8 +187,12 @@ class BertClassifier(BertTask):
             hot[row, [number_of(name, self.labels) for name in names]] = 1
         return hot
 
-    def _check_pairs(self, inputs: Any) -> None:
-        if isinstance(inputs, dict) or isinstance(inputs, tuple | list) == self.pairs:
+    def examples(self, x: Any, y: Any) -> Examples:
+        self._check_pairs(len(columns_of(x)) > 1)
+        return super().examples(x, y)
+
+    def _check_pairs(self, are_pairs: bool) -> None:
+        if are_pairs == self.pairs:
             return
         wanted = "pairs: a tuple of two, (texts, texts)" if self.pairs else "texts; for pairs, make it with pairs=True"
         raise ValueError(f"this classifier takes {wanted}")

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Real
 from typing import Any
 
 
-def check_labels(labels: Sequence[str], least: int) -> None:
-    """Raises ValueError unless there are at least `least` different ones, all str."""
+def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
+    """Labels in their order.
+
+    Raises:
+        TypeError: they have no order, or are not str.
+        ValueError: there are not at least `least` different ones.
+    """
+    if isinstance(labels, str | bytes | Set | Mapping) or not isinstance(labels, Iterable):
+        raise TypeError(f"labels are {labels!r:.80}; expected a list of their names, in the order of the logits")
+    labels = list(labels)
+    if not all(isinstance(label, str) for label in labels):
+        raise TypeError(f"labels must be str, not {labels!r:.80}")
     if len(labels) < least:
         raise ValueError(f"labels are {labels}; a classifier tells at least {least} apart")
     repeated = sorted({label for label in labels if labels.count(label) > 1})
     if repeated:
         raise ValueError(f"labels are there twice: {', '.join(repeated)}")
-    if not all(isinstance(label, str) for label in labels):
-        raise ValueError(f"labels must be str, not {labels!r:.80}")
+    return [str(label) for label in labels]  # of NumPy's str, too
 
 
 def number_of(label: Any, labels: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ from keras_bert import checkpoints, files, presets
 from keras_bert.checkpoints import hugging_face
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights
+from keras_bert.tasks.labels import checked_labels
 from keras_bert.text import BertPreprocessor
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class TaskPreset(NamedTuple):
         if given is None and self.saved_labels is None:
             found = f"no names for its {self.head_size} labels" if self.head_size else "no head of this task"
             raise ValueError(f"{self.directory} has {found}: say which labels there are, labels=[...]")
-        return self.saved_labels if given is None else list(given)
+        return self.saved_labels if given is None else checked_labels(given)
 
     def head_fits(self, labels: list[str]) -> bool:
         """Whether the head is for these labels: it has them, or as many that the preset has no names for.

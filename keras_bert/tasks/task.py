@@ -127,6 +127,7 @@ class BertTask(Replicated, Compilable, keras.Model):
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
         """What people write as examples and labels -> what Keras makes batches of; what is that already stays."""
+        _check_dataset(x)
         return _as_arrays(x), self.targets(y)
 
     # -- For training: examples tokenized once, batches packed in the graph
@@ -223,12 +224,21 @@ def columns_of(x: Any) -> tuple[Any, ...]:
     return x
 
 
+def _check_dataset(x: Any) -> None:
+    """Raises ValueError where the labels in a dataset are names: nothing in it turns them into what a loss takes."""
+    spec = x.element_spec if isinstance(x, tf.data.Dataset) else None
+    if isinstance(spec, tuple) and len(spec) > 1 and getattr(spec[1], "dtype", None) == tf.string:
+        raise ValueError("the labels in this dataset are strings; make it of numbers, which model.targets(names) gives")
+
+
 def _as_tensors(inputs: Any) -> Any:
     """Lists of str as string tensors; dicts of what is packed already, Keras inputs and tensors as they are."""
     if isinstance(inputs, tuple):
         return tuple(_as_tensors(each) for each in inputs)
     if isinstance(inputs, dict | keras.KerasTensor):
         return inputs
+    if isinstance(inputs, str | bytes):
+        raise TypeError(f"texts is a single {type(inputs).__name__}; pass a list: [text]")
     return as_strings(inputs)
 
 

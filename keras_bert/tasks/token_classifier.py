@@ -17,7 +17,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import preset
 from keras_bert.tasks.by_length import BySentence, flat_pieces
 from keras_bert.tasks.entities import OUTSIDE, spans
-from keras_bert.tasks.labels import check_labels, number_of
+from keras_bert.tasks.labels import checked_labels, number_of
 from keras_bert.tasks.long_text import places_of_pieces, sequence_output
 from keras_bert.tasks.task import BertTask, Examples
 from keras_bert.text import BertPreprocessor
@@ -48,7 +48,7 @@ class BertTokenClassifier(BertTask):
         `[batch, windows, seq_length, labels]`.
 
     Raises:
-        ValueError: a bad argument.
+        TypeError, ValueError: a bad argument.
 
     Example:
         >>> model = BertTokenClassifier.from_preset("all-MiniLM-L6-v2", labels=["O", "B-PER", "I-PER"])
@@ -69,8 +69,7 @@ class BertTokenClassifier(BertTask):
         dropout: float | None = None,
         **kwargs: Any,
     ) -> None:
-        labels = list(labels)
-        check_labels(labels, least=2)
+        labels = checked_labels(labels, least=2)
         if preprocessor.truncation == "head_tail":
             raise ValueError(
                 "truncation (long_text) is head_tail, which cuts words out of the middle, and these would have no "

@@ -87,8 +87,8 @@ def fine_tune(
         padding, and the measures of the validation examples.
 
     Raises:
-        ValueError: an argument is bad, the examples cannot be used, the directory holds a run with other settings or
-            examples, or the loss is no longer a number.
+        TypeError, ValueError: an argument is bad, the examples cannot be used, the directory holds a run with other
+            settings or examples, or the loss is no longer a number.
 
     Warns:
         UserWarning: how many examples are cut.
@@ -114,8 +114,10 @@ def fine_tune(
         **lesson(teacher, temperature),
     }  # fmt: skip
     check_recipe(settings)
+    _check_examples("train", train)
     weights = _by_index(model, class_weight)
     if validation is not None:
+        _check_examples("validation", validation)
         evaluation.check(model, *validation)
     examples = model.examples(*train)
     if not len(examples.lengths):
@@ -165,6 +167,14 @@ def fine_tune(
             )
         run.load_best()
     return run.history
+
+
+def _check_examples(name: str, given: Any) -> None:
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise TypeError(
+            f"{name} is a {type(given).__name__}; expected a tuple of two, (examples, labels); a tf.data.Dataset is "
+            "for the model's fit"
+        )
 
 
 def _lengths(model: BertTask, examples: Examples) -> np.ndarray:

@@ -12,6 +12,7 @@ from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPreprocessor
 from keras_bert.saved_model import export_serving
 from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION
 from keras_bert.tasks.long_text import pooled_output
+from keras_bert.training import fine_tune
 
 TEXTS = ["one two three", "four", "red blue", "green red blue one"]
 
@@ -241,6 +242,38 @@ def test_what_cannot_be(make, settings, message):
         make(**settings)
 
 
+@pytest.mark.parametrize("labels", ["ab", {"a", "b"}, {"a": 0, "b": 1}, 2, [0, 1]])
+def test_labels_without_an_order_or_names(make, tmp_path, labels):
+    with pytest.raises(TypeError, match=r"labels (are .* expected a list of their names|must be str)"):
+        make(labels=labels)
+    make().save_preset(tmp_path)
+    with pytest.raises(TypeError, match=r"labels (are .* expected a list of their names|must be str)"):
+        BertClassifier.from_preset(tmp_path, labels=labels)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_pairs_and_single_texts_are_not_taken_for_each_other(make, pairs):
+    model = make(pairs=pairs)
+    single, both, y = TEXTS, (TEXTS, TEXTS), ["both"] * 4
+    x, message = (single, "takes pairs: a tuple of two") if pairs else (both, "takes texts; for pairs, make it with")
+    model.compile("adam", model.training_loss(), jit_compile=False)
+    for learn in (lambda: model.examples(x, y), lambda: fine_tune(model, (x, y)), lambda: model.fit(x, y, verbose=0)):
+        with pytest.raises(ValueError, match=message):
+            learn()
+    model.examples(both if pairs else single, y)
+
+
+def test_labels_in_a_dataset_are_numbers(make):
+    model = make()
+    model.compile("adam", model.training_loss(), jit_compile=False)
+    named = tf.data.Dataset.from_tensor_slices((TEXTS, ["both"] * 4)).batch(2)
+    for use in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=r"labels in this dataset are strings; .* model.targets\(names\)"):
+            use(named, verbose=0)
+    numbered = tf.data.Dataset.from_tensor_slices((TEXTS, model.targets(["both"] * 4))).batch(2)
+    assert len(model.fit(numbered, verbose=0).history["loss"]) == 1
+
+
 def test_bad_labels_and_texts(make):
     model = make()
     with pytest.raises(ValueError, match="'odd' is not one of the labels, which are number, colour, both"):
@@ -255,8 +288,9 @@ def test_bad_labels_and_texts(make):
             ValueError, match=f"x is a tuple of {len(x)}; expected a list of texts, or for pairs a tuple"
         ):
             model.examples(x, ["number"] * len(x))
-    with pytest.raises(TypeError, match="a single str"):
-        model.classify("one")
+    for use in (model.classify, model):
+        with pytest.raises(TypeError, match="a single str"):
+            use("one")
     with pytest.warns(UserWarning, match="texts cut to 16 pieces, .*: 1"):
         model.classify(["one " * 50, "one"])
     assert model.classify([]) == []

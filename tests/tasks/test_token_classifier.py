@@ -151,10 +151,11 @@ def test_head_and_tail_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("labels", "message"), [(["O"], "at least 2"), (["O", "O"], "there twice: O"), (["O", 1], "must be str")]
+    ("labels", "message"),
+    [(["O"], "at least 2"), (["O", "O"], "there twice: O"), (["O", 1], "must be str"), ("OB", "a list")],
 )
 def test_bad_labels(labels, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         new(labels=labels)
 
 

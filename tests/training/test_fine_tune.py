@@ -6,6 +6,7 @@ import warnings
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert import BertClassifier, BertTokenClassifier
 from keras_bert.training import evaluate, fine_tune
@@ -75,6 +76,10 @@ def test_nothing_to_train_on():
         fine_tune(model(), ([], []))
     with pytest.raises(ValueError, match="there are 2 texts, but 1 labels"):
         fine_tune(model(), (["one", "two"], ["number"]))
+    with pytest.raises(TypeError, match="train is a .*Dataset; expected a tuple of two, .* for the model's fit"):
+        fine_tune(model(), tf.data.Dataset.from_tensor_slices(examples()))
+    with pytest.raises(TypeError, match="validation is a tuple; expected a tuple of two"):
+        fine_tune(model(), examples(), (["one"],))
     with pytest.raises(ValueError, match="give one of the two"):
         fine_tune(model(), examples(), batch_size=2, batch_tokens=64)
 
