@@ -169,13 +169,16 @@ class BertClassifier(BertTask):
         """Names or numbers of labels -> what the loss takes; tensors, and arrays of a row for each text, stay.
 
         Raises:
-            ValueError: a name is not one of the labels, or there are not so many.
+            ValueError: a name is not one of the labels, there are not so many, or for regression one is no number.
         """
         y = plain(y)
         if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) or not len(y):
             return y
         if self.problem_type == REGRESSION:
-            return np.reshape(np.asarray(y, np.float32), (len(y), -1))
+            numbers = np.reshape(np.asarray(y, np.float32), (len(y), -1))
+            if bad := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
+                raise ValueError(f"label {bad[0]} (from 0) is {numbers[bad[0]].tolist()}, which is no number to learn")
+            return numbers
         if self.problem_type == CLASSES:
             if np.ndim(y[0]):  # such as probabilities, for another loss
                 return np.asarray(y)

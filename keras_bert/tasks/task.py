@@ -112,6 +112,7 @@ class BertTask(Replicated, Compilable, keras.Model):
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Keras's `fit`; `x` may also be a list of str or a tuple of two, and `y` what `targets` takes; or columns
         of pandas."""
+        _check_dataset(x)
         if kwargs.get("validation_data") is not None and isinstance(kwargs["validation_data"], tuple | list):
             data = kwargs["validation_data"]
             kwargs["validation_data"] = (*self.arrays(*map(plain, data[:2])), *data[2:])
@@ -119,6 +120,7 @@ class BertTask(Replicated, Compilable, keras.Model):
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras's `evaluate`; see `fit`."""
+        _check_dataset(x)
         return super().evaluate(*self.arrays(plain(x), plain(y)), *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -127,7 +129,6 @@ class BertTask(Replicated, Compilable, keras.Model):
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
         """What people write as examples and labels -> what Keras makes batches of; what is that already stays."""
-        _check_dataset(x)
         return _as_arrays(x), self.targets(y)
 
     # -- For training: examples tokenized once, batches packed in the graph

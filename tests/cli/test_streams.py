@@ -120,7 +120,7 @@ def test_lines_are_handed_on_as_they_come():
         assert list(chunks) == [["na\u00efve"]]
 
 
-def test_lines_of_any_length(tmp_path, monkeypatch):
+def test_lines_of_any_length(tmp_path):
     lines = ["a" * 300_000, "", *map(str, range(50_000)), "b" * 70_000]
     for end in ("", "\n"):
         (tmp_path / "long.txt").write_text("\n".join(lines) + end)

@@ -270,6 +270,7 @@ def test_labels_in_a_dataset_are_numbers(make):
     for use in (model.fit, model.evaluate):
         with pytest.raises(ValueError, match=r"labels in this dataset are strings; .* model.targets\(names\)"):
             use(named, verbose=0)
+    assert model.predict(named, verbose=0).shape == (4, 3)  # which needs no labels
     numbered = tf.data.Dataset.from_tensor_slices((TEXTS, model.targets(["both"] * 4))).batch(2)
     assert len(model.fit(numbered, verbose=0).history["loss"]) == 1
 
@@ -281,6 +282,10 @@ def test_bad_labels_and_texts(make):
     for bad in (3, -1, 0.5, float("nan"), None):
         with pytest.raises(ValueError, match=f"^{bad} is not one of the labels, which are number, colour, both$"):
             model.targets([0, bad])
+    numbers = make(labels=["value"], problem_type=REGRESSION)
+    for bad in (None, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=r"label 1 \(from 0\) is \[(nan|inf)\], which is no number to learn"):
+            numbers.targets([0.5, bad, None])
     with pytest.raises(ValueError, match="there are 4 texts, but 3 labels"):
         model.examples(TEXTS, ["number"] * 3)
     for x in (tuple(TEXTS), tuple(TEXTS[:2])):
