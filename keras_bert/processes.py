@@ -1,4 +1,4 @@
-"""A function of many items, computed by several processes that end with the one that started them."""
+"""Runs a function on many items in several processes, which end when their parent does."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from typing import Any, BinaryIO
 
 from keras_bert import files
 
-_function: Callable[[Any], Any]  # in a process that was started
+_function: Callable[[Any], Any]  # set in each started process
 
 
 def in_processes(
     function: Callable[[Any], Any], items: Iterable[Any], processes: int, directory: Path
 ) -> Iterator[Any]:
-    """Yields `function(item)` of each item, in the order in which they are done.
+    """Yields `function(item)` for each item, in order of completion.
 
-    When the generator is closed, an error or an interruption leaves it, or this process is killed, the others end at
-    once. They see no GPU.
+    The processes end at once when the generator is closed, fails or is interrupted, or when this process is killed.
+    They see no GPU.
 
     Args:
-        function: can be pickled, as its results can.
-        items: small, as each is sent by itself.
-        processes: how many.
-        directory: where `function` writes, with `files.written_whole`. What was not complete is removed there.
+        function: must be picklable, and so must its results.
+        items: should be small, as each is sent by itself.
+        processes: the number of processes.
+        directory: where `function` writes with `files.written_whole`. Incomplete files are removed.
 
     Raises:
         RuntimeError: a process ended, by a signal for instance, or could not start.
         Exception: whatever `function` raises.
     """
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
-    line, held = context.Pipe(duplex=False)  # only this process holds its other end
+    line, held = context.Pipe(duplex=False)  # only this process keeps the end `held`
     start = (line, pickle.dumps(function), directory)
     with tempfile.TemporaryFile() as said, contextlib.ExitStack() as ending:
         try:
@@ -60,9 +60,9 @@ def in_processes(
 
 def _start(line: Connection, function: bytes, directory: Path) -> None:
     global _function
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the one that started them decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the parent decides
     threading.Thread(target=_end_with, args=(line, directory), daemon=True).start()
-    _function = pickle.loads(function)  # this program's own, through a pipe; here, so that it ends if its parent does
+    _function = pickle.loads(function)  # trusted: our own. After the thread's start, so that it ends with its parent
 
 
 def _call(item: Any) -> Any:
@@ -70,7 +70,7 @@ def _call(item: Any) -> Any:
 
 
 def _end_with(line: Connection, directory: Path) -> None:
-    line.poll(None)  # nothing is ever sent: this returns when the other end is closed, by whatever
+    line.poll(None)  # nothing is ever sent: this returns when the other end closes for any reason
     for unfinished in files.unfinished_files(directory):
         unfinished.unlink(missing_ok=True)
     os._exit(0)
@@ -78,7 +78,7 @@ def _end_with(line: Connection, directory: Path) -> None:
 
 @contextlib.contextmanager
 def _as_seen_by_processes(said: BinaryIO) -> Iterator[None]:
-    """What is started in this block has `said` for standard error, because TensorFlow chatters, and no GPU."""
+    """Processes started in this block see no GPU, and write stderr (TensorFlow logs a lot) to `said`."""
     sys.stderr.flush()
     gpus, stderr = os.environ.get("CUDA_VISIBLE_DEVICES"), os.dup(2)
     try:

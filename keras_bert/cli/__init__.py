@@ -1,4 +1,4 @@
-"""The `keras-bert` command, one file a subcommand. Only a subcommand that runs imports TensorFlow, --help does not."""
+"""The `keras-bert` command, one file per subcommand. TensorFlow is imported only when one runs, not for --help."""
 
 import errno
 import os
@@ -32,7 +32,7 @@ from keras_bert.cli.vocab import vocab
 
 
 class _Commands(click.Group):
-    """A group whose commands end with one line, not with a traceback, when a file fails them or Ctrl-C comes."""
+    """A group whose commands end with one line, not with a traceback, after a file error or Ctrl-C."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -59,15 +59,15 @@ _COMMANDS += [inspect, summary, convert, export, serve]
 @click.version_option(keras_bert.__version__, prog_name="keras-bert")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """BERT on the command line: text to pieces, to ids, to vectors; and models to servers.
+    """BERT on the command line: tokens and vectors of texts; models to train, to export and to serve.
 
-    A command that reads texts takes them from its arguments, from --file, or from a pipe, one text a line. An empty
-    line is an empty text, so that line N of the input is always line N of the output.
+    Commands that read texts take them from arguments, from --file, or from a pipe, one text per line. An empty line is
+    an empty text, so line N of the output always belongs to line N of the input.
 
     \b
     Example:
       $ keras-bert tokenize --format ids "I love pizza" | keras-bert detokenize
       i love pizza
     """
-    os.environ["KERAS_BACKEND"] = "tensorflow"  # which these commands need, whatever Keras is set to elsewhere
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # these commands need it, whatever Keras's own setting
     ctx.with_resource(quiet.python_warnings())

@@ -1,4 +1,4 @@
-"""keras-bert attention: a text -> a page, or a picture, of how much each piece attends to each other one."""
+"""keras-bert attention: a page or a picture of the attention between the tokens of a text."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from keras_bert.cli import quiet, streams
 def attention(
     text: str, second: str | None, preset: Path, output: str, overwrite: bool, layer: int | None, head: int | None
 ) -> None:
-    """Show how much each piece of TEXT, or of a pair of texts, attends to each other one, in every layer and head.
+    """Show how much each token of TEXT, or of a pair of texts, attends to each other one, in every layer and head.
 
-    Writes one page that works offline in any browser, with lines between the tokens, a heat map of each head, and all
-    heads at a glance; or a picture of all heads, or of those chosen. Layers and heads are numbered from 0.
+    Writes one page that works offline in any browser, with lines between the tokens, a heat map of each head, and an
+    overview of all heads; or a picture of all heads, or of the chosen ones. Layers and heads are numbered from 0.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""keras-bert convert: a checkpoint -> one of another format."""
+"""keras-bert convert: a checkpoint -> the same checkpoint in another format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from tqdm import tqdm
 
-    from keras_bert.checkpoints import Checkpoint, Weights
+    from keras_bert.formats.checkpoint import Checkpoint, LazyWeights
 
 
 @click.command()
@@ -30,7 +30,7 @@ def convert(source: Path, destination: str, format: str) -> None:
     """Write the checkpoint in SRC to DST, a new directory, in another format, with all its heads and its vocabulary.
 
     SRC is a preset's name, hf://org/name, or a directory in any format that keras-bert inspect knows. Weights are
-    copied one by one; when something goes wrong, there is no DST.
+    copied one by one. After an error there is no DST.
 
     \b
     Examples:
@@ -41,11 +41,11 @@ def convert(source: Path, destination: str, format: str) -> None:
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise streams.Misuse(f"{destination} exists; choose another name")
     with quiet.imports():
-        import tensorflow  # noqa: F401  which tokenizers and some formats need
+        import tensorflow  # noqa: F401  tokenizers and some formats need it
         from tqdm import tqdm
 
-        from keras_bert import checkpoints
-        from keras_bert.checkpoints import sentence_transformers
+        from keras_bert import formats
+        from keras_bert.formats import sentence_transformers
 
     def remove_unfinished() -> None:
         for unfinished in files.unfinished_directories(path.absolute().parent):
@@ -54,13 +54,13 @@ def convert(source: Path, destination: str, format: str) -> None:
     try:
         with ExitStack() as stack:
             stack.enter_context(interrupts.end_the_command(clean_up=remove_unfinished))
-            checkpoint = stack.enter_context(checkpoints.open_checkpoint(source))
+            checkpoint = stack.enter_context(formats.open_checkpoint(source))
             parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
             total = sum(map(len, parts.values()))
             bar = stack.enter_context(tqdm(total=total, unit=" weights", delay=1, disable=None))
             unfinished = stack.enter_context(files.directory_written_whole(path, "", overwrite=False))
             counted = {part: _Counted(weights, bar) for part, weights in parts.items()}
-            checkpoints.write(unfinished, checkpoint.config, counted, format)
+            formats.write(unfinished, checkpoint.config, counted, format)
             tokenizer = streams.tokenizer_of(source)
             if tokenizer is not None:
                 tokenizer.save_preset(unfinished)
@@ -77,9 +77,9 @@ def convert(source: Path, destination: str, format: str) -> None:
 
 
 class _Counted(Mapping):
-    """Weights, and a progress bar of how many were read."""
+    """Weights that update a progress bar when they are read."""
 
-    def __init__(self, weights: Weights, bar: tqdm) -> None:
+    def __init__(self, weights: LazyWeights, bar: tqdm) -> None:
         self.shapes = weights.shapes
         self._weights = weights
         self._bar = bar

@@ -17,8 +17,8 @@ def detokenize(
 ) -> None:
     """Turn IDS back into a text, as a person would write it; capitals and accents that the model drops stay lost.
 
-    All arguments together are one text. A line of --file or a pipe is one text: ids separated by spaces, or a JSON
-    object that has "ids", as keras-bert tokenize writes them. Writes text, or JSON lines {"ids", "text"}.
+    All arguments together are one text. So is each line of --file or of a pipe: ids separated by spaces, or a JSON
+    object with "ids", as keras-bert tokenize writes them. Writes text, or JSON lines {"ids", "text"}.
 
     \b
     Examples:

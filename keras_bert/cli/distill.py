@@ -1,23 +1,23 @@
-"""keras-bert distill: a model -> a smaller one in a directory, which has learned what the first one answers."""
+"""keras-bert distill: a smaller model in a directory, trained on the answers of a larger one."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from keras_bert.cli import examples, finetune, pretrain, streams
+from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
 
 
 @click.group()
 def distill() -> None:
-    """Teach a model with fewer layers what a teacher answers, of classes or of hidden pieces.
+    """Distill a teacher into a model with fewer layers: a classifier, or a masked language model.
 
-    It begins with layers of the teacher: of twelve, six are 0, 2, 4, 7, 9, 11. If a command was interrupted, the same
-    one goes on where it was.
+    The student starts with layers of the teacher: of twelve, six are 0, 2, 4, 7, 9, 11. After an interruption, the same
+    command resumes the run.
 
     \b
     Examples:
@@ -26,29 +26,19 @@ def distill() -> None:
     """
 
 
-def _teaching(command: Callable) -> Callable:
-    options = [
-        click.option(
-            "--teacher",
-            required=True,
-            callback=streams.find_preset,
-            metavar="MODEL",
-            help="Whose answers are learned: a directory, or hf://org/name.",
-        ),
-        click.option("--layers", type=click.IntRange(1), required=True, help="Of the student."),
-        click.option("--temperature", type=float, default=2.0, show_default=True, help="Of the answers."),
-    ]
-    return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+_TEACHER = "Whose answers are learned: a directory, or hf://org/name."
+_teaching = streams.together(
+    click.option("--teacher", required=True, callback=streams.find_preset, metavar="MODEL", help=_TEACHER),
+    click.option("--layers", type=click.IntRange(1), required=True, help="Of the student."),
+)
 
 
 @distill.command()
 @_teaching
-@finetune.recipe
+@finetune.options(FineTuningWithTeacher)
 @examples.column_options
-def classify(
-    teacher: Path, layers: int, temperature: float, train: str, evaluation: str | None, **options: Any
-) -> None:
-    """A classifier of texts or pairs, from one that `finetune classify` has made.
+def classify(teacher: Path, layers: int, train: str, evaluation: str | None, **options: Any) -> None:
+    """Distill a classifier of texts or pairs that `finetune classify` has trained.
 
     \b
     Example:
@@ -73,18 +63,18 @@ def classify(
     def make(learned: Any, preset: Path, sequence_length: int | None) -> Any:
         from keras_bert.pretraining import student_of
 
-        model().targets(learned.labels)  # a label that the teacher does not know is named now
-        return student_of(model(), layers), {"teacher": model(), "temperature": temperature}
+        model().targets(learned.labels)  # raises if the teacher lacks a label
+        return student_of(model(), layers), {"teacher": model()}
 
-    settings = {"layers": layers, "temperature": temperature, **columns}
+    settings = {"layers": layers, **columns}
     finetune.train_on_examples(read, make, train, evaluation, settings, preset=teacher, **options)
 
 
 @distill.command("pretrain")
 @_teaching
-@pretrain.recipe(objective="sentences")
-def of_pieces(teacher: Path, layers: int, temperature: float, corpus: tuple[str, ...], **options: Any) -> None:
-    """A masked language model, from any other one, with text: each FILE is UTF-8, or a directory of .txt files.
+@pretrain.options(PretrainingWithTeacher, objective="sentences")
+def of_pieces(teacher: Path, layers: int, corpus: tuple[str, ...], **options: Any) -> None:
+    """Distill a masked language model on text: each FILE is UTF-8, or a directory of .txt files.
 
     \b
     Example:
@@ -92,15 +82,15 @@ def of_pieces(teacher: Path, layers: int, temperature: float, corpus: tuple[str,
     """
 
     def prepare(sequence_length: int, pairs: bool) -> pretrain.Prepared:
-        from keras_bert import checkpoints
+        from keras_bert import formats
         from keras_bert.pretraining import BertPretrainer, student_of
 
-        with checkpoints.open_checkpoint(teacher) as checkpoint:
+        with formats.open_checkpoint(teacher) as checkpoint:
             if "masked_lm" not in checkpoint.heads:
                 raise ValueError(f"--teacher: {teacher} has no masked-language head, whose answers could be learned")
         model = BertPretrainer.from_preset(teacher, sequence_length, pairs=pairs)
-        more = {"teacher": model, "temperature": temperature}
-        return pretrain.Prepared(model.preprocessor, model.encoder.config, lambda: (student_of(model, layers), more))
+        return pretrain.Prepared(
+            model.preprocessor, model.encoder.config, lambda: (student_of(model, layers), {"teacher": model})
+        )
 
-    told = {"teacher": teacher, "layers": layers, "temperature": temperature}
-    pretrain.train_on_text(prepare, corpus, told, **options)
+    pretrain.train_on_text(prepare, corpus, {"teacher": teacher, "layers": layers}, **options)

@@ -1,4 +1,4 @@
-"""keras-bert embed: files of texts -> the same files with vectors."""
+"""keras-bert embed: files of texts -> the same files with a vector in each row."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from keras_bert.cli import interrupts, quiet, runs, streams
 def embed(
     inputs: tuple[str, ...], output: str, text_column: str, preset: Path, processes: int, batch_tokens: int | None
 ) -> None:
-    """Write each FILE into DIR once more, with a vector in each row: a corpus of any size, in any number of files.
+    """Copy each FILE into DIR with a vector in each row: a corpus of any size, in any number of files.
 
-    FILE is JSON lines (.jsonl, .ndjson), an object a line, or Parquet (.parquet), and so is what is written under its
-    name: all its columns, and `vector`, as `encode` computes it. All rows are looked at before the first is embedded.
-    If it was interrupted, the same command goes on with the files that are not complete.
+    FILE is JSON lines (.jsonl, .ndjson), an object per line, or Parquet (.parquet). The copy has the same name and
+    format: all columns, and `vector`, as `encode` computes it. All rows are checked before the first is embedded. After
+    an interruption, the same command goes on with the incomplete files.
 
     \b
     Example:
@@ -50,6 +50,6 @@ def embed(
             counts = embed_files(inputs, directory, preset, text_column, processes=processes, **settings)
     except (FileNotFoundError, ImportError, ValueError) as error:
         raise streams.Misuse(streams.one_line(error)) from error
-    except RuntimeError as error:  # a process was killed; files that are complete are noted
+    except RuntimeError as error:  # a process was killed; the complete files are noted
         raise click.ClickException(str(error)) from error
     click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")

@@ -1,4 +1,4 @@
-"""keras-bert encode: a text -> one vector."""
+"""keras-bert encode: texts -> a sentence vector for each."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def encode(
     overwrite: bool,
     batch_tokens: int | None,
 ) -> None:
-    """Turn each TEXT into one vector of length 1 that says what it means.
+    """Turn each TEXT into one vector of length 1 that represents its meaning.
 
-    Writes JSON lines {"text": ..., "vector": [...]}; npy, a float32 array of a row for each text; or text, the numbers
-    of a vector in a line. Inputs of any size are read and written bit by bit.
+    Writes JSON lines {"text": ..., "vector": [...]}; npy, a float32 array with a row for each text; or text, one vector
+    per line. Inputs can have any size: they are read and written in chunks.
 
     \b
     Examples:

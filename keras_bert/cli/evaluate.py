@@ -1,4 +1,4 @@
-"""keras-bert evaluate: how good a fine-tuned model is on examples in a file."""
+"""keras-bert evaluate: the measures of a fine-tuned model on the examples in a file."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from keras_bert.cli import examples, quiet, streams
 @click.option("--tag-column", type=int, default=-1, show_default=True, help="The tag's column, for taggers.")
 @click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many.")
 def evaluate(model: Path, file: str, tag_column: int, skip_bad: bool, **columns: Any) -> None:
-    """Measure MODEL, a directory that `finetune` wrote, on the examples in FILE.
+    """Measure MODEL, a directory written by `finetune`, on the examples in FILE.
 
-    Writes a measure a line: its name, a tab, and the number.
+    Writes one measure per line: its name, a tab, and the number.
 
     \b
     Example:

@@ -1,8 +1,7 @@
-"""Examples from files, for the commands that train and measure: which columns hold what, and who reads them."""
+"""Readers of example files, with their column options, for the commands that train and measure."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -24,22 +23,20 @@ _IN_THE_SHELL = {"skip_bad=True": "--skip-bad", "header=False": "--no-header", "
 COLUMNS = ("text_column", "text_pair_column", "label_column", "no_header", "table_format")
 
 
-def column_options(command: Callable) -> Callable:
-    """Which columns of a table hold what; a column's name, or its number, from 1."""
-    options = [
-        click.option("--text-column", default="text", show_default=True, metavar="C", help="The text's column."),
-        click.option("--text-pair-column", metavar="C", help="The second text's, where there are pairs."),
-        click.option("--label-column", default="label", show_default=True, metavar="C", help="The label's column."),
-        click.option(
-            "--format", "table_format", type=click.Choice(["csv", "tsv", "jsonl"]), help="By default as FILE ends."
-        ),
-        click.option("--no-header", is_flag=True, help="The first line is an example; columns go by number, from 1."),
-    ]
-    return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+# The columns of a table, by name, or by number from 1.
+column_options = streams.together(
+    click.option("--text-column", default="text", show_default=True, metavar="C", help="The text's column."),
+    click.option("--text-pair-column", metavar="C", help="The second text's, where there are pairs."),
+    click.option("--label-column", default="label", show_default=True, metavar="C", help="The label's column."),
+    click.option(
+        "--format", "table_format", type=click.Choice(["csv", "tsv", "jsonl"]), help="By default as FILE ends."
+    ),
+    click.option("--no-header", is_flag=True, help="The first line is an example; columns go by number, from 1."),
+)
 
 
 def read(read_file: Callable[..., Any], path: str, skip_bad: bool, **settings: Any) -> Any:
-    """What a reader of `keras_bert.data` makes of a file; Misuse where the file cannot be used."""
+    """The examples that a reader of `keras_bert.data` finds in a file. Raises Misuse if it cannot use the file."""
     try:
         return read_file(path, skip_bad=skip_bad, **settings)
     except OSError as error:
@@ -55,7 +52,7 @@ def read_texts(
     path: str, problem_type: str, text_column: str, text_pair_column: str | None, label_column: str, no_header: bool,
     table_format: str | None, skip_bad: bool,
 ) -> TextExamples:  # fmt: skip
-    """Texts, or pairs, with their labels: from a table, or from a directory with a directory for each class."""
+    """Texts or pairs with their labels, from a table or from a directory with one directory per class."""
     from pathlib import Path
 
     if Path(path).is_dir():

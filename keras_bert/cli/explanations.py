@@ -1,4 +1,4 @@
-"""What `tokenize --explain` writes: a text in colours, and a table of its pieces."""
+"""The output of `tokenize --explain`: a text in colours, and a table of its tokens."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _COLOURS = ("cyan", "yellow")
 
 
 def write(results: BinaryIO, tokenizer: Tokenizer, chunks: Iterable[list[str]]) -> None:
-    """Writes for each text a line with the text, in which on a terminal each piece has its colour, and the table."""
+    """Writes each text, on a terminal with its tokens in colours, and the table of its tokens."""
     from keras_bert.text.explanation import explain
 
-    between: list[str] = []  # an empty line, but before the first
+    between: list[str] = []  # an empty line before each text but the first
     for chunk in chunks:
         for text, pieces in zip(chunk, explain(tokenizer, chunk), strict=True):
             line = _coloured(text, pieces) if results.isatty() else _shown(text)
@@ -37,7 +37,7 @@ def _coloured(text: str, pieces: Sequence[ExplainedPiece]) -> str:
         if piece.piece is None or piece.character_span is None:
             continue
         start, end = piece.character_span
-        start = max(start, done)  # a character may be in several pieces
+        start = max(start, done)  # a character may be in several tokens
         if start < end:
             parts += [_shown(text[done:start]), click.style(_shown(text[start:end]), fg="black", bg=next(colours))]
             done = end
@@ -62,12 +62,12 @@ def _row(piece: ExplainedPiece) -> tuple[str, ...]:
 
 
 def _shown(text: str) -> str:
-    """A text for one line: line ends, control characters and the like by their numbers."""
+    """A text in one line: line ends, control characters and the like are written as code points."""
     return "".join(each if each.isprintable() else f"<U+{ord(each):04X}>" for each in text)
 
 
 def _width(text: str) -> int:
-    """How many columns of a terminal it takes."""
+    """The columns that a text takes in a terminal."""
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
     )

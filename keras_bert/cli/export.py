@@ -1,6 +1,5 @@
 """keras-bert export: a preset -> SavedModels for TF Hub and TF Serving."""
 
-import functools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,16 +9,11 @@ import click
 from keras_bert import files
 from keras_bert.cli import interrupts, quiet, streams
 
-
-def _options(command: Callable) -> Callable:
-    """What all three exports are told."""
-    options = [
-        click.option("--output", metavar="DIR", required=True, help="Where to write; made, and whole or not there."),
-        streams.preset_option,
-    ]
-    return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
-
-
+# The options of all three exports.
+_options = streams.together(
+    click.option("--output", metavar="DIR", required=True, help="Where to write; made, and whole or not there."),
+    streams.preset_option,
+)
 _overwrite = click.option("--overwrite", is_flag=True, help="Replace the SavedModel that is there.")
 _dtype = click.option(
     "--dtype",
@@ -32,7 +26,7 @@ _dtype = click.option(
 @click.option("--check", metavar="DIR", help="Whether TF Serving can serve DIR, which export serving wrote.")
 @click.pass_context
 def export(ctx: click.Context, check: str | None) -> None:
-    """Write SavedModels that hub.KerasLayer loads and that TF Serving serves.
+    """Write SavedModels for hub.KerasLayer and TF Serving.
 
     \b
     Examples:
@@ -61,7 +55,7 @@ def export(ctx: click.Context, check: str | None) -> None:
 @click.option("--sequence-length", type=int, help="Pieces in a row; by default 128. 0: as many as the longest has.")
 @_overwrite
 def preprocessor(preset: Path, output: str, sequence_length: int | None, overwrite: bool) -> None:
-    """Text to input_word_ids, input_mask, input_type_ids; with .tokenize and .bert_pack_inputs, as on TF Hub."""
+    """Text to input_word_ids, input_mask, input_type_ids; with .tokenize and .bert_pack_inputs as on TF Hub."""
     with quiet.imports():
         from keras_bert import BertPreprocessor
         from keras_bert.saved_model import export_preprocessor
@@ -74,10 +68,10 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
 @_dtype
 @_overwrite
 def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool) -> None:
-    """The encoder, to call and to train further; with .mlm where the preset has a masked-language head."""
+    """The encoder, to call and to train further; with .mlm if the preset has a masked language model head."""
     with quiet.imports():
         from keras_bert import BertEncoder
-        from keras_bert.checkpoints import open_checkpoint
+        from keras_bert.formats import open_checkpoint
         from keras_bert.saved_model import export_encoder
         from keras_bert.tasks import BertMaskedLM
 
@@ -97,7 +91,7 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool) -> No
 def serving(preset: Path, output: str, version: int | None, dtype: str | None, overwrite: bool) -> None:
     """From strings to answers: DIR/<version>/, for TF Serving and for keras-bert serve.
 
-    A preset that was fine-tuned answers as `predict` does; any other gives sentence vectors.
+    A fine-tuned preset answers as `predict` does; any other gives sentence vectors.
     """
     with quiet.imports():
         from keras_bert import BertSentenceEncoder
@@ -108,7 +102,7 @@ def serving(preset: Path, output: str, version: int | None, dtype: str | None, o
 
 
 def _export(write: Callable[[], Path | None], output: str) -> None:
-    """Runs an export and says what it wrote. An interrupt leaves nothing behind."""
+    """Runs an export and prints its path and size. An interrupt leaves no files behind."""
 
     def remove_unfinished() -> None:
         for place in (Path(output).absolute().parent, Path(output).absolute()):

@@ -1,4 +1,4 @@
-"""keras-bert fill: texts with holes -> what could stand in each."""
+"""keras-bert fill: texts with masks -> the likeliest tokens for each mask."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def fill(
     output: str | None,
     overwrite: bool,
 ) -> None:
-    """Say what could stand in place of each [MASK] (of RoBERTa's family: <mask>) of each TEXT.
+    """Predict the token behind each [MASK] (RoBERTa's family: <mask>) in each TEXT.
 
-    MODEL is a directory, such as `pretrain` writes, or hf://org/name, and has a masked-language head.
-    Writes text, a line for each: the text with the likeliest pieces, and behind tabs, for each mask, the candidates and
+    MODEL is a directory, such as `pretrain` writes, or hf://org/name, with a masked language model head.
+    Writes text, a line for each: the text with the likeliest tokens, and after tabs, for each mask, the candidates and
     their probabilities; or JSON lines {"text", "filled", "masks": [[{"token", "probability"}, ...], ...]}.
 
     \b
@@ -71,5 +71,5 @@ def _line(output_format: str, text: str, answer: dict[str, Any]) -> str:
 
 
 def _shown(token: str) -> str:
-    """A piece without the space before it; where it is nothing but white space, in quotes."""
+    """A token without the space before it; in quotes if it is only white space."""
     return " ".join(token.split()) or json.dumps(token)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import click
 
 from keras_bert import data
 from keras_bert.cli import examples, interrupts, quiet, runs, streams
+from keras_bert.recipe import FineTuningRecipe
 
 _PROBLEMS = {
     "classes": "single_label_classification",
@@ -19,38 +19,17 @@ _PROBLEMS = {
 }
 
 
-def recipe(command: Callable) -> Callable:
-    """What every command that fine-tunes is told."""
-    options = [
+def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callable], Callable]:
+    """The options of every command that fine-tunes; see `runs.recipe_options`."""
+    return streams.together(
         click.option("--train", required=True, metavar="FILE", help="The examples to learn from."),
         click.option("--eval", "evaluation", metavar="FILE", help="Examples to choose the best epoch by."),
         click.option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on."),
-        click.option("--epochs", type=click.IntRange(1), default=3, show_default=True),
-        click.option("--batch-size", type=click.IntRange(1), help="Examples a batch.  [default: 32]"),
-        click.option("--batch-tokens", type=click.IntRange(1), help="Instead: most pieces a batch, with padding."),
-        click.option("--learning-rate", type=float, default=5e-5, show_default=True, help="Its peak."),
-        click.option("--layer-decay", type=float, default=1.0, help="Each lower layer learns so much more slowly."),
-        click.option("--frozen-layers", type=click.IntRange(0), default=0, help="So many lowest layers do not learn."),
-        click.option("--lora-rank", type=click.IntRange(1), help="LoRA of this rank, say 8, in place of whole layers."),
-        click.option("--accumulate", type=click.IntRange(1), default=1, help="So many batches make an update."),
-        click.option("--patience", type=click.IntRange(1), help="End after so many epochs without a better one."),
+        runs.recipe_options(kind, without),
         click.option("--sequence-length", type=click.IntRange(3), help="Pieces a row; by default what texts need."),
         runs.strategy_option,
-        click.option("--seed", type=int, default=0, show_default=True, help="The same seed, the same model."),
         click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many."),
-    ]
-    return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
-
-
-def _class_weight(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
-    weights = {}
-    for each in given:
-        label, _, number = each.rpartition("=")
-        try:
-            weights[label] = float(number)
-        except ValueError:
-            raise streams.Misuse(f"--class-weight {each}: expected LABEL=NUMBER, such as positive=2.5") from None
-    return weights
+    )
 
 
 def _long_text(*choices: str) -> Callable:
@@ -65,10 +44,10 @@ def _long_text(*choices: str) -> Callable:
 
 @click.group()
 def finetune() -> None:
-    """Teach a model to classify texts, to tag words, or to answer questions.
+    """Fine-tune a model to classify texts, to tag words, or to answer questions.
 
-    Writes into DIR the model, which `predict`, `evaluate`, `export serving` and transformers read, and report.md with
-    its measures. If it was interrupted, the same command goes on where it was.
+    Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
+    measures. After an interruption, the same command resumes the run.
 
     \b
     Examples:
@@ -78,20 +57,13 @@ def finetune() -> None:
 
 
 @finetune.command()
-@recipe
+@options(FineTuningRecipe)
 @streams.preset_option
 @examples.column_options
 @click.option("--problem", type=click.Choice(list(_PROBLEMS)), default="classes", help="What labels are.")
-@click.option(
-    "--class-weight",
-    multiple=True,
-    callback=_class_weight,
-    metavar="LABEL=NUMBER",
-    help="What an example of a class counts; by default 1.  [may be repeated]",
-)
 @_long_text("truncate", "head_tail", "windows")
 def classify(train: str, evaluation: str | None, problem: str, long_text: str, **options: Any) -> None:
-    """Classes of texts or pairs: CSV, TSV or JSON lines, or a directory with a directory for each class.
+    """Classify texts or pairs: CSV, TSV or JSON lines, or a directory with one directory per class.
 
     \b
     Example:
@@ -117,12 +89,12 @@ def classify(train: str, evaluation: str | None, problem: str, long_text: str, *
 
 
 @finetune.command()
-@recipe
+@options(FineTuningRecipe, without="class_weight")
 @streams.preset_option
 @click.option("--tag-column", type=int, default=-1, show_default=True, help="The tag's column, from 1; -1 is the last.")
 @_long_text("truncate", "windows")
 def tag(train: str, evaluation: str | None, tag_column: int, long_text: str, **options: Any) -> None:
-    """Tags of words, such as named entities: CoNLL's columns, a word a line, a blank line between sentences.
+    """Tag words, such as named entities: CoNLL's columns, one word per line, a blank line between sentences.
 
     \b
     Example:
@@ -142,10 +114,10 @@ def tag(train: str, evaluation: str | None, tag_column: int, long_text: str, **o
 
 
 @finetune.command()
-@recipe
+@options(FineTuningRecipe, without="class_weight")
 @streams.preset_option
 def answer(train: str, evaluation: str | None, **options: Any) -> None:
-    """Answers to questions, as spans of a text: SQuAD's JSON, version 1.1 or 2.0.
+    """Answer questions by spans of a text: SQuAD's JSON, version 1.1 or 2.0.
 
     \b
     Example:
@@ -169,33 +141,21 @@ def _names(labels: list[Any], several: bool) -> list[str]:
 
 
 def train_on_examples(
-    read: Callable[[str], Any],
-    make: Callable[..., Any],
-    train: str,
-    evaluated: str | None,
-    settings: dict[str, Any],
-    output: str,
-    preset: Path,
-    sequence_length: int | None,
-    strategy: str,
-    seed: int,
-    skip_bad: bool,
-    **recipe: Any,
-) -> None:
-    """From files of examples to a model in a directory.
+    read: Callable[[str], Any], make: Callable[..., Any], train: str, evaluated: str | None, settings: dict[str, Any],
+    output: str, preset: Path, sequence_length: int | None, strategy: str, skip_bad: bool, recipe: FineTuningRecipe,
+) -> None:  # fmt: skip
+    """Fine-tunes a model on files of examples and writes it into a directory.
 
     Args:
         read: a file -> examples.
-        make: examples to learn, the preset, `sequence_length=` -> a model, and more arguments for `fine_tune`.
+        make: training examples, the preset, `sequence_length=` -> a model, and further arguments for `fine_tune`.
         train, evaluated: the files.
-        settings: more for the report.
-        output, ...: as `recipe` says.
+        settings: further settings for the report.
+        output, ...: see `options`.
     """
     directory = Path(output)
     runs.check_output(directory)
-    if recipe["batch_tokens"] is None:
-        recipe["batch_size"] = recipe["batch_size"] or 32
-    elif recipe["batch_size"] is not None:
+    if recipe.batch_size and recipe.batch_tokens:
         raise streams.Misuse("--batch-size and --batch-tokens are given: one of the two says what a batch is")
     with quiet.imports():
         import keras
@@ -204,20 +164,20 @@ def train_on_examples(
         from keras_bert.training import evaluation, report, workers
     with interrupts.end_the_command(message=runs.INTERRUPTED), runs.among_others():
         devices = runs.devices(strategy)
-        with devices.scope():  # where a teacher is read, of whose labels the examples must be
+        with devices.scope():  # `read` may load the teacher, for its kind of labels
             learned = read(train)
             measured = None if evaluated is None else read(evaluated)
         try:
             report.check_installed()
             data.check_can_be_learned(learned, train)
-            keras.utils.set_random_seed(seed)
+            keras.utils.set_random_seed(recipe.seed)
             with devices.scope():
                 model, more = make(learned, preset, sequence_length=sequence_length)
             to_measure = None if measured is None else examples.xy(measured)
             click.echo(_about(learned, measured, train, evaluated), err=True)
             run = directory / runs.RUN
             lines = runs.told_each_epoch(devices, lambda epoch: f"epoch {epoch + 1}")
-            more |= {"seed": seed, "callbacks": lines, **recipe}
+            more |= {"callbacks": lines, **vars(recipe)}
             history = training.fine_tune(model, examples.xy(learned), to_measure, run, **more)
             if not workers.is_chief(devices):
                 return
@@ -228,7 +188,7 @@ def train_on_examples(
                 answers = evaluation.answers(model, x)
                 measures, confusion = evaluation.measures(model, answers, y), report.confusion(model, answers, y)
             told = {"train": train, "eval": evaluated, "preset": preset, "sequence_length": sequence_length}
-            told |= {**settings, **recipe, "seed": seed}
+            told |= {**settings, **vars(recipe)}
             report.write_report(directory, told, history, measures, confusion)
         except (ImportError, ValueError) as error:
             raise streams.Misuse(streams.one_line(error)) from error

@@ -1,4 +1,4 @@
-"""keras-bert inspect: what a checkpoint holds."""
+"""keras-bert inspect: the contents of a checkpoint."""
 
 import math
 from pathlib import Path
@@ -11,7 +11,7 @@ from keras_bert.cli import quiet, streams
 @click.command()
 @click.argument("source", metavar="SRC", callback=streams.find_preset)
 def inspect(source: Path) -> None:
-    """Say what the checkpoint in SRC is: its format, family, size, heads and vocabulary, and what it lacks.
+    """Describe the checkpoint in SRC: format, family, size, heads, vocabulary, missing and unexpected weights.
 
     \b
     Example:
@@ -27,11 +27,11 @@ def inspect(source: Path) -> None:
       unexpected  nothing
     """
     with quiet.imports():
-        import tensorflow  # noqa: F401  which tokenizers and some formats need
+        import tensorflow  # noqa: F401  tokenizers and some formats need it
 
-        from keras_bert import checkpoints
+        from keras_bert import formats
     try:
-        with checkpoints.open_checkpoint(source) as checkpoint:
+        with formats.open_checkpoint(source) as checkpoint:
             config = checkpoint.config
             parameters = sum(math.prod(shape) for shape in checkpoint.shapes("encoder").values())
         tokenizer = streams.tokenizer_of(source)
@@ -54,9 +54,9 @@ def inspect(source: Path) -> None:
 
 
 def _size(config: object) -> str:
-    """The dimensions, and the published size that has them, if one does."""
+    """The dimensions, and the name of the published size with these dimensions, if there is one."""
     from keras_bert import BertConfig
-    from keras_bert.families import SIZES
+    from keras_bert.config import SIZES
 
     fields = ("family", "num_layers", "hidden_size", "num_heads", "intermediate_size", "embedding_size", "num_groups")
     dimensions = [getattr(config, field) for field in fields]

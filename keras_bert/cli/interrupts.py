@@ -13,9 +13,9 @@ def end_the_command(
 ) -> Iterator[None]:
     """In this block SIGINT and SIGTERM call `clean_up` and end the process, with exit code 128 + the signal's number.
 
-    Not by KeyboardInterrupt: TensorFlow swallows it while it is imported or traces a function, and computes on.
+    KeyboardInterrupt would not do: TensorFlow swallows it while it is imported or traces a function, and goes on.
     """
-    stderr = os.dup(2)  # while TensorFlow is imported, 2 leads nowhere
+    stderr = os.dup(2)  # `quiet.imports` redirects 2 to /dev/null
 
     def end(number: int, frame: FrameType | None) -> None:
         clean_up()

@@ -1,4 +1,4 @@
-"""keras-bert launch: a command of this package, run by several processes that train one model."""
+"""keras-bert launch: a training command, run by several processes that train one model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from keras_bert.cli import interrupts, streams
 
 _MISUSE = 2  # the exit code of a command that would fail again
 _SECONDS_TO_END = 10
-_PR_SET_PDEATHSIG = 1  # of Linux: a signal for when the process that started this one is gone
+_PR_SET_PDEATHSIG = 1  # Linux: sets the signal that a process gets when its parent ends
 _TRAIN = ("finetune", "pretrain", "distill")
 
 
@@ -29,10 +29,10 @@ _TRAIN = ("finetune", "pretrain", "distill")
 @click.option("--restarts", type=click.IntRange(0), default=3, show_default=True, help="How often, should one end.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
-    """Run a COMMAND that trains in several processes of this machine, which train one model together.
+    """Run a training COMMAND in several processes of this machine, which train one model together.
 
-    Each finds the others by the variable TF_CONFIG. Its lines begin with its number. If one ends by an error or is
-    killed, all are started again, and go on from the last checkpoint. On several machines, a scheduler starts the
+    The processes find each other by the variable TF_CONFIG. Each line of output begins with the number of its process.
+    If one fails or is killed, all start again from the last checkpoint. On several machines, a scheduler starts the
     processes: see examples/cluster.
 
     \b
@@ -54,7 +54,7 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
 
 
 def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:
-    """Runs the command to its end, or to the first failure: the number of the worker, and its exit code."""
+    """Runs the command to its end, or to the first failure. Returns the failed worker's number and exit code."""
     started: list[subprocess.Popen] = []
     with interrupts.end_the_command(clean_up=lambda: _end(started), message="Interrupted; all workers ended."):
         tellers = _start(workers, command, started)
@@ -66,7 +66,7 @@ def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:
 
 
 def _start(workers: int, command: tuple[str, ...], started: list[subprocess.Popen]) -> list[threading.Thread]:
-    """Starts the processes, and threads that pass on what they write."""
+    """Starts the processes, and threads that pass on their output."""
     cluster = {"worker": [f"localhost:{port}" for port in _free_ports(workers)]}
     tellers = []
     for i in range(workers):
@@ -79,7 +79,7 @@ def _start(workers: int, command: tuple[str, ...], started: list[subprocess.Pope
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            start_new_session=True,  # Ctrl-C comes here, and from here to all
+            start_new_session=True,  # Ctrl-C reaches only this process, which ends the workers
             preexec_fn=_end_with_parent,
         )
         started.append(process)
@@ -108,12 +108,12 @@ def _tell(prefix: str, source: IO[str], target: IO[str]) -> None:
 
 
 def _first_failure(processes: list[subprocess.Popen]) -> tuple[int, int] | None:
-    """Waits until all have ended well, or one has not: its number and its code."""
+    """Waits until all processes succeed (None) or one fails: its number and its exit code."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [(i, code) for i, code in enumerate(codes) if code]
         if failed:
-            # One that was killed makes the others fail.
+            # A killed process (negative code) makes the others fail, so it comes first.
             return min(failed, key=lambda each: each[1])
         if all(code == 0 for code in codes):
             return None
@@ -121,7 +121,7 @@ def _first_failure(processes: list[subprocess.Popen]) -> tuple[int, int] | None:
 
 
 def _end(processes: list[subprocess.Popen]) -> None:
-    """Ends those that run."""
+    """Ends the processes that still run."""
     for process in processes:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""keras-bert predict: texts -> what a fine-tuned model says of them, as JSON lines."""
+"""keras-bert predict: texts -> the predictions of a fine-tuned model, as JSON lines."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from keras_bert.data.rows import FORMATS
     "--jsonl", is_flag=True, help="Input lines are JSON objects, though FILE does not end in .jsonl or .ndjson."
 )
 def predict(model: Path, file: str | None, output: str | None, overwrite: bool, jsonl: bool) -> None:
-    """Let MODEL, a directory that `finetune` wrote, speak of each text in FILE or from a pipe.
+    """Apply MODEL, a directory written by `finetune`, to each text in FILE or from a pipe.
 
-    Input is a text a line, or JSON lines: {"text": ...}, for pairs {"text": ..., "text_pair": ...}, for questions
-    {"question": ..., "context": ...}; other fields are not read. Output is a JSON line for each, in the same order: the
+    Input is one text per line, or JSON lines: {"text": ...}, for pairs {"text": ..., "text_pair": ...}, for questions
+    {"question": ..., "context": ...}; other fields are ignored. Output is a JSON line for each, in the same order: the
     text, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`.
 
     \b
@@ -34,7 +34,7 @@ def predict(model: Path, file: str | None, output: str | None, overwrite: bool, 
       {"text": "A lovely film", "label": "positive", "probability": 0.9987}
     """
     by_name = FORMATS.get(Path(file or "").suffix.lower())
-    if by_name in ("csv", "tsv"):  # whose first line would be taken for a text
+    if by_name in ("csv", "tsv"):  # else its header would be read as a text
         raise streams.Misuse(
             f"{file} is a table: predict reads a text a line, or JSON lines, as pandas makes them of a table: "
             'read_csv(...).to_json("texts.jsonl", orient="records", lines=True)'
@@ -63,7 +63,7 @@ def predict(model: Path, file: str | None, output: str | None, overwrite: bool, 
 
 
 def _inputs(task: Any) -> tuple[str, ...]:
-    """The names of what a model reads."""
+    """The names of a model's input fields."""
     from keras_bert import BertQuestionAnswerer
 
     if isinstance(task, BertQuestionAnswerer):
@@ -72,7 +72,7 @@ def _inputs(task: Any) -> tuple[str, ...]:
 
 
 def _fields(line: str, names: tuple[str, ...], is_json: bool) -> dict[str, str]:
-    """An input line. ValueError where it is not what the model reads."""
+    """The fields of an input line. Raises ValueError if the model cannot read it."""
     if not is_json:
         if len(names) > 1:
             raise ValueError(f"this model reads {' and '.join(names)}: give JSON lines, with --jsonl or a .jsonl file")
@@ -87,7 +87,7 @@ def _fields(line: str, names: tuple[str, ...], is_json: bool) -> dict[str, str]:
 
 
 def _answers(task: Any, names: tuple[str, ...], rows: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
-    """What the model says of each row, as fields of an output line."""
+    """The predictions for each row, as fields of an output line."""
     from keras_bert import BertClassifier, BertTokenClassifier
 
     if isinstance(task, BertTokenClassifier):

@@ -1,4 +1,4 @@
-"""keras-bert pretrain: text -> a BERT of one's own in a directory, with a report."""
+"""keras-bert pretrain: text -> a pre-trained model in a directory, with a report."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 
 from keras_bert import files
 from keras_bert.cli import interrupts, quiet, runs, streams
+from keras_bert.recipe import PretrainingRecipe
 
 if TYPE_CHECKING:
     from keras_bert.config import BertConfig
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from keras_bert.text import BertPreprocessor
     from keras_bert.text.tokenizer import Tokenizer
 
-# As in `keras_bert.pretraining`, which cannot be imported for --help.
+# The same as in `keras_bert.pretraining`, which is too slow to import for --help.
 OBJECTIVES = ("next_sentence", "sentence_order", "sentences")
 LAYOUTS = ("prose", "sentences")
 UNITS = ("piece", "word", "span")
 _SIZES = ("tiny", "mini", "small", "medium", "base", "large")
-_RECORDS, _HELD_OUT, _THEN = "records", "held-out", "then"  # inside of the run's directory
+_RECORDS, _HELD_OUT, _THEN = "records", "held-out", "then"  # in the run's directory
 _PANELS = {
     "training loss": ["loss"],
     "loss of the held-out text": ["masked_lm_loss", "next_sentence_loss"],
@@ -32,88 +33,59 @@ _PANELS = {
 }
 
 
-def recipe(objective: str) -> Callable[[Callable], Callable]:
-    """What a command that trains on text is told, with the objective that it has by default."""
-    options = [
+def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable], Callable]:
+    """The options of a command that trains on text, with its default objective."""
+    option = functools.partial(click.option, show_default=True)
+    return streams.together(
         click.argument("corpus", metavar="FILE...", nargs=-1, required=True),
-        click.option("--steps", type=click.IntRange(1), required=True, help="Batches, in all."),
-        click.option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on."),
-        click.option("--eval-file", metavar="FILE", help="Text, held out, to measure the model by."),
-        click.option(
+        option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on."),
+        option("--eval-file", metavar="FILE", help="Text, held out, to measure the model by."),
+        runs.recipe_options(kind),
+        option(
             "--objective",
             type=click.Choice(OBJECTIVES),
             default=objective,
-            show_default=True,
             help="Beside masks: does the second segment follow? Are the two in order? Or no pairs but whole sentences.",
         ),
-        click.option(
+        option(
             "--layout",
             type=click.Choice(LAYOUTS),
             default=LAYOUTS[0],
-            show_default=True,
             help="Paragraphs between blank lines; or a sentence a line, and a blank line between documents.",
         ),
-        click.option("--sequence-length", type=click.IntRange(5), default=128, show_default=True, help="Pieces a row."),
-        click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True, help="Rows a batch."),
-        click.option("--learning-rate", type=float, default=1e-4, show_default=True, help="Its peak."),
-        click.option(
-            "--warmup",
-            type=click.FloatRange(0, 1),
-            default=0.01,
-            show_default=True,
-            help="The share of steps in which it rises.",
-        ),
-        click.option(
-            "--masking",
-            type=click.Choice(UNITS),
-            default=UNITS[0],
-            show_default=True,
-            help="What is hidden as a whole.",
-        ),
-        click.option("--static-masking", is_flag=True, help="Hide the same each time, not anew, as RoBERTa does."),
-        click.option(
-            "--copies",
-            type=click.IntRange(1),
-            default=1,
-            show_default=True,
-            help="Uses of a text, with other pairs.",
-        ),
-        click.option("--pack", is_flag=True, help="Short documents share a row, with --objective sentences."),
-        click.option(
+        option("--sequence-length", type=click.IntRange(5), default=128, help="Pieces a row."),
+        option("--masking", type=click.Choice(UNITS), default=UNITS[0], help="What is hidden as a whole."),
+        option("--static-masking", is_flag=True, help="Hide the same each time, not anew, as RoBERTa does."),
+        option("--copies", type=click.IntRange(1), default=1, help="Uses of a text, with other pairs."),
+        option("--pack", is_flag=True, help="Short documents share a row, with --objective sentences."),
+        option(
             "--processes",
             type=click.IntRange(1),
             default=1,
-            show_default=True,
             help="How many make examples of the text. The examples are the same.",
         ),
-        click.option(
-            "--then-steps", type=click.IntRange(1), help="And so many on longer rows: the paper's last tenth."
-        ),
-        click.option("--then-length", type=click.IntRange(5), default=512, show_default=True, help="Pieces in those."),
-        click.option("--then-batch-size", type=click.IntRange(1), default=8, show_default=True, help="Rows a batch."),
-        click.option(
+        option("--then-steps", type=click.IntRange(1), help="And so many on longer rows: the paper's last tenth."),
+        option("--then-length", type=click.IntRange(5), default=512, help="Pieces in those."),
+        option("--then-batch-size", type=click.IntRange(1), default=8, help="Rows a batch."),
+        option(
             "--dtype",
             type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
             default="float32",
-            show_default=True,
             help="What is computed with; weights are float32.",
         ),
         runs.strategy_option,
-        click.option("--seed", type=int, default=0, show_default=True, help="The same seed, the same model."),
-        click.option("--measure-every", type=click.IntRange(1), default=1000, show_default=True, help="So many steps."),
-    ]
-    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+    )
 
 
 @click.command()
-@recipe(objective=OBJECTIVES[0])
+@options(PretrainingRecipe, objective=OBJECTIVES[0])
 @click.option("--vocab", required=True, metavar="PATH", help="An uncased vocab.txt, or a directory with a tokenizer.")
 @click.option("--size", required=True, metavar="SIZE", help=f"{', '.join(_SIZES)}, or a config.json.")
 def pretrain(corpus: tuple[str, ...], vocab: str, size: str, **options: Any) -> None:
-    """Make a BERT of your own from text: each FILE is UTF-8, or a directory of .txt files.
+    """Pre-train a BERT of your own on text: each FILE is UTF-8, or a directory of .txt files.
 
-    Writes into DIR the model, which `fill`, `finetune`, `export encoder` and transformers read, and report.md with its
-    losses. If it was interrupted, the same command goes on where it was.
+    Writes the model into DIR, for `fill`, `finetune`, `export encoder` and transformers, and report.md with its losses.
+    After an interruption, the same command resumes the run.
 
     \b
     Example:
@@ -136,12 +108,12 @@ def pretrain(corpus: tuple[str, ...], vocab: str, size: str, **options: Any) -> 
 
 
 class Prepared(NamedTuple):
-    """What a command makes before there are records.
+    """The parts that a command prepares before it writes records.
 
     Attributes:
-        preprocessor: packs them.
+        preprocessor: packs the records.
         config: of the model.
-        make: gives the model, and arguments for `pretrain`.
+        make: returns the model, and arguments for `pretrain`.
     """
 
     preprocessor: BertPreprocessor
@@ -150,37 +122,18 @@ class Prepared(NamedTuple):
 
 
 def train_on_text(
-    prepare: Callable[[int, bool], Prepared],
-    corpus: tuple[str, ...],
-    told: dict[str, Any],
-    steps: int,
-    batch_size: int,
-    output: str,
-    eval_file: str | None,
-    objective: str,
-    layout: str,
-    sequence_length: int,
-    masking: str,
-    static_masking: bool,
-    copies: int,
-    pack: bool,
-    processes: int,
-    then_steps: int | None,
-    then_length: int,
-    then_batch_size: int,
-    dtype: str,
-    strategy: str,
-    seed: int,
-    measure_every: int,
-    **recipe: Any,
-) -> None:
-    """From text to a model in a directory.
+    prepare: Callable[[int, bool], Prepared], corpus: tuple[str, ...], told: dict[str, Any], recipe: PretrainingRecipe,
+    output: str, eval_file: str | None, objective: str, layout: str, sequence_length: int, masking: str,
+    static_masking: bool, copies: int, pack: bool, processes: int, then_steps: int | None, then_length: int,
+    then_batch_size: int, dtype: str, strategy: str,
+) -> None:  # fmt: skip
+    """Trains a model on text and writes it into a directory.
 
     Args:
-        prepare: is given the sequences' length, and whether they are pairs.
+        prepare: the length of the sequences, and whether they are pairs -> a `Prepared`.
         corpus: files and directories.
-        told: more for the report.
-        steps, ...: as `recipe` says.
+        told: further settings for the report.
+        recipe, ...: see `options`.
     """
     directory = Path(output)
     run = directory / runs.RUN
@@ -195,10 +148,10 @@ def train_on_text(
         from keras_bert.training import Phase, report, workers
 
     def step_after(epochs: int) -> int:
-        before = -(-steps // measure_every)
+        before = -(-recipe.steps // recipe.measure_every)
         if epochs <= before:
-            return min(epochs * measure_every, steps)
-        return steps + min((epochs - before) * measure_every, then_steps)
+            return min(epochs * recipe.measure_every, recipe.steps)
+        return recipe.steps + min((epochs - before) * recipe.measure_every, then_steps)
 
     def remove_unfinished() -> None:
         for folder in (directory, *(part / name for part in (run, run / _THEN) for name in ("", _RECORDS, _HELD_OUT))):
@@ -217,8 +170,8 @@ def train_on_text(
         measured = folder / _HELD_OUT if held_out else None
         return Phase(folder / _RECORDS, steps, batch_size, hidden, measured), counts
 
-    all_steps = steps + (then_steps or 0)
-    settings = {"objective": objective, "layout": layout, "unit": masking, "seed": seed}
+    all_steps = recipe.steps + (then_steps or 0)
+    settings = {"objective": objective, "layout": layout, "unit": masking, "seed": recipe.seed}
     with (
         interrupts.end_the_command(clean_up=remove_unfinished, message=runs.INTERRUPTED),
         runs.among_others(),
@@ -232,29 +185,29 @@ def train_on_text(
                 preprocessor, config, make = prepare(sequence_length, objective != "sentences")
             _check_objective(objective, layout, config, learned, held_out)
             longer, then = None, None
-            if then_steps is not None:  # whose length is checked before there is any work
+            if then_steps is not None:  # checks its length before any work
                 longer = BertPreprocessor(preprocessor.tokenizer, then_length, max_sequence_length=config.max_positions)
             with workers.chief_first(devices):
-                first, counts = phase(run, preprocessor, steps, batch_size)
+                first, counts = phase(run, preprocessor, recipe.steps, recipe.batch_size)
                 if longer is not None:
                     then, _ = phase(run / _THEN, longer, then_steps, then_batch_size)
-            keras.utils.set_random_seed(seed)
+            keras.utils.set_random_seed(recipe.seed)
             with devices.scope():
                 model, more = make()
             lines = runs.told_each_epoch(devices, lambda epoch: f"step {step_after(epoch + 1):,} of {all_steps:,}")
-            more |= {"seed": seed, "measure_every": measure_every, "callbacks": lines, **recipe}
-            history = training.pretrain(model, directory=run, **first._asdict(), then=then, **more)
+            more |= {"callbacks": lines, **vars(recipe), **first._asdict()}
+            history = training.pretrain(model, directory=run, then=then, **more)
             if not workers.is_chief(devices):
                 return
             model.save_preset(directory, overwrite=True)
-            by_step = [{"step": step_after(each["epoch"]), **_without(each, "epoch")} for each in history]
-            measures = _without(by_step[-1], "step")
-            told = {"text": " ".join(corpus), "eval": eval_file, **told, **settings, "steps": steps, "pack": pack}
-            told |= {"batch_size": batch_size, "sequence_length": sequence_length, "static_masking": static_masking}
+            by_step = [{"step": step_after(each.pop("epoch")), **each} for each in history]
+            measures = history[-1]
+            told = {"text": " ".join(corpus), "eval": eval_file, **told, **settings, **vars(recipe), "pack": pack}
+            told |= {"sequence_length": sequence_length, "static_masking": static_masking}
             if then is not None:
                 told |= {"then_steps": then_steps, "then_length": then_length, "then_batch_size": then_batch_size}
-            told |= {"copies": copies, "dtype": dtype, **recipe}
-            report.write_report(directory, {**told, **counts}, by_step, measures, panels=_PANELS)
+            told |= {"copies": copies, "dtype": dtype, **counts}
+            report.write_report(directory, told, by_step, measures, panels=_PANELS)
         except (FileNotFoundError, ImportError, ValueError) as error:
             raise streams.Misuse(streams.one_line(error)) from error
     for name, value in measures.items():
@@ -271,10 +224,6 @@ def _computing_with(dtype: str) -> Iterator[None]:
         yield
     finally:
         keras.config.set_dtype_policy(before)
-
-
-def _without(values: dict[str, Any], name: str) -> dict[str, Any]:
-    return {each: value for each, value in values.items() if each != name}
 
 
 def _tokenizer(path: Path) -> Tokenizer:
@@ -296,13 +245,14 @@ def _tokenizer(path: Path) -> Tokenizer:
 
 def _config(size: str, tokenizer: Tokenizer) -> BertConfig:
     from keras_bert.config import BertConfig
+    from keras_bert.formats import read_config
 
     pieces, padding = tokenizer.vocabulary_size, tokenizer.pad_token_id
     if size in _SIZES:
         return BertConfig.named(f"bert-{size}", vocab_size=pieces, pad_token_id=padding)
     if not size.endswith(".json"):
         raise ValueError(f"there is no size {size!r}; there are {', '.join(_SIZES)}, or give a CONFIG.json")
-    config = BertConfig.read(size)
+    config = read_config(size)
     try:
         config.check_vocabulary(pieces)
     except ValueError as error:
@@ -315,8 +265,8 @@ def _config(size: str, tokenizer: Tokenizer) -> BertConfig:
 def _check_objective(
     objective: str, layout: str, config: BertConfig, learned: list[Path], held_out: list[Path]
 ) -> None:
-    """Raises ValueError where the model has no head for it, or a text no two documents."""
-    from keras_bert.families import FAMILIES
+    """Raises ValueError if the model has no head for the objective, or a text has fewer documents than it needs."""
+    from keras_bert.formats import FAMILIES
     from keras_bert.pretraining.corpus import is_one_document
 
     if objective != "sentences" and "next_sentence" not in FAMILIES[config.family].heads:

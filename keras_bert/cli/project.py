@@ -1,4 +1,4 @@
-"""keras-bert project: texts -> their vectors, for TensorBoard's Embedding Projector."""
+"""keras-bert project: texts -> files of vectors for TensorBoard's Embedding Projector."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from keras_bert.cli import interrupts, quiet, streams
 def project(file: str | None, preset: Path, output: str, overwrite: bool, batch_tokens: int | None) -> None:
     """Write the vectors of texts for TensorBoard's Embedding Projector, which shows them as points in space.
 
-    DIR gets vectors.tsv, metadata.tsv (the texts) and projector_config.pbtxt. Inputs of any size are read and written
-    bit by bit.
+    DIR gets vectors.tsv, metadata.tsv (the texts) and projector_config.pbtxt. Inputs can have any size: they are read
+    and written in chunks.
 
     \b
     Example:

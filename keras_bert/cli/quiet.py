@@ -1,4 +1,4 @@
-"""Keeps standard error for what the user should read."""
+"""Filters that keep standard error for messages to the user."""
 
 import contextlib
 import os
@@ -10,11 +10,11 @@ import click
 
 @contextlib.contextmanager
 def imports() -> Iterator[None]:
-    """For importing TensorFlow, which logs what CPU and GPU it found. With TF_CPP_MIN_LOG_LEVEL=0 it may."""
+    """Silences TensorFlow's log of CPU and GPU during its import, unless TF_CPP_MIN_LOG_LEVEL is 0."""
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         yield
         return
-    # What it logs while it is being imported heeds no level: only the file descriptor helps.
+    # During its import TensorFlow ignores the log level, so the file descriptor is redirected.
     stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
@@ -27,7 +27,7 @@ def imports() -> Iterator[None]:
 
 @contextlib.contextmanager
 def python_warnings() -> Iterator[None]:
-    """Shows this package's own warnings in a line each. Other packages' deprecations are for programmers."""
+    """Shows each warning of this package in one line, and hides those of other packages."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.filterwarnings("always", category=UserWarning, module=r"keras_bert\.")
@@ -38,5 +38,5 @@ def python_warnings() -> Iterator[None]:
 def _show_warning(message: Warning | str, *_: object) -> None:
     from tqdm import tqdm
 
-    with tqdm.external_write_mode():  # a progress bar steps aside
+    with tqdm.external_write_mode():  # clears a progress bar first
         click.echo(f"Warning: {message}", err=True)

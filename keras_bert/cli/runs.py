@@ -1,23 +1,25 @@
-"""What the commands that train share: a directory in which a run can go on, and what is told of it."""
+"""The common parts of the commands that train: options, devices, the output directory, lines of progress."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from keras_bert.cli import streams
+from keras_bert.recipe import Recipe, type_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-RUN = "training"  # the run's files, inside of the model's directory
+RUN = "training"  # the folder of the run's files, in the model's directory
 INTERRUPTED = "Interrupted; the same command goes on with what was done."
-
 
 strategy_option = click.option(
     "--strategy",
@@ -28,8 +30,49 @@ strategy_option = click.option(
 )
 
 
+def recipe_options(kind: type[Recipe], without: str = "") -> Callable[[Callable], Callable]:
+    """An option for each field of a recipe, except `without`. The command gets the checked recipe as `recipe`."""
+    fields = [field for field in dataclasses.fields(kind) if field.name != without]
+
+    def add_to(command: Callable) -> Callable:
+        @functools.wraps(command)
+        def with_recipe(**options: Any) -> Any:
+            try:
+                recipe = kind(**{field.name: options.pop(field.name) for field in fields})
+            except ValueError as error:
+                raise streams.Misuse(str(error)) from error
+            return command(recipe=recipe, **options)
+
+        return streams.together(*map(_option, fields))(with_recipe)
+
+    return add_to
+
+
+def _option(field: dataclasses.Field) -> Callable[[Callable], Callable]:
+    settings: dict[str, Any] = {"type": type_of(field), "help": field.metadata["help"]}
+    if settings["type"] is Mapping:
+        help = f"{settings['help']}  [may be repeated]"
+        settings = {"multiple": True, "callback": _weights, "metavar": "LABEL=NUMBER", "help": help}
+    if field.default is dataclasses.MISSING:
+        settings["required"] = True
+    elif field.default is not None:
+        settings |= {"default": field.default, "show_default": True}
+    return click.option(f"--{field.name.replace('_', '-')}", **settings)
+
+
+def _weights(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
+    weights = {}
+    for each in given:
+        label, _, number = each.rpartition("=")
+        try:
+            weights[label] = float(number)
+        except ValueError:
+            raise streams.Misuse(f"{option.opts[0]} {each}: expected LABEL=NUMBER, such as positive=2.5") from None
+    return weights
+
+
 def devices(kind: str) -> tf.distribute.Strategy:
-    """What trains. Says so if they are several."""
+    """The strategy to train with. Prints a line if it has several devices."""
     from keras_bert.training.strategy import choose
 
     try:
@@ -43,7 +86,7 @@ def devices(kind: str) -> tf.distribute.Strategy:
 
 @contextlib.contextmanager
 def among_others() -> Iterator[None]:
-    """Where several processes train, a line in place of TensorFlow's traceback when one of the others has ended."""
+    """If another process of a run has ended, shows one line in place of TensorFlow's traceback."""
     import tensorflow as tf
 
     try:
@@ -55,19 +98,19 @@ def among_others() -> Iterator[None]:
 
 
 def check_output(directory: Path) -> None:
-    """Raises Misuse unless `--output` is new, empty, or what a run was written into."""
+    """Raises Misuse unless `--output` is new, empty, or the directory of a run."""
     if directory.exists() and not (directory / RUN).is_dir() and (not directory.is_dir() or any(directory.iterdir())):
         raise streams.Misuse(f"{directory} exists and is no run of this command; choose another --output")
 
 
 def told_each_epoch(trainers: tf.distribute.Strategy, name: Callable[[int], str]) -> list[Any]:
-    """Callbacks that write a line of measures an epoch, on standard error; none on a terminal: a progress bar does it.
+    """Callbacks that write a line of measures per epoch on standard error; none on a terminal with its progress bar.
 
-    Of several processes, the chief tells.
+    Of several processes, only the chief writes.
 
     Args:
-        trainers: what trains.
-        name: what an epoch, from 0, is called.
+        trainers: the strategy of the run.
+        name: the number of an epoch, from 0 -> its name.
     """
     import keras
 
@@ -77,7 +120,7 @@ def told_each_epoch(trainers: tf.distribute.Strategy, name: Callable[[int], str]
         return []
 
     def tell(epoch: int, logs: dict[str, float]) -> None:
-        # Keras has the evaluation's behind the training's, in whose place they come.
+        # Validation measures come after those of training, and replace them.
         measures = {measure.removeprefix("val_"): value for measure, value in logs.items()}
         click.echo(f"{name(epoch)}: {', '.join(f'{each} {value:.4f}' for each, value in measures.items())}", err=True)
 

@@ -1,4 +1,4 @@
-"""keras-bert senses: a word in a text -> where each of its occurrences lies."""
+"""keras-bert senses: the vectors of a word's occurrences in a text, as a plot."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 @click.option("--output", metavar="FILE", help="A page (.html), a picture (.png) or JSON lines (.jsonl).")
 @click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
 def senses(word: str, text: str | None, preset: Path, output: str | None, overwrite: bool) -> None:
-    """Show how the vector of WORD depends on the sentence that it stands in.
+    """Show how the vector of WORD depends on its sentence.
 
-    Each occurrence in the text, with capitals or without, is the mean of its pieces' states in the model's last layer.
-    Their two principal components make a plot, beside the word's embedding without context. Without --output: JSON
-    lines {"sentence", "start", "end", "point", "vector"}, and at the end {"word", "point", "vector"} without context.
+    The vector of an occurrence, with capitals or without, is the mean of its tokens' hidden states in the last layer.
+    The plot shows two principal components, and the word's embedding without context. Without --output: JSON lines
+    {"sentence", "start", "end", "point", "vector"}, and at the end {"word", "point", "vector"} without context.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""keras-bert serve: a SavedModel -> TF Serving's protocols."""
+"""keras-bert serve: a server of a SavedModel with TF Serving's protocols."""
 
 import logging
 import os
@@ -34,17 +34,17 @@ def serve(
     queue: int,
     timeout: float,
 ) -> None:
-    """Answer requests to the SavedModel in DIRECTORY/<version>/, as TF Serving does: over gRPC and REST.
+    """Serve the SavedModel in DIRECTORY/<version>/ over gRPC and REST, as TF Serving does.
 
     The highest version is served. When a higher one appears, it is loaded and takes over; no request is lost. Ctrl-C
-    or SIGTERM ends the server once it has answered what it has accepted.
+    or SIGTERM ends the server after it has answered all accepted requests.
 
     \b
     Example:
       $ keras-bert serve saved_models/minilm &
       $ curl -d '{"instances": ["I love pizza"]}' localhost:8501/v1/models/minilm:predict
     """
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is said once, below
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # errors are reported once, below
     with quiet.imports():
         try:
             from keras_bert.server import run

@@ -1,4 +1,4 @@
-"""keras-bert similarity: texts -> how close in meaning each is to each."""
+"""keras-bert similarity: texts -> the similarity of each pair."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +16,7 @@ def similarity(
 ) -> None:
     """Compare each TEXT with each other: the cosine of the angle between their vectors, 1 for the same meaning.
 
-    Writes text, a table; JSON lines, {"first", "second", "similarity"} for every pair; or npy, a float32 matrix with a
+    Writes text, a table; JSON lines {"first", "second", "similarity"} for every pair; or npy, a float32 matrix with a
     row and a column for each text.
 
     \b
@@ -35,8 +35,8 @@ def similarity(
         with quiet.imports():
             from keras_bert import BertSentenceEncoder
         model = streams.load(BertSentenceEncoder.from_preset, preset)
-        vectors = model.encode(texts)  # each of length 1: products are cosines
-        rows = (vectors @ vector for vector in vectors)  # a row at a time: the whole matrix may be too much
+        vectors = model.encode(texts)  # of length 1: dot products are cosines
+        rows = (vectors @ vector for vector in vectors)  # row by row: the whole matrix may be too large for memory
         if output_format == "npy":
             streams.write_npy(results, (row[None] for row in rows), len(texts))
             return

@@ -1,4 +1,4 @@
-"""What the commands share: texts from arguments, a file or a pipe; results in files that are whole or not there."""
+"""Input and output of the commands: texts from arguments, a file or a pipe; files written whole or not at all."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 # Commands hold this many texts at a time: enough to batch by length, few enough for any memory.
 TEXTS_AT_A_TIME = 2048
-_BYTES_AT_A_TIME = 1 << 16  # what a pipe holds
+_BYTES_AT_A_TIME = 1 << 16  # the capacity of a pipe
 _MOMENT = 0.02  # seconds
 
 _FORMAT_OF_EXTENSION = {".jsonl": "jsonl", ".npy": "npy", ".txt": "text"}
 
 
 class Misuse(click.ClickException):
-    """A mistake that the user can mend: one line on standard error, exit code 2."""
+    """An error that the user can correct: one line on standard error, exit code 2."""
 
     exit_code = 2
 
@@ -46,9 +46,9 @@ class Lines:
     """Input lines that are not decoded yet.
 
     Attributes:
-        raw: UTF-8, with or without their line ends.
-        place: what a line's number is appended to in messages: "reviews.txt, line".
-        would_wait: whether the next line has not come yet.
+        raw: UTF-8, with or without line ends.
+        place: the text before a line's number in messages: "reviews.txt, line".
+        would_wait: whether the next line is not there yet.
     """
 
     raw: Iterable[bytes]
@@ -56,7 +56,7 @@ class Lines:
     would_wait: Callable[[], bool] = lambda: False
 
     def parsed(self, parse: Callable[[str], T] = str) -> Iterator[T]:
-        """Decodes each line and parses it. Misuse, with the line's number, where either raises ValueError."""
+        """Decodes and parses each line. Raises Misuse, with the line's number, if either raises ValueError."""
         for number, line in enumerate(self.raw, start=1):
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark of Windows editors
@@ -72,7 +72,7 @@ class Lines:
                 raise Misuse(f"{self.place} {number}: {error}") from None
 
     def chunks(self, parse: Callable[[str], T] = str) -> Iterator[list[T]]:
-        """What `parsed` gives, in lists of up to `TEXTS_AT_A_TIME`, fewer where the next line has not come yet."""
+        """The parsed lines in lists of up to `TEXTS_AT_A_TIME`; a list ends early if the next line is not there yet."""
         chunk = []
         for each in self.parsed(parse):
             chunk.append(each)
@@ -84,7 +84,7 @@ class Lines:
 
 
 class Arriving:
-    """Lines of a file, or of a pipe into which somebody may still be writing.
+    """Lines of a file, or of a pipe that may still be written to.
 
     Args:
         file: open for reading.
@@ -95,7 +95,7 @@ class Arriving:
         self._lines: deque[bytes] = deque()
 
     def __iter__(self) -> Iterator[bytes]:
-        begun: list[bytes] = []  # of a line whose end has not come yet
+        begun: list[bytes] = []  # parts of an unfinished line
         while came := self.file.read1(_BYTES_AT_A_TIME):
             first, *others = came.split(b"\n")
             begun.append(first)
@@ -108,15 +108,15 @@ class Arriving:
             yield last
 
     def would_wait(self) -> bool:
-        """Whether the next line has not come yet, nor any of it in a moment."""
+        """Whether the next line is not there yet, and nothing of it arrives in a moment."""
         try:
             return not self._lines and not select.select([self.file], [], [], _MOMENT)[0]
-        except ValueError:  # something that is no file of the system's: all of it is here
+        except ValueError:  # not a file of the operating system: all of it is there
             return False
 
 
 def tokenizer_of(directory: Path) -> Any:
-    """The tokenizer of a checkpoint, of whatever kind; None if it has no vocabulary."""
+    """The tokenizer of a checkpoint; None if it has no vocabulary."""
     from keras_bert.text.loading import load_tokenizer
 
     try:
@@ -126,7 +126,7 @@ def tokenizer_of(directory: Path) -> Any:
 
 
 def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path:
-    """For click: the directory that a handle stands for. Misuse where there is none."""
+    """A callback of click that resolves a handle to a directory. Raises Misuse if there is none."""
     try:
         return presets.resolve(handle)
     except (OSError, ImportError, ValueError) as error:
@@ -147,9 +147,14 @@ batch_tokens_option = click.option(
 )
 
 
+def together(*options: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
+    """Combines several options into one decorator, in this order."""
+    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
 def shared_options(*formats: str, preset: bool = True) -> Callable[[Callable], Callable]:
-    """The options that every command has. The first of `formats` is the default; `preset`: whether it has --preset."""
-    options = [
+    """Options common to several commands. The first of `formats` is the default; `preset`: whether to add --preset."""
+    return together(
         click.option("--file", metavar="FILE", help="Read texts from FILE, one a line; - is standard input."),
         *([preset_option] if preset else []),
         click.option(
@@ -161,12 +166,7 @@ def shared_options(*formats: str, preset: bool = True) -> Callable[[Callable], C
         ),
         click.option("--output", metavar="FILE", is_eager=True, help="Write to FILE, all of it or nothing."),
         click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists."),
-    ]
-
-    def add_to(command: Callable) -> Callable:
-        return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
-
-    return add_to
+    )
 
 
 def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
@@ -181,7 +181,7 @@ def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | 
 
 
 def load(from_preset: Callable[[Path], T], preset: Path) -> T:
-    """`from_preset(preset)`; Misuse where the preset's files are missing or damaged."""
+    """`from_preset(preset)`. Raises Misuse if the preset's files are missing or damaged."""
     try:
         return from_preset(preset)
     except (OSError, ValueError) as error:
@@ -189,16 +189,16 @@ def load(from_preset: Callable[[Path], T], preset: Path) -> T:
 
 
 def one_line(error: Exception) -> str:
-    """An exception's message, for one line of standard error."""
+    """The message of an exception in one line."""
     return " ".join(str(error).split())
 
 
 def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
-    """The input: the arguments if there are any, else the file, else a pipe. Misuse if there is none of them."""
+    """The input: the arguments if there are any, else the file, else a pipe. Raises Misuse if there is no input."""
     if arguments and file:
         raise Misuse("give texts as arguments or in --file, not both")
     if arguments:
-        # Bytes that were no characters in the user's locale come as surrogates; this brings the bytes back.
+        # Bytes that are no characters in the user's locale arrive as surrogates; this restores the bytes.
         return Lines((argument.encode("utf-8", "surrogateescape") for argument in arguments), "argument")
     if file and file != "-":
         lines = Arriving(_opened(file))
@@ -224,7 +224,7 @@ def _closing(lines: Arriving) -> Iterator[bytes]:
 def encoded(
     model: BertSentenceEncoder, lines: Lines, batch_tokens: int | None
 ) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Some texts at a time, and their vectors. Misuse where `--batch-tokens` is too few."""
+    """Chunks of texts with their vectors. Raises Misuse if `--batch-tokens` is too small."""
     from tqdm import tqdm
 
     settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
@@ -240,17 +240,17 @@ def encoded(
 
 @contextlib.contextmanager
 def open_output(output: str | None, overwrite: bool) -> Iterator[BinaryIO]:
-    """Where results go: standard output, or a file that gets its name only when the block ends without an exception.
+    """Opens the output: standard output, or a file that gets its name only if the block ends without an exception.
 
     Raises:
-        Misuse: the file exists and `overwrite` is False, or its name is not one that a file can have.
+        Misuse: the file exists and `overwrite` is False, or there can be no file of this name.
     """
     if output in (None, "-"):
         stdout = click.get_binary_stream("stdout")
         yield stdout
         stdout.flush()
         return
-    path = Path(output).resolve()  # through a link, to the file to replace
+    path = Path(output).resolve()  # of a link, the file to replace
     _check_output(output, path, overwrite)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     remove = functools.partial(unfinished.unlink, missing_ok=True)
@@ -258,7 +258,7 @@ def open_output(output: str | None, overwrite: bool) -> Iterator[BinaryIO]:
         try:
             with open(unfinished, "xb") as file:
                 yield file
-            _check_output(output, path, overwrite)  # somebody else may have written it by now
+            _check_output(output, path, overwrite)  # it may have been written in the meantime
             os.replace(unfinished, path)
         finally:
             remove()
@@ -274,7 +274,7 @@ def _check_output(output: str, path: Path, overwrite: bool) -> None:
 
 
 def write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
-    """Writes UTF-8, whatever the locale, and hands it on at once."""
+    """Writes lines as UTF-8, in any locale, and flushes the file."""
     file.write("".join(f"{line}\n" for line in lines).encode())
     file.flush()
 
@@ -284,7 +284,7 @@ def json_line(**fields: Any) -> str:
 
 
 def write_npy(file: BinaryIO, blocks: Iterable[np.ndarray], width: int) -> None:
-    """Writes a `.npy` file row by row: its header, which says how many there are, is filled in at the end.
+    """Writes a `.npy` file row by row. The number of rows is written into its header at the end.
 
     Args:
         file: open for writing, at its beginning.
@@ -293,7 +293,7 @@ def write_npy(file: BinaryIO, blocks: Iterable[np.ndarray], width: int) -> None:
     """
     import numpy as np
 
-    def write_header(rows: int) -> None:  # of one length for any number of rows: numpy leaves room for its digits
+    def write_header(rows: int) -> None:  # its length is constant: numpy leaves room for digits
         header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
         np.lib.format.write_array_header_1_0(file, header)
 

@@ -1,4 +1,4 @@
-"""keras-bert summary: the parts of a model, and what it takes to run and to train it."""
+"""keras-bert summary: the parts of a model, and the memory and operations to run and to train it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from keras_bert.cli import quiet, streams
-from keras_bert.config import BertConfig
-from keras_bert.families import SIZES
+from keras_bert.config import SIZES, BertConfig
 
 if TYPE_CHECKING:
-    from keras_bert.checkpoints.shapes import Shape
     from keras_bert.encoder.summary import Part
+    from keras_bert.formats.shapes import Shape
 
 
 @click.command()
@@ -26,12 +25,11 @@ if TYPE_CHECKING:
     help="Pieces of each sequence. By default 128, or all positions of a model with fewer.",
 )
 def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
-    """Show the architecture of HANDLE as a table, and the memory and the operations that it takes, in float32.
+    """Show the architecture of HANDLE as a table, and the memory and the operations it needs in float32.
 
     HANDLE is a preset, as for the other commands, or the name of a published size, such as bert-base or albert-xxlarge.
-    No weights are read. A layer's row says how many layers have such weights, and how often they are used if they are
-    shared. A training step needs the weights, their gradients, AdamW's two moments, and the activations, which are an
-    estimate.
+    No weights are read. "x 12" in a row: 12 layers have such weights; for shared weights, also how often they are used.
+    A training step needs the weights, their gradients, AdamW's two moments, and the activations, which are an estimate.
 
     \b
     Example:
@@ -59,7 +57,7 @@ def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
     config, heads = _architecture(handle)
     try:
         model = summarize(config, heads, batch_size, sequence_length or min(128, config.max_positions))
-    except ValueError as error:  # of --sequence-length
+    except ValueError as error:  # --sequence-length is too long
         raise streams.Misuse(str(error)) from error
     rows = [
         ("part", "shapes", "parameters", ""),
@@ -79,9 +77,9 @@ def _architecture(handle: str) -> tuple[BertConfig, dict[str, dict[str, Shape]]]
     if handle in SIZES and not Path(handle).is_dir():
         return BertConfig.named(handle), {}
     with quiet.imports():
-        from keras_bert import checkpoints, presets
+        from keras_bert import formats, presets
     try:
-        with checkpoints.open_checkpoint(presets.resolve(handle)) as checkpoint:
+        with formats.open_checkpoint(presets.resolve(handle)) as checkpoint:
             return checkpoint.config, {head: checkpoint.shapes(head) for head in sorted(checkpoint.heads)}
     except FileNotFoundError as error:
         sizes = "" if Path(handle).exists() else f"; published sizes are {', '.join(SIZES)}"

@@ -1,4 +1,4 @@
-"""keras-bert tokenize: a text -> the pieces that the model sees."""
+"""keras-bert tokenize: a text -> the pieces of the model's vocabulary."""
 
 from pathlib import Path
 
@@ -20,13 +20,13 @@ def tokenize(
     overwrite: bool,
     explain: bool,
 ) -> None:
-    """Cut each TEXT into the pieces of the model's vocabulary, without [CLS] and [SEP].
+    """Split each TEXT into tokens (pieces of the model's vocabulary), without [CLS] and [SEP].
 
     Writes text, the pieces separated by spaces; ids, their numbers in the vocabulary; or JSON lines
     {"text", "pieces", "ids", "starts", "ends"}, where a piece stands for the bytes [start, end) of the text in UTF-8.
 
-    With --explain, [CLS] and [SEP] are there too: each piece has its position and type id in the sequence that the
-    model sees, its bytes and characters in the text, these characters, and what was changed in them.
+    The table of --explain includes [CLS] and [SEP]. It has each piece's position and type id in the model's input, its
+    byte and character ranges in the text, these characters, and the changes made to them.
 
     \b
     Examples:

@@ -33,7 +33,7 @@ from keras_bert.cli import interrupts, quiet, streams
 def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: bool, character_coverage: float) -> None:
     """Learn a vocabulary of your own from text: each FILE is UTF-8, or a directory of .txt files.
 
-    Writes what WordPieceTokenizer("vocab.txt") reads, or a directory for the tokenizers' from_preset and for
+    Writes a file for WordPieceTokenizer("vocab.txt"), or a directory for the tokenizers' from_preset and for
     transformers; all of it or nothing. The same text always gives the same vocabulary.
 
     \b
@@ -66,7 +66,7 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
             paths = [each for given in corpus for each in text_files(Path(given))]
             tokenizer = learn_vocabulary(paths, size, kind, **settings)
             fits = fertility(tokenizer, paths)
-            _refuse_to_replace(path, output)  # somebody else may have written it by now
+            _refuse_to_replace(path, output)  # it may have been written in the meantime
             if one_file:
                 files.write_texts(path.parent, {path.name: "".join(f"{piece}\n" for piece in tokenizer.vocabulary)})
             else:

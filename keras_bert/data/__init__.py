@@ -1,15 +1,14 @@
-"""Files of examples -> examples, checked before any work starts. Nothing here knows of models or of TensorFlow.
+"""Readers of files of examples, which are checked before any work starts. They use neither models nor TensorFlow.
 
     tables.py     CSV, TSV and JSON lines, by column; rows.py, labels.py
     folders.py    a directory per class
     conll.py      words and tags, one a line
     squad.py      questions, contexts and answers
-    examples.py   what they all return: dataclasses of parallel lists
-    problems.py   what is wrong with a file, gathered and told at once
+    examples.py   the result of all readers: dataclasses of parallel lists
+    problems.py   the bad rows of a file, reported together
 
-Every reader raises ValueError for a file that is not UTF-8, or has no examples, or rows that cannot be used: the
-message has their number and the first ten of them by line. With `skip_bad=True` these are left out, and a warning
-says the same.
+Every reader raises ValueError for a file that is not UTF-8, or has no examples, or has rows that cannot be used: the
+message has their number, and the lines of the first ten. With `skip_bad=True` they are left out, with a warning.
 """
 
 from keras_bert.data.conll import read_conll

@@ -16,18 +16,18 @@ def read_conll(
 ) -> WordExamples:
     """Reads sentences from a file with a word and its tags a line, and a blank line between sentences.
 
-    Columns are separated by a tab, in a line that has one, else by spaces. `-DOCSTART-` lines are not read.
+    Columns are separated by tabs, or by spaces in a line without tabs. `-DOCSTART-` lines are skipped.
 
     Args:
         path: a file in UTF-8, with or without a byte order mark.
         word_column, tag_column: the columns of the words and of their tags, counted from 1; -1 is the last one. With
-            None for the tags the file is read to predict them.
+            `tag_column=None`, no tags are read, as for prediction.
         skip_bad: leave out the sentences that cannot be used, with a warning that counts them, instead of raising.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a column is not there; or the file is empty, is not UTF-8, or has sentences with a line that has
-            more or fewer columns than most, or no word or tag in them.
+        ValueError: a column is missing; or the file is empty or not UTF-8; or a sentence has a line with more or fewer
+            columns than most, or without a word or tag.
 
     Warns:
         UserWarning: sentences are left out.
@@ -66,7 +66,7 @@ def read_conll(
 
 
 def _sentences(text: str) -> list[list[tuple[int, list[str]]]]:
-    """Sentences as lines of cells, each with its line number. A -DOCSTART- line ends one, as a blank line does."""
+    """Sentences as lists of line numbers and cells. A blank line or a -DOCSTART- line ends a sentence."""
     sentences, sentence = [], []
     for number, line in enumerate(lines_of(text), start=1):
         line = line.strip(" ")

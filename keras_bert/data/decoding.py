@@ -1,4 +1,4 @@
-"""Bytes -> text -> lines: what all files of examples have in common."""
+"""Decodes files of examples: bytes -> text -> lines."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 
 def read_text(path: str | Path) -> str:
-    """A file's text, without the byte order mark that some editors put before it. Line ends are as in the file.
+    """A file's text, without a byte order mark. Line ends are as in the file.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is not UTF-8, with the first line that is not; or it holds nothing but white space.
+        ValueError: it is not UTF-8 (the message has the first bad line), or has nothing but white space.
     """
     raw = Path(path).read_bytes()
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # The codec for files with a mark counts from behind it, in some versions of Python: this counts from the start.
+        # In some versions of Python, the codec utf-8-sig counts from behind the mark; this counts from the start.
         start = _first_bad_byte(raw)
         line, before = raw.count(b"\n", 0, start) + 1, raw.rfind(b"\n", 0, start) + 1
         likely = "UTF-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
@@ -52,7 +52,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def json_object(line: str) -> dict[str, Any]:
-    """The object in a line of JSON lines. ValueError where there is none.
+    """The object in a line of JSON lines. Raises ValueError if there is none.
 
     Example:
         >>> json_object('{"text": "I love pizza"}')
@@ -70,14 +70,14 @@ def json_object(line: str) -> dict[str, Any]:
 
 
 def one_text(value: str, name: str) -> str:
-    """`value` as it is. ValueError, with its `name`, where there is no text in it that can be worked on."""
+    """Returns `value`. Raises ValueError, with its `name`, if it is blank or has something that is no character."""
     if not value.strip():
         raise ValueError(f"{name} is empty")
     return characters(value, name)
 
 
 def characters(value: str, name: str) -> str:
-    """`value` as it is. ValueError, with its `name`, where something in it is no character."""
+    """Returns `value`. Raises ValueError, with its `name`, if it has something that is no character."""
     try:
         value.encode()
     except UnicodeEncodeError:  # JSON can spell it as \ud83d; TensorFlow could not read it

@@ -1,4 +1,4 @@
-"""Examples as parallel lists: what every reader returns."""
+"""Examples as parallel lists, the result of every reader."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class TextExamples:
     """Texts or pairs of texts, to classify or to score.
 
     Attributes:
-        texts: one an example, as they are in the file; never empty.
-        pairs: the second text of each; None where examples are single texts.
-        labels: a class's name each; or a number each; or, for several labels an example, a tuple of names each, which
-            may be empty. None where the file was read without labels, to predict them.
+        texts: one an example, as in the file; never empty.
+        pairs: the second text of each example; None for single texts.
+        labels: for each example the name of a class; or a number; or, in multi-label problems, a tuple of names, which
+            may be empty. None if the file was read without labels, for prediction.
 
     Raises:
         ValueError: the lists have different lengths.
@@ -43,11 +43,11 @@ class TextExamples:
 
 @dataclass(frozen=True)
 class WordExamples:
-    """Sentences that are words already, with a tag for every word.
+    """Sentences split into words, with a tag for every word.
 
     Attributes:
         words: the words of each sentence; no sentence and no word is empty.
-        tags: as many tags for each, `B-person` for instance. None where the file was read without, to predict them.
+        tags: the tag of each word, such as `B-person`. None if the file was read without tags, for prediction.
 
     Raises:
         ValueError: the lists, or the words and tags of a sentence, have different lengths.
@@ -72,7 +72,7 @@ class WordExamples:
 
 
 class Answer(NamedTuple):
-    """A stretch of a context: `context[start : start + len(text)] == text`, in characters (code points)."""
+    """A span of a context: `context[start : start + len(text)] == text`, in characters (code points)."""
 
     text: str
     start: int
@@ -80,14 +80,14 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class QuestionExamples:
-    """Questions to answer with a stretch of a context.
+    """Questions to answer with a span of a context.
 
     Attributes:
-        ids: a name for each question, different for each.
+        ids: a unique name for each question.
         questions: never empty.
         contexts: never empty. Questions of one paragraph share one string.
-        answers: what people answered, several for one question where several people were asked; an empty tuple for a
-            question that its context does not answer. None where the file has no answers, to predict them.
+        answers: the answers to each question, several if several people were asked; an empty tuple if its context does
+            not answer it. None if the file has no answers, for prediction.
 
     Raises:
         ValueError: the lists have different lengths.
@@ -111,5 +111,5 @@ class QuestionExamples:
 
     @property
     def impossible(self) -> list[bool] | None:
-        """For each question whether its context does not answer it; None without answers."""
+        """For each question, whether its context has no answer to it; None without answers."""
         return None if self.answers is None else [not answers for answers in self.answers]

@@ -10,18 +10,18 @@ from keras_bert.data.problems import Problems
 
 
 def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
-    """Reads texts, one a file, from directories named as their classes: `pos/*.txt`, `neg/*.txt`.
+    """Reads texts, one a file, from directories named after their classes: `pos/*.txt`, `neg/*.txt`.
 
-    Sorted by class and by file name, so the same everywhere. Directories whose name starts with a dot, and files with
-    another extension, are left aside.
+    Texts are sorted by class and file name, so that their order is the same everywhere. Directories whose name starts
+    with a dot, and files with another extension, are ignored.
 
     Args:
-        path: the directory that holds one for each class.
+        path: the directory of the classes' directories.
         skip_bad: leave out the files that cannot be used, with a warning that counts them, instead of raising.
 
     Raises:
-        OSError: something cannot be read.
-        ValueError: there is no directory, or one without `.txt` files; or there are files that are empty or not UTF-8.
+        OSError: a directory or file cannot be read.
+        ValueError: there is no class directory, or one has no `.txt` files; or files are empty or not UTF-8.
 
     Warns:
         UserWarning: files are left out.

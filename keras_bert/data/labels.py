@@ -1,4 +1,4 @@
-"""Labels: from a cell of a table, and whether there is something to learn from them."""
+"""Labels: parsed from the cells of a table, and checked before training."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ KINDS = ("class", "number", "multi_label")
 
 
 def parse_label(value: Any, kind: str, separator: str = "|") -> str | float | tuple[str, ...]:
-    """A label from a cell: a string in CSV and TSV, any JSON value in JSON lines.
+    """Parses the label in a cell: a string in CSV and TSV, any JSON value in JSON lines.
 
     Args:
         value: the cell.
         kind: "class": one name, without the white space around it; JSON's integers and true and false are names too.
-            "number": a finite number. "multi_label": any number of names, none as well: in a string between
-            separators, in JSON a list.
-        separator: what is between the names of a string.
+            "number": a finite number. "multi_label": any number of names, or none: a string with separators, or in
+            JSON also a list.
+        separator: the string between names.
 
     Raises:
-        ValueError: it is not such a label.
+        ValueError: the cell has no such label.
 
     Example:
         >>> parse_label(" good", "class"), parse_label("4.5", "number"), parse_label("war|love", "multi_label")
@@ -66,15 +66,15 @@ def _number(value: Any) -> float:
 
 
 def check_can_be_learned(examples: TextExamples | WordExamples | QuestionExamples, path: str | Path) -> None:
-    """Whether a model can learn something from examples: not if there is nothing to tell apart.
+    """Checks that a model can learn from examples.
 
     Args:
-        examples: what a model is to be trained on.
-        path: where they are from, for the message.
+        examples: the training examples.
+        path: their file, for the message.
 
     Raises:
-        ValueError: there are no labels, tags or answers; or they are all the same, so that there is one class only;
-            or no question has an answer.
+        ValueError: there are no labels or tags, or they are all the same, so that there is one class only; or no
+            question has an answer.
 
     Example:
         >>> check_can_be_learned(TextExamples(["a", "b"], labels=["good", "good"]), "train.tsv")
@@ -91,7 +91,7 @@ def check_can_be_learned(examples: TextExamples | WordExamples | QuestionExample
         kind, what, labels = "labels", "texts", examples.labels or []
     if not labels:
         raise ValueError(f"{path} was read without {kind}, and there is nothing to learn without")
-    # For several labels an example their order says nothing.
+    # In multi-label problems, the order of an example's labels has no meaning.
     different = {tuple(sorted(label)) if isinstance(label, tuple) else label for label in labels}
     if len(different) == 1:
         needed = "two numbers" if isinstance(labels[0], float) else "two classes"

@@ -1,11 +1,11 @@
-"""What is wrong with a file of examples: gathered while it is read, told at once."""
+"""The bad rows of a file of examples, collected while it is read and reported together."""
 
 from __future__ import annotations
 
 import warnings
 from pathlib import Path
 
-SHOWN = 10  # of the bad rows, this many by name: enough to see what is the matter
+SHOWN = 10  # the most bad rows that a message names
 
 
 class Problems:
@@ -13,7 +13,7 @@ class Problems:
 
     Args:
         path: the file or directory, for the message.
-        kind: what a row is called in it: "rows", "sentences", "questions", "files".
+        kind: the name of the rows in it: "rows", "sentences", "questions", "files".
 
     Example:
         >>> problems = Problems("train.tsv", "rows")
@@ -30,15 +30,15 @@ class Problems:
         self._found: list[str] = []
 
     def add(self, place: str, what: str) -> None:
-        """Counts a row. Once for each: `place` is "line 17", or what else a reader finds it by."""
+        """Adds a bad row; call it once for each. `place` tells where the row is, such as "line 17"."""
         self._found.append(f"{place}: {what}")
 
     def settle(self, total: int, skip_bad: bool) -> None:
-        """To be called when all rows are read, before anything else is done.
+        """Reports the bad rows. Call it when all rows are read, before anything else.
 
         Args:
-            total: how many rows there are, the bad ones with them.
-            skip_bad: whether to do without the bad ones.
+            total: the number of rows, bad ones included.
+            skip_bad: whether to leave out the bad ones.
 
         Raises:
             ValueError: some row is bad and `skip_bad` is False, or every row is.

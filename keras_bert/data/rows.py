@@ -20,13 +20,13 @@ FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 @dataclass(frozen=True)
 class Rows:
-    """What a table holds.
+    """The content of a table.
 
     Attributes:
-        names: of the columns; for JSON lines, every key that some row has. None where there is no header line.
-        width: how many columns there are.
-        rows: a line number each (from 1; of the first line, where a row has several) and the row's cells: a list of
-            `width` strings, or for JSON lines a dict; or a str that says what is wrong with the row.
+        names: the names of the columns; for JSON lines, all keys of all rows. None without a header line.
+        width: the number of columns.
+        rows: for each row the number of its (first) line, from 1, and its cells: a list of `width` strings, or for JSON
+            lines a dict; or a str that says what is wrong with the row.
     """
 
     names: list[str] | None
@@ -35,7 +35,7 @@ class Rows:
 
 
 def format_of(path: str | Path, given: str | None) -> str:
-    """The format of a table: as given, else by the file's extension. ValueError where neither says it."""
+    """The format of a table: `given`, else by the file's extension. Raises ValueError if neither is known."""
     if given is not None and given not in FORMATS.values():
         raise ValueError(f"format is {given!r}; it can be 'csv', 'tsv' or 'jsonl'")
     found = given or FORMATS.get(Path(path).suffix.lower())
@@ -74,7 +74,7 @@ def read_rows(path: str | Path, table_format: str, header: bool) -> Rows:
         names = [name.strip() for name in first]
     if not found:
         raise ValueError(f"{path} has a header line and no rows")
-    # Without a header, what most rows have is right: if the first one is odd, it is not all the others that are wrong.
+    # Without a header, most rows decide: if the first one is odd, the others are still right.
     lengths = Counter(len(cells) for _, cells in found if isinstance(cells, list))
     width = len(names) if names is not None else lengths.most_common(1)[0][0] if lengths else 0
     return Rows(names, width, [(line, _checked(cells, width)) for line, cells in found])
@@ -96,8 +96,8 @@ def _split_tsv(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _split_csv(text: str, path: str | Path) -> Iterator[tuple[int, list[str] | str]]:
-    """Line numbers and cells; no cells for a blank line, and what is wrong for a row that is no CSV."""
-    # Lines end with \n or \r\n: a \r in a quoted cell is no line for those who count them in an editor.
+    """Line numbers and cells; no cells for a blank line, and an error message for a row that is not CSV."""
+    # Lines end with \n or \r\n: a \r in a quoted cell ends no line, as in an editor.
     reader = csv.reader(io.StringIO(text, newline="\n"), strict=True)
     with _cells_of_any_length(len(text)):
         while True:
@@ -107,7 +107,7 @@ def _split_csv(text: str, path: str | Path) -> Iterator[tuple[int, list[str] | s
             except StopIteration:
                 return
             except csv.Error as error:
-                if "unexpected end" in str(error):  # the rest of the file is in this cell: nothing to leave out
+                if "unexpected end" in str(error):  # this cell has the rest of the file: no row can be left out
                     raise ValueError(
                         f"{path}, line {line}: a quote is opened here that is never closed; double the quotes that "
                         "are part of a text, or read it with table_format='tsv' if the file does not quote"
@@ -117,8 +117,8 @@ def _split_csv(text: str, path: str | Path) -> Iterator[tuple[int, list[str] | s
 
 @contextmanager
 def _cells_of_any_length(length: int) -> Iterator[None]:
-    """Lifts the csv module's limit, one for the whole process, of 131,072 characters a cell: a text may be a book."""
-    with _CELL_LIMIT:  # or a file that is read at the same time would put it back too early
+    """Lifts the csv module's process-wide limit of 131,072 characters a cell: a text may be a book."""
+    with _CELL_LIMIT:  # or a file that is read at the same time would restore the limit too early
         before = csv.field_size_limit()
         csv.field_size_limit(max(before, length))
         try:

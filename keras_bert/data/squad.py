@@ -16,21 +16,21 @@ from keras_bert.data.problems import Problems
 def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
     """Reads questions from a file in SQuAD's format: articles of paragraphs of questions.
 
-    An answer that is not where `answer_start` says is taken from the nearest place in the context that has its text,
-    and left out where none has; a question that is left with no answer is left out too. Warnings count them.
+    An answer that is not at its `answer_start` is moved to the nearest place in the context that has its text, or left
+    out if there is none. A question that loses all its answers is left out too. Warnings count them.
 
     Args:
         path: a JSON file in UTF-8, with or without a byte order mark. In version 2.0 a question may be
-            `is_impossible`, and has no answers. A file of which no question has answers is read to predict them.
+            `is_impossible`, and has no answers. A file without any answers is read for prediction.
         skip_bad: leave out the questions that cannot be used, with a warning that counts them, instead of raising.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is not in SQuAD's format; or has questions without a text, an id of their own, a context, or
-            answers, unless they are impossible.
+        ValueError: it is not in SQuAD's format; or a question has no text, no unique id, no context, or no answers
+            though it is not impossible.
 
     Warns:
-        UserWarning: answers were moved, or left out, or questions were.
+        UserWarning: answers were moved, or answers or questions were left out.
 
     Source: https://rajpurkar.github.io/SQuAD-explorer/
 
@@ -82,7 +82,7 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
 
 
 def _questions(content: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Contexts and questions, of any number of each. LookupError or TypeError where there is something else."""
+    """Each question with its context. Raises LookupError or TypeError if the format is another."""
     for article in content["data"]:
         for paragraph in article["paragraphs"]:
             context = paragraph["context"]
@@ -100,7 +100,7 @@ def _field(question: dict[str, Any], name: str) -> str:
 
 
 def _answers(question: dict[str, Any]) -> list[Answer]:
-    """As they are in the file. ValueError where they are none, or at odds with `is_impossible`."""
+    """A question's answers. Raises ValueError if they are damaged or contradict `is_impossible`."""
     given, impossible = question.get("answers") or [], question.get("is_impossible", False)
     if impossible and given:
         raise ValueError("is_impossible, but has answers")
@@ -117,7 +117,7 @@ def _answers(question: dict[str, Any]) -> list[Answer]:
 
 
 class _Places:
-    """Where answers are in their contexts, and how many were somewhere else than they say."""
+    """Finds answers in their contexts, and counts those that are not at their `answer_start`."""
 
     def __init__(self):
         self._total = self._moved = self._lost = 0

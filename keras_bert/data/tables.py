@@ -24,29 +24,29 @@ def read_table(
     table_format: str | None = None,
     skip_bad: bool = False,
 ) -> TextExamples:
-    """Reads texts, or pairs of texts, and their labels from a file that has an example a row.
+    """Reads texts, or pairs of texts, and their labels from a file with an example a row.
 
     Args:
         path: a file in UTF-8, with or without a byte order mark.
         text, text_pair, label: a column each, by its name or, in CSV and TSV, by its number, counted from 1 (digits
-            that are no column's name are a number). Without `label` the file is read to predict its labels.
+            that are no column's name are a number). Without `label`, no labels are read, as for prediction.
         label_kind: what a label is: "class", a name; "number"; or "multi_label", any number of names: in CSV and TSV
             with `separator` between them, in JSON lines a list.
         separator: see `label_kind`.
-        header: whether the first line of a CSV or TSV names the columns. If not, they go by number.
+        header: whether the first line of a CSV or TSV names the columns. If not, choose columns by number.
         table_format: "csv", quoted as in RFC 4180; "tsv", where a quote is a character like any other, as in GLUE's
-            files; or "jsonl", an object a line. By default as the file's name ends.
+            files; or "jsonl", an object a line. By default from the file's extension.
         skip_bad: leave out the rows that cannot be used, with a warning that counts them, instead of raising.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a column is not there; or the file is empty, is not UTF-8, or has rows that cannot be used: with
-            too many or too few cells, without text, or with a label that is not of the kind.
+        ValueError: a column is missing; or the file is empty or not UTF-8; or a row has too many or too few cells, no
+            text, or a label of another kind.
 
     Warns:
         UserWarning: rows are left out.
 
-    GLUE's files and others like them are read so:
+    Arguments for GLUE's files and others like them:
 
         - SST-2: `text="sentence", label="label"`
         - MRPC: `text="#1 String", text_pair="#2 String", label="Quality", table_format="tsv"`
@@ -88,7 +88,7 @@ def read_table(
 
 
 def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | None:
-    """What finds a column's cell in a row: an index into a list, or a key of a dict. ValueError where there is none."""
+    """The place of a column's cells: an index into a list, or a key of a dict. Raises ValueError if there is none."""
     if column is None:
         return None
     as_json = any(isinstance(row, dict) for _, row in rows.rows)
@@ -121,7 +121,7 @@ def _cell(row: list[str] | dict[str, Any], key: str | int, column: str | int) ->
 
 
 def _string(row: list[str] | dict[str, Any], key: str | int, column: str | int) -> tuple[str, str]:
-    """A cell that must be a text, and what it is called in messages."""
+    """A cell that must be a text, and its name in messages."""
     name = column if isinstance(column, str) else f"column {column}"
     value = _cell(row, key, column)
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Files of texts -> the same files with a vector in each row: a corpus of any size."""
+"""Files of texts, of any size -> the same files with a vector in each row."""
 
 from keras_bert.embedding.writing import embed_files
 

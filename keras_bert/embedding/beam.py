@@ -20,23 +20,23 @@ def embed_files_with_beam(
     batch_tokens: int = 1024,
     pipeline_options: PipelineOptions | None = None,
 ) -> dict[str, int]:
-    """Writes what `embed_files` does, in a pipeline, and waits for its end.
+    """Does the work of `embed_files` in a Beam pipeline, and waits for its end.
 
-    Workers read and write files by themselves: all of them, and this process, must have the files, the directory and
-    the preset under the same path, or the preset under the same name, and each worker needs this package. If the
-    pipeline fails, the same call, or `embed_files`, begins again with what was not written by a pipeline that ended.
+    Workers read and write the files themselves: the files, the directory and the preset must have the same paths (or
+    the preset the same name) in all workers and in this process. Each worker needs this package. If the pipeline
+    fails, the same call, or `embed_files`, writes all files again that no finished pipeline has written.
 
     Args:
         files, ..., batch_tokens: see `embed_files`.
-        pipeline_options: the runner and what it needs; by default Beam's DirectRunner, in this process.
+        pipeline_options: the runner and its options; by default Beam's DirectRunner, in this process.
 
     Returns:
         Counts, as `embed_files` does.
 
     Raises:
         ImportError: there is no Apache Beam: `pip install 'keras-bert-models[beam]'`.
-        FileNotFoundError, ValueError: as `embed_files`, before the pipeline starts. What is wrong with a row, before
-            any is embedded, and what goes wrong in a worker, is raised as its runner does.
+        FileNotFoundError, ValueError: as `embed_files`, before the pipeline starts. Bad rows are found before any row
+            is embedded; the runner raises these errors, and those of workers, in its own way.
 
     Example:
         >>> import tempfile
@@ -54,13 +54,13 @@ def embed_files_with_beam(
     files, directory = [Path(path).absolute() for path in files], Path(directory).absolute()
     preset = Path(preset).absolute() if Path(preset).is_dir() else preset
     work = Work(files, directory, preset, text_column, batch_tokens)
-    work.note([])  # whose the files are, should the pipeline not come to its end
+    work.note([])  # claims the files, in case the pipeline fails
     with beam.Pipeline(options=pipeline_options) as pipeline:
         left = pipeline | "files" >> beam.Create(work.left()) | "spread over the workers" >> beam.Reshuffle()
         checked = left | "check" >> beam.Map(work.count)
         (
             left
-            | "write" >> beam.Map(lambda index, _: work.write(index), beam.pvalue.AsList(checked))  # when all are
+            | "write" >> beam.Map(lambda index, _: work.write(index), beam.pvalue.AsList(checked))  # after all checks
             | "all of them" >> beam.combiners.ToList()
             | "note" >> beam.Map(work.note)
         )

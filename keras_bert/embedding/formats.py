@@ -1,4 +1,4 @@
-"""A file's name -> what reads and writes such files."""
+"""A file's name -> the module for its format."""
 
 from pathlib import Path
 from types import ModuleType
@@ -9,7 +9,7 @@ FORMATS = {".jsonl": json_lines, ".ndjson": json_lines, ".parquet": parquet}
 
 
 def format_of(path: Path) -> ModuleType:
-    """`json_lines` or `parquet`: `count`, `parts` and `writer`. ValueError where the name ends otherwise.
+    """The module with `count`, `parts` and `writer`. Raises ValueError if the suffix is unknown.
 
     Example:
         >>> format_of(Path("reviews.JSONL")).__name__

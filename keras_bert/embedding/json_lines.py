@@ -1,4 +1,4 @@
-"""JSON lines: an object a line, which stays as it is, character by character; its vector comes behind."""
+"""JSON lines, one object per line: copied character by character, with the vector added at the end."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     import numpy as np
 
 VECTOR = "vector"
-_WHITE_SPACE = " \t\r\n"  # of JSON
+_WHITE_SPACE = " \t\r\n"  # in JSON
 
 
 def count(path: Path, column: str) -> int:
-    """How many rows a file has.
+    """The number of rows in a file.
 
     Raises:
-        ValueError: a row cannot be used; which one, and why.
+        ValueError: a row cannot be used; the message says which and why.
     """
     return sum(1 for _ in _rows(path, column))
 
 
 def parts(path: Path, column: str, rows: int) -> Iterator[tuple[list[str], list[str]]]:
-    """The lines of a file and the texts in them, up to `rows` at a time. Raises as `count` does."""
+    """Yields the lines of a file and their texts, up to `rows` at a time. Raises as `count` does."""
     read = _rows(path, column)
     while part := list(itertools.islice(read, rows)):
         lines, texts = zip(*part, strict=True)
@@ -38,11 +38,11 @@ def parts(path: Path, column: str, rows: int) -> Iterator[tuple[list[str], list[
 
 @contextlib.contextmanager
 def writer(path: Path, source: Path, width: int) -> Iterator[Callable[[list[str], np.ndarray], None]]:
-    """A file to write lines and vectors into.
+    """Opens a new file, and gives the function that writes lines and vectors into it.
 
     Args:
-        path: of the new file.
-        source: where the lines are from.
+        path: the new file.
+        source: the file of the lines.
         width: the length of a vector.
     """
     with open(path, "wb") as file:
@@ -52,7 +52,7 @@ def writer(path: Path, source: Path, width: int) -> Iterator[Callable[[list[str]
 
 
 def with_vector(line: str, vector: np.ndarray) -> str:
-    """A JSON object with something in it, and behind that a vector.
+    """Adds a vector at the end of a JSON object that is not empty.
 
     Example:
         >>> import numpy as np
@@ -76,7 +76,7 @@ def _rows(path: Path, column: str) -> Iterator[tuple[str, str]]:
             if text is None:
                 blank = blank or number
                 continue
-            if blank:  # at the end of a file they are no rows
+            if blank:  # blank lines may only end a file
                 raise ValueError(f"{path}, line {blank}: blank")
             yield line, text
 
@@ -91,7 +91,7 @@ def _text(line: str, column: str) -> str:
 
 
 def text_in(value: Any, column: str) -> str:
-    """A cell's text. ValueError where it has none."""
+    """The text in a cell. Raises ValueError if it has none."""
     if not isinstance(value, str):
         raise ValueError(f"{column} is {_shown(value)}, which is not a text")
     return one_text(value, column)

@@ -1,4 +1,4 @@
-"""The one model that a process computes with, whichever threads ask for it; known by its digest."""
+"""The one model of a process, shared by its threads and identified by its digest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _loading = threading.Lock()
 
 
 def load(preset: str | Path) -> str:
-    """Reads a preset, in place of the one before: its digest. Raises as `BertSentenceEncoder.from_preset` does."""
+    """Loads a preset in place of any other; returns its digest. Raises as `BertSentenceEncoder.from_preset` does."""
     model = BertSentenceEncoder.from_preset(preset)
     digest = _digest(model)
     _loaded.clear()
@@ -25,7 +25,7 @@ def load(preset: str | Path) -> str:
 
 
 def model_of(preset: str | Path, digest: str) -> BertSentenceEncoder:
-    """The model, read if it is not there. ValueError where the preset now holds another one."""
+    """The model, loaded if need be. Raises ValueError if the preset now holds another one."""
     with _loading:
         if digest not in _loaded and load(preset) != digest:
             raise ValueError(f"{preset} does not hold the model that the vectors before were computed with")
@@ -33,7 +33,7 @@ def model_of(preset: str | Path, digest: str) -> BertSentenceEncoder:
 
 
 def _digest(model: BertSentenceEncoder) -> str:
-    """Of all that its vectors depend on, wherever its files are."""
+    """A digest of all that the vectors depend on; paths do not count."""
     preprocessor, encoder = model.preprocessor, model.encoder
     settings = [repr(encoder.config), encoder.dtype_policy.name, model.pooling]
     settings += [preprocessor.max_sequence_length, preprocessor.tokenizer.get_config()]

@@ -1,4 +1,4 @@
-"""Parquet: a table, of which some rows are read at a time; its vectors are one column more."""
+"""Parquet tables, read some rows at a time; the vectors become one more column."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
 _BUFFER = 2**20  # bytes of a column to read at a time; else a file of one row group would be read whole
-_ROWS = 16384  # to look at, at a time
+_ROWS = 16384  # to check at a time
 
 
 def count(path: Path, column: str) -> int:
-    """How many rows a file has.
+    """The number of rows in a file.
 
     Raises:
         ImportError: pyarrow is not installed.
-        ValueError: a row cannot be used, which one, and why; or the file cannot.
+        ValueError: the file or a row cannot be used; the message says which and why.
     """
     return sum(len(texts) for _, texts in _batches(path, column, _ROWS, columns=[column]))
 
 
 def parts(path: Path, column: str, rows: int) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
-    """The rows of a file and the texts in them, up to `rows` at a time. Raises as `count` does."""
+    """Yields the rows of a file and their texts, up to `rows` at a time. Raises as `count` does."""
     return _batches(path, column, rows)
 
 
 @contextlib.contextmanager
 def writer(path: Path, source: Path, width: int) -> Iterator[Callable[[pa.RecordBatch, np.ndarray], None]]:
-    """A file to write rows and vectors into.
+    """Opens a new file, and gives the function that writes rows and vectors into it.
 
     Args:
-        path: of the new file.
-        source: where the rows are from: of which columns.
+        path: the new file.
+        source: the file of the rows, for its columns.
         width: the length of a vector.
     """
     import pyarrow as pa
@@ -88,7 +88,7 @@ def _opened(path: Path) -> Iterator[ParquetFile]:
 
 
 def _check_columns(path: Path, schema: pa.Schema, column: str) -> None:
-    """Raises ValueError unless one column of texts has the name, and none that of the vectors."""
+    """Raises ValueError unless the file has one such column, of texts, and none for vectors yet."""
     names = ", ".join(map(repr, schema.names))
     if VECTOR in schema.names:
         raise ValueError(f"{path}: there is a column {VECTOR!r} already")

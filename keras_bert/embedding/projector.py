@@ -20,26 +20,26 @@ _CONFIG_TEXT = f"""embeddings {{
   metadata_path: "{METADATA}"
 }}
 """
-_NOTHING = "(empty)"  # the projector skips empty lines, and the texts behind would be one off
+_NOTHING = "(empty)"  # the projector skips empty lines, which would shift all texts after them
 
 
 def write_projector(
     directory: str | Path, blocks: Iterable[tuple[list[str], np.ndarray]], overwrite: bool = False
 ) -> int:
-    """Writes `vectors.tsv`, `metadata.tsv` and `projector_config.pbtxt`, all of them or nothing.
+    """Writes `vectors.tsv`, `metadata.tsv` and `projector_config.pbtxt`, all of them or none.
 
     Each text is one line of `metadata.tsv`: white space within it becomes single spaces.
 
     Args:
-        directory: for `tensorboard --logdir`. Made, if there is none.
-        blocks: texts, and of these float32 `[texts, width]`; read as they are needed.
-        overwrite: whether such a directory may be replaced.
+        directory: for `tensorboard --logdir`. Created if missing.
+        blocks: texts and their vectors, float32 `[texts, width]`; read one block at a time.
+        overwrite: whether to replace such a directory.
 
     Returns:
-        How many texts there were.
+        The number of texts.
 
     Raises:
-        FileExistsError: the directory is something else, or it is there and `overwrite` is False.
+        FileExistsError: the directory is something else, or it exists and `overwrite` is False.
         ValueError: there are no texts.
 
     Example:

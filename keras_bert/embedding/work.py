@@ -1,4 +1,4 @@
-"""What is to be embedded into a directory, and what of it is done."""
+"""The files to embed into a directory, and a record of those done."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ROWS_AT_A_TIME = 4096  # enough to batch by length, few enough for any memory
 
 
 class Work:
-    """What is to be written into a directory, and what of it is done. It can be pickled, for whoever writes.
+    """The files to write into a directory, and a record of those done. It can be pickled, for other processes.
 
     Args:
         inputs, ...: see `embed_files`.
 
     Attributes:
         directory: Path.
-        names: list of str: of the files, in order.
+        names: list of str: the files' names, in order.
 
     Raises:
         FileNotFoundError, ValueError: as `embed_files` does, before anything is written.
@@ -44,24 +44,24 @@ class Work:
         self._check_inputs()
         digest = load(preset)
         self._settings = {"preset": digest, "text_column": text_column, "batch_tokens": batch_tokens}
-        model_of(preset, digest).encode([], batch_tokens)  # raises where these are too few
+        model_of(preset, digest).encode([], batch_tokens)  # raises if these are too few
         self._notes = self._read_notes()
 
     def left(self) -> list[int]:
-        """The numbers of the files that are still to be written."""
+        """The indices of the files that are still to be written."""
         return [index for index, name in enumerate(self.names) if not self._notes.get(name)]
 
     def count(self, index: int) -> int:
-        """How many rows a file has. ValueError where one of them cannot be embedded."""
+        """The number of rows in a file. Raises ValueError if a row cannot be embedded."""
         path = self._inputs[index]
         return format_of(path).count(path, self._settings["text_column"])
 
     def write(self, index: int, tell: Callable[[int], Any] = lambda rows: None) -> tuple[str, dict[str, int]]:
-        """Writes a file, whole or not at all: its name and what to `note` of it.
+        """Writes a file, whole or not at all; returns its name and counts, for `note`.
 
         Args:
-            index: the file's number.
-            tell: is called with a number of rows when these are done.
+            index: the file's index.
+            tell: called with a number of rows when these are done.
         """
         path = self._inputs[index]
         read, its_format = _stamp(path), format_of(path)
@@ -80,13 +80,13 @@ class Work:
         return path.name, {**read, "rows": rows, "cut": cut}
 
     def note(self, written: Iterable[tuple[str, dict[str, int]]]) -> None:
-        """Notes in the directory that files are complete, and which others are to come. Only one process may do so."""
+        """Records in the directory which files are complete and which are to come. Only one process may do so."""
         begun = {name: self._notes.get(name) for name in self.names}
         self._notes = dict(sorted({**self._notes, **begun, **dict(written)}.items()))
         files.write_texts(self.directory, {NOTES: files.to_json({"settings": self._settings, "files": self._notes})})
 
     def counts(self) -> dict[str, int]:
-        """Of the files that are noted as complete: `files`, `rows` and `cut`."""
+        """Totals of the files recorded as complete: `files`, `rows` and `cut`."""
         notes = self._read_notes()
         done = [notes[name] for name in self.names if notes.get(name)]
         return {"files": len(done), **{name: sum(each[name] for each in done) for name in ("rows", "cut")}}
@@ -117,7 +117,7 @@ class Work:
         for source in self._inputs:
             name, output = source.name, self.directory / source.name
             if not output.exists():
-                noted.pop(name, None)  # if it was there, it is to be written again
+                noted.pop(name, None)  # if it was removed, it is written again
             elif name not in noted:
                 raise ValueError(f"{self.directory} holds another {name}; choose another directory")
             elif noted[name] and not _stamp(source).items() <= noted[name].items():
@@ -129,6 +129,6 @@ class Work:
 
 
 def _stamp(path: Path) -> dict[str, int]:
-    """What tells a file from what it was before."""
+    """Size and time of a file, to detect a change."""
     stat = path.stat()
     return {"bytes": stat.st_size, "modified_ns": stat.st_mtime_ns}

@@ -1,4 +1,4 @@
-"""Files of texts -> the same files with vectors, by processes of this machine."""
+"""Files of texts -> the same files with vectors, by processes on this machine."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ def embed_files(
     processes: int = 1,
     progress: bool | None = None,
 ) -> dict[str, int]:
-    """Writes each file once more, with all its columns and a column `vector`, its rows in the same order.
+    """Writes a copy of each file, with its rows in the same order and one more column, `vector`.
 
-    Files are read and written bit by bit, so that they can have any size. All rows are looked at before the first is
-    embedded. If it is interrupted, the same call goes on with the files that are not done.
+    Files are read and written in parts, so they can have any size. All rows are checked before the first is embedded.
+    After an interruption, the same call goes on with the files that are not done.
 
     Args:
-        files: JSON lines (`.jsonl`, `.ndjson`), an object a line, which is copied as it is; or Parquet (`.parquet`).
-            What is written is of the same name and format. No two may have the same name.
-        directory: for what is written. Made, if there is none.
-        preset: of a sentence encoder, see `BertSentenceEncoder.from_preset`.
-        text_column: what is embedded. Each row must have a text there.
-        batch_tokens: how many pieces to compute at a time, padding included.
-        processes: how many embed, each another file, without a GPU. As always when Python starts processes, a script
-            that asks for several needs `if __name__ == "__main__":` around what it does.
+        files: JSON lines (`.jsonl`, `.ndjson`), one object per line, copied as it is; or Parquet (`.parquet`). A copy
+            has the name and format of its file. No two files may have the same name.
+        directory: for the copies. Created if missing.
+        preset: a preset of a sentence encoder, see `BertSentenceEncoder.from_preset`.
+        text_column: the column to embed. Each row must have a text there.
+        batch_tokens: the number of tokens to compute at a time, padding included.
+        processes: the number of processes, each for another file, without a GPU. As always when Python starts
+            processes, a script that asks for several needs `if __name__ == "__main__":` around its code.
         progress: whether to show a progress bar; by default on a terminal.
 
     Returns:
-        Counts: `files`, `rows`, and `cut`, the texts that were longer than the model's greatest length.
+        Counts: `files`, `rows`, and `cut`, the texts that were cut to the model's maximum length.
 
     Raises:
         FileNotFoundError, ValueError: a file or a row cannot be used, an argument is bad, or the directory holds
             something else: vectors of another model, or of a file that has changed since.
         ImportError: there is a Parquet file, but no pyarrow: `pip install 'keras-bert-models[parquet]'`.
-        OSError: a file cannot be written; what was not complete is removed.
+        OSError: a file cannot be written; incomplete files are removed.
         RuntimeError: one of several processes was killed.
 
     Example:
@@ -63,7 +63,7 @@ def embed_files(
     left = work.left()
     bars = {"disable": None if progress is None else not progress}
     rows = sum(work.count(index) for index in tqdm(left, "checking", leave=False, delay=1, unit=" files", **bars))
-    work.note([])  # whose the files are, should this not come to its end
+    work.note([])  # claims the files, in case this is interrupted
     done = work.counts()["rows"]
     several = processes > 1 and len(left) > 1
     with tqdm(total=done + rows, initial=done, unit=" rows", **bars) as bar:

@@ -1,4 +1,4 @@
-"""ids -> hidden states. Written in `keras.ops`: runs on Keras's TensorFlow, JAX and PyTorch backends."""
+"""The encoder: ids -> hidden states. In `keras.ops`, for Keras's TensorFlow, JAX and PyTorch backends."""
 
 from keras_bert.encoder.encoder import BertEncoder
 

@@ -10,22 +10,22 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder.layers import dense, dropout
 from keras_bert.encoder.layout import Layout
 
-# Added to the score of a padding position: float32's most negative number. Not -inf: a sequence of nothing but padding
-# then still gives finite numbers.
+# Added to the scores of padding: float32's most negative number. Unlike -inf, it gives finite numbers for a sequence of
+# only padding.
 _LOWEST = -3.4028235e38
 
 
 class SelfAttention(keras.layers.Layer):
-    """`softmax(Q K^T / sqrt(d)) V` in each head, then one dense layer over the heads side by side.
+    """`softmax(Q K^T / sqrt(d)) V` in each head, then one dense layer over the concatenated heads.
 
-    Hidden states come and go as rows, one a piece; only in here does it matter which sequence a row belongs to.
+    Hidden states come and go as rows, one per token. Only attention depends on the sequence of a row.
 
     Args:
         config: the architecture.
 
     Call arguments:
         hidden: float `[rows, hidden]`.
-        layout: which row is which piece.
+        layout: the tokens of the rows.
 
     Returns:
         float `[rows, hidden]`.
@@ -34,7 +34,7 @@ class SelfAttention(keras.layers.Layer):
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.config = config
-        # Q, K and V in one product: their matrices side by side, [hidden, 3 * hidden].
+        # Q, K and V in one product: concatenated matrices, [hidden, 3 * hidden].
         self.qkv = dense(config, 3 * config.hidden_size, self.dtype_policy, "qkv")
         self.output_dense = dense(config, config.hidden_size, self.dtype_policy, "output")
         self.dropout = dropout(config.attention_dropout, self.dtype_policy)
@@ -51,7 +51,7 @@ class SelfAttention(keras.layers.Layer):
         return self.output_dense(ops.reshape(context, (-1, self.config.hidden_size)))
 
     def scores(self, hidden: Any, layout: Layout) -> Any:
-        """How much each position (row) attends to each other one (column).
+        """The attention weights of each position (row) to each other one (column).
 
         Returns:
             float `[batch, num_heads, seq_length, seq_length]`; each row sums to 1.
@@ -60,7 +60,7 @@ class SelfAttention(keras.layers.Layer):
         return self._scores(query, key, layout)
 
     def queries_and_keys(self, hidden: Any, layout: Layout) -> tuple[Any, Any]:
-        """Q and K, each `[batch, num_heads, seq_length, head_size]`, from whose products `scores` are made."""
+        """Q and K, each `[batch, num_heads, seq_length, head_size]`, from which `scores` are computed."""
         return tuple(self._heads(hidden, layout)[:2])
 
     def _heads(self, hidden: Any, layout: Layout) -> tuple[Any, Any, Any]:

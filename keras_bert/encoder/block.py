@@ -24,8 +24,8 @@ class TransformerBlock(keras.layers.Layer):
         config: the architecture.
 
     Call arguments:
-        hidden: float `[rows, hidden]`, a row a piece.
-        layout: which row is which piece.
+        hidden: float `[rows, hidden]`, a row per token.
+        layout: the tokens of the rows.
 
     Returns:
         float `[rows, hidden]`.

@@ -1,4 +1,4 @@
-"""Piece, position and segment embeddings, summed (Devlin et al. 2018, section 3.2 and figure 2)."""
+"""Token, position and segment embeddings, summed (Devlin et al. 2018, section 3.2 and figure 2)."""
 
 from typing import Any
 
@@ -11,18 +11,18 @@ from keras_bert.encoder.layout import Layout
 
 
 class BertEmbeddings(keras.layers.Layer):
-    """`LayerNorm(piece + position + type)`, then dropout; then a dense layer, where embeddings are narrower.
+    """`LayerNorm(token + position + type)`, then dropout; then a dense layer, if embeddings are narrower.
 
     Args:
         config: the architecture.
 
     Call arguments:
         word_ids: int `[batch, seq_length]`.
-        layout: which of them are rows.
-        type_ids: int `[batch, seq_length]`, or None: every piece belongs to the first segment.
+        layout: which of them become rows.
+        type_ids: int `[batch, seq_length]`, or None: every token is in the first segment.
 
     Returns:
-        float `[rows, hidden]`: a row a piece, those of a sequence one after the other.
+        float `[rows, hidden]`: a row per token, sequence after sequence.
     """
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
@@ -51,7 +51,7 @@ class BertEmbeddings(keras.layers.Layer):
         hidden = self.word_embeddings(layout.rows(word_ids))  # [rows, width]
         hidden = hidden + self.position_embeddings(layout.rows(self._positions(word_ids, layout)))
         if self.type_embeddings is not None:
-            # Without type ids, one row serves all: [1, width].
+            # Without type ids, one row is broadcast: [1, width].
             types = ops.zeros((1,), "int32") if type_ids is None else layout.rows(type_ids)
             hidden = hidden + self.type_embeddings(types)
         hidden = self.dropout(self.norm(hidden), training=training)

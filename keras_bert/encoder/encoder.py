@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert import checkpoints, presets
+from keras_bert import formats, presets
 from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.block import TransformerBlock
@@ -18,13 +18,14 @@ from keras_bert.encoder.inputs import checked
 from keras_bert.encoder.layers import dense
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.weights import made_with_weights, values_by_name
+from keras_bert.formats.hugging_face import table_of
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertEncoder(keras.Model):
     """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and of its relatives.
 
-    Its weights exist from the start, drawn at random; `from_preset` gives one with trained weights.
+    Its weights are initialized at random; `from_preset` gives an encoder with trained weights.
 
     Args:
         config: the architecture.
@@ -32,25 +33,26 @@ class BertEncoder(keras.Model):
 
     Call arguments:
         inputs: a dict of int tensors `[batch, seq_length]`:
-            `input_word_ids`: ids of the pieces;
-            `input_mask` (may be left out): 1 = token, 0 = padding; without it, everything is a token;
-            `input_type_ids` (may be left out): 0 = first segment and padding, 1 = second; without it, all 0;
-            `input_document_ids` (may be left out): where rows hold several texts one behind the other, which of them a
-                piece is of. Each text is then computed as if it were alone; without it, a row is one text.
+            `input_word_ids`: ids of the tokens;
+            `input_mask` (optional): 1 = token, 0 = padding; without it, there is no padding;
+            `input_type_ids` (optional): 0 = first segment and padding, 1 = second; without it, all 0;
+            `input_document_ids` (optional): the number of each token's text, if rows hold several texts. Each text is
+                then computed as if it were alone; without it, a row is one text.
         training: whether dropout is on.
 
     Returns:
         A dict:
-            `pooled_output`: float `[batch, hidden]`, for the sequence as a whole: what the pooler makes of the first
-                piece's last hidden state, or that state itself in families without a pooler (DistilBERT, ELECTRA);
-            `sequence_output`: float `[batch, seq_length, hidden]`, one vector a piece; at padding, where nothing is
-                computed (see `Layout`), zeros, or values without a meaning if XLA compiles;
+            `pooled_output`: float `[batch, hidden]`, for the whole sequence: the pooler's output for the first token's
+                last hidden state, or that state itself in families without a pooler (DistilBERT, ELECTRA);
+            `sequence_output`: float `[batch, seq_length, hidden]`, one vector per token; at padding zeros, because
+                nothing is computed there (see `Layout`), or meaningless values if XLA compiles;
             `encoder_outputs`: a list of `num_layers` tensors of that shape, the last one being `sequence_output`;
             `default`: the same as `pooled_output`.
 
     Raises:
-        ValueError: `seq_length` is above `config.max_positions`, an input is missing, of another shape or not integer,
-            or (where values can be seen, outside of a traced function) an id is outside of the vocabulary.
+        ValueError: the family is unknown, `seq_length` is above `config.max_positions`, an input is missing, of another
+            shape or not integer, or (outside of a traced function, where values are known) an id is outside of the
+            vocabulary.
 
     Example:
         >>> import numpy as np
@@ -65,6 +67,7 @@ class BertEncoder(keras.Model):
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        table_of(config)  # refuses an unknown family, which could not be saved
         self.config = config
         self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
         self.blocks = [
@@ -91,7 +94,7 @@ class BertEncoder(keras.Model):
         for block in self._layers_in_order():
             hidden = block(hidden, layout=layout, training=training)
             outputs.append(layout.sequences(hidden))
-        pooled = outputs[-1][:, 0]  # the first piece is [CLS]
+        pooled = outputs[-1][:, 0]  # the first token is [CLS]
         if self.pooler is not None:
             pooled = ops.tanh(self.pooler(pooled))
         return {
@@ -102,7 +105,7 @@ class BertEncoder(keras.Model):
         }
 
     def _layers_in_order(self) -> list[TransformerBlock]:
-        """`num_layers` blocks, the same one as often as its group shares it."""
+        """`num_layers` blocks; the layers of a group share a block."""
         shared_by = self.config.num_layers // self.config.groups
         return [block for block in self.blocks for _ in range(shared_by)]
 
@@ -113,27 +116,27 @@ class BertEncoder(keras.Model):
             inputs: as for calling the encoder.
 
         Returns:
-            A list of `num_layers` float tensors `[batch, num_heads, seq_length, seq_length]`: how much each position
-            (third axis) attends to each other one (fourth axis), which sums to 1. Padding gets 0.
+            A list of `num_layers` float tensors `[batch, num_heads, seq_length, seq_length]`: the weights of each
+            position (third axis) to each other one (fourth axis). They sum to 1. Padding gets 0.
         """
         return [attention.scores(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)]
 
     def queries_and_keys(self, inputs: dict[str, Any]) -> list[tuple[Any, Any]]:
-        """What the attention weights of every layer are made of.
+        """The queries and keys of every layer's attention.
 
         Args:
             inputs: as for calling the encoder.
 
         Returns:
             A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`: the queries and
-            the keys. `softmax(Q K^T / sqrt(head_size))` is what `attention_scores` gives, where nothing
-            is padding and a row is one text.
+            the keys. Without padding, and with one text per row, `softmax(Q K^T / sqrt(head_size))` equals
+            `attention_scores`.
         """
         walk = self._attention_inputs(inputs)
         return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout in walk]
 
     def _attention_inputs(self, inputs: dict[str, Any]) -> Iterator[tuple[SelfAttention, Any, Layout]]:
-        """The attention of every layer, with the hidden states that it gets."""
+        """Yields the attention of every layer, with its input."""
         word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
         layout = Layout(tuple(ops.shape(word_ids)), padding_mask, document_ids)
         hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids)
@@ -154,11 +157,11 @@ class BertEncoder(keras.Model):
             ValueError: a file is damaged, or a weight is missing or of the wrong shape.
         """
         directory = presets.resolve(handle)
-        with checkpoints.open_checkpoint(directory) as checkpoint:
+        with formats.open_checkpoint(directory) as checkpoint:
             return made_with_weights(lambda: cls(checkpoint.config, **kwargs), checkpoint, "encoder")
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes `config.json` and `model.safetensors`, which `from_preset` and `transformers.AutoModel` read.
+        """Writes `config.json` and `model.safetensors`, for `from_preset` and `transformers.AutoModel`.
 
         Args:
             directory: made if it does not exist; other files in it are left alone.
@@ -170,18 +173,18 @@ class BertEncoder(keras.Model):
         self.save_checkpoint(directory, "hugging_face", overwrite)
 
     def save_checkpoint(self, directory: str | Path, format: str, overwrite: bool = False) -> None:
-        """Writes the weights and the configuration for another program; `from_preset` reads all of these.
+        """Writes weights and configuration for another program; `from_preset` reads each of the formats.
 
         Args:
             directory: made if it does not exist; other files in it are left alone.
-            format: "hugging_face"; "tf1", as Google's code has it; or "garden", of TF Model Garden's encoders.
+            format: "hugging_face"; "tf1", for Google's code; or "garden", for TF Model Garden's encoders.
             overwrite: whether files of the same names may be replaced.
 
         Raises:
             FileExistsError: such a file exists and `overwrite` is False.
-            ValueError: an unknown format, or one that has no names for this family.
+            ValueError: the format is unknown, or does not support this family.
         """
-        checkpoints.write(directory, self.config, {"encoder": values_by_name(self)}, format, overwrite)
+        formats.write(directory, self.config, {"encoder": values_by_name(self)}, format, overwrite)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "config": self.config.to_dict()}

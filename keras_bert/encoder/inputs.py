@@ -1,4 +1,4 @@
-"""What an encoder can be given, and what is said of anything else."""
+"""The inputs of an encoder, and checks of their shapes and values."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ ALL_NAMES = (*NAMES, "input_document_ids")
 
 
 def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, ...]:
-    """The inputs in the order of `ALL_NAMES`, each int `[batch, seq_length]`; None for one that was left out.
+    """The inputs in the order of `ALL_NAMES`, each int `[batch, seq_length]`, or None if left out.
 
     Raises:
         ValueError: an input is missing, unknown, not integer, or of a shape that does not fit the others or the model;
-            or, where values can be seen, an id is outside of the model's vocabulary.
+            or, outside of a traced function, an id is outside of the vocabulary.
     """
     if not isinstance(inputs, dict) or NAMES[0] not in inputs:
         given = f"the keys {sorted(inputs)}" if isinstance(inputs, dict) else f"a {type(inputs).__name__}"
@@ -44,7 +44,7 @@ def _check_shape(name: str, value: Any, word_ids: Any) -> None:
     if "int" not in keras.backend.standardize_dtype(value.dtype):
         raise ValueError(f"{name} is {value.dtype}, but it must be an integer tensor")
     for given, expected in zip(value.shape, word_ids.shape, strict=True):
-        # A dimension that is not a number yet, in a traced function, may turn out to fit.
+        # In a traced function, a dimension may be unknown: it may fit.
         if isinstance(given, int) and isinstance(expected, int) and given != expected:
             raise ValueError(f"{name} has shape {tuple(value.shape)}, but {NAMES[0]} has {tuple(word_ids.shape)}")
 

@@ -1,4 +1,4 @@
-"""The kinds of weights that BERT has, each started as in the paper's code."""
+"""BERT's kinds of layers, each initialized as in the paper's code."""
 
 from typing import Any
 
@@ -8,40 +8,33 @@ from keras import ops
 from keras_bert.config import BertConfig
 
 
-class Table(keras.layers.Embedding):
+class EmbeddingTable(keras.layers.Embedding):
     """An embedding table whose gradient is a dense tensor of its shape.
 
-    TensorFlow's own gradient lists a row once for each time it is looked up. Keras's optimizers that keep moments, Adam
-    first of all, then update those of such a row once a time, and XLA under several devices cannot sum such lists.
+    TensorFlow's own gradient lists a row once per lookup. Then Keras's optimizers that keep moments, such as Adam,
+    update a row's moments once per lookup, and XLA under several devices cannot sum the lists.
     """
 
     def call(self, ids: Any) -> Any:
-        if keras.backend.backend() != "tensorflow":
-            return super().call(ids)  # dense there as it is
-
-        @ops.custom_gradient
-        def rows(table: Any) -> Any:
-            def gradient(upstream: Any) -> Any:
-                values = ops.reshape(upstream, (-1, table.shape[1]))
-                return ops.segment_sum(values, ops.reshape(ids, (-1,)), num_segments=table.shape[0])
-
-            return ops.take(table, ids, axis=0), gradient
-
-        value = ops.reshape(self.embeddings, self.embeddings.shape)  # as a tensor, not as a variable
-        return ops.cast(rows(value), self.compute_dtype)
+        # The reshape changes only the gradient: TensorFlow makes it a dense tensor. (A `custom_gradient` would do so
+        # too, but TensorFlow keeps each traced one in memory, and the whole model with it.)
+        table = ops.reshape(self.embeddings, self.embeddings.shape)
+        return ops.cast(ops.take(table, ids, axis=0), self.compute_dtype)
 
 
 def _initializer(config: BertConfig) -> keras.Initializer:
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
-def embedding(config: BertConfig, rows: int, dtype: Any, name: str) -> Table:
+def embedding(config: BertConfig, rows: int, dtype: Any, name: str) -> EmbeddingTable:
     """A table of `rows` vectors: `[rows, embedding_width]`."""
-    return Table(rows, config.embedding_width, embeddings_initializer=_initializer(config), dtype=dtype, name=name)
+    return EmbeddingTable(
+        rows, config.embedding_width, embeddings_initializer=_initializer(config), dtype=dtype, name=name
+    )
 
 
 def dense(config: BertConfig, units: int, dtype: Any, name: str) -> keras.layers.Dense:
-    """`x W + b`, with W of shape `[inputs, units]`; b starts at zero."""
+    """`x W + b`, with W of shape `[inputs, units]`; b is initially zero."""
     return keras.layers.Dense(units, kernel_initializer=_initializer(config), dtype=dtype, name=name)
 
 

@@ -1,4 +1,4 @@
-"""Where pieces stand, so that padding need not be computed (the unpadded BERT of Zeng et al. 2022)."""
+"""The positions of tokens, to compute nothing for padding (the unpadded BERT of Zeng et al. 2022)."""
 
 from typing import Any
 
@@ -7,21 +7,21 @@ from keras import ops
 
 
 class Layout:
-    """Where the pieces of a batch stand: in sequences, `[batch, seq_length]`, and one below the other, as rows.
+    """Converts the tokens of a batch between sequences, `[batch, seq_length]`, and rows, one token each.
 
-    Only attention has to know which sequence a piece belongs to. All else is computed for each piece by itself, and is
-    most of the work: it gets rows. Padding is not among them, except where shapes must be known beforehand: XLA
-    compiles for fixed shapes (and so does JAX), so that there every position is a row.
+    Only attention depends on the sequence of a token. All other work, which is most of it, is done per token, on rows.
+    Padding has no rows, except where shapes must be known beforehand: XLA (and JAX) compiles for fixed shapes, so there
+    every position is a row.
 
     Args:
         shape: `(batch, seq_length)`, numbers or scalar tensors.
         padding_mask: int `[batch, seq_length]`, 1 = token, 0 = padding, or None: there is no padding.
-        document_ids: int `[batch, seq_length]`: which of the texts of its sequence a piece is of, or None: each
+        document_ids: int `[batch, seq_length]`: the number of each token's text in its sequence, or None: each
             sequence is one text.
 
     Attributes:
         shape, padding_mask: as above.
-        same_document: bool `[batch, seq_length, seq_length]`: whether two pieces are of the same text, or None.
+        same_document: bool `[batch, seq_length, seq_length]`: whether two tokens are of the same text, or None.
     """
 
     def __init__(self, shape: tuple[Any, Any], padding_mask: Any = None, document_ids: Any = None) -> None:
@@ -30,7 +30,7 @@ class Layout:
         self.same_document = None
         if document_ids is not None:
             self.same_document = ops.equal(ops.expand_dims(document_ids, 2), ops.expand_dims(document_ids, 1))
-        self._tokens = None  # [rows]: at which of the batch * seq_length positions a row stands; None: at its own
+        self._tokens = None  # [rows]: each row's position in batch * seq_length; None: all positions
         if padding_mask is not None and _shapes_may_vary():
             self._tokens = ops.cast(ops.nonzero(ops.reshape(padding_mask, (-1,)))[0], "int32")
 
@@ -40,14 +40,14 @@ class Layout:
         return rows if self._tokens is None else ops.take(rows, self._tokens, axis=0)
 
     def cumulated(self, values: Any) -> Any:
-        """int32 `[batch, seq_length]` -> the sum of the values of a text from its beginning up to each piece."""
+        """int32 `[batch, seq_length]` -> the cumulative sum over each text, up to each token."""
         if self.same_document is None:
             return ops.cumsum(values, axis=1)
-        up_to = ops.tril(ops.cast(self.same_document, "int32"))  # [batch, piece, piece before it]
+        up_to = ops.tril(ops.cast(self.same_document, "int32"))  # [batch, token, token before it]
         return ops.sum(up_to * ops.expand_dims(values, 1), axis=2)
 
     def sequences(self, rows: Any) -> Any:
-        """`[rows, ...]` -> `[batch, seq_length, ...]`; zeros where padding was taken out."""
+        """`[rows, ...]` -> `[batch, seq_length, ...]`; zeros at padding that has no rows."""
         rest = tuple(rows.shape[1:])
         if self._tokens is not None:
             positions = self.shape[0] * self.shape[1]

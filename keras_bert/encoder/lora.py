@@ -1,4 +1,4 @@
-"""Low-rank adaptation (Hu et al. 2021, section 4.1), which Keras's dense layers have: `dense.enable_lora(rank)`."""
+"""Low-rank adaptation (Hu et al. 2021, section 4.1) of Keras's dense layers: `dense.enable_lora(rank)`."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from keras import ops
 
 
 def change(dense: keras.layers.Dense) -> Any:
-    """What LoRA adds to the kernel `[inputs, units]`: `alpha / rank * A B`, in float32."""
+    """LoRA's change to the kernel `[inputs, units]`: `alpha / rank * A B`, in float32."""
     return dense.lora_alpha / dense.lora_rank * ops.matmul(dense.lora_kernel_a, dense.lora_kernel_b)
 
 
 def merge(dense: keras.layers.Dense) -> None:
-    """Makes LoRA's part of the kernel one with it, and the layer one that never had LoRA; its kernel stays frozen.
+    """Adds LoRA's change to the kernel, and removes LoRA from the layer; the kernel stays frozen.
 
     Example:
         >>> dense = keras.layers.Dense(3)

@@ -1,4 +1,4 @@
-"""What an encoder is made of and what it costs, from its configuration alone: parameters, memory, operations."""
+"""An encoder's parts and costs, from its configuration alone: parameters, memory, operations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from keras_bert.checkpoints.shapes import Shape, shapes
-from keras_bert.checkpoints.tables import names_of_parts
 from keras_bert.config import BertConfig
-from keras_bert.families import FAMILIES
+from keras_bert.formats import FAMILIES
+from keras_bert.formats.shapes import Shape, shapes
 
 _LAYER = "layer"
 _FLOAT32 = 4  # bytes
@@ -22,9 +21,9 @@ class Part:
 
     Attributes:
         name: such as "embeddings/word", "layer/attention/qkv" or "masked_lm/transform".
-        shapes: of its weights.
-        copies: how many there are of it, each with weights of its own.
-        uses: how often a forward pass goes through it, all copies together.
+        shapes: the shapes of its weights.
+        copies: the number of copies, each with weights of its own.
+        uses: how often a forward pass uses it, all copies together.
     """
 
     name: str
@@ -34,20 +33,20 @@ class Part:
 
     @property
     def parameters(self) -> int:
-        """In all copies together."""
+        """Of all copies together."""
         return self.copies * sum(map(math.prod, self.shapes))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What `summarize` returns: see there for the formulas.
+    """The result of `summarize`: see there for the formulas.
 
     Attributes:
-        config: the encoder's.
-        batch_size, sequence_length: of the step that `activation_bytes` and `training_bytes` are about.
-        parts: in the order in which a forward pass goes through them.
-        activation_bytes: what a training step keeps of its forward pass.
-        flops_per_token: of a forward pass of the encoder.
+        config: the encoder's config.
+        batch_size, sequence_length: of the training step of `activation_bytes` and `training_bytes`.
+        parts: in the order of a forward pass.
+        activation_bytes: activations that a training step keeps.
+        flops_per_token: operations of the encoder's forward pass.
     """
 
     config: BertConfig
@@ -69,7 +68,7 @@ class Summary:
 
     @property
     def training_bytes(self) -> int:
-        """Of a training step: weights, their gradients, AdamW's two moments, and the activations."""
+        """Of a training step: weights, gradients, AdamW's two moments, and activations."""
         return 4 * self.weight_bytes + self.activation_bytes
 
 
@@ -79,24 +78,24 @@ def summarize(
     batch_size: int = 32,
     sequence_length: int = 128,
 ) -> Summary:
-    """Counts an encoder's parameters, and what it takes to run and to train it, all in float32.
+    """Counts an encoder's parameters, and the cost of running and training it, all in float32.
 
-    With R = batch_size x sequence_length pieces of width H, L layers, I the width of the feed-forward layer, A heads,
+    With R = batch_size x sequence_length tokens of width H, L layers, I the width of the feed-forward layer, A heads,
     and E the width of the embeddings:
 
-    - a forward pass takes, per piece, 2 (3 H H + H H + 2 H I) + 4 H sequence_length operations a layer (the dense
+    - a forward pass takes, per token, 2 (3 H H + H H + 2 H I) + 4 H sequence_length operations a layer (the dense
       layers, and the two products of attention); 2 E H once if embeddings are projected; and 2 H H for the pooler, once
-      a sequence. A multiplication and an addition are two; what is done element by element is left out. So are heads.
+      a sequence. A multiplication and an addition count as two. Elementwise operations and heads are left out.
     - a training step holds weights, gradients and AdamW's two moments, each as large as the weights, and the
       activations.
-    - the activations are L R (16 H + 5 I + 2 A sequence_length) numbers. This is an estimate: the factors are what
-      TensorFlow was measured to keep on a CPU, with dropout and masks, without XLA. What heads keep is not in it.
+    - the activations are L R (16 H + 5 I + 2 A sequence_length) numbers. This is an estimate: the factors were measured
+      with TensorFlow on a CPU, with dropout and masks, without XLA. The activations of heads are left out.
 
     Args:
         config: the architecture.
-        heads: the shapes of the weights of each head, as `Checkpoint.shapes` gives them.
+        heads: the shapes of each head's weights, as from `Checkpoint.shapes`.
         batch_size: sequences of a training step.
-        sequence_length: pieces of each.
+        sequence_length: tokens of each.
 
     Raises:
         ValueError: `batch_size` is less than 1, or `sequence_length` is not within the model's positions.
@@ -125,11 +124,11 @@ def summarize(
 
 
 def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tuple[Part, ...]:
-    names = names_of_parts(config, FAMILIES["albert"])  # which has all that an encoder may have
+    names = FAMILIES["albert"].parts(config)  # ALBERT has all parts that an encoder may have
     weights = {**names["encoder"], **(names["pooler"] if config.pooler else {})}
     found: dict[str, list[Shape]] = {}
     for name, shape in shapes(config, "encoder", weights).items():
-        if not re.match(r"block_[1-9]", name):  # they are as the first
+        if not re.match(r"block_[1-9]", name):  # blocks are alike
             found.setdefault(name.rpartition("/")[0].replace("block_0/", f"{_LAYER}/"), []).append(shape)
     for head, weights in heads.items():
         for name, shape in weights.items():
@@ -147,6 +146,6 @@ def _flops_per_token(config: BertConfig, length: int) -> float:
 
 
 def _activations(config: BertConfig, length: int) -> int:
-    """How many numbers a training step keeps for one sequence."""
+    """Activations kept by a training step for one sequence."""
     of_a_piece = 16 * config.hidden_size + 5 * config.intermediate_size + 2 * config.num_heads * length
     return config.num_layers * length * of_a_piece

@@ -1,4 +1,4 @@
-"""Weights by name: how the parts of a model meet the names of `checkpoints`."""
+"""The weights of a layer by name, as in `formats`: reads and loads them."""
 
 import functools
 from collections.abc import Callable
@@ -7,19 +7,19 @@ from typing import TypeVar
 import keras
 import numpy as np
 
-from keras_bert.checkpoints import Checkpoint
 from keras_bert.encoder import lora
+from keras_bert.formats import Checkpoint
 
 Layer = TypeVar("Layer", bound=keras.Layer)
 
 
 def variables_by_name(layer: keras.Layer) -> dict[str, keras.Variable]:
-    """Every weight of a layer under its path inside it, such as `block_0/attention/qkv/kernel`."""
+    """The weights of a layer, by path inside it, such as `block_0/attention/qkv/kernel`."""
     return {variable.path.removeprefix(f"{layer.path}/"): variable for variable in layer.weights}
 
 
 def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
-    """The value of every weight of a layer, under the same names; what LoRA adds to a kernel is in it."""
+    """The values of a layer's weights, under the same names; kernels include LoRA's change."""
     values = {name: keras.ops.convert_to_numpy(variable) for name, variable in variables_by_name(layer).items()}
     for dense in layer._flatten_layers():
         if getattr(dense, "lora_enabled", False):
@@ -30,12 +30,12 @@ def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
 
 
 def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
-    """Gives an encoder, or a head, its weights.
+    """Loads the weights of an encoder or a head.
 
     Args:
-        layer: whose weights exist.
-        checkpoint: where they come from, one by one.
-        part: "encoder", or the head: a key of `families.FAMILIES[...].heads`.
+        layer: has been built.
+        checkpoint: the weights, read one by one.
+        part: "encoder", or the head: a key of `formats.FAMILIES[...].heads`.
 
     Raises:
         ValueError: a weight is missing, of another shape, or cannot be read.
@@ -47,7 +47,7 @@ def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
 
 
 def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: str) -> Layer:
-    """A layer with the weights of a checkpoint. Unlike with `load_weights`, no others are drawn at random first.
+    """A layer with the weights of a checkpoint. Unlike `load_weights`, needs no random initialization first.
 
     Args:
         make: makes an encoder or a head, and its variables.
@@ -56,20 +56,19 @@ def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
     Raises:
         ValueError: as `load_weights`.
     """
+    values = checkpoint.weights(part)  # raises before there are variables, which Keras would initialize at random
     errors: list[ValueError] = []
 
     def first_value(name: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         try:
             return values[name]
         except ValueError as error:
-            errors.append(error)  # Keras would go on with this variable for ever; let it finish
+            errors.append(error)  # Keras would retry this variable for ever; let it finish
             return np.zeros(shape, np.float32)
 
-    with keras.StatelessScope():  # where variables wait for their first value
+    with keras.StatelessScope():  # in this scope, variables get no first value yet
         layer = make()
-        variables = variables_by_name(layer)
-        values = checkpoint.weights(part, {name: tuple(variable.shape) for name, variable in variables.items()})
-        for name, variable in variables.items():
+        for name, variable in variables_by_name(layer).items():
             variable._initializer = functools.partial(first_value, name)
     if errors:
         raise errors[0]

@@ -1,4 +1,4 @@
-"""Corpora -> examples -> objectives: how a BERT is made (Devlin et al. 2018, section 3.1)."""
+"""Pre-training: from corpora to examples, records and objectives (Devlin et al. 2018, section 3.1)."""
 
 from keras_bert.pretraining.corpus import documents, parts_of
 from keras_bert.pretraining.distillation import learning_from, student_of

@@ -1,4 +1,4 @@
-"""A corpus -> a directory of records, written by the workers of an Apache Beam pipeline."""
+"""Records of a corpus, written by the workers of an Apache Beam pipeline."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def write_records_with_beam(
     part_bytes: int = 2**24,
     pipeline_options: PipelineOptions | None = None,
 ) -> dict[str, int]:
-    """Writes what `write_records` does, byte for byte, in a pipeline, and waits for its end.
+    """Writes the same files as `write_records`, byte for byte, in a pipeline, and waits for its end.
 
-    Workers read their parts and write their files by themselves: the corpus and the directory must be on a file system
-    that all of them, and this process, have under the same path, and each worker needs this package. If the pipeline
-    fails, the same call, or `write_records`, begins again with what was not written by a pipeline that ended.
+    Workers read their parts and write their files themselves: the corpus and the directory must have the same path for
+    all workers and this process, and each worker needs this package. If the pipeline fails, the same call, or
+    `write_records`, writes again everything that no completed pipeline wrote.
 
     Args:
         corpus, ..., part_bytes: see `write_records`.
-        pipeline_options: the runner and what it needs; by default Beam's DirectRunner, in this process.
+        pipeline_options: the runner and its options; by default Beam's DirectRunner, in this process.
 
     Returns:
         Counts, as `write_records` does.
 
     Raises:
-        ImportError: there is no Apache Beam: `pip install 'keras-bert-models[beam]'`.
-        FileNotFoundError, ValueError: as `write_records`, before the pipeline starts. What goes wrong in a worker is
-            raised as its runner does.
+        ImportError: Apache Beam is not installed: `pip install 'keras-bert-models[beam]'`.
+        FileNotFoundError, ValueError: as `write_records`, before the pipeline starts. The runner raises the errors of
+            its workers.
 
     Example:
         >>> import tempfile
@@ -62,7 +62,7 @@ def write_records_with_beam(
         raise ImportError(f"this needs Apache Beam: pip install 'keras-bert-models[beam]' ({error})") from error
     corpus, directory = [Path(path).absolute() for path in corpus], Path(directory).absolute()
     work = Work(corpus, directory, preprocessor, objective, layout, copies, predictions, unit, pack, seed, part_bytes)
-    work.note([])  # whose the files are, should the pipeline not come to its end
+    work.note([])  # the settings of the files, in case the pipeline fails
     with beam.Pipeline(options=pipeline_options) as pipeline:
         (
             pipeline

@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 LAYOUTS = ("prose", "sentences")
-# A book is cut, at the end of a paragraph, into documents of at least so many characters: long enough to fill many
-# sequences, short enough that a corpus of one book has sentences that do not follow one another.
+# The least characters of a document when a book is cut, at the end of a paragraph: long enough to fill many sequences,
+# short enough that a corpus of one book has several documents.
 _DOCUMENT_LENGTH = 2**15
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-# The end of a sentence: its marks and what closes behind them, then white space and what a sentence may begin with; or
-# marks of languages that have no white space.
+# The end of a sentence: its marks, closing quotes and brackets, white space, and a character that may begin a sentence;
+# or the marks of languages without white space.
 _SENTENCE_END = re.compile(r"""([.!?…]+["'”’»)\]]*)\s+(?=["'“‘«(\[¿¡]*[^\W_a-z])|([。！？]+[」』”]*)""")
-# A full stop behind these ends no sentence: titles, and a letter that stands for a name.
+# A full stop after these ends no sentence: titles, and the initial of a name.
 _ABBREVIATION = re.compile(r"(?:^|[\s(\"'“‘])(?:Mr|Mrs|Ms|Messrs|Dr|Prof|Rev|St|Mt|Col|Gen|Capt|Lt|Hon|vs|No|[A-Z])\.$")
 
 
 class Part(NamedTuple):
-    """A part of a corpus: so many bytes of its files, one behind the other. Every document begins in one part.
+    """A part of a corpus: a range of bytes in its concatenated files. Every document begins in one part.
 
     Attributes:
-        files: of the corpus, all of them.
+        files: all files of the corpus.
         start, end: in bytes, from the beginning of the first file.
     """
 
@@ -36,15 +36,15 @@ class Part(NamedTuple):
 
 
 def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Part]:
-    """Cuts a corpus into parts of about equal size that can be read one by one, anywhere.
+    """Cuts a corpus into parts of about equal size that can be read independently.
 
     Args:
         files: UTF-8 text.
-        part_bytes: the most bytes in one, about.
+        part_bytes: the most bytes in one part, about.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a file is no text, or there is none in all of them.
+        ValueError: a file is no text, or all files are empty.
 
     Example:
         >>> from importlib import resources
@@ -68,9 +68,9 @@ def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Part]
 
 
 def is_one_document(files: Sequence[str | Path], layout: str = "prose") -> bool:
-    """Whether a corpus is a single document, so that none of its sentences can be taken from another one.
+    """Whether a corpus is a single document, without another one to take random sentences from.
 
-    No more is read than two documents.
+    Reads at most two documents.
 
     Raises:
         FileNotFoundError, ValueError: as `parts_of` and `documents` do.
@@ -84,9 +84,9 @@ def documents(part: Part, layout: str = "prose") -> Iterator[list[str]]:
 
     Args:
         part: as `parts_of` gives it.
-        layout: "prose": paragraphs with blank lines between them, whose lines may be broken anywhere; sentences are
-            found by their marks, and a file is one document, or several if it is long. "sentences": a sentence a line,
-            a blank line between documents, as Google's `create_pretraining_data.py` reads it.
+        layout: "prose": paragraphs with blank lines between them and line breaks anywhere; sentences are found by their
+            marks, and a file is one document, or several if it is long. "sentences": one sentence per line, a blank
+            line between documents, as Google's `create_pretraining_data.py` reads it.
 
     Raises:
         ValueError: an unknown layout, or text that is not UTF-8.
@@ -114,11 +114,11 @@ def documents(part: Part, layout: str = "prose") -> Iterator[list[str]]:
 
 
 def _next_block(file: BinaryIO, offset: int) -> int:
-    """Where the first block of lines begins that has a blank line, wholly behind `offset`, before it; or the end."""
+    """The offset behind the first blank line that begins after `offset`: the next block of lines, or the end."""
     if offset == 0:
         return 0
     file.seek(offset)
-    file.readline()  # the rest of a line that begins before
+    file.readline()  # the rest of the current line
     while line := file.readline():
         if not line.strip():
             break
@@ -126,7 +126,7 @@ def _next_block(file: BinaryIO, offset: int) -> int:
 
 
 def _blocks(file: BinaryIO, end: int, path: Path) -> Iterator[list[str]]:
-    """Lines with no blank one between them, stripped, from where `file` is up to `end`."""
+    """Blocks of stripped lines between blank lines, from the position of `file` up to `end`."""
     block: list[str] = []
     position = file.tell()
     while position < end:
@@ -157,7 +157,7 @@ def _documents_of_prose(paragraphs: Iterator[list[str]]) -> Iterator[list[str]]:
         for sentence in sentences(" ".join(lines)):
             document.append(sentence)
             size += len(sentence)
-            if size >= 2 * _DOCUMENT_LENGTH:  # a paragraph without an end
+            if size >= 2 * _DOCUMENT_LENGTH:  # a very long paragraph
                 yield document
                 document, size = [], 0
         if size >= _DOCUMENT_LENGTH:
@@ -168,7 +168,7 @@ def _documents_of_prose(paragraphs: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 def sentences(text: str) -> list[str]:
-    """Cuts a text behind each mark that ends a sentence and is followed by what may begin one.
+    """Cuts a text into sentences, after each mark that ends one and is followed by a possible beginning.
 
     Example:
         >>> sentences('Mr. A. Bell came. "Why?" she asked. At 3.30 he left!')

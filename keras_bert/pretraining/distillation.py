@@ -1,11 +1,11 @@
-"""Distillation: a smaller model learns what a larger one answers (Sanh et al. 2019, "DistilBERT")."""
+"""Distillation: a smaller model learns the answers of a larger one (Sanh et al. 2019, "DistilBERT")."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import keras
@@ -21,30 +21,30 @@ Model = TypeVar("Model", BertPretrainer, BertClassifier)
 
 
 class Shares(NamedTuple):
-    """How much each loss counts: that of the labels, of the teacher's answers, of its hidden states."""
+    """The weights of the losses: of the labels, of the teacher's answers, of its hidden states."""
 
     labels: float
     answers: float
     hidden: float
 
 
-# alpha_mlm, alpha_ce and alpha_cos of DistilBERT's own training, 2 : 5 : 1, as shares, so that gradients stay as large
-# as without a teacher; of a classifier half and half, as in DistilBERT's fine-tuning for SQuAD.
+# For pre-training, alpha_mlm, alpha_ce and alpha_cos of DistilBERT, 2 : 5 : 1, as shares, so that gradients stay as
+# large as without a teacher. For a classifier half and half, as in DistilBERT's fine-tuning for SQuAD.
 _OF_PIECES = Shares(labels=0.25, answers=0.625, hidden=0.125)
 _OF_CLASSES = Shares(labels=0.5, answers=0.5, hidden=0.0)
 
 
 def student_of(teacher: Model, num_layers: int) -> Model:
-    """A model like the teacher with fewer layers, and with the teacher's weights in those that it has.
+    """A model like the teacher with fewer layers, which starts with the teacher's weights.
 
     Its layers are the teacher's first, its last, and others evenly between them: of twelve, six are 0, 2, 4, 7, 9, 11.
 
     Args:
         teacher: a `BertPretrainer` or a `BertClassifier`.
-        num_layers: of the student.
+        num_layers: the number of layers of the student.
 
     Raises:
-        ValueError: the teacher has not so many layers, or its layers share weights in several groups.
+        ValueError: the teacher has fewer layers, or its layers share weights in several groups.
 
     Example:
         >>> teacher = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
@@ -77,27 +77,27 @@ def _beside_blocks(model: Model) -> list[keras.Variable]:
 
 @contextlib.contextmanager
 def learning_from(teacher: Model | None, student: Model, temperature: float = 2.0) -> Iterator[None]:
-    """Inside this block, a student's training has two or three losses, whose weighted sum is the loss.
+    """Inside this block, a student is trained on a weighted sum of two or three losses.
 
-    The first is its own, of the labels. The second says how far its answers are from the teacher's,
+    The first is its own loss on the labels. The second is the distance of its answers from the teacher's,
 
         `T^2 KL(softmax(teacher / T) || softmax(student / T))`
 
-    with the temperature `T` (of several labels a text, that of each by itself; of numbers, the squared difference). A
-    masked language model answers at the masked positions. For it there is a third: `1 - cos` between the last hidden
-    states of both, the mean over all pieces. They count 1/4, 5/8 and 1/8, as in DistilBERT; for a classifier, the first
-    two count one half each.
+    with the temperature `T` (with several labels per text, for each label by itself; for regression, the squared
+    difference). A masked language model answers at the masked positions, and has a third loss: `1 - cos` between the
+    last hidden states of both, the mean over all tokens. The weights are 1/4, 5/8 and 1/8, as in DistilBERT; for a
+    classifier, one half each.
 
-    Compile the student inside of the block. `fine_tune` and `pretrain` do all of this when they are given a teacher.
+    Compile the student inside the block. `fine_tune` and `pretrain` do all of this when they are given a teacher.
 
     Args:
-        teacher: does not change. None: the student learns by itself.
+        teacher: it is not trained. None: the student learns from the labels alone.
         student: a `BertPretrainer` or a `BertClassifier`, as the teacher.
-        temperature: the greater, the more do small probabilities count.
+        temperature: at a higher temperature, small probabilities count more.
 
     Raises:
-        ValueError: student and teacher do not answer the same question about the same pieces, or are not equally wide,
-            or the temperature is not above 0.
+        ValueError: student and teacher differ in task, labels, vocabulary or (as `BertPretrainer`) hidden size, or the
+            temperature is not above 0.
 
     Example:
         >>> teacher = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
@@ -121,7 +121,7 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
         loss = own(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
         return taught(loss, teacher, student, x, y_pred, sample_weight, temperature) if training else loss
 
-    student.compute_loss = compute_loss  # Keras's training step calls it; it is there to be replaced
+    student.compute_loss = compute_loss  # Keras calls it in each training step
     try:
         yield
     finally:
@@ -129,18 +129,18 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
         student.train_function = None  # it was traced with the teacher
 
 
-def lesson(teacher: Model | None, temperature: float) -> dict[str, Any]:
-    """What of this must be the same when a run goes on: settings of a `Run`."""
+def lesson(teacher: Model | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run with a digest of its teacher; without a teacher, the temperature is None."""
     if teacher is None:
-        return {"teacher": None, "temperature": None}
+        return {"teacher": None, **settings, "temperature": None}
     digest = hashlib.sha256()
     for variable in teacher.weights:
         digest.update(ops.convert_to_numpy(variable).tobytes())
-    return {"teacher": digest.hexdigest(), "temperature": temperature}
+    return {"teacher": digest.hexdigest(), **settings}
 
 
 def _check_teacher(teacher: Any, student: Any) -> None:
-    """Raises ValueError unless the one can learn from the other."""
+    """Raises ValueError unless the student can learn from the teacher."""
     if not isinstance(student, BertPretrainer | BertClassifier) or type(teacher) is not type(student):
         raise ValueError(
             f"a {type(student).__name__} cannot learn from a {type(teacher).__name__}; both must be BertPretrainer, or "
@@ -201,17 +201,17 @@ def _taught_pieces(
 
 
 def _divergence(teacher: Any, student: Any, temperature: float) -> Any:
-    """`T^2 KL`, over the last axis of logits. The factor keeps its gradients as large as those of the labels."""
+    """`T^2 KL`, over the last axis of logits. The factor keeps the gradients as large as those of the labels."""
     theirs, ours = (ops.log_softmax(logits / temperature, axis=-1) for logits in (teacher, student))
     return temperature**2 * ops.sum(ops.exp(theirs) * (theirs - ours), axis=-1)
 
 
 def _or_not(logits: Any) -> Any:
-    """The logit of each label by itself -> two logits, of it and of its absence, on a new last axis."""
+    """The logit of each label -> the logits of its presence and its absence, on a new last axis."""
     return ops.stack([logits, ops.zeros_like(logits)], axis=-1)
 
 
 def _weighted_mean(values: Any, weights: Any) -> Any:
-    """Over the global batch: of several replicas, the share of this one."""
+    """The weighted mean over the global batch; with several replicas, this replica's share of it."""
     weights = ops.cast(weights, values.dtype)
     return ops.sum(values * weights) / ops.maximum(over_all(ops.sum(weights)), 1.0)

@@ -1,4 +1,4 @@
-"""Documents -> pairs of segments to learn from (Devlin et al. 2018, appendix A.2; Lan et al. 2020, section 3.1)."""
+"""Training examples from documents (Devlin et al. 2018, appendix A.2; Lan et al. 2020, section 3.1)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ OBJECTIVES = ("next_sentence", "sentence_order", "sentences")
 
 
 class Examples(NamedTuple):
-    """What a sequence is made of.
+    """The segments and the labels of sequences.
 
     Attributes:
-        segments: one or two int32 `[examples, (pieces)]`, without special tokens.
+        segments: one or two int32 `[examples, (tokens)]`, without special tokens.
         labels: int32 `[examples]`: 0 if the second segment follows the first, 1 if it does not; None for one segment.
-        cut: how many pieces were left out: two segments were longer than a sequence, or a piece alone is no pair.
+        cut: the number of tokens left out: a pair was longer than a sequence, or a single token cannot make a pair.
     """
 
     segments: tuple[tf.RaggedTensor, ...]
@@ -37,18 +37,18 @@ def make_examples(
     """Fills sequences with the sentences of documents, in random order.
 
     Args:
-        pieces: int32 `[sentences, (pieces)]`, the documents one behind the other.
-        document_lengths: int `[documents]`: how many of the sentences each has.
-        room: pieces in a sequence, special tokens aside.
-        objective: "next_sentence": two segments, of which the second follows the first, or half of the time is from
-            another document; "sentence_order": the second follows the first, or half of the time goes before it; or
-            "sentences": one segment, as many whole sentences of a document as there is room for (RoBERTa's
-            DOC-SENTENCES: Liu et al. 2019, section 4.2).
-        seed: the same gives the same examples.
-        shorter: the share of pairs that are made for a sequence of random length, so that short ones are seen too.
+        pieces: int32 `[sentences, (tokens)]`, the documents one after the other.
+        document_lengths: int `[documents]`: the number of sentences in each document.
+        room: tokens in a sequence, without special tokens.
+        objective: "next_sentence": two segments; half of the time the second is from another document, else it follows
+            the first. "sentence_order": half of the time, two successive segments are swapped. "sentences": one segment
+            of as many whole sentences of a document as there is room for (RoBERTa's DOC-SENTENCES: Liu et al. 2019,
+            section 4.2).
+        seed: the same seed gives the same examples.
+        shorter: the share of pairs made for a sequence of random length, so that the model sees short sequences.
 
     Raises:
-        ValueError: an unknown objective, or one document only where two are needed.
+        ValueError: the objective is unknown, or "next_sentence" has one document only.
 
     Example:
         >>> pieces = tf.ragged.constant([[1, 2], [3], [4, 5, 6], [7], [8, 9]])  # five sentences, two documents
@@ -74,7 +74,7 @@ def make_examples(
         spans = np.array([row[:4] for row in rows], np.int64).reshape(-1, 2, 2)
         labels = np.array([row[4] for row in rows], np.int32)
         spans, cut = _fitting(spans, room, generator)
-        if objective == "sentence_order":  # a document may end with a piece that is alone
+        if objective == "sentence_order":  # a document may end with a single token
             cut = len(pieces.values) - int(np.sum(spans[:, :, 1] - spans[:, :, 0]))
     order = generator.permutation(len(spans))
     segments = tuple(_ranges(pieces.values, *each) for each in spans[order].transpose(1, 2, 0))
@@ -82,9 +82,9 @@ def make_examples(
 
 
 def _sentence_ends(pieces: tf.RaggedTensor, document_lengths: np.ndarray, room: int) -> list[np.ndarray]:
-    """For each document that has pieces: where its first sentence begins, and where each one ends, among all pieces.
+    """For each document with tokens, offsets among all tokens: the start of its first sentence, the end of each.
 
-    A sentence with more pieces than there is room for is taken for several.
+    A sentence longer than a sequence counts as several.
     """
     splits = pieces.row_splits.numpy()
     ends = np.concatenate([[0], np.cumsum(document_lengths)])
@@ -107,7 +107,7 @@ def _whole_sentences(ends: np.ndarray, room: int) -> Iterator[tuple[int, int]]:
 
 
 def _chunk(ends: np.ndarray, i: int, target: int) -> int:
-    """Where a chunk from sentence `i` on ends: the first sentence with which it has `target` pieces, or the last."""
+    """The end of a chunk from sentence `i` on: the first sentence with which it has `target` tokens, or the last."""
     return min(int(np.searchsorted(ends, ends[i] + target)), len(ends) - 1)
 
 
@@ -133,18 +133,18 @@ def _next_sentence(
             start = int(generator.integers(len(theirs) - 1))
             stop = _chunk(theirs, start, max(target - int(ends[middle] - ends[i]), 1))
             yield ends[i], ends[middle], theirs[start], theirs[stop], 1
-            i = middle  # what of the chunk was not used comes again
+            i = middle  # the rest of the chunk is used later
 
 
 def _sentence_order(
     documents: list[np.ndarray], number: int, room: int, shorter: float, generator: np.random.Generator
 ) -> Iterator[tuple[int, ...]]:
-    """Rows as above. A chunk of one sentence is cut inside of it."""
+    """Rows as in `_next_sentence`. A chunk of one sentence is cut within it."""
     ends, i = documents[number], 0
     while i < len(ends) - 1:
         last = _chunk(ends, i, _target(room, shorter, generator))
         inside = np.arange(ends[i] + 1, ends[last]) if last - i < 2 else ends[i + 1 : last]
-        if len(inside):  # not of a single piece
+        if len(inside):  # a single token makes no pair
             middle = generator.choice(inside)
             segments = (ends[i], middle, middle, ends[last])
             yield (*segments, 0) if generator.random() < 0.5 else (*segments[2:], *segments[:2], 1)
@@ -152,13 +152,13 @@ def _sentence_order(
 
 
 def _fitting(spans: np.ndarray, room: int, generator: np.random.Generator) -> tuple[np.ndarray, int]:
-    """Cuts pairs that are too long, a piece at a time of the longer one, at its beginning or its end at random.
+    """Cuts pairs that are too long, token by token from the longer segment, at random from its start or its end.
 
     Args:
         spans: int64 `[examples, 2, 2]`: segment; start and end.
     """
     lengths = spans[:, :, 1] - spans[:, :, 0]  # [examples, 2]
-    first = np.clip(room - lengths[:, 1], (room + 1) // 2, None)  # if the second keeps all that it has, at least half
+    first = np.clip(room - lengths[:, 1], (room + 1) // 2, None)  # at least half; more if the second is short
     kept = np.minimum(lengths, np.stack([first, room - np.minimum(lengths[:, 0], first)], axis=1))
     over = lengths - kept
     at_start = generator.binomial(over, 0.5)

@@ -1,19 +1,19 @@
-"""Several short texts in one sequence, so that little of it is padding."""
+"""Sequences of several short texts, with little padding."""
 
 from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
 
-_OPEN = 64  # sequences that are not full, at a time
+_OPEN = 64  # the most unfilled sequences at a time
 
 
 def sequences_of(lengths: np.ndarray, room: int) -> list[list[int]]:
-    """Which texts share a sequence: each goes where it leaves the least room.
+    """The texts that share each sequence. A text goes into the fullest sequence that still has room for it.
 
     Args:
-        lengths: int `[texts]`: pieces of each, at most `room`.
-        room: pieces in a sequence.
+        lengths: int `[texts]`: tokens of each text, at most `room`.
+        room: tokens in a sequence.
 
     Returns:
         For each sequence the numbers of its texts.
@@ -39,16 +39,16 @@ def sequences_of(lengths: np.ndarray, room: int) -> list[list[int]]:
 
 
 def joined(packed: dict[str, tf.Tensor], counts: tf.Tensor, pad_id: int = 0) -> dict[str, tf.Tensor]:
-    """Rows of one text each -> rows of several, one behind the other.
+    """Rows of one text each -> rows of several texts, one after the other.
 
     Args:
         packed: as `BertPreprocessor` gives it for single texts, with the length of a sequence.
-        counts: int64 `[sequences]`: how many texts each has; their sum is the number of rows. They fit.
-        pad_id: id of the padding piece.
+        counts: int64 `[sequences]`: the number of texts in each; their sum is the number of rows. The texts must fit.
+        pad_id: id of the padding token.
 
     Returns:
         int32 `[sequences, seq_length]` each: `input_word_ids`, `input_mask`, `input_type_ids`; and
-        `input_document_ids`, which text a piece is of, from 1, and 0 at padding.
+        `input_document_ids`, the number of each token's text, from 1, and 0 at padding.
 
     Example:
         >>> from keras_bert import BertPreprocessor

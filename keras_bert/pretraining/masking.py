@@ -1,4 +1,4 @@
-"""Which pieces are hidden, and behind what (Devlin et al. 2018, section 3.1 task 1 and appendix A.1)."""
+"""Masking for masked language modelling (Devlin et al. 2018, section 3.1 task 1 and appendix A.1)."""
 
 from __future__ import annotations
 
@@ -9,33 +9,32 @@ import tensorflow as tf
 
 from keras_bert.text.tokenizer import Tokenizer
 
-# How likely a span of 1 to 10 words is: geometric with p = 0.2, 3.8 words on average (Joshi et al. 2020, section 3.1).
+# Probabilities of spans of 1 to 10 words: geometric, p = 0.2, 3.8 words on average (Joshi et al. 2020, section 3.1).
 _SPAN_LENGTHS = 0.2 * 0.8 ** np.arange(10)
 UNITS = ("piece", "word", "span")
 
 
 class MaskedLMMasking:
-    """Packed pieces -> packed pieces of which some are hidden, and what was there.
+    """Packed tokens -> packed tokens with masks, and the tokens to predict.
 
-    Of the real pieces of a row, special tokens aside, `rate` are chosen at random. 80% of these become the mask token,
-    10% another piece, drawn from all but the special ones, and 10% stay what they are.
+    In each row, a share `rate` of the ordinary tokens is chosen at random. 80% of these become the mask token, 10% a
+    random ordinary token, and 10% stay the same.
 
     Args:
-        tokenizer: whose ids these are.
-        predictions: the most pieces that are chosen in a row.
-        rate: the share of pieces, 0 to 1. A row has at least one, if it has any that can be chosen.
-        unit: what is chosen as a whole: each "piece" alone, as in the paper; each "word", as in its authors' later
-            models ("whole word masking"); or each "span" of one to ten words (SpanBERT). Of units, as many are chosen
-            as fit.
+        tokenizer: the tokenizer of the ids.
+        predictions: the most tokens that are chosen in a row.
+        rate: the share of tokens, 0 to 1. At least one is chosen if a row has an ordinary token.
+        unit: what is chosen as a whole: "piece", a single token, as in the paper; "word", as in its authors' later
+            models ("whole word masking"); or "span", one to ten words (SpanBERT). As many units are chosen as fit.
 
     Call arguments:
         packed: a dict with `input_word_ids`, int32 `[batch, seq_length]`, as `BertPreprocessor` gives it.
-        seed: int `[2]`: the same gives the same choice, another one another.
+        seed: int `[2]`: the same seed gives the same choice.
 
     Returns:
         The dict, with masks in `input_word_ids`, and in addition
             `masked_lm_positions`: int32 `[batch, predictions]`, in order; 0 where a row has fewer;
-            `masked_lm_ids`: int32 of that shape, which pieces were there;
+            `masked_lm_ids`: int32 of that shape, the original tokens;
             `masked_lm_weights`: float32 of that shape, 1 for a prediction, 0 where there is none.
 
     Raises:
@@ -74,35 +73,35 @@ class MaskedLMMasking:
         return {**packed, "input_word_ids": replaced, **self._predictions(ids, chosen)}
 
     def _chosen(self, ids: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """bool `[batch, seq_length]`: of all units in a random order, the first ones that fit."""
+        """bool `[batch, seq_length]`: the first units, in a random order, that fit."""
         can_be = tf.gather(self._can_be_chosen, ids)
         budget = tf.round(self.rate * tf.reduce_sum(tf.cast(can_be, tf.float32), axis=1, keepdims=True))
         budget = tf.clip_by_value(tf.cast(budget, tf.int32), 1, self.predictions)
-        # The same number for all pieces of a unit, greater for those that cannot be chosen.
+        # The same number for all tokens of a unit; the maximum for tokens that cannot be chosen.
         order = tf.where(can_be, self._order(ids, can_be, seed), tf.float32.max)
-        pieces_so_far = tf.searchsorted(tf.sort(order), order, side="right")  # up to the end of the piece's unit
+        pieces_so_far = tf.searchsorted(tf.sort(order), order, side="right")  # up to the end of the token's unit
         return can_be & (pieces_so_far <= budget)
 
     def _order(self, ids: tf.Tensor, can_be: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """float32 `[batch, seq_length]`: when it is a unit's turn."""
+        """float32 `[batch, seq_length]`: the random rank of each token's unit."""
         random = tf.random.stateless_uniform(tf.shape(ids), seed)
         if self.unit == "piece":
             return random
         after_special = tf.pad(~can_be[:, :-1], [[0, 0], [1, 0]], constant_values=True)
         begins = tf.gather(self._begins_word, ids) | after_special | ~can_be
-        word = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1  # [batch, seq_length]: each piece's, from 0
+        word = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1  # [batch, seq_length]: each token's word, from 0
         if self.unit == "word":
             return tf.gather(random, word, batch_dims=1)
         logits = tf.broadcast_to(tf.math.log(_SPAN_LENGTHS), [tf.shape(ids)[0], len(_SPAN_LENGTHS)])
         lengths = 1 + tf.random.stateless_categorical(logits, tf.shape(ids)[1], seed, tf.int32)
         span = tf.searchsorted(tf.cumsum(lengths, axis=1), word, side="right")
-        # The words of a span come one after the other, so that the last span ends where the budget does.
+        # Words of a span are ranked in their order, so that the last span is cut where the budget ends.
         in_span = tf.cast(word, tf.float32) / tf.cast(tf.shape(ids)[1], tf.float32)
-        turn = tf.argsort(tf.argsort(random, axis=1), axis=1)  # a permutation: no two spans have the same
+        turn = tf.argsort(tf.argsort(random, axis=1), axis=1)  # a permutation: no two spans have the same rank
         return tf.cast(tf.gather(turn, span, batch_dims=1), tf.float32) + in_span
 
     def _replaced(self, ids: tf.Tensor, kind_seed: tf.Tensor, piece_seed: tf.Tensor) -> tf.Tensor:
-        """What stands in each piece's place, if it is chosen."""
+        """The replacement of each token, if it is chosen."""
         kind = tf.random.stateless_uniform(tf.shape(ids), kind_seed)
         ordinary = tf.random.stateless_uniform(tf.shape(ids), piece_seed, 0, len(self._ordinary_ids), tf.int32)
         other = tf.gather(self._ordinary_ids, ordinary)
@@ -119,7 +118,7 @@ class MaskedLMMasking:
 
 
 def unmasked(masked: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """What was given to `MaskedLMMasking`: each piece back in its place, so that others can be hidden."""
+    """Undoes `MaskedLMMasking`: the original tokens are back in their places, so that others can be masked."""
     names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
     rest = {name: value for name, value in masked.items() if name not in names}
     ids, (positions, there, weights) = masked["input_word_ids"], (masked[name] for name in names)

@@ -1,4 +1,4 @@
-"""BertPretrainer: the encoder under both of its first objectives (Devlin et al. 2018, section 3.1)."""
+"""BertPretrainer: the encoder with the heads of both pre-training objectives (Devlin et al. 2018, section 3.1)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert import checkpoints, files, presets
-from keras_bert.checkpoints import hugging_face
+from keras_bert import files, formats, presets
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
+from keras_bert.formats import hugging_face
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.replicas import Replicated
@@ -20,15 +20,15 @@ from keras_bert.text import BertPreprocessor, loading
 
 # The outputs' names, and the keys of losses and metrics.
 MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"
-SEQUENCE_OUTPUT = "sequence_output"  # which no loss reads but a student's
+SEQUENCE_OUTPUT = "sequence_output"  # only the loss of a student reads it
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertPretrainer(Replicated, Compilable, keras.Model):
-    """An encoder with a masked-language head and, for pairs, a head that says whether the second segment follows.
+    """An encoder with a masked language model head and, for pairs, a head that says whether the second segment follows.
 
-    Only the masked positions go through the projection to the vocabulary. The second head learns the next sentence or
-    the order of sentences, whichever the examples are about.
+    Only the masked positions are projected to the vocabulary. The second head learns next sentence prediction or
+    sentence order, depending on the examples.
 
     Args:
         encoder: a `BertEncoder`. With a pooler, if `pairs`.
@@ -40,9 +40,9 @@ class BertPretrainer(Replicated, Compilable, keras.Model):
 
     Returns:
         A dict:
-            `masked_lm`: float32 `[batch, predictions, vocab_size]`, logits of the pieces;
+            `masked_lm`: float32 `[batch, predictions, vocab_size]`, logits of the tokens;
             `next_sentence`, if `pairs`: float32 `[batch, 2]`, logits of "it follows" and "it does not";
-            `sequence_output`: float32 `[batch, seq_length, hidden]`, the encoder's.
+            `sequence_output`: float32 `[batch, seq_length, hidden]`, the encoder's last hidden states.
 
     Raises:
         ValueError: as the encoder does, or the vocabulary is not the encoder's, or the family has no such head.
@@ -82,7 +82,7 @@ class BertPretrainer(Replicated, Compilable, keras.Model):
             found[NEXT_SENTENCE] = self.next_sentence(outputs["pooled_output"], training=training)
         return {name: ops.cast(value, "float32") for name, value in found.items()}
 
-    # Keras wants a loss, and targets, for every output: here for those that have one.
+    # Keras wants a loss and targets for every output, so it gets only the outputs that have them.
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
@@ -96,7 +96,7 @@ class BertPretrainer(Replicated, Compilable, keras.Model):
         return {name: outputs[name] for name in self._objectives}
 
     def training_loss(self) -> dict[str, keras.losses.Loss]:
-        """`L_MLM + L_NSP`, each the mean cross-entropy: over the predictions of a batch, and over its pairs."""
+        """`L_MLM + L_NSP`: the mean cross-entropies over the predictions of a batch and over its pairs."""
         return {
             name: keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
             for name in self._objectives
@@ -112,11 +112,11 @@ class BertPretrainer(Replicated, Compilable, keras.Model):
 
     @classmethod
     def from_preset(cls, handle: str | Path, sequence_length: int = 128, **kwargs: Any) -> BertPretrainer:
-        """The encoder of a preset, to be trained further, with its heads; one that it lacks is drawn at random.
+        """The encoder of a preset with its heads, for further training. Missing heads are initialized at random.
 
         Args:
             handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-            sequence_length: of every row.
+            sequence_length: the length of every row.
             **kwargs: `pairs`, `name`.
 
         Raises:
@@ -126,7 +126,7 @@ class BertPretrainer(Replicated, Compilable, keras.Model):
         directory = presets.resolve(handle)
         encoder = BertEncoder.from_preset(directory)
         model = cls(encoder, BertPreprocessor.from_preset(directory, sequence_length=sequence_length), **kwargs)
-        with checkpoints.open_checkpoint(directory) as checkpoint:
+        with formats.open_checkpoint(directory) as checkpoint:
             for name, head in model._heads().items():
                 if name in checkpoint.heads:
                     load_weights(head, checkpoint, name)
@@ -143,7 +143,7 @@ class BertPretrainer(Replicated, Compilable, keras.Model):
         files.refuse_to_overwrite(directory, (*hugging_face.FILES, *loading.FILES), overwrite)
         heads = {name: values_by_name(head) for name, head in self._heads().items()}
         parts = {"encoder": values_by_name(self.encoder), **heads}
-        checkpoints.write(directory, self.encoder.config, parts, "hugging_face", overwrite)
+        formats.write(directory, self.encoder.config, parts, "hugging_face", overwrite)
         self.preprocessor.save_preset(directory, overwrite)
 
     def _heads(self) -> dict[str, keras.Layer]:

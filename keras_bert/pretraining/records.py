@@ -1,4 +1,4 @@
-"""Files of records -> batches, in the layout of Google's `create_pretraining_data.py` and of TF Model Garden's."""
+"""Batches from files of records, in the layout of Google's `create_pretraining_data.py` and of TF Model Garden."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from keras_bert.pipelines import UNTUNED
+from keras_bert.pipelines import UNTUNED, as_written
 
-SETTINGS = "records.json"  # what the records of a directory were made of, and the shards that are complete
+SETTINGS = "records.json"  # the settings of a directory's records, and the complete shards
 LABELS, DOCUMENTS = "next_sentence_labels", "input_document_ids"
 _OPTIONAL = (LABELS, DOCUMENTS)
-# Our name -> Google's, which has none for documents. Model Garden's newer files have TF Hub's names, which are ours.
+# Our name -> Google's, which lacks documents. Model Garden's newer files have TF Hub's names, which are ours.
 GOOGLE = {
     "input_word_ids": "input_ids",
     "input_mask": "input_mask",
@@ -33,15 +33,15 @@ class Records:
     """Files of records: ours, Google's or Model Garden's.
 
     Args:
-        files: a directory that `write_records` has filled, or files.
+        files: a directory written by `write_records`, or files.
 
     Attributes:
         files: list of str, in order.
-        count: how many records there are.
+        count: the number of records.
 
     Raises:
-        FileNotFoundError: there are none, or a file does not exist.
-        ValueError: the directory is not complete, a file is damaged, or the first record is none of these.
+        FileNotFoundError: there are no files, or a file does not exist.
+        ValueError: the directory is not complete, a file is damaged, or the first record has another layout.
     """
 
     def __init__(self, files: str | Path | Sequence[str | Path]) -> None:
@@ -57,8 +57,8 @@ class Records:
 
         Returns:
             A dataset of dicts: int32 `[batch, seq_length]` `input_word_ids`, `input_mask`, `input_type_ids`; `[batch,
-            predictions]` `masked_lm_positions`, `masked_lm_ids` and, float32, `masked_lm_weights`; of pairs, int32
-            `next_sentence_labels` `[batch]`; and where texts share a sequence, int32 `input_document_ids` `[batch,
+            predictions]` `masked_lm_positions`, `masked_lm_ids` and, float32, `masked_lm_weights`; for pairs, int32
+            `next_sentence_labels` `[batch]`; and if texts share a sequence, int32 `input_document_ids` `[batch,
             seq_length]`.
         """
         batches = -(-self.count // batch_size)
@@ -66,13 +66,12 @@ class Records:
         return dataset.apply(tf.data.experimental.assert_cardinality(batches))
 
     def shuffled(self, batch_size: int, seed: int, start: int = 0) -> tf.data.Dataset:
-        """The same without end: in every epoch each record once, in another order.
+        """Endless batches: every epoch has each record once, in another order.
 
         Args:
-            batch_size: records a batch.
-            seed: of the order.
-            start: the number of the first batch. Those before it are skipped without being parsed, and whole epochs
-                without being read.
+            batch_size: records per batch.
+            seed: the seed of the order.
+            start: the number of the first batch. Earlier batches are not parsed, and earlier epochs are not even read.
         """
 
         def epoch(number: tf.Tensor) -> tf.data.Dataset:
@@ -83,10 +82,10 @@ class Records:
             return windows.map(lambda each: tf.random.experimental.stateless_shuffle(each, [seed, number])).unbatch()
 
         epochs = tf.data.Dataset.range(start * batch_size // self.count, 2**31 - 1)
-        return self._batches(epochs.flat_map(epoch).skip(start * batch_size % self.count), batch_size)
+        return self._batches(epochs.flat_map(as_written(epoch)).skip(start * batch_size % self.count), batch_size)
 
     def _batches(self, records: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
-        parse = functools.partial(_parsed, features=self._features)
+        parse = as_written(functools.partial(_parsed, features=self._features))
         return records.batch(batch_size).map(parse, num_parallel_calls=2, deterministic=True).with_options(UNTUNED)
 
 

@@ -1,4 +1,4 @@
-"""A part of a corpus -> a file of records."""
+"""The writer of a file of records for a part of a corpus."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class ShardWriter:
 
     Call arguments:
         part: as `parts_of` gives it.
-        seed: ints: the same part and the same seed, the same bytes.
-        path: of the file.
+        seed: ints; the same part and the same seed give the same bytes.
+        path: the path of the file.
 
     Returns:
-        Counts, as `write_records` has them.
+        Counts, as `write_records` gives them.
 
     Raises:
         ValueError: an argument is bad, or the text is not UTF-8.
@@ -60,7 +60,7 @@ class ShardWriter:
             return masking(packed, seed)
 
         signature = [(segment,) * segments, tf.TensorSpec([None], tf.int64), tf.TensorSpec([2], tf.int32)]
-        self._masked = tf.function(masked, input_signature=signature)
+        self._masked = tf.function(masked, input_signature=signature, autograph=False)
 
     def __reduce__(self) -> tuple[Callable, tuple]:
         return _restored, (keras.saving.serialize_keras_object(self._preprocessor), *self._settings)
@@ -68,7 +68,7 @@ class ShardWriter:
     def __call__(self, part: Part, seed: list[int], path: Path) -> dict[str, int]:
         found = list(documents(part, self._layout))
         lengths = np.array([len(document) for document in found], np.int64)
-        with tf.device("CPU"):  # wherever this runs, the same random numbers
+        with tf.device("CPU"):  # the same random numbers on every machine
             pieces = self._preprocessor.tokenizer.tokenize([sentence for document in found for sentence in document])
             examples = self._examples(pieces, lengths, seed)
             texts = self._texts(examples)
@@ -85,13 +85,13 @@ class ShardWriter:
     def _examples(self, pieces: tf.RaggedTensor, lengths: np.ndarray, seed: list[int]) -> Examples:
         document_pieces = np.diff(pieces.row_splits.numpy()[np.cumsum([0, *lengths])])
         if self._objective == "next_sentence" and np.count_nonzero(document_pieces) == 1:
-            # There may be others in the corpus, but none in this part that a sentence could be taken from.
+            # The corpus may have other documents, but this part has none to take random sentences from.
             none = make_examples(pieces[:0], lengths[:0], self._room, self._objective, seed)
             return none._replace(cut=len(pieces.values))
         return make_examples(pieces, lengths, self._room, self._objective, seed)
 
     def _texts(self, examples: Examples) -> list[list[int]]:
-        """Of each sequence, which of the examples are in it."""
+        """For each sequence, the numbers of its examples."""
         if not self._pack:
             return [[row] for row in range(int(examples.segments[0].nrows()))]
         special_tokens = self._preprocessor.tokenizer.pair_format.special_tokens(1)
@@ -130,5 +130,5 @@ def _serialized(batch: dict[str, np.ndarray]) -> list[bytes]:
             feature = example.features.feature[GOOGLE[name]]
             kind = feature.float_list if values.dtype == np.float32 else feature.int64_list
             kind.value.extend(values[i].tolist())
-        records.append(example.SerializeToString(deterministic=True))  # each process has another order of its own
+        records.append(example.SerializeToString(deterministic=True))  # else each process has its own order
     return records

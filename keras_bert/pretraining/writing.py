@@ -1,4 +1,4 @@
-"""A corpus -> a directory of records: a file for each part, and notes of what is done."""
+"""Records of a corpus in a directory: a file for each part, and notes of the complete files."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ def write_records(
     processes: int = 1,
     progress: bool | None = None,
 ) -> dict[str, int]:
-    """Writes the examples of a corpus, as many files as the corpus has parts; memory is needed for one part a process.
+    """Writes the examples of a corpus, a file for each part of it. Each process holds one part in memory.
 
-    If it is interrupted, the same call goes on with the parts that are not done.
+    After an interruption, the same call goes on with the missing parts.
 
     Args:
         corpus: files of UTF-8 text.
-        directory: for the records. Made, if there is none.
+        directory: for the records. Made if it does not exist.
         preprocessor: its tokenizer, and the `sequence_length` of the records.
         objective: "next_sentence", "sentence_order" or "sentences": see `make_examples`.
         layout: "prose" or "sentences": see `documents`.
         copies: how often each document is used, with other pairs and other masks.
-        predictions: the most masked pieces in a sequence; by default 15% of its length.
-        unit: what is masked as a whole: "piece", "word" or "span".
-        pack: whether short documents share a sequence, with "sentences" only. Each is read as if it were alone, by what
-            reads `input_document_ids`: our encoder, not Google's.
-        seed: the same corpus and the same seed, the same records.
+        predictions: the most masked tokens in a sequence; by default 15% of its length.
+        unit: what is masked as a whole: "piece" (a token), "word" or "span".
+        pack: whether short documents share a sequence, with "sentences" only. Our encoder reads each by itself, by
+            `input_document_ids`; Google's does not.
+        seed: the same corpus and the same seed give the same records.
         part_bytes: bytes of text in a part, about.
-        processes: how many write, each another part. The records are the same. As always when Python starts processes,
-            a script that asks for several needs `if __name__ == "__main__":` around what it does.
+        processes: the number of processes that write. The records do not depend on it. As always when Python starts
+            processes, a script that asks for several needs `if __name__ == "__main__":` around its code.
         progress: whether to show a progress bar; by default on a terminal.
 
     Returns:
-        Counts: `documents`, `sentences`, `pieces`, `examples`, and `cut`, the pieces that are in no example: with
-        "next_sentence" also those of a document that is alone in its part.
+        Counts: `documents`, `sentences`, `pieces` (tokens), `examples`, and `cut`, the tokens that are in no example,
+        with "next_sentence" also those of a document that is alone in its part.
 
     Raises:
-        FileNotFoundError, ValueError: the corpus cannot be used, an argument is bad, or the directory holds records of
-            something else.
-        OSError: a file cannot be written; what was not complete is removed.
+        FileNotFoundError, ValueError: the corpus cannot be used, an argument is bad, or the directory holds other
+            records.
+        OSError: a file cannot be written; incomplete files are removed.
         RuntimeError: one of several processes was killed.
 
     Example:
@@ -95,14 +95,14 @@ def write_records(
 
 
 class Work:
-    """What is to be written into a directory, and what of it is done. It can be pickled, for whoever writes.
+    """The files to write into a directory, and those already written. It can be pickled, for other processes.
 
     Args:
         corpus, ...: see `write_records`.
 
     Attributes:
         directory: Path.
-        names: list of str: of the files, in order.
+        names: list of str: the names of the files, in order.
 
     Raises:
         FileNotFoundError, ValueError: as `write_records` does, before anything is written.
@@ -149,11 +149,11 @@ class Work:
             )
 
     def left(self) -> list[int]:
-        """The numbers of the files that are still to be written."""
+        """The numbers of the missing files."""
         return [index for index, name in enumerate(self.names) if name not in self._done]
 
     def write(self, index: int) -> tuple[str, dict[str, int]]:
-        """Writes a file, whole or not at all: its name and its counts, for `note`."""
+        """Writes a file, whole or not at all. Returns its name and its counts, for `note`."""
         copy, number = divmod(index, len(self._parts))
         name = self.names[index]
         with files.written_whole(self.directory / name) as unfinished:
@@ -166,7 +166,7 @@ class Work:
         files.write_texts(self.directory, {SETTINGS: files.to_json(notes)})
 
     def counts(self) -> dict[str, int]:
-        """Of all that is noted.
+        """The sums of the counts of all noted files.
 
         Raises:
             ValueError: there are no examples.

@@ -1,4 +1,4 @@
-"""What TF Hub and TF Serving read, and HubLayer, which reads theirs."""
+"""SavedModels for TF Hub and TF Serving, and HubLayer, which calls TF Hub's."""
 
 from keras_bert.saved_model.encoder import export_encoder
 from keras_bert.saved_model.hub_layer import HubLayer

@@ -1,4 +1,4 @@
-"""Whether the stock TF Serving binary can serve a SavedModel, found out without one at hand."""
+"""Checks, without the binary, that the stock TF Serving binary can serve a SavedModel."""
 
 import hashlib
 import subprocess
@@ -16,7 +16,7 @@ from keras_bert.saved_model.serving import versions
 from keras_bert.saved_model.warmup import FILE as WARMUP
 from keras_bert.saved_model.writing import MARK
 
-# TensorFlow Text's operations that TF Serving's binary links (model_servers/BUILD there, ops_lib of tensorflow_text);
+# The TensorFlow Text operations in TF Serving's binary (model_servers/BUILD there, ops_lib of tensorflow_text);
 # FastBertNormalize since 2.11.
 _TEXT_OPS = {
     "CaseFoldUTF8",
@@ -56,21 +56,21 @@ _TEXT_OPS = {
     "WhitespaceTokenizeWithOffsets",
     "WordpieceTokenizeWithOffsets",
 }
-_PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # registered everywhere, but the function is in a process
+_PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # always registered, but they call back into one process
 
 
 def check_serving(directory: str | Path) -> list[str]:
     """Checks a version directory that `export_serving` wrote.
 
     Args:
-        directory: `.../<version>/`, or the directory of the versions: then the highest.
+        directory: `.../<version>/`, or its parent directory, for the highest version.
 
     Returns:
-        What was found to be in order, a line each.
+        One line for each check passed.
 
     Raises:
-        FileNotFoundError: there is no SavedModel, or it has no warm-up requests.
-        ValueError: the file is damaged, or something keeps TF Serving from serving it; the message names all of it.
+        FileNotFoundError: there is no SavedModel.
+        ValueError: it is damaged, has no warm-up requests, or cannot be served; the message lists all problems.
     """
     directory = Path(directory)
     if numbers := versions(directory):
@@ -128,7 +128,7 @@ def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
         raise ValueError(f"{prefix} is missing or damaged ({error})") from None
     same = defaultdict(list)
     for name, value in sorted(tensors.items()):
-        # Freshly started biases may well be equal; what was drawn at random or learned is not.
+        # Newly initialized biases may well be equal; random or learned values are not.
         if value.size > 1 and np.any(value != value.flat[0]):
             same[hashlib.sha256(value.tobytes() + repr(value.shape).encode()).digest()].append(name)
     twice = [names for names in same.values() if len(names) > 1]
@@ -143,8 +143,8 @@ def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
 def _check_answers(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
     if not (directory / WARMUP).is_file():
         raise ValueError(f"there are no warm-up requests ({WARMUP})")
-    # A process of its own, in another directory, which loads the model as TF Serving does. The script is passed as
-    # text: run as a file, it would find the modules beside it under the names of others.
+    # A fresh process, in another directory, loads the model as TF Serving does. The script is passed as text: run as
+    # a file, it would import the modules beside it in place of others with the same names.
     script = Path(__file__).with_name("replay.py").read_text(encoding="utf-8")
     command = [sys.executable, "-c", script, str(directory.absolute())]
     result = subprocess.run(command, capture_output=True, text=True, cwd=directory)

@@ -6,41 +6,41 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert.checkpoints.saved_model import CONFIG
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.inputs import NAMES
+from keras_bert.formats import write_config
+from keras_bert.formats.saved_model import CONFIG
 from keras_bert.saved_model.weights import StoredWeights
 from keras_bert.saved_model.writing import callable_object, new_directory
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
-from keras_bert.text.inputs import require
 
 
 def export_encoder(
     model: BertEncoder | BertMaskedLM, directory: str | Path, dtype: str | None = None, overwrite: bool = False
 ) -> None:
-    """Writes a SavedModel that `hub.KerasLayer`, `HubLayer` and `tf.saved_model.load` call, and go on training.
+    """Writes a SavedModel to call and fine-tune with `hub.KerasLayer`, `HubLayer` or `tf.saved_model.load`.
 
     It follows TF Hub's reusable SavedModel interface and its common API for text encoders. Loaded again, `model` has:
-        `model(inputs, training=False)`: the dict of int32 `[batch, seq_length]` that a preprocessor makes, all three of
-            its tensors -> `pooled_output`, `sequence_output`, `encoder_outputs` and `default`, as of `BertEncoder`, in
-            float32; dropout is on when training;
-        `model.variables`, `model.trainable_variables`: all the weights, and `model.regularization_losses`: none;
-        `model.mlm(inputs, training=False)`, if a `BertMaskedLM` was given: with `masked_lm_positions`, int32
-            `[batch, predictions]`, among the inputs, and `mlm_logits`, `[batch, predictions, vocab_size]`, among the
-            outputs. The head's weights are among its `variables`, not among the model's.
+        `model(inputs, training=False)`: a preprocessor's dict of three int32 `[batch, seq_length]` -> `pooled_output`,
+            `sequence_output`, `encoder_outputs` and `default`, as from `BertEncoder`, in float32; dropout is on when
+            training;
+        `model.variables`, `model.trainable_variables`: all the weights; `model.regularization_losses`: empty;
+        `model.mlm(inputs, training=False)`, for a `BertMaskedLM`: with one more input, `masked_lm_positions`, int32
+            `[batch, predictions]`, and one more output, `mlm_logits`, `[batch, predictions, vocab_size]`. The head's
+            weights are in `model.mlm.variables`, not in `model.variables`.
     `BertEncoder.from_preset(directory)` reads it too.
 
     Args:
         model: an encoder, or an encoder with its masked-language head.
-        directory: made; it must not exist yet.
-        dtype: "float16" or "bfloat16" stores the weights in half the size. They are turned into float32 again in every
-            call, which takes time, and training them further loses small updates.
-        overwrite: whether to replace a SavedModel that is there.
+        directory: created; it must not exist yet.
+        dtype: "float16" or "bfloat16" halves the size of the stored weights. Every call casts them back to float32,
+            which takes time, and fine-tuning them loses small updates.
+        overwrite: whether to replace an existing SavedModel.
 
     Raises:
-        FileExistsError: `directory` exists, and `overwrite` is False or it is no SavedModel.
+        FileExistsError: `directory` exists, and `overwrite` is False or it is not a SavedModel.
         TypeError: `model` is something else.
-        ValueError: an unknown `dtype`, or one too small for a weight.
+        ValueError: an unknown `dtype`, or one that cannot hold a weight.
 
     Example:
         >>> import tempfile
@@ -61,15 +61,16 @@ def export_encoder(
 
         def encode(inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
             pieces = tf.shape(inputs[NAMES[0]])[1]
-            # A GPU reads zeros past the end of a table, without a word.
-            require(pieces <= positions, f"the model has {positions} positions, but the sequence pieces:", pieces)
-            with weights.in_place():
+            message = f"the model has {positions} positions, but the sequence pieces:"
+            # Before any lookup: past the end of a table a GPU reads zeros, and a CPU raises a less helpful error.
+            check = tf.debugging.Assert(pieces <= positions, [message, pieces])
+            with weights.in_place(), tf.control_dependencies([check]):
                 return encoder(inputs, training=training)
 
         def predict(inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
             inputs = dict(inputs)
             masked = inputs.pop(POSITIONS)
-            outputs = root.__call__(inputs, training)  # rather than the encoder, which would be traced again
+            outputs = root.__call__(inputs, training)  # calling the encoder would trace it again
             with weights.in_place():
                 return {**outputs, "mlm_logits": model.logits(outputs["sequence_output"], masked)}
 
@@ -77,13 +78,13 @@ def export_encoder(
         if isinstance(model, BertMaskedLM):
             root.mlm = _part(predict, (*NAMES, POSITIONS), weights.variables)
 
-        @tf.function(input_signature=[_specs(NAMES)])
+        @tf.function(input_signature=[_specs(NAMES)], autograph=False)
         def serving_default(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            outputs = root.__call__(inputs, False)  # Python itself looks for it in the class
+            outputs = root.__call__(inputs, False)  # `root(...)` would look in the class
             return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
 
         tf.saved_model.save(root, str(unfinished), signatures=serving_default.get_concrete_function())
-        encoder.config.write(unfinished / CONFIG)  # for BertEncoder.from_preset
+        write_config(unfinished / CONFIG, encoder.config)  # for BertEncoder.from_preset
 
 
 def _specs(names: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
@@ -91,11 +92,11 @@ def _specs(names: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
 
 
 def _part(compute: Callable[..., Any], names: tuple[str, ...], variables: list[tf.Variable]) -> tf.train.Checkpoint:
-    """`compute(inputs, training)` as an object of TF Hub's interface."""
+    """Wraps `compute(inputs, training)` in an object of TF Hub's interface."""
 
-    @tf.function
+    @tf.function(autograph=False)
     def call(inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
-        # The interface's type, whatever the model computes with.
+        # The interface's dtype, whatever the model computes in.
         return tf.nest.map_structure(lambda output: tf.cast(output, tf.float32), compute(inputs, training))
 
     for training in (False, True):

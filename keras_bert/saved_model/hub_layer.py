@@ -21,44 +21,44 @@ from keras_bert.saved_model.reusable import ReusableSavedModel
 
 @dataclasses.dataclass
 class _Description:
-    """What a model is rebuilt from before its SavedModel is there; goes into the `.keras` file's configuration."""
+    """Data to rebuild a layer before its SavedModel is loaded; stored in the `.keras` file's configuration."""
 
     supports_jit: bool
     weights: list[dict[str, Any]]  # path inside the SavedModel, name, shape, dtype, trainable
-    calls: list[dict[str, Any]]  # symbolic tensors that went in and came out
+    calls: list[dict[str, Any]]  # symbolic inputs and outputs
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class HubLayer(keras.layers.Layer):
-    """Calls a SavedModel that follows TF Hub's reusable interface, and trains it; hub.KerasLayer for Keras 3.
+    """Calls and trains a SavedModel that follows TF Hub's reusable interface; hub.KerasLayer for Keras 3.
 
-    The SavedModel is saved inside a model's `.keras` file. It is a program, so that such a file is only loaded with
-    `keras.models.load_model(path, safe_mode=False)`. Mixed precision does not change what the SavedModel computes in.
-    Under a `tf.distribute` strategy, make an encoder inside its scope, and use a preprocessor in `Dataset.map`: Keras's
-    `fit` fails on strings there.
+    The SavedModel is saved inside a model's `.keras` file. It is a program, so such a file loads only with
+    `keras.models.load_model(path, safe_mode=False)`. Mixed precision does not change the SavedModel's own dtypes.
+    Under a `tf.distribute` strategy, create an encoder in the strategy's scope, and use a preprocessor in
+    `Dataset.map`: Keras's `fit` fails on strings there.
 
     Args:
-        handle: the directory of a SavedModel, or whatever else `tensorflow_hub.resolve` takes (with the extra `hub`).
-        trainable: whether its trainable variables are trained. It can be set later, as for any layer. If False,
-            dropout is off too, and batch normalization is left as it is, even in training.
+        handle: the directory of a SavedModel, or any handle that `tensorflow_hub.resolve` takes (with the extra `hub`).
+        trainable: whether to train the SavedModel's trainable variables. It can be set later, as for any layer. If
+            False, dropout is off too, and batch normalization is not updated, even in training.
         arguments: further keyword arguments for every call, such as `{"seq_length": 64}` for `bert_pack_inputs`.
-        endpoint: the name of a part of the SavedModel to call instead of the whole, such as `"mlm"`, `"tokenize"`.
+        endpoint: the part of the SavedModel to call instead of the whole, such as `"mlm"` or `"tokenize"`.
 
     Call arguments:
-        inputs: what the SavedModel takes: for a preprocessor string `[batch]`, as a tensor or a list of str; for an
-            encoder the dict of int32 `[batch, seq_length]` with `input_word_ids`, `input_mask` and `input_type_ids`.
-            Integers of other widths are converted.
+        inputs: the SavedModel's inputs. A preprocessor takes string `[batch]`, as a tensor or a list of str; an encoder
+            takes a dict of int32 `[batch, seq_length]`: `input_word_ids`, `input_mask` and `input_type_ids`. Integers
+            of other widths are converted.
         training: passed on, if the layer is trainable and the SavedModel accepts it.
 
     Returns:
-        What the SavedModel gives: a tensor, or a dict or list of them.
+        The SavedModel's outputs: a tensor, or a dict or list of tensors.
 
     Raises:
         FileNotFoundError: there is no such directory, or a file is missing from it.
-        ImportError: the handle is an address and tensorflow_hub is not installed.
+        ImportError: the handle is a URL and tensorflow_hub is not installed.
         RuntimeError: Keras's backend is not TensorFlow.
-        TypeError, ValueError: the SavedModel is damaged, not a reusable one, or has no such endpoint or argument; the
-            inputs are not those that it takes.
+        TypeError, ValueError: the SavedModel is damaged, not a reusable one, or has no such endpoint or argument; or
+            it does not take these inputs.
 
     Example:
         >>> import tempfile
@@ -118,7 +118,7 @@ class HubLayer(keras.layers.Layer):
         ]
         self._describe(_Description(saved_model.supports_jit, weights, []))
         for ours, theirs in zip(self.weights, saved_model.variables.values(), strict=True):
-            ours._initialize(theirs)  # Keras's variable from now on is the SavedModel's, not a copy of it
+            ours._initialize(theirs)  # Keras's variable now wraps the SavedModel's, not a copy of it
         self._use(saved_model)
 
     def _describe(self, description: _Description) -> None:
@@ -143,7 +143,7 @@ class HubLayer(keras.layers.Layer):
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         if not self.built:
             self.build()
-        # Keras takes only tensors as positional arguments, hence here and not in call.
+        # Here and not in call: Keras takes only tensors as positional arguments.
         if self._saved_model is not None or not _is_symbolic(inputs):
             inputs = self._loaded().converted(inputs)
         return super().__call__(inputs, **kwargs)
@@ -163,7 +163,7 @@ class HubLayer(keras.layers.Layer):
         for call in self._description.calls:
             if call["inputs"] == described:
                 return _from_json(call["outputs"])
-        # TensorFlow finds out the shapes: it knows what becomes of a dimension that is known here.
+        # TensorFlow infers the output shapes, as far as the input shapes are static.
         convert = self._loaded().converted
         traced = tf.function(lambda inputs: self.call(convert(inputs)), autograph=False).get_concrete_function(
             keras.tree.map_structure(_type_spec, inputs)
@@ -182,10 +182,10 @@ class HubLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> HubLayer:
-        """A layer that loads its SavedModel when it is built, or gets it from the `.keras` file that is being read.
+        """A layer that loads its SavedModel when it is built, or from the `.keras` file that is being read.
 
         Raises:
-            ValueError: while a model is being loaded, unless with `safe_mode=False`.
+            ValueError: a model is being loaded without `safe_mode=False`.
         """
         if in_safe_mode():
             raise ValueError(
@@ -207,13 +207,13 @@ class HubLayer(keras.layers.Layer):
 
     def load_assets(self, directory: str | None) -> None:
         if self._saved_model is not None:
-            return  # it came from a handle, which somebody's code trusts; the file may not replace a program
+            return  # it came from a handle that somebody's code trusts; the file must not replace it
         if directory is None:
             raise ValueError(f"the file holds no SavedModel for the HubLayer {self.name!r}")
-        home = tempfile.mkdtemp(prefix="keras_bert_")  # Keras's own is gone soon; vocabularies must stay
+        home = tempfile.mkdtemp(prefix="keras_bert_")  # Keras deletes its own soon; vocabularies must stay
         weakref.finalize(self, shutil.rmtree, home, ignore_errors=True)
         shutil.copytree(directory, home, dirs_exist_ok=True)
-        # The optimizer and the model know this layer's variables already: the SavedModel gets these.
+        # The optimizer and the model hold this layer's variables already: the SavedModel must use them.
         paths = [weight["path"] for weight in self._description.weights]
         variables = {path: weight.value for path, weight in zip(paths, self.weights, strict=True)}
         self._use(ReusableSavedModel(home, self.endpoint, variables))
@@ -224,7 +224,7 @@ def _is_symbolic(inputs: Any) -> bool:
 
 
 def _to_json(tensors: Any) -> dict[str, Any]:
-    """What is known of a nest of tensors without their values, in lists, dicts, numbers and strings."""
+    """The structure, shapes and dtypes of a nest of tensors, in lists, dicts, numbers and strings."""
     flat = keras.tree.flatten(tensors)
     described = {
         "nest": keras.tree.pack_sequence_as(tensors, list(range(len(flat)))),

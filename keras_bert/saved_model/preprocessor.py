@@ -7,40 +7,40 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert import files
+from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
 from keras_bert.saved_model.writing import callable_object, new_directory
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer
 from keras_bert.text.inputs import require
 from keras_bert.text.packing import pack, truncate
-from keras_bert.text.tokenizer_files import VOCABULARY
 
 DEFAULT_LENGTH = 128
 _SENTENCES = tf.TensorSpec([None], tf.string, "sentences")
-_PIECES = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)  # [batch, (pieces)]
-_PIECES_OF_WORDS = tf.RaggedTensorSpec([None, None, None], tf.int32, ragged_rank=2)  # [batch, (words), (pieces)]
+_PIECES = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)  # [batch, (tokens)]
+_PIECES_OF_WORDS = tf.RaggedTensorSpec([None, None, None], tf.int32, ragged_rank=2)  # [batch, (words), (tokens)]
 
 
 def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, overwrite: bool = False) -> None:
     """Writes a SavedModel that turns strings into an encoder's inputs, for `hub.KerasLayer` and `tf.saved_model.load`.
 
     It follows TF Hub's common API for text (common_saved_model_apis/text). Loaded again, `model` has:
-        `model(sentences)`: string `[batch]` -> what `preprocessor` returns, a dict of int32 `[batch, seq_length]`;
-        `model.tokenize(sentences)`: -> ragged int32 `[batch, (words), (pieces)]`;
-        `model.tokenize_with_offsets(sentences)`: -> that, and where each piece starts and ends, in bytes, int64;
+        `model(sentences)`: string `[batch]` -> the output of `preprocessor`, a dict of int32 `[batch, seq_length]`;
+        `model.tokenize(sentences)`: -> ragged int32 `[batch, (words), (tokens)]`;
+        `model.tokenize_with_offsets(sentences)`: -> the same, and the start and end of each token in bytes, int64;
         `model.tokenize.get_special_tokens_dict()`: int32 scalars `vocab_size`, `padding_id`, `start_of_sequence_id`,
             `end_of_segment_id`, `mask_id`;
         `model.bert_pack_inputs([segments], seq_length=128)`: one or two ragged tensors of ids, with or without the
-            words' dimension -> a dict of int32 `[batch, seq_length]`; what is too long is cut as `preprocessor` does;
-        `model.vocab_file`: the vocabulary, one piece a line.
+            dimension of words -> a dict of int32 `[batch, seq_length]`, truncated as `preprocessor` does;
+        `model.vocab_file`: the vocabulary, one token per line.
     A process that loads it needs `import tensorflow_text`, for its operations, and nothing else.
 
     Args:
-        preprocessor: what to export.
-        directory: made; it must not exist yet.
-        overwrite: whether to replace a SavedModel that is there.
+        preprocessor: the preprocessor.
+        directory: created; it must not exist yet.
+        overwrite: whether to replace an existing SavedModel.
 
     Raises:
-        FileExistsError: `directory` exists, and `overwrite` is False or it is no SavedModel.
-        ValueError: the preprocessor cuts long texts into windows, for which TF Hub's interface has no form.
+        FileExistsError: `directory` exists, and `overwrite` is False or it is not a SavedModel.
+        ValueError: the preprocessor cuts long texts into windows, which TF Hub's interface does not support.
 
     Example:
         >>> import tempfile
@@ -56,7 +56,7 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
     with new_directory(directory, overwrite) as unfinished, tempfile.TemporaryDirectory(dir=unfinished) as temporary:
         tokenizer = preprocessor.tokenizer
         files.write_texts(temporary, {VOCABULARY: "".join(piece + "\n" for piece in tokenizer.vocabulary)})
-        call = tf.function(lambda sentences: preprocessor(sentences))
+        call = tf.function(lambda sentences: preprocessor(sentences), autograph=False)
         call.get_concrete_function(_SENTENCES)
         root = callable_object(
             call,
@@ -69,11 +69,11 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
 
 
 def _tokenize(tokenizer: WordPieceTokenizer) -> tf.train.Checkpoint:
-    @tf.function(input_signature=[_SENTENCES])
+    @tf.function(input_signature=[_SENTENCES], autograph=False)
     def tokenize(sentences: tf.Tensor) -> tf.RaggedTensor:
         return tokenizer.group_by_word(tokenizer.tokenize(sentences))[0]
 
-    @tf.function(input_signature=[])
+    @tf.function(input_signature=[], autograph=False)
     def get_special_tokens_dict() -> dict[str, tf.Tensor]:
         return {
             "vocab_size": tf.constant(tokenizer.vocabulary_size),
@@ -87,7 +87,7 @@ def _tokenize(tokenizer: WordPieceTokenizer) -> tf.train.Checkpoint:
 
 
 def _tokenize_with_offsets(tokenizer: WordPieceTokenizer) -> tf.train.Checkpoint:
-    @tf.function(input_signature=[_SENTENCES])
+    @tf.function(input_signature=[_SENTENCES], autograph=False)
     def tokenize_with_offsets(sentences: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
         return tokenizer.group_by_word(*tokenizer.tokenize_with_offsets(sentences))
 
@@ -97,9 +97,9 @@ def _tokenize_with_offsets(tokenizer: WordPieceTokenizer) -> tf.train.Checkpoint
 def _bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoint:
     tokenizer, truncation = preprocessor.tokenizer, preprocessor.truncation
 
-    @tf.function
+    @tf.function(autograph=False)
     def bert_pack_inputs(inputs: list[tf.RaggedTensor], seq_length: Any = DEFAULT_LENGTH) -> dict[str, tf.Tensor]:
-        if inputs[0].shape.rank == 3:  # the words' own trace is nothing but a call of the pieces'
+        if inputs[0].shape.rank == 3:  # with a dimension of words: only calls the other trace
             return bert_pack_inputs([each.merge_dims(1, -1) for each in inputs], seq_length)
         room = seq_length - tokenizer.pair_format.special_tokens(len(inputs))
         require(

@@ -1,4 +1,4 @@
-"""Answers a SavedModel's warm-up requests in a session, as TF Serving does. Run by `check`, in a process of its own.
+"""Answers a SavedModel's warm-up requests in a session, as TF Serving does. `check` runs it in a fresh process.
 
 python -c "$(cat replay.py)" DIRECTORY
 """
@@ -15,7 +15,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 
 def replay(directory: str) -> int:
-    """Answers the requests, and returns how many they were; ends the process where an answer cannot be right."""
+    """Answers the requests and returns their number; ends the process at an answer that cannot be right."""
     answered = 0
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         graph = tf.compat.v1.saved_model.load(session, ["serve"], directory)

@@ -1,4 +1,4 @@
-"""A reusable SavedModel (TF Hub's interface): finding it, loading it, and what its endpoints take."""
+"""A reusable SavedModel (TF Hub's interface): finding it, loading it, and converting its inputs."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  registers the operations that text preprocessors are made of
+import tensorflow_text  # noqa: F401  registers the operations of text preprocessors
 
 from keras_bert.saved_model.writing import MARK
 
@@ -19,21 +19,21 @@ class ReusableSavedModel:
     """One callable of a SavedModel that follows TF Hub's interface (tensorflow/hub docs, `reusable_saved_models`).
 
     Args:
-        directory: of the SavedModel.
-        endpoint: the name of a part that can be called, such as `"mlm"`; None for the SavedModel as a whole.
-        variables: path -> tf.Variable that takes the place of the SavedModel's own, and its value.
+        directory: the SavedModel's directory.
+        endpoint: the name of a callable part, such as `"mlm"`; None for the SavedModel as a whole.
+        variables: path -> tf.Variable that replaces the SavedModel's variable and its value.
 
     Attributes:
-        root: what TensorFlow loaded.
-        variables: path inside the SavedModel -> tf.Variable, for each that the endpoint depends on, those that it
-            trains first. None of them occurs twice.
-        trained: the paths of those that it trains.
+        root: the object that TensorFlow loaded.
+        variables: path inside the SavedModel -> tf.Variable, for all variables of the endpoint: trainable ones first,
+            each once.
+        trained: the paths of the trainable variables.
         regularization_losses: functions without arguments, each giving a scalar.
         parameters: the names of the endpoint's arguments; the inputs come first.
         supports_jit: whether XLA can be expected to compile it.
 
     Raises:
-        FileNotFoundError: `directory` is no SavedModel, or a part of it is missing.
+        FileNotFoundError: `directory` is not a SavedModel, or a part of it is missing.
         ValueError: it is damaged, does not follow the interface, or has no such endpoint.
     """
 
@@ -53,7 +53,7 @@ class ReusableSavedModel:
         self.parameters = list(concrete[0].function_type.parameters)
         self._takes = _distinct([each.structured_input_signature[0][0] for each in concrete])
         self.supports_jit = all(_compiles(each) for each in concrete)
-        # Everything but the values of the variables. They change, and the directory may be replaced or removed.
+        # All but the variables' values, which change. Read now: the directory may be replaced or removed later.
         self._files = _read_files(directory)
 
     def __call__(self, inputs: Any, **arguments: Any) -> Any:
@@ -62,8 +62,8 @@ class ReusableSavedModel:
     def with_dense_gradients(self, inputs: Any, **arguments: Any) -> Any:
         """The same as a call, but the gradient of an embedding table is a tensor and never `tf.IndexedSlices`.
 
-        TensorFlow names a row of the table as often as its piece occurs in the batch. Keras 3's optimizers take each
-        for a row of its own: Adam adds up the squares of the parts, where the square of their sum is meant.
+        TensorFlow lists a row of the table once for each occurrence of its token in the batch. Keras 3's optimizers
+        treat these as different rows: Adam adds up the squares of their gradients instead of squaring the sum.
         """
 
         @tf.custom_gradient
@@ -82,7 +82,7 @@ class ReusableSavedModel:
         return compute(*tf.nest.flatten(inputs))
 
     def write(self, directory: str | Path) -> None:
-        """Writes the SavedModel with the present values of its variables."""
+        """Writes the SavedModel with the current values of its variables."""
         for name, content in self._files.items():
             path = Path(directory) / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ class ReusableSavedModel:
         tf.train.Checkpoint(root=self.root).write(str(Path(directory) / _VARIABLES / "variables"))
 
     def converted(self, inputs: Any) -> Any:
-        """The tensors that the endpoint takes, from what people pass; Keras's symbolic tensors stay as they are.
+        """Converts a call's inputs to the tensors that the endpoint takes; Keras's symbolic tensors stay as they are.
 
         Raises:
             TypeError, ValueError: a key is missing or unknown, or a dtype or shape is wrong.
@@ -102,17 +102,17 @@ class ReusableSavedModel:
             except (TypeError, ValueError) as error:
                 errors.append(error)
         takes = ", or ".join(_describe(specs) for specs in self._takes)
-        # With several choices, what is wrong with regard to each of them would tell nobody much.
+        # With several choices, a list of the errors for each of them would not help.
         reason = f"{errors[0]}" if len(errors) == 1 else f"got {_describe(inputs)}"
         raise type(errors[0])(f"{reason}; {self.title} takes {takes}")
 
 
 def resolve(handle: str) -> str:
-    """The directory that a handle stands for: itself, or what tensorflow_hub downloads and caches.
+    """The directory of a handle: the handle itself, or the cached download of tensorflow_hub.
 
     Raises:
         FileNotFoundError: there is no such directory.
-        ImportError: the handle is an address and tensorflow_hub is not installed.
+        ImportError: the handle is a URL and tensorflow_hub is not installed.
     """
     if tf.io.gfile.isdir(handle):
         return handle
@@ -121,7 +121,7 @@ def resolve(handle: str) -> str:
         raise FileNotFoundError(f"{handle} {what}; expected the directory of a SavedModel, or an address like https://")
     try:
         import tensorflow_hub
-    except ImportError as error:  # among them: tensorflow_hub needs pkg_resources, which new setuptools lack
+    except ImportError as error:  # also because tensorflow_hub needs pkg_resources, which new setuptools lack
         raise ImportError(f"{handle} needs tensorflow_hub: pip install 'keras-bert-models[hub]' ({error})") from error
     return tensorflow_hub.resolve(handle)
 
@@ -142,10 +142,10 @@ def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
         with tf.name_scope(""):  # variables keep their names, whichever layer is being built
             if not variables:
                 return tf.saved_model.load(directory)
-            # The one way to load a SavedModel around variables that exist; the same function serves tf_keras.
+            # The only way to load a SavedModel with existing variables; tf_keras uses the same function.
             return tf.__internal__.saved_model.load_partial(directory, {"root": None, **variables})["root"]
     except Exception as error:
-        # TensorFlow raises about every kind of exception here, KeyError and AssertionError included.
+        # TensorFlow raises almost every kind of exception here, even KeyError and AssertionError.
         raise ValueError(f"{directory} cannot be loaded, it may be damaged: {error}") from error
 
 
@@ -171,12 +171,12 @@ def _find_endpoint(root: Any, directory: str, name: str | None) -> Any:
 
 
 def _is_reusable(value: Any) -> bool:
-    """Whether it is an object with a restored `__call__`, which a bare function and a list of layers are not."""
+    """Whether an object has a restored `__call__`; a bare function and a list of layers have none."""
     return bool(getattr(getattr(value, "__call__", None), "concrete_functions", ()))  # noqa: B004
 
 
 def _compiles(function: Any) -> bool:
-    """Whether XLA can be expected to compile a function: strings, ragged tensors and TF Text's operations it cannot."""
+    """Whether XLA can be expected to compile a function: one without strings, ragged tensors and TF Text operations."""
     specs = keras.tree.flatten((function.structured_input_signature, function.structured_outputs))
     if any(isinstance(spec, tf.TypeSpec) and not isinstance(spec, tf.TensorSpec) for spec in specs):
         return False
@@ -191,7 +191,7 @@ def _compiles(function: Any) -> bool:
 
 
 def _read_files(directory: str) -> dict[str, bytes]:
-    """Name -> content of all files but the variables', and but the fingerprint, which is about these too."""
+    """Name -> content of all files except the variables and the fingerprint, which covers these too."""
     contents = {}
     for folder, _, names in tf.io.gfile.walk(directory):
         inside = folder[len(directory) :].strip("/")
@@ -205,12 +205,12 @@ def _read_files(directory: str) -> dict[str, bytes]:
 
 
 def _distinct(structures: list[Any]) -> list[Any]:
-    """Each nest of specs once, however the tensors in it are called."""
+    """The distinct nests of specs, whatever the names of their tensors."""
     return list({_describe(specs): specs for specs in structures}.values())
 
 
 def _describe(value: Any) -> str:
-    """Tensors, or the specs of tensors, for a person to read: `{ids: int32 [?, ?]}`."""
+    """A readable description of tensors or their specs: `{ids: int32 [?, ?]}`."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_describe(part)}" for key, part in sorted(value.items())) + "}"
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
@@ -263,5 +263,5 @@ def _converted_tensor(spec: Any, value: Any, name: str) -> Any:
 
 
 def is_ragged(value: Any) -> bool:
-    """Whether a tensor, a spec or a symbolic tensor of Keras is ragged."""
+    """Whether a tensor, a spec or a KerasTensor is ragged."""
     return isinstance(value, tf.RaggedTensor | tf.RaggedTensorSpec) or bool(getattr(value, "ragged", False))

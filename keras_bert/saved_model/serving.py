@@ -25,16 +25,16 @@ def export_serving(
     It has two signatures with the same named outputs, for batches of any size:
         `serving_default`: one string tensor `[batch]` for each text that the model takes, by name;
         `serialized_examples`: one string tensor `examples` `[batch]` of serialized tf.Examples with those names.
-    Beside it lie requests with which a server warms the model up before it takes traffic. A server that watches
-    `directory` sees the new version when it is complete, and not before.
+    Warm-up requests are written with it, which a server runs before it takes traffic. A server that watches
+    `directory` sees the new version only once it is complete.
 
     Args:
         model: a model of this package that starts from strings (it has `serve`), or a functional Keras model whose
             inputs are all `keras.Input(shape=(), dtype="string", name=...)`.
-        directory: holds the versions; made if need be.
-        version: by default one more than the highest that is there, or 1.
-        dtype: "float16" or "bfloat16" stores the weights in half the size; see `export_encoder`.
-        overwrite: whether to replace that version if it exists.
+        directory: holds the versions; created if missing.
+        version: by default the highest existing version plus 1, or 1.
+        dtype: "float16" or "bfloat16" halves the size of the stored weights; see `export_encoder`.
+        overwrite: whether to replace the version if it exists.
 
     Returns:
         The directory of the version.
@@ -67,14 +67,16 @@ def export_serving(
     with new_directory(directory / str(version), overwrite) as unfinished:
         weights = StoredWeights(model, dtype)
 
-        @tf.function(input_signature=[{name: tf.TensorSpec([None], tf.string, name) for name in names}])
+        @tf.function(
+            input_signature=[{name: tf.TensorSpec([None], tf.string, name) for name in names}], autograph=False
+        )
         def serving_default(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             with weights.in_place():
                 outputs = serve(*(texts[name] for name in names))
-            # A client should not have to know what the model computed with.
+            # A client should not have to know the dtype of the computation.
             return {name: tf.cast(x, tf.float32) if x.dtype.is_floating else x for name, x in outputs.items()}
 
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False)
         def serialized_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
             features = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
             return serving_default(tf.io.parse_example(examples, features))
@@ -87,7 +89,7 @@ def export_serving(
 
 
 def versions(directory: Path) -> list[int]:
-    """The versions that a directory holds, in order; what has no number for a name is no version."""
+    """The versions in a directory, in ascending order; names that are not numbers are ignored."""
     if not directory.is_dir():
         return []
     return sorted(int(each.name) for each in directory.iterdir() if each.name.isascii() and each.name.isdigit())
@@ -98,7 +100,7 @@ def _next_version(directory: Path) -> int:
 
 
 def _texts_and_answer(model: Any) -> tuple[tuple[str, ...], Callable[..., dict[str, tf.Tensor]]]:
-    """The names of the texts that a model takes, and the function from these to its named outputs."""
+    """The names of a model's input texts, and the function from the texts to its named outputs."""
     if hasattr(model, "serve"):
         return tuple(inspect.signature(model.serve).parameters), model.serve
     inputs = getattr(model, "inputs", None)

@@ -1,4 +1,4 @@
-"""Requests that TF Serving answers before a model takes traffic, so that the first client does not wait for them."""
+"""Warm-up requests: TF Serving runs them before a model takes traffic, so that the first client does not wait."""
 
 from pathlib import Path
 
@@ -6,12 +6,12 @@ import tensorflow as tf
 
 FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # where TF Serving looks for them
 
-# One short text, and a batch with one that is as long as the model takes: this much memory is needed, and is found.
+# One short text, and a batch with a text of the model's full length, which allocates that much memory in advance.
 _BATCHES = [["Hello, world!"], ["word " * 600, "Hello, world!", "", "Ünïcödé 你好 🙂"]]
 
 
 def check_installed() -> None:
-    """Raises ImportError, with what to install, where TF Serving's protocol buffers are missing."""
+    """Raises ImportError, which says what to install, if TF Serving's protocol buffers are missing."""
     try:
         import tensorflow_serving.apis  # noqa: F401
     except ImportError:
@@ -24,8 +24,8 @@ def write(directory: Path, names: tuple[str, ...]) -> None:
     """Writes requests for both signatures of `export_serving`, as a TFRecord file of PredictionLogs.
 
     Args:
-        directory: of the SavedModel.
-        names: of the texts that it takes.
+        directory: the SavedModel's directory.
+        names: the names of its input texts.
     """
     from tensorflow_serving.apis import prediction_log_pb2
 

@@ -14,22 +14,22 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 
 class StoredWeights:
-    """Copies of a Keras model's weights, which stand in for the originals while a function is traced.
+    """Copies of a Keras model's weights, which replace the originals while a function is traced.
 
-    What is traced then reads the copies, and nothing of Keras ends up in the SavedModel. The state of the random seeds
-    stays behind too, because a variable that every call changes can neither be mirrored over devices nor served to
-    several clients at a time: dropout draws its seed from an operation of the graph instead.
+    The traced function reads the copies, and nothing of Keras ends up in the SavedModel. Nor does the state of the
+    random seeds: a variable that every call changes can neither be mirrored over devices nor served to several clients
+    at a time. Dropout takes its seed from an operation of the graph instead.
 
     Args:
         model: a Keras model or layer whose weights exist.
-        dtype: "float16" or "bfloat16" stores the float weights so; they are computed with in their own type again.
-        root: a part of the model whose own name, which Keras may have numbered, its variables' names do without.
+        dtype: "float16" or "bfloat16", to store the float weights; calls cast them back to their own dtype.
+        root: a part of the model; its variables' names leave out its own name, which Keras may have numbered.
 
     Attributes:
         variables: list of tf.Variable, in the model's order, named by their path inside the model.
 
     Raises:
-        ValueError: an unknown dtype, or a weight that it cannot hold.
+        ValueError: an unknown dtype, or a weight that the dtype cannot hold.
     """
 
     def __init__(self, model: keras.Layer, dtype: str | None = None, root: keras.Layer | None = None) -> None:
@@ -40,7 +40,7 @@ class StoredWeights:
         }
         self._copies = {id(weight): _copy(names[id(weight)], weight, dtype) for weight in model.weights}
         self._weights = model.weights
-        # A layer's variables are its weights, and the states of its seeds and of its metrics.
+        # A layer's variables are its weights and the states of its seeds and metrics.
         self._seeds = [variable for variable in model.variables if variable.name == "seed_generator_state"]
         self.variables = self.of(model)
 
@@ -72,5 +72,5 @@ def _copy(name: str, weight: keras.Variable, dtype: str | None) -> tf.Variable:
             example = tf.boolean_mask(value, lost)[0]
             raise ValueError(f"{name} holds {example:.3g}, more than {dtype} can hold; store it as bfloat16")
         value = stored
-    # Everything is trainable, whatever is frozen at the moment: who loads the model freezes what they want frozen.
+    # All float weights are trainable, even those frozen now: whoever loads the model decides what to freeze.
     return tf.Variable(value, name=name, trainable=value.dtype.is_floating)

@@ -1,4 +1,4 @@
-"""What all SavedModels written here have in common."""
+"""Helpers for writing any SavedModel."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -13,19 +13,19 @@ MARK = "saved_model.pb"  # the file that makes a directory a SavedModel
 
 
 def callable_object(function: Callable[..., Any], **attributes: Any) -> tf.train.Checkpoint:
-    """An object that a SavedModel can hold and that can be called once it is loaded again: TF Hub's building block.
+    """An object in a SavedModel that can be called after loading: the building block of TF Hub's interface.
 
     Args:
-        function: a tf.function, traced already for every kind of input that it is to take.
-        **attributes: what else can be read from the object: variables, functions, further such objects.
+        function: a tf.function, already traced for every kind of input.
+        **attributes: the object's other attributes: variables, functions, further such objects.
     """
     return tf.train.Checkpoint(**attributes, __call__=function)
 
 
 def new_directory(directory: str | Path, overwrite: bool) -> AbstractContextManager[Path]:
-    """A directory to write a SavedModel in, which gets its name when the block ends without an exception.
+    """A directory to write a SavedModel in, which moves to `directory` when the block ends without an exception.
 
     Raises:
-        FileExistsError: there is something under the name, and it is no SavedModel or `overwrite` is False.
+        FileExistsError: `directory` exists, and it is not a SavedModel or `overwrite` is False.
     """
     return files.directory_written_whole(Path(directory), MARK, overwrite)

@@ -1,4 +1,4 @@
-"""Runs the requests that wait in common: many rows at a time cost little more than one."""
+"""Merges waiting requests into batches: many rows at a time cost little more than one."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from keras_bert.server.errors import ServingError
 from keras_bert.server.model import RUNS_AT_A_TIME, Model
 from keras_bert.server.signatures import Arrays, Signature
 
-# A run is given up so much after its deadline: by then whoever waits has been told in the same words as always.
+# A run is aborted this long after its deadline: by then its clients have got the usual error message.
 _SECONDS_TO_SPARE = 0.1
 
 
 @dataclass(eq=False)
 class _Job:
-    """What one request wants computed.
+    """The computation for one request.
 
     Attributes:
-        rows: how many; None if the job must run alone.
-        width: of the widest row, in bytes: what other rows are padded to.
-        deadline: when nobody waits for it any more, by the clock of time.monotonic.
-        outputs: becomes the result.
+        rows: the number of rows; None if the job must run alone.
+        width: of the widest row, in bytes: other rows are padded to it.
+        deadline: when its client stops waiting, by the clock of time.monotonic.
+        outputs: receives the result.
     """
 
     model: Model
@@ -47,10 +47,10 @@ class _Job:
 class Batcher:
     """Merges jobs of the same signature along the first dimension, and splits their outputs again.
 
-    It never waits for more jobs: a few runs are under way at a time, and whatever has come meanwhile makes up the next.
+    It never waits for more jobs: a few runs are in progress at a time, and jobs that arrive meanwhile form the next.
 
     Args:
-        max_rows: the most rows that are merged; None runs every job alone.
+        max_rows: the most rows in a batch; None runs every job alone.
         max_waiting: the most jobs that wait; more are refused.
     """
 
@@ -64,13 +64,13 @@ class Batcher:
         self._runs: set[asyncio.Task[None]] = set()
 
     async def run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
-        """The outputs for inputs that the signature takes. A caller that is cancelled gives its place away.
+        """Computes the outputs of a signature. If the caller is cancelled, its job leaves the queue.
 
         Args:
             model: must stay open meanwhile.
-            signature: of the model.
-            inputs: all of them.
-            deadline: when the run may be given up, by the clock of time.monotonic.
+            signature: a signature of the model.
+            inputs: all inputs of the signature.
+            deadline: when the run may be aborted, by the clock of time.monotonic.
 
         Raises:
             ServingError: too many jobs wait, or the model cannot compute this one.
@@ -93,7 +93,7 @@ class Batcher:
             raise
 
     async def close(self) -> None:
-        """Waits for the runs under way."""
+        """Waits for the runs in progress."""
         if self._runs:
             await asyncio.wait(self._runs)
         self._threads.shutdown()
@@ -144,7 +144,7 @@ def _width(inputs: Arrays) -> int:
 
 
 def _choose(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
-    """The oldest job, and as many as fit of those closest to it in width: they need the least padding."""
+    """The oldest job, and as many others as fit, closest to it in width first: they need the least padding."""
     oldest = jobs[0]
     if oldest.rows is None:
         return [oldest]
@@ -157,7 +157,7 @@ def _choose(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
 
 
 def _run_batch(batch: list[_Job]) -> list[Arrays | Exception]:
-    """The outputs of each job, or what is wrong with it. In a batch that fails, every job gets a run of its own."""
+    """The outputs or the error of each job. If a batch fails, each of its jobs runs alone."""
     try:
         return _run_merged(batch)
     except Exception as error:

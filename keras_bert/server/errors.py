@@ -4,11 +4,11 @@ import grpc
 
 
 class ServingError(Exception):
-    """A request that gets an error for an answer.
+    """An error that answers a request.
 
     Attributes:
         code: one of gRPC's canonical status codes; REST translates it into one of HTTP's.
-        message: for the client, in TF Serving's words wherever it has the same error.
+        message: for the client; TF Serving's own message if it has the same error.
     """
 
     def __init__(self, code: grpc.StatusCode, message: str) -> None:

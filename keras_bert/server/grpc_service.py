@@ -32,7 +32,7 @@ Method = Callable[[Any, Any, grpc.aio.ServicerContext], Awaitable[Any]]
 
 
 def _answering_errors(method: Method) -> Method:
-    """Turns exceptions into gRPC's status."""
+    """Turns exceptions into gRPC's status codes."""
 
     @functools.wraps(method)
     async def answer(service: Any, request: Any, context: grpc.aio.ServicerContext) -> Any:
@@ -120,12 +120,12 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
 
 
 def new_server(versions: Versions, predictor: Predictor, max_bytes: int) -> tuple[grpc.aio.Server, Any]:
-    """A server of all services, not yet started, and the one of them that tells how the server is.
+    """A server of all services, not yet started, and its health service.
 
     Args:
-        versions: of the model.
+        versions: the model's versions.
         predictor: answers requests.
-        max_bytes: the size of the largest request.
+        max_bytes: the maximum size of a request.
     """
     server = grpc.aio.server(
         options=[

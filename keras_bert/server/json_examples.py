@@ -1,4 +1,4 @@
-"""The JSON of requests to classify and regress, whose rows are tf.Examples."""
+"""The JSON of classify and regress requests -> serialized tf.Examples."""
 
 from __future__ import annotations
 

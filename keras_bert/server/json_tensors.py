@@ -15,7 +15,7 @@ import tensorflow as tf
 from keras_bert.server.errors import ServingError, invalid_argument
 from keras_bert.server.signatures import Arrays, Signature, TensorSpec, type_text
 
-# What TF Serving's JSON reader says where Python's says something else. Both give the offset.
+# Messages of Python's JSON reader -> those of TF Serving's. Both give the offset.
 _SYNTAX_ERRORS = {
     "Expecting value": "Invalid value.",
     "Extra data": "The document root must not be followed by other values.",
@@ -30,10 +30,10 @@ _SYNTAX_ERRORS = {
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """The JSON object that is a request's body.
+    """Parses a request's body, a JSON object.
 
     Raises:
-        ServingError: it is something else.
+        ServingError: the body is something else.
     """
     if not body:
         raise invalid_argument("JSON Parse error: The document is empty")
@@ -62,10 +62,10 @@ def signature_name(document: dict[str, Any]) -> str | None:
 
 
 def to_arrays(document: dict[str, Any], signature: Signature) -> tuple[Arrays, bool]:
-    """The inputs of a request to predict, and whether they came in rows ("instances") or in columns ("inputs").
+    """The inputs of a predict request, and whether they came in rows ("instances") or in columns ("inputs").
 
     Raises:
-        ServingError: they are not what the signature takes.
+        ServingError: they do not match the signature.
     """
     if "instances" in document and "inputs" in document:
         raise invalid_argument(
@@ -85,10 +85,10 @@ def to_arrays(document: dict[str, Any], signature: Signature) -> tuple[Arrays, b
 
 
 def from_arrays(outputs: Arrays, rows: bool) -> bytes:
-    """The body of the answer, in the format of the request. A single output goes without its name.
+    """The body of the response, in the format of the request. A single output goes without its name.
 
     Raises:
-        ServingError: rows are asked for, and the outputs have not the same number of them.
+        ServingError: rows are asked for, and the outputs differ in their number of rows.
     """
     if not rows:
         texts = {name: _nested(array, name.endswith("_bytes")) for name, array in outputs.items()}
@@ -114,7 +114,7 @@ def from_arrays(outputs: Arrays, rows: bool) -> bytes:
 
 
 def brief(value: Any) -> str:
-    """The JSON of a value, for a message."""
+    """The JSON of a value, cut to fit a message."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 200 else f"{text[:200]}..."
 
@@ -207,7 +207,7 @@ def _check_same_shape(row: np.ndarray, others: list[np.ndarray]) -> None:
 
 
 def _tensor(value: Any, dtype: tf.DType) -> np.ndarray:
-    """The array that nested lists stand for; strings as bytes objects."""
+    """The array of nested lists; strings become bytes objects."""
     shape = []
     first = value
     while isinstance(first, list):
@@ -309,7 +309,7 @@ def _leaf_texts(array: np.ndarray, as_base64: bool) -> list[str]:
         return [json.dumps(value.decode(errors="replace"), ensure_ascii=False) for value in flat]
     if array.dtype.kind in "biu":
         return [json.dumps(value) for value in flat.tolist()]
-    # The shortest text that gives the same number again in the array's own type, as str() of NumPy's numbers.
+    # The shortest text that reads back as the same number in the array's dtype: str() of a NumPy number.
     texts = list(map(str, flat))
     if not np.isfinite(flat).all():
         tokens = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

@@ -13,8 +13,8 @@ import tensorflow_text  # noqa: F401  registers the operations of tokenizers
 from keras_bert.server.errors import ServingError
 from keras_bert.server.signatures import Arrays, Signature, read_signatures
 
-# So many runs share the cores. With one, a core idles while the other has the larger half of an operation; with many,
-# requests no longer meet in batches.
+# The number of runs that share the cores. With one run, some cores idle while others finish the larger part of an
+# operation; with many, requests no longer form batches.
 RUNS_AT_A_TIME = 2
 
 _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
@@ -23,15 +23,15 @@ _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 class Model:
     """A SavedModel in memory.
 
-    A session, not tf.saved_model.load: it is what TF Serving runs, it takes SavedModels of TensorFlow 1 as well, and
-    closing it gives back all memory.
+    It runs in a session, not by tf.saved_model.load: TF Serving uses a session, a session takes SavedModels of
+    TensorFlow 1 as well, and closing it frees all memory.
 
     Args:
-        directory: of the SavedModel.
+        directory: the SavedModel's directory.
 
     Attributes:
         signatures: dict of Signature by name.
-        definitions: dict of SignatureDef by name, as they are in the file.
+        definitions: dict of SignatureDef by name, as in the file.
 
     Raises:
         Whatever TensorFlow raises when the SavedModel is damaged.
@@ -48,7 +48,7 @@ class Model:
         try:
             with graph.as_default():
                 meta_graph = tf.compat.v1.saved_model.load(self._session, ["serve"], str(directory))
-            graph.finalize()  # a run that added to it would leak
+            graph.finalize()  # a run that added to it would leak memory
         except BaseException:
             self._session.close()
             raise
@@ -56,15 +56,15 @@ class Model:
         self.signatures = read_signatures(meta_graph.signature_def)
 
     def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:
-        """All outputs for inputs that the signature takes. May be called from several threads at a time.
+        """Computes all outputs of a signature. May be called from several threads at a time.
 
         Args:
             signature: one of the model's.
-            inputs: all of them.
-            seconds: after which the run is given up; None for never.
+            inputs: all inputs of the signature.
+            seconds: the time limit of the run; None for no limit.
 
         Raises:
-            ServingError: TensorFlow's, with its code; DEADLINE_EXCEEDED if it was given up.
+            ServingError: TensorFlow's error, with its code; DEADLINE_EXCEEDED at the time limit.
         """
         options = None if seconds is None else tf.compat.v1.RunOptions(timeout_in_ms=max(1, int(seconds * 1000)))
         fetches = {name: spec.tensor for name, spec in signature.outputs.items()}
@@ -73,7 +73,7 @@ class Model:
             outputs = self._session.run(fetches, feeds, options)
         except tf.errors.OpError as error:
             raise ServingError(_STATUS_CODES[error.error_code], _first_line(error.message)) from None
-        # Scalars come without an array around them.
+        # TensorFlow returns scalars without an array.
         return {
             name: np.asarray(value, signature.outputs[name].dtype.as_numpy_dtype) for name, value in outputs.items()
         }
@@ -83,5 +83,5 @@ class Model:
 
 
 def _first_line(message: str) -> str:
-    """What is wrong, without what Python puts before it and without the places in the graph after it."""
+    """The error itself, without Python's prefix and without the list of graph nodes that follows."""
     return message.removeprefix("Graph execution error:").strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""What both protocols tell of a model: GetModelMetadata and GetModelStatus."""
+"""GetModelMetadata and GetModelStatus, for both protocols."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lease(versions: Versions, request: Any) -> AbstractContextManager[LoadedVers
 
 
 def model_spec(versions: Versions, version: LoadedVersion, signature_name: str) -> model_pb2.ModelSpec:
-    """For a response: what was asked, of which version."""
+    """The `model_spec` of a response."""
     spec = model_pb2.ModelSpec(name=versions.name, signature_name=signature_name)
     spec.version.value = version.number
     return spec
@@ -34,7 +34,7 @@ def model_spec(versions: Versions, version: LoadedVersion, signature_name: str) 
 def metadata(
     versions: Versions, request: get_model_metadata_pb2.GetModelMetadataRequest
 ) -> get_model_metadata_pb2.GetModelMetadataResponse:
-    """What `request` asks for: the signatures of a version, the only kind of metadata there is."""
+    """The signatures of a version, which are the only kind of metadata."""
     if not request.HasField("model_spec"):
         raise invalid_argument("Missing ModelSpec")
     if not request.metadata_field:
@@ -54,7 +54,7 @@ def metadata(
 def status(
     versions: Versions, request: get_model_status_pb2.GetModelStatusRequest
 ) -> get_model_status_pb2.GetModelStatusResponse:
-    """What `request` asks for: the states of one version or of all."""
+    """The states of one version or of all."""
     if not request.HasField("model_spec"):
         raise invalid_argument("Missing ModelSpec")
     spec = request.model_spec

@@ -1,4 +1,4 @@
-"""A request, whatever protocol it came by: named arrays in, named arrays out."""
+"""Predictions for both protocols: named arrays in, named arrays out."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Predictor:
 
     Args:
         batcher: runs them.
-        max_rows: the most rows that are computed at a time; a larger request takes several runs.
+        max_rows: the most rows in a run; a larger request takes several runs.
         timeout: seconds that a request may take.
 
     Attributes:
-        answered: how many requests got what they asked for.
+        answered: the number of requests answered without an error.
     """
 
     def __init__(self, batcher: Batcher, max_rows: int, timeout: float) -> None:
@@ -36,16 +36,16 @@ class Predictor:
         self._stopping = False
 
     async def predict(self, model: Model, signature: Signature, inputs: Arrays, timeout: float | None = None) -> Arrays:
-        """All outputs of a signature.
+        """Computes all outputs of a signature.
 
         Args:
             model: must stay open meanwhile.
-            signature: of the model.
-            inputs: by name.
-            timeout: seconds that the client will wait; None if it does not say.
+            signature: a signature of the model.
+            inputs: arrays by name.
+            timeout: seconds that the client will wait; None if unknown.
 
         Raises:
-            ServingError: the inputs are wrong, the model fails on them, there is no room, or time is up.
+            ServingError: the inputs are wrong, the model fails on them, the queue is full, or time is up.
         """
         if self._stopping:
             raise ServingError(grpc.StatusCode.UNAVAILABLE, "The server is stopping")
@@ -54,7 +54,7 @@ class Predictor:
         self._running += 1
         try:
             outputs = await asyncio.wait_for(self._run(model, signature, inputs, time.monotonic() + timeout), timeout)
-        except (asyncio.TimeoutError, TimeoutError):  # which are one since Python 3.11
+        except (asyncio.TimeoutError, TimeoutError):  # the same class since Python 3.11
             raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, f"No answer within {timeout:.3g} seconds") from None
         finally:
             self._running -= 1
@@ -62,7 +62,7 @@ class Predictor:
         return outputs
 
     async def stop(self) -> None:
-        """Refuses whatever comes from now on, and waits until the rest has its answers."""
+        """Refuses new requests, and waits until the accepted ones are answered."""
         self._stopping = True
         while self._running:
             await asyncio.sleep(0.05)
@@ -132,7 +132,7 @@ class Predictor:
                 part = {name: array[start : start + self._max_rows] for name, array in inputs.items()}
                 parts[start] = await self._batcher.run(model, signature, part, deadline)
 
-        # As many as can run at a time, and no more: the other clients' requests come in between.
+        # No more than can run at a time, so that other clients' requests come in between.
         runners = [asyncio.ensure_future(run_parts()) for _ in range(RUNS_AT_A_TIME)]
         try:
             await asyncio.gather(*runners)
@@ -143,10 +143,10 @@ class Predictor:
 
 
 def example_signature(model: Model, name: str, method: str) -> Signature:
-    """The signature of that name, which must be made for Classify or Regress.
+    """The signature of that name, which must be made for Classify or Regress, as `method` says.
 
     Raises:
-        ServingError: there is none, or it is made for something else.
+        ServingError: there is none, or it is not made for `method`.
     """
     signature = model.signatures.get(name)
     if signature is None:

@@ -50,22 +50,36 @@ class RestService:
     """Answers TF Serving's URLs.
 
     Args:
-        versions: of the model.
+        versions: the model's versions.
         predictor: answers requests.
-        timeout: seconds in which a request's body must have arrived.
+        timeout: seconds within which a request's body must arrive.
     """
 
     def __init__(self, versions: Versions, predictor: Predictor, timeout: float) -> None:
         self._versions = versions
         self._predictor = predictor
         self._timeout = timeout
+        self._reading = 0  # bodies on their way
+        self._stopping = False
+
+    async def stop(self) -> None:
+        """Refuses requests from now on, and waits for the bodies on their way: aiohttp drops them when it stops."""
+        self._stopping = True
+        while self._reading:
+            await asyncio.sleep(0.01)
 
     async def handle(self, request: web.Request) -> web.Response:
-        # What is answered is on its way once this is done: closing the process right after loses nothing.
+        # With no write buffer, a finished response has been sent: ending the process right after loses nothing.
         if request.transport is not None:
             request.transport.set_write_buffer_limits(0)
+        if self._stopping:
+            return _error(503, "The server is stopping")
         try:
-            body = await asyncio.wait_for(request.read(), self._timeout)
+            self._reading += 1
+            try:
+                body = await asyncio.wait_for(request.read(), self._timeout)
+            finally:
+                self._reading -= 1
             return _json(await self._answer(request.method, request.raw_path, body))
         except ServingError as error:
             return _error(_HTTP_STATUS.get(error.code, 500), error.message)
@@ -73,7 +87,7 @@ class RestService:
             return _error(413, error.text or "Request Entity Too Large")
         except web.RequestPayloadError as error:
             return _error(400, f"The body cannot be read: {error}")
-        except (asyncio.TimeoutError, TimeoutError):  # which are one since Python 3.11
+        except (asyncio.TimeoutError, TimeoutError):  # the same class since Python 3.11
             return _error(504, f"The body has not arrived within {self._timeout:.3g} seconds")
         except Exception as error:
             _log.exception("%s %s failed", request.method, request.path)
@@ -140,11 +154,11 @@ class RestService:
 
 
 def new_runner(service: RestService, max_bytes: int, drain_seconds: float) -> web.AppRunner:
-    """A server, not yet started, of a service.
+    """An HTTP server of a service, not yet started.
 
     Args:
-        service: answers.
-        max_bytes: the size of the largest request, unpacked if it comes in gzip.
+        service: answers requests.
+        max_bytes: the maximum size of a request, after decompression if it is gzipped.
         drain_seconds: how long to wait for answers when the server is stopped.
     """
     application = web.Application(client_max_size=max_bytes)

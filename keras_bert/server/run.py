@@ -1,4 +1,4 @@
-"""Starts the server, and stops it without losing what it has accepted."""
+"""Starts the server, and stops it without losing accepted requests."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from keras_bert.server.versions import Versions
 
 MAX_REQUEST_BYTES = 16 * 2**20
 
-# A gRPC server that stops cancels the calls that reach it at that moment. So long before, they are told UNAVAILABLE,
-# which is what makes a client turn to another server.
+# A gRPC server that stops cancels the calls that reach it at that moment. For this long before, new calls are answered
+# UNAVAILABLE, which makes a client turn to another server.
 _SECONDS_TO_REFUSE = 0.5
 
 _log = logging.getLogger(__name__)
@@ -32,15 +32,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Settings:
-    """What `keras-bert serve` is asked for.
+    """The options of `keras-bert serve`.
 
     Attributes:
         directory: holds the versions.
-        model_name: what requests call the model.
+        model_name: the model's name in requests.
         host: a name or an address of this machine.
-        port, rest_port: of gRPC and of REST; 0 for any that is free.
-        max_batch: the most rows that are computed at a time.
-        batching: whether to compute the rows of several requests at a time.
+        port, rest_port: the ports of gRPC and REST; 0 for any free port.
+        max_batch: the most rows in a run.
+        batching: whether to merge several requests into one run.
         queue: the most requests that wait.
         timeout: seconds that a request may take.
     """
@@ -57,7 +57,7 @@ class Settings:
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Serves until SIGTERM or SIGINT, then answers what it has accepted and returns. A second signal ends at once.
+    """Serves until SIGTERM or SIGINT, then answers accepted requests and returns. A second signal ends at once.
 
     Args:
         settings: what to serve, and where.
@@ -75,11 +75,11 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     versions = Versions(settings.directory, settings.model_name)
     batcher = Batcher(settings.max_batch if settings.batching else None, settings.queue)
     predictor = Predictor(batcher, settings.max_batch, settings.timeout)
-    drain_seconds = settings.timeout + 5  # by then every request has its answer, if only that time is up
+    drain_seconds = settings.timeout + 5  # by then every request is answered, if only with a timeout
     rpc_server, health = grpc_service.new_server(versions, predictor, MAX_REQUEST_BYTES)
     service = rest.RestService(versions, predictor, settings.timeout)
     http_server = rest.new_runner(service, MAX_REQUEST_BYTES, drain_seconds)
-    # The ports first: whether they are free is known at once, whether the model loads is not.
+    # The ports first: a port in use is found at once, but loading the model takes time.
     port = _bind(rpc_server, settings.host, settings.port)
     rest_socket = _bound_socket(settings.host, settings.rest_port)
     try:
@@ -100,6 +100,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await watch
         await health.enter_graceful_shutdown()
+        await service.stop()
         await asyncio.gather(predictor.stop(), http_server.cleanup())
         await asyncio.sleep(_SECONDS_TO_REFUSE)
         await rpc_server.stop(drain_seconds)
@@ -134,7 +135,7 @@ def _cannot_listen(host: str, port: int, reason: str) -> OSError:
 
 
 def _stop_signal() -> asyncio.Event:
-    """Is set by the first SIGTERM or SIGINT; the second ends the process."""
+    """An event that the first SIGTERM or SIGINT sets; the second ends the process."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""What a SavedModel can be asked: the names, types and shapes of each of its signatures."""
+"""The signatures of a SavedModel: names, types and shapes of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TensorSpec:
     Attributes:
         tensor: its name in the graph.
         dtype: a tf.DType.
-        shape: a size or None for each dimension; None if even their number is unknown.
+        shape: a size or None for each dimension; None if the rank is unknown.
     """
 
     tensor: str
@@ -46,7 +46,7 @@ class Signature:
     """One signature of a SavedModel.
 
     Attributes:
-        name: what requests call it.
+        name: its name in requests.
         method: PREDICT, CLASSIFY or REGRESS.
         inputs, outputs: by name, in alphabetical order.
         defaults: values of the inputs that a request may leave out.
@@ -60,10 +60,10 @@ class Signature:
 
     @functools.cached_property
     def batchable(self) -> bool:
-        """Whether rows of different requests can be computed together and told apart again.
+        """Whether rows of different requests can be computed together and split again.
 
-        So it is when every first dimension is free, and every other dimension of the outputs is fixed: if they were as
-        long as the longest text of a batch, what a client gets would depend on strangers' texts.
+        They can if every first dimension is free and every other dimension of the outputs is fixed. An output as long
+        as the longest text of the batch would depend on other clients' texts.
         """
         shapes = [spec.shape for spec in (*self.inputs.values(), *self.outputs.values())]
         return all(shape and shape[0] is None for shape in shapes) and all(
@@ -71,10 +71,10 @@ class Signature:
         )
 
     def complete(self, inputs: Arrays) -> Arrays:
-        """The inputs with the defaults of those left out, after a check of their names, types and shapes.
+        """The inputs, with defaults for missing ones, after a check of their names, types and shapes.
 
         Raises:
-            ServingError: they are not what the signature takes.
+            ServingError: they do not match the signature.
         """
         self._check_names(set(inputs))
         inputs = {name: inputs.get(name, self.defaults.get(name)) for name in self.inputs}
@@ -112,7 +112,7 @@ class Signature:
             )
 
     def chosen_outputs(self, names: list[str]) -> list[str]:
-        """The outputs that a request asks for by `names`: all of them if it names none."""
+        """The names of the outputs that a request asks for: all outputs if `names` is empty."""
         seen: set[str] = set()
         for name in names:
             if name not in self.outputs:

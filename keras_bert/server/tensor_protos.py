@@ -1,4 +1,4 @@
-"""TensorProto and Input, gRPC's messages, <-> arrays."""
+"""gRPC's messages TensorProto and Input <-> arrays."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tensorflow_serving.apis.input_pb2 import Input
 
 from keras_bert.server.errors import invalid_argument
 
-# A proto of a few bytes can stand for any number of equal elements; no more than a request could spell out.
+# A few bytes can stand for any number of equal elements; this is as many as a request could spell out.
 MAX_ELEMENTS = 16 * 2**20
 
-# Where the values of each type are kept. Clients read these fields, so they are used rather than the denser
-# tensor_content; TF Serving does the same.
+# The field for the values of each type. Clients read these fields, so they are used rather than the denser
+# tensor_content, as in TF Serving.
 _FIELDS = {
     tf.float32: "float_val",
     tf.float64: "double_val",
@@ -31,7 +31,7 @@ def to_array(name: str, proto: TensorProto) -> np.ndarray:
     """The array that a proto holds; strings as bytes objects.
 
     Raises:
-        ServingError: it holds none, or one too large. The message calls it by `name`.
+        ServingError: it holds none, or one too large. The message gives `name`.
     """
     sizes = [dimension.size for dimension in proto.tensor_shape.dim]
     if math.prod(sizes) > MAX_ELEMENTS:
@@ -60,6 +60,6 @@ def examples(request: Input) -> list[bytes]:
     """The serialized tf.Examples of a request to classify or regress, each with the features of the context."""
     if request.WhichOneof("kind") == "example_list_with_context":
         context = request.example_list_with_context.context.SerializeToString()
-        # Messages that are serialized one behind the other are merged when they are read.
+        # A reader merges serialized messages that are concatenated.
         return [context + example.SerializeToString() for example in request.example_list_with_context.examples]
     return [example.SerializeToString() for example in request.example_list.examples]

@@ -1,4 +1,4 @@
-"""Finds the versions of a model, loads the highest, and swaps it for another without losing a request."""
+"""Finds the versions of a model, loads the highest, and swaps versions without losing a request."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ _Listing = tuple[tuple[str, int, int], ...]
 
 @dataclass
 class VersionStatus:
-    """What GetModelStatus tells of a version.
+    """The status of a version, for GetModelStatus.
 
     Attributes:
         state: LOADING, AVAILABLE, UNLOADING or END.
@@ -42,9 +43,9 @@ class LoadedVersion:
     """A version in memory.
 
     Attributes:
-        number: of the version.
+        number: the version number.
         model: answers requests.
-        users: how many requests it is answering.
+        users: the number of requests in progress.
     """
 
     number: int
@@ -54,14 +55,14 @@ class LoadedVersion:
 
 
 class Versions:
-    """The versions of one model, in a directory of directories that have numbers for names.
+    """The versions of one model, in subdirectories with numbers for names.
 
     Args:
-        directory: holds `<version>/saved_model.pb`; other names are not looked at.
-        name: what requests call the model.
+        directory: holds `<version>/saved_model.pb`; other names are ignored.
+        name: the model's name in requests.
 
     Attributes:
-        statuses: dict of VersionStatus by number, of every version that was ever tried.
+        statuses: dict of VersionStatus by number, for every version ever tried.
     """
 
     def __init__(self, directory: Path, name: str) -> None:
@@ -95,7 +96,7 @@ class Versions:
         )
 
     async def watch(self) -> None:
-        """Goes on for ever to look for the highest version, and swaps to it."""
+        """Looks for the highest version again and again, and swaps to it."""
         seen: dict[int, _Listing] = {}
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
@@ -105,7 +106,7 @@ class Versions:
                 _log.exception("%s could not be read; what is loaded stays", self._directory)
 
     async def close(self) -> None:
-        """Unloads everything, once it is unused."""
+        """Unloads all versions once they are unused."""
         if self._current is not None:
             self._retire(self._current)
             self._current = None
@@ -114,7 +115,7 @@ class Versions:
 
     @contextlib.contextmanager
     def lease(self, name: str, number: int | None = None, label: str | None = None) -> Iterator[LoadedVersion]:
-        """The version that a request asks for, which stays loaded inside the block. None: the one that is served.
+        """The version that a request asks for (None: the served one), which stays loaded inside the block.
 
         Raises:
             ServingError: it is not loaded.
@@ -150,14 +151,14 @@ class Versions:
         return {number: self.statuses[number]}
 
     async def _look(self, seen: dict[int, _Listing]) -> dict[int, _Listing]:
-        """Loads the highest version if it is not the one that is served and holds still since it was `seen`."""
+        """Loads the highest version if it is not the served one and its files are unchanged since `seen`."""
         paths = _complete_versions(self._directory)
         listings = {number: _listing(path) for number, path in paths.items()}
         wanted = [number for number, listing in listings.items() if self._failed.get(number) != listing]
         highest = max(wanted, default=None)
         if highest is None or highest == self._current.number:
             return listings
-        if seen.get(highest) == listings[highest]:  # or else it is perhaps still being copied
+        if seen.get(highest) == listings[highest]:  # otherwise a copy may be in progress
             await self._load(highest, paths[highest])
         return listings
 
@@ -210,12 +211,11 @@ def _load_and_warm_up(path: Path) -> Model:
 
 
 def _complete_versions(directory: Path) -> dict[int, Path]:
-    """The numbers in a directory that have a SavedModel in them."""
-    return {
-        int(path.name): path
-        for path in directory.iterdir()
-        if path.name.isascii() and path.name.isdigit() and int(path.name) > 0 and _is_saved_model(path)
-    }
+    """Version number -> its directory, if that holds a SavedModel. A number fits into the int64 of TF Serving's API."""
+    names = (path.name for path in directory.iterdir())
+    numbers = {int(name): name for name in names if re.fullmatch(r"[0-9]{1,19}", name)}
+    paths = {number: directory / name for number, name in numbers.items() if 0 < number < 2**63}
+    return {number: path for number, path in paths.items() if _is_saved_model(path)}
 
 
 def _is_saved_model(directory: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Replays a model's warm-up requests, so that the first client does not wait for what TensorFlow prepares lazily."""
+"""Replays a model's warm-up requests, so that the first client does not wait for TensorFlow's lazy initialization."""
 
 from pathlib import Path
 
@@ -17,14 +17,14 @@ MAX_REQUESTS = 1000
 
 
 def replay(model: Model, directory: Path) -> int:
-    """Runs the requests that a SavedModel brings along, and returns how many they were.
+    """Runs a SavedModel's warm-up requests, and returns their number.
 
     Args:
         model: the model.
         directory: the SavedModel; without the file, a TFRecord of PredictionLog, nothing is done.
 
     Raises:
-        ServingError: a request is not answered, or is none.
+        ServingError: a request fails, or cannot be parsed.
         tf.errors.DataLossError: the file is damaged.
     """
     path = directory / FILE

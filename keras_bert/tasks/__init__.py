@@ -1,4 +1,4 @@
-"""hidden states -> answers a person can use: one file a task."""
+"""Tasks: hidden states to predictions, one module per task."""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ __all__ = [
     "BertTokenClassifier",
 ]
 
-# Imported when first used: the heads need no TensorFlow, the tasks do.
+# Lazy imports: the tasks need TensorFlow, the heads do not.
 _HOMES = {
     "BertClassifier": "keras_bert.tasks.classifier",
     "BertMaskedLM": "keras_bert.tasks.masked_lm",
@@ -34,7 +34,7 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'keras_bert.tasks' has no attribute {name!r}")
-    # All of them: a model in a .keras file may be any.
+    # Import all of them: a .keras file may hold a model of any task.
     return {each: getattr(importlib.import_module(home), each) for each, home in _HOMES.items()}[name]
 
 

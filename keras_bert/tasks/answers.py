@@ -1,4 +1,4 @@
-"""The spans found in all windows of each context -> answers, ranked, with their places in characters."""
+"""Ranks the spans found in all windows of a context, and gives their offsets in characters."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Answers(NamedTuple):
     """The best answers to each question, best first: `[batch, top_k]` each.
 
     Attributes:
-        start, end: int32: the place in the context, in characters; 0 and 0 for no answer.
-        score: float32: of an answer, the logit of its start plus that of its end; of no answer, that of `[CLS]`.
-        probability: float32, 0 to 1: a softmax over all scores that were ranked.
-        no_answer_score: float32: the score of no answer less that of the best answer; the same for all of a question.
+        start, end: int32: offsets in the context, in characters; 0 and 0 for no answer.
+        score: float32: the start logit plus the end logit; for no answer, those of `[CLS]`.
+        probability: float32, 0 to 1: a softmax over all ranked scores.
+        no_answer_score: float32: the score of no answer minus that of the best answer; one value per question.
         exists: bool: false where there are fewer answers than `top_k`.
     """
 
@@ -30,31 +30,31 @@ class Answers(NamedTuple):
 
 
 def rank_answers(read: Contexts, contexts: tf.Tensor, found: tf.Tensor, threshold: float | None, top_k: int) -> Answers:
-    """Ranks the spans of all windows, and no answer among them.
+    """Ranks the spans of all windows, together with "no answer".
 
     Args:
-        read: of the contexts.
+        read: the tokenized contexts.
         contexts: string `[batch]`.
-        found: float32 `[windows, count, 4]`: of the best spans of each window the score, and the first and last piece
-            of the window, which are whole numbers; and the score of no answer in this window.
-        threshold: no answer ranks before the spans to whose score its own has a higher difference. None: it ranks last,
-            and only counts where there is no span at all.
+        found: float32 `[windows, count, 4]`: for each of a window's best spans its score, its first and last token,
+            counted in the window (whole numbers), and the window's score of no answer.
+        threshold: no answer ranks above the spans that score lower by more than this. None: it ranks last, and counts
+            only if there is no span at all.
         top_k: at most `count`.
 
-    Source: run_squad.py of google-research/bert (`write_predictions`), which takes the lowest of the windows' scores of
-        no answer as well.
+    Source: run_squad.py of google-research/bert (`write_predictions`), which also takes the lowest no-answer score of
+        all windows.
     """
     none = tf.math.segment_min(found[:, 0, 3], read.rows)[:, None]  # [batch, 1]
     firsts, lasts = (read.begins[:, None] + tf.cast(found[..., i], tf.int64) for i in (1, 2))
     spans = best_of_windows(Spans(found[..., 0], firsts, lasts), read.rows, tf.size(contexts))  # each [batch, count]
     starts, ends = bytes_of(read, spans.starts, spans.ends)
-    # A piece may stand for no text: where a character became several pieces, one of them has it.
+    # A token may cover no text: if a character became several tokens, only one of them covers it.
     scores = tf.where((spans.scores > NEVER / 2) & (starts < ends), spans.scores, NEVER)
     no_answer_score = none - tf.reduce_max(scores, axis=1, keepdims=True)  # [batch, 1]
 
-    last = NEVER / 4  # behind every span, before what is none
+    last = NEVER / 4  # below every real span, above NEVER
     rank = tf.fill(tf.shape(none), last if threshold is None else -float(threshold))
-    rank, order = tf.math.top_k(tf.concat([scores - none, rank], axis=1), top_k)  # of equal ones, the span
+    rank, order = tf.math.top_k(tf.concat([scores - none, rank], axis=1), top_k)  # on a tie, the span wins
     probability = tf.nn.softmax(tf.concat([scores, none + last if threshold is None else none], axis=1))
     is_first = tf.range(top_k) == 0
     nowhere = tf.zeros_like(none, tf.int64)

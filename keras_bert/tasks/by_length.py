@@ -1,4 +1,4 @@
-"""Any number of texts -> something of each, in batches of similar length, so that little work is spent on padding."""
+"""Computes over any number of texts in batches of similar length, so that little work is spent on padding."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tqdm import tqdm
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.inputs import as_strings
 
-# This many texts are sorted at a time: enough for batches of almost equal lengths, little enough memory.
+# Texts to sort at a time: enough for batches of almost equal lengths, few enough for memory.
 _TEXTS_AT_A_TIME = 16384
 
-# While one batch waits for a core or for memory, others compute: two a core, as long as that is worth their memory.
+# Two batches per core: while one waits for a core or for memory, others compute. At most 8, to save memory.
 _BATCHES_IN_FLIGHT = min(2 * (os.cpu_count() or 1), 8)
 
 _ROWS = tf.TensorSpec([None], tf.int64)
@@ -27,11 +27,11 @@ _SEGMENT = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64
 
 
 class ByLength:
-    """Runs a function of tokenized texts over texts.
+    """Runs a function over texts, in batches of similar length.
 
     Args:
-        preprocessor: its tokenizer is used, and its greatest length.
-        compute: from one to three ragged int32 tensors `[batch, (pieces)]`, for `preprocessor.pack`, to a tensor
+        preprocessor: its tokenizer and maximum length are used.
+        compute: maps 1 to 3 ragged int32 tensors `[batch, (tokens)]`, for `preprocessor.pack`, to a tensor
             `[batch, ...]`.
     """
 
@@ -43,33 +43,34 @@ class ByLength:
         self.retrace()
 
     def retrace(self) -> None:
-        """Forgets the graphs of `compute`: for when it would trace another one now."""
+        """Drops the traced graphs of `compute`, so that it is traced anew."""
 
         def compute_rows(segments: list[tf.RaggedTensor], rows: tf.Tensor) -> tf.Tensor:
             return self._compute(tuple(tf.gather(segment, rows) for segment in segments))
 
-        # Number of segments -> what computes rows of that many.
+        # Number of segments -> the function for rows of that many.
         self._compute_rows = {
-            number: tf.function(compute_rows, input_signature=[[_SEGMENT] * number, _ROWS]) for number in (1, 2, 3)
+            number: tf.function(compute_rows, input_signature=[[_SEGMENT] * number, _ROWS], autograph=False)
+            for number in (1, 2, 3)
         }
 
     def __call__(
         self, texts: Iterable[str] | Iterable[tuple[str, str]], batch_tokens: int, progress: bool | None = None
     ) -> Iterator[list[np.ndarray]]:
-        """What `compute` gives for each text, in the order given; a list for each of some thousand texts.
+        """Yields the results of `compute`, in the order of the texts, as one list per chunk of texts.
 
         Args:
-            texts: of each, a str or a pair of str; read as they are needed.
-            batch_tokens: how many pieces to compute at a time, padding included.
+            texts: each a str or a pair of str; read lazily.
+            batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
                 takes longer than a second.
 
         Raises:
             TypeError: `texts` is a single str, or something in it is not a str.
-            ValueError: `batch_tokens` is less than one sequence of the greatest length.
+            ValueError: `batch_tokens` is less than one sequence of maximum length.
 
         Warns:
-            UserWarning: how many texts were longer than the model's greatest length, and were cut there.
+            UserWarning: the number of texts that were truncated to the model's maximum length.
         """
         cut = 0
         for results, cut_here in self.counted(texts, batch_tokens, progress):
@@ -81,10 +82,10 @@ class ByLength:
     def counted(
         self, texts: Iterable[str] | Iterable[tuple[str, str]], batch_tokens: int, progress: bool | None = None
     ) -> Iterator[tuple[list[np.ndarray], int]]:
-        """The same, with how many of these texts were cut, and no warning."""
+        """The same, with the number of truncated texts, and no warning."""
         if isinstance(texts, str | bytes):
             raise TypeError(f"texts is a single {type(texts).__name__}; pass a list: [text]")
-        fixed = self._preprocessor.sequence_length  # None: as long as the longest row of a batch
+        fixed = self._preprocessor.sequence_length  # None: the longest row of each batch
         longest = fixed or self._preprocessor.max_sequence_length
         if batch_tokens < longest:
             raise ValueError(f"batch_tokens is {batch_tokens}, less than one text of {longest} pieces")
@@ -100,31 +101,31 @@ class ByLength:
                 yield self.compute(segments, rows_by_length(padded, batch_tokens), bar), cut
 
     def warn(self, longest: int, cut: int) -> None:
-        """Says that `cut` texts had more than `longest` pieces."""
+        """Warns that `cut` texts had more than `longest` tokens."""
         warnings.warn(f"texts cut to {longest} pieces, the most that this model is meant for: {cut}", stacklevel=5)
 
     def tokenized(self, texts: list[Any]) -> list[tf.RaggedTensor]:
-        """Texts, or pairs of texts -> one or two ragged int32 tensors `[texts, (pieces)]`."""
+        """Texts, or pairs of texts -> one or two ragged int32 tensors `[texts, (tokens)]`."""
         are_pairs = bool(texts) and isinstance(texts[0], tuple | list)
         columns = [list(column) for column in zip(*texts, strict=True)] if are_pairs else [texts]
         return [self._preprocessor.tokenizer.tokenize(column) for column in columns]
 
     def lengths(self, segments: list[tf.RaggedTensor]) -> np.ndarray:
-        """int64 `[texts]`: pieces of each row, with its special tokens, before anything is cut."""
+        """int64 `[texts]`: tokens of each row, special tokens included, before truncation."""
         special_tokens = self._preprocessor.tokenizer.pair_format.special_tokens(len(segments))
         return sum(segment.row_lengths().numpy() for segment in segments) + special_tokens
 
     def compute(self, segments: list[tf.RaggedTensor], batches: list[np.ndarray], bar: tqdm) -> list[np.ndarray]:
-        """What `compute` gives for each row of `segments`, up to three, each ragged int32 `[rows, (pieces)]`.
+        """The results of `compute`, by row.
 
         Args:
-            segments: as above.
-            batches: numbers of rows, see `rows_by_length`.
-            bar: counts the rows that are done.
+            segments: one to three ragged int32 tensors `[rows, (tokens)]`.
+            batches: the row numbers of each batch, see `rows_by_length`.
+            bar: counts the finished rows.
         """
         results: list[Any] = [None] * segments[0].shape[0]
         compute = self._compute_rows[len(segments)]
-        compute.get_concrete_function()  # traced before threads wait for it: TensorFlow would count a trace for each
+        compute.get_concrete_function()  # trace it once here: TensorFlow would count a trace per waiting thread
         pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)
         try:
             for rows, values in zip(batches, pool.map(lambda rows: compute(segments, rows), batches), strict=True):
@@ -137,10 +138,10 @@ class ByLength:
 
 
 class BySentence(ByLength):
-    """`ByLength` for sentences whose words are known, each a list of str.
+    """`ByLength` for sentences that are split into words: lists of str.
 
-    `compute` gets the pieces of the words of each sentence, int32 `[batch, (pieces)]`, and of the same shape 1 where a
-    word begins, else 0. Nothing is said of what is cut.
+    `compute` gets the tokens of each sentence, int32 `[batch, (tokens)]`, and a mask of that shape: 1 where a word
+    begins, else 0. Truncation raises no warning.
     """
 
     def tokenized(self, sentences: list[Any]) -> list[tf.RaggedTensor]:
@@ -156,7 +157,7 @@ class BySentence(ByLength):
 
 
 def flat_pieces(words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """int32 `[batch, (words), (pieces)]` -> `[batch, (pieces)]`, and int32 of that shape: 1 where a word begins."""
+    """int32 `[batch, (words), (tokens)]` -> `[batch, (tokens)]`, and int32 of that shape: 1 where a word begins."""
     begins = tf.concat([tf.ones_like(words.values[:, :1]), tf.zeros_like(words.values[:, 1:])], axis=1)
     return words.merge_dims(1, 2), words.with_values(begins).merge_dims(1, 2)
 
@@ -171,9 +172,8 @@ def rows_by_length(lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
     """Row numbers in batches of similar length, longest first: if memory runs out, it does so at once.
 
     Args:
-        lengths: int `[texts]`, in pieces.
-        batch_tokens: the most pieces in a batch when its rows are padded to the longest of them; a row that alone has
-            more is a batch of its own.
+        lengths: int `[texts]`, in tokens.
+        batch_tokens: the most tokens in a batch, padding included; a row that alone has more is a batch of its own.
     """
     order = np.argsort(-lengths, kind="stable")
     batches = []

@@ -1,4 +1,4 @@
-"""BertClassifier: a text, or a pair -> a class, several classes, or a number (Devlin et al. 2018, section 4.1)."""
+"""BertClassifier: classification and regression of texts or pairs (Devlin et al. 2018, section 4.1)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.checkpoints import hugging_face
 from keras_bert.encoder import BertEncoder
+from keras_bert.formats import hugging_face
 from keras_bert.tasks import preset
 from keras_bert.tasks.labels import checked_labels, number_of
 from keras_bert.tasks.long_text import POOLS, pooled_output
 from keras_bert.tasks.task import BertTask, Examples, columns_of, plain
 from keras_bert.text import BertPreprocessor
 
-# Hugging Face's names for them.
+# Hugging Face's names of the problem types.
 CLASSES, MULTI_LABEL, REGRESSION = PROBLEMS = (
     "single_label_classification",
     "multi_label_classification",
@@ -34,19 +34,19 @@ _LOSSES = {
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertClassifier(BertTask):
-    """Says of a text, or of a pair of texts, which class it is of.
+    """Predicts the class of a text, or of a pair of texts.
 
     Args:
-        encoder, preprocessor: as for every task. With a preprocessor that gives windows, long texts are read whole.
+        encoder, preprocessor: see `BertTask`. With a preprocessor that gives windows, long texts are read whole.
         labels: names of the classes; for regression, of the numbers.
-        problem_type: "single_label_classification" (each text is of one class), "multi_label_classification" (of any
-            number of them) or "regression".
+        problem_type: "single_label_classification" (one class per text), "multi_label_classification" (any number of
+            classes) or "regression".
         pairs: whether inputs are pairs of texts.
-        pool: "mean" or "max": how the windows of a long text become one.
-        dropout: in front of the head; by default the encoder's `hidden_dropout`.
+        pool: "mean" or "max": how to pool the windows of a long text.
+        dropout: the rate before the head; by default the encoder's `hidden_dropout`.
 
     Call arguments:
-        inputs: as for every task: texts, pairs, or packed inputs.
+        inputs: texts, pairs, or packed inputs, see `BertTask`.
 
     Returns:
         float32 `[batch, labels]`: logits; for regression the numbers themselves.
@@ -93,7 +93,7 @@ class BertClassifier(BertTask):
         return ops.cast(self.head(pooled, training=training), "float32")
 
     def training_loss(self) -> keras.losses.Loss:
-        """Cross-entropy of the classes, of each label by itself, or the squared error: what to compile with."""
+        """The loss to compile with: cross-entropy, binary cross-entropy per label, or mean squared error."""
         return _LOSSES[self.problem_type]()
 
     def classify(
@@ -102,19 +102,19 @@ class BertClassifier(BertTask):
         batch_tokens: int = 1024,
         progress: bool | None = None,
     ) -> list[Any]:
-        """The answer for each text, or pair.
+        """Predicts the label of each text or pair.
 
         Args:
-            texts: of each a str, or a tuple of two.
-            batch_tokens: how many pieces to compute at a time, padding included.
+            texts: each a str, or a tuple of two.
+            batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            For each text a dict: `label`, and `probability`, 0 to 1. With several labels a text, a list of such dicts,
-            those of at least 0.5, the surest first. For regression, a dict of the numbers by label.
+            For each text a dict: `label`, and `probability`, 0 to 1. For multi-label classification, a list of the
+            dicts of at least 0.5, most probable first. For regression, a dict of the numbers by label.
 
         Raises:
-            TypeError, ValueError: `texts` is a single str, or holds something else than texts, or pairs.
+            TypeError, ValueError: `texts` is a single str, or an item is not a text, or not a pair.
         """
         answers = []
         for chunk in self._by_length(self._checked(texts), batch_tokens, progress):
@@ -139,11 +139,10 @@ class BertClassifier(BertTask):
 
     @property
     def serve(self) -> Callable[..., dict[str, Any]]:
-        """What a server answers to `text`, or to `text` and `text_pair`, string `[batch]` each.
+        """The serving signature, for `text`, or for `text` and `text_pair`, string `[batch]` each.
 
         Regression: `values`, float32 `[batch, labels]`. Otherwise `labels`, string `[batch, labels]`, and
-        `probabilities`, float32 of that shape; and where a text is of one class, that one's `label` and `probability`,
-        `[batch]`.
+        `probabilities`, float32 of that shape; with one class per text also its `label` and `probability`, `[batch]`.
         """
 
         def serve_texts(text: Any) -> dict[str, Any]:
@@ -166,10 +165,10 @@ class BertClassifier(BertTask):
         return served
 
     def targets(self, y: Any) -> Any:
-        """Names or numbers of labels -> what the loss takes; tensors, and arrays of a row for each text, stay.
+        """Names or numbers of labels -> targets of the loss; tensors, and arrays of a row per text, stay.
 
         Raises:
-            ValueError: a name is not one of the labels, there are not so many, or for regression one is no number.
+            ValueError: a name or number is not that of a label, or for regression a value is not finite.
         """
         y = plain(y)
         if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) or not len(y):
@@ -220,13 +219,13 @@ class BertClassifier(BertTask):
         dropout: float | None = None,
         **kwargs: Any,
     ) -> BertClassifier:
-        """A classifier on the encoder of a preset, with the preset's head if it has one for these labels.
+        """A classifier with the encoder of a preset, and the preset's head if it has one for these labels.
 
         Args:
             handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-            labels: by default those of the preset's head; if that has no names for them, theirs, in the order of the
-                logits. If they are not the head's, a new one is drawn at random, to be trained.
-            problem_type, pairs, pool, dropout: as for the constructor; by default as the preset was saved.
+            labels: by default those of the preset's head. If it has no names, give them in the order of the logits.
+                For other labels, a new head is initialized at random.
+            problem_type, pairs, pool, dropout: as for the constructor; by default as saved with the preset.
             **kwargs: `sequence_length`, `long_text`, `stride`, `dtype`: see `preset.read`.
 
         Raises:
@@ -234,7 +233,7 @@ class BertClassifier(BertTask):
             ValueError: a file is damaged, an argument is bad, or there are no labels.
 
         Warns:
-            UserWarning: the preset's head has as many labels, but others, and so is not used.
+            UserWarning: the preset's head is not used: it has as many labels, but different ones.
         """
         found = preset.read(handle, cls.HEAD, **kwargs)
         labels = found.labels(labels)

@@ -1,4 +1,4 @@
-"""Questions and contexts -> rows for a model; pieces of a context <-> characters. In the graph, for a server too."""
+"""Questions and contexts -> rows for a model; tokens of a context <-> characters. In the graph, also for serving."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Contexts(NamedTuple):
     """Questions, and the windows of their contexts.
 
     Attributes:
-        segments: three ragged int32 tensors `[windows, (pieces)]`: the question, cut to half of a row; the window; and
-            for each piece of the window 1 if this is the window where it has the most context, else 0.
-        rows: int64 `[windows]`: of which question.
-        begins: int64 `[windows]`: how many pieces of the context come before the window.
-        starts, ends: ragged int64 `[batch, (pieces)]`: the bytes of each piece of the contexts.
+        segments: three ragged int32 tensors `[windows, (tokens)]`: the question, cut to half of a row; the window; and
+            a mask of its tokens: 1 if a token has its most context in this window, else 0.
+        rows: int64 `[windows]`: the number of the question.
+        begins: int64 `[windows]`: the number of the context's tokens before the window.
+        starts, ends: ragged int64 `[batch, (tokens)]`: byte offsets of the contexts' tokens.
     """
 
     segments: tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
@@ -31,7 +31,7 @@ class Contexts(NamedTuple):
 
 
 def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts: tf.Tensor) -> Contexts:
-    """Tokenizes, and cuts into windows that fit into a row together with the question.
+    """Tokenizes, and cuts contexts into windows that fit into a row with the question.
 
     Args:
         preprocessor: has a stride.
@@ -48,27 +48,27 @@ def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts
 
 
 def row_lengths(preprocessor: BertPreprocessor, read: Contexts) -> tf.Tensor:
-    """int64 `[windows]`: pieces of each row, with its special tokens."""
+    """int64 `[windows]`: tokens of each row, special ones included."""
     question, window, _ = read.segments
     return pieces_before(preprocessor, question) + window.row_lengths() + 1
 
 
 def pieces_before(preprocessor: BertPreprocessor, questions: tf.RaggedTensor) -> tf.Tensor:
-    """int64 `[windows]`: pieces of each row that come before its window, with their special tokens."""
+    """int64 `[windows]`: tokens of each row before its window, special tokens included."""
     return 1 + questions.row_lengths() + preprocessor.tokenizer.pair_format.separators
 
 
 def pieces_of(read: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Bytes of each context -> the first and the last of the pieces that have some of them.
+    """A span of bytes in each context -> the first and the last token that overlap it.
 
     Args:
         read: the contexts.
         starts, ends: int64 `[batch]`, the end exclusive.
 
     Returns:
-        int64 `[batch]` twice. The last is before the first if there is no such piece.
+        int64 `[batch]` twice. The last is before the first if there is no such token.
     """
-    piece = tf.ragged.range(read.starts.row_lengths()).values  # [pieces], the number in its context
+    piece = tf.ragged.range(read.starts.row_lengths()).values  # [tokens], the number in its context
     row, batch = read.starts.value_rowids(), read.starts.nrows()
     touches = (read.ends.values > tf.gather(starts, row)) & (read.starts.values < tf.gather(ends, row))
     piece, row = tf.boolean_mask(piece, touches), tf.boolean_mask(row, touches)
@@ -78,7 +78,7 @@ def pieces_of(read: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Te
 def span_targets(
     preprocessor: BertPreprocessor, read: Contexts, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[tf.Tensor, np.ndarray]:
-    """Where in their packed windows answers are.
+    """The positions of the answers in their packed windows.
 
     Args:
         preprocessor: packs them.
@@ -86,9 +86,9 @@ def span_targets(
         starts, ends: int64 `[batch]`, in bytes, the end exclusive; equal where there is no answer.
 
     Returns:
-        int32 `[windows, 2]`: the places of the first and last piece in the row; 0 and 0, `[CLS]`, in a window that does
-        not have all of the answer (run_squad.py of google-research/bert, `convert_examples_to_features`).
-        int64 `[lost]`: the numbers of answers of which the tokenizer leaves nothing.
+        int32 `[windows, 2]`: positions of the first and last token in the row; 0 and 0, `[CLS]`, in a window without
+        the whole answer (run_squad.py of google-research/bert, `convert_examples_to_features`).
+        int64 `[lost]`: the numbers of answers that have no token.
     """
     firsts, lasts = pieces_of(read, starts, ends)  # [batch]
     first, last = (tf.gather(each, read.rows) - read.begins for each in (firsts, lasts))  # [windows]
@@ -100,11 +100,11 @@ def span_targets(
 
 
 def bytes_of(read: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Pieces of each context -> the bytes from the first to the last of them.
+    """Spans of tokens in each context -> spans of bytes.
 
     Args:
         read: the contexts.
-        firsts, lasts: int `[batch, count]`. What is no piece becomes 0 and 0.
+        firsts, lasts: int `[batch, count]`. An invalid span becomes 0 and 0.
 
     Returns:
         int64 `[batch, count]` twice, the end exclusive.
@@ -112,7 +112,7 @@ def bytes_of(read: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Te
     lengths = read.starts.row_lengths()[:, None]
     firsts, lasts = tf.cast(firsts, tf.int64), tf.cast(lasts, tf.int64)
     are_pieces = (firsts >= 0) & (firsts <= lasts) & (lasts < lengths)
-    # One more, at the end, for what is no piece: there may be none at all.
+    # An extra entry at the end, for invalid spans: there may be no token at all.
     starts, ends = (tf.concat([each.values, [0]], 0) for each in (read.starts, read.ends))
     origin, nowhere = read.starts.row_starts()[:, None], tf.size(starts, tf.int64) - 1
     return (
@@ -122,11 +122,11 @@ def bytes_of(read: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Te
 
 
 def characters_of(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Bytes -> characters (code points, as Python counts): all that have some of these bytes.
+    """Spans of bytes -> spans of all characters they touch (code points, as Python counts).
 
     Args:
         texts: string `[batch]`, UTF-8.
-        starts, ends: int64 `[batch, count]`, the end exclusive. A piece of byte pairs may be a part of a character.
+        starts, ends: int64 `[batch, count]`, the end exclusive. A BPE token may be a part of a character.
 
     Returns:
         int32 `[batch, count]` twice, the end exclusive.

@@ -1,4 +1,4 @@
-"""The labels of words -> the entities that they spell, also where a model's labels do not fit together."""
+"""Entities from the labels of words, also where a model's labels do not fit together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Entity(NamedTuple):
 
     Attributes:
         label: without the prefix.
-        first, end: the words' numbers, `end` exclusive.
+        first, end: word numbers, `end` exclusive.
     """
 
     label: str
@@ -26,13 +26,13 @@ def find_entities(labels: Sequence[str | None], runs: bool = True) -> list[Entit
     """The entities in a sentence, in order.
 
     Labels with prefixes are read as conlleval does (Tjong Kim Sang and De Meulder 2003, `startOfChunk` and
-    `endOfChunk`), whether they are IOB2 or IOBES (Ramshaw and Marcus 1995; begin, inside, end, single). What cannot be
-    is repaired: `I-X` or `E-X` behind anything but an open X, such as `O`, `B-Y`, `E-X` or the beginning, begins an
-    entity; a `B-X` or `I-X` that no `E-X` follows ends where the next label does not continue it.
+    `endOfChunk`), whether they are IOB2 or IOBES (Ramshaw and Marcus 1995; begin, inside, end, single). Invalid labels
+    are repaired: an `I-X` or `E-X` without an open X before it (after `O`, `B-Y`, `E-X` or at the beginning) begins an
+    entity; a `B-X` or `I-X` without an `E-X` ends where the next label does not continue it.
 
     Args:
-        labels: of each word: one with a prefix, one without, such as a part of speech, "O", or None if there is none.
-        runs: of labels without a prefix: whether a run of one label is one entity, else each word is one.
+        labels: one per word: with a prefix, or without one, such as a part of speech; "O"; or None for no label.
+        runs: for labels without a prefix: whether a run of one label is one entity; else each word is one.
 
     Example:
         >>> find_entities(["O", "I-PER", "I-PER", "B-PER", "I-LOC"])
@@ -58,16 +58,16 @@ def find_entities(labels: Sequence[str | None], runs: bool = True) -> list[Entit
 def spans(
     text: str, places: Sequence[tuple[int, int]], words: Sequence[dict[str, Any]], runs: bool = True
 ) -> list[dict[str, Any]]:
-    """The entities in a text, with their places.
+    """The entities in a text, with their offsets.
 
     Args:
-        text: what the words are from.
-        places: of each word, its first character and the one behind its last.
-        words: of each word, `label` and `probability`, as `BertTokenClassifier.tag` gives them.
+        text: the text of the words.
+        places: each word's offsets in characters, the end exclusive.
+        words: each word's `label` and `probability`, as from `BertTokenClassifier.tag`.
         runs: see `find_entities`.
 
     Returns:
-        Dicts of `label`, `start`, `end`, `text`, which is `text[start:end]`, and `probability`, the mean of the words'.
+        Dicts of `label`, `start`, `end`, `text` (`text[start:end]`) and `probability`, the mean over the words.
 
     Example:
         >>> words = [{"label": "B-LOC", "probability": 0.5}, {"label": "I-LOC", "probability": 1.0}]
@@ -84,5 +84,5 @@ def spans(
 
 
 def has_prefix(label: str) -> bool:
-    """Whether a label says where in an entity its word is."""
+    """Whether a label has a prefix, such as `B-` or `I-`."""
     return label.startswith(_PREFIXES) and len(label) > 2

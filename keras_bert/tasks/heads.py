@@ -1,4 +1,4 @@
-"""What sits on an encoder: small layers from hidden states to logits, the same for every task of a kind."""
+"""Heads on an encoder: small layers from hidden states to logits, the same for every task of a kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.encoder.block import ACTIVATIONS
 from keras_bert.encoder.layers import dense, dropout, layer_norm
-from keras_bert.families import FAMILIES
+from keras_bert.formats.hugging_face import table_of
 
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": ops.tanh}
 
@@ -19,15 +19,15 @@ class ClassifierHead(keras.layers.Layer):
     """`logits = h W + b`, after dropout; in some families and tasks after a dense layer with an activation as well.
 
     Args:
-        config: the encoder's.
+        config: the encoder's config.
         task: a key of the family's heads: "sequence" (classes of a text, or of a pair), "tokens" (a class for each
-            piece), "spans" (start and end of an answer), "next_sentence" (or sentence order), "replaced_tokens".
-        units: how many logits.
+            token), "spans" (start and end of an answer), "next_sentence" (or sentence order), "replaced_tokens".
+        units: the number of logits.
         dropout_rate: by default `config.hidden_dropout`.
 
     Call arguments:
-        hidden: float `[..., hidden]`: for what is said of a sequence `pooled_output`, or the first piece's hidden state
-            where this head has a dense layer; `sequence_output` for what is said of each piece.
+        hidden: float `[..., hidden]`. For a sequence: `pooled_output`, or the first token's hidden state if this head
+            has a dense layer. For each token: `sequence_output`.
 
     Returns:
         float `[..., units]`.
@@ -45,17 +45,17 @@ class ClassifierHead(keras.layers.Layer):
     def __init__(
         self, config: BertConfig, task: str, units: int, dropout_rate: float | None = None, **kwargs: Any
     ) -> None:
-        family = FAMILIES[config.family]
-        if task not in family.heads or task == "masked_lm":
-            known = ", ".join(name for name in family.heads if name != "masked_lm")
+        table = table_of(config)
+        if task not in table.heads or task == "masked_lm":
+            known = ", ".join(name for name in table.heads if name != "masked_lm")
             raise ValueError(f"{config.family} has no classifier of {task!r}; it has {known}")
         super().__init__(**kwargs)
         self.config = config
         self.dropout = dropout(config.hidden_dropout if dropout_rate is None else dropout_rate, self.dtype_policy)
         self.transform = None
-        if "transform/kernel" in family.heads[task]:
+        if "transform" in table.heads[task]:
             self.transform = dense(config, config.hidden_size, self.dtype_policy, "transform")
-            self.activation = _ACTIVATIONS[family.sequence_activation if task == "sequence" else config.activation]
+            self.activation = _ACTIVATIONS[table.sequence_activation if task == "sequence" else config.activation]
         self.logits = dense(config, units, self.dtype_policy, "logits")
 
     def build(self, input_shape: Any = None) -> None:
@@ -70,24 +70,24 @@ class ClassifierHead(keras.layers.Layer):
 
 
 class MaskedLMHead(keras.layers.Layer):
-    """`LayerNorm(gelu(h W + b)) E^T + c`: E is the embedding table of the pieces, shared with the encoder.
+    """`LayerNorm(gelu(h W + b)) E^T + c`: E is the token embedding table, shared with the encoder.
 
     Args:
-        config: the encoder's.
+        config: the encoder's config.
 
     Call arguments:
         hidden: float `[..., hidden]`.
         embeddings: float `[vocab_size, embedding_width]`, the table.
 
     Returns:
-        float `[..., vocab_size]`: the logits of each piece of the vocabulary.
+        float `[..., vocab_size]`: logits over the vocabulary.
     """
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.config = config
         self.transform = dense(config, config.embedding_width, self.dtype_policy, "transform")
-        self.activation = _ACTIVATIONS[FAMILIES[config.family].masked_lm_activation or config.activation]
+        self.activation = _ACTIVATIONS[table_of(config).masked_lm_activation or config.activation]
         self.norm = layer_norm(config, self.dtype_policy, "norm")
 
     def build(self, input_shape: Any = None) -> None:

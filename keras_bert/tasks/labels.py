@@ -1,4 +1,4 @@
-"""Names of labels: what may be one, and which number each has."""
+"""Label names: checks of them, and the number of each."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
-    """Labels in their order.
+    """The labels as a list.
 
     Raises:
         TypeError: they have no order, or are not str.
-        ValueError: there are not at least `least` different ones.
+        ValueError: there are fewer than `least`, or duplicates.
     """
     if isinstance(labels, str | bytes | Set | Mapping) or not isinstance(labels, Iterable):
         raise TypeError(f"labels are {labels!r:.80}; expected a list of their names, in the order of the logits")
@@ -24,14 +24,14 @@ def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
     repeated = sorted({label for label in labels if labels.count(label) > 1})
     if repeated:
         raise ValueError(f"labels are there twice: {', '.join(repeated)}")
-    return [str(label) for label in labels]  # of NumPy's str, too
+    return [str(label) for label in labels]  # also from NumPy's str
 
 
 def number_of(label: Any, labels: Sequence[str]) -> int:
-    """The number of a label by its name; numbers stay.
+    """The number of a label, from its name or number.
 
     Raises:
-        ValueError: there is no such label; with all that there are.
+        ValueError: there is no such label; the message lists all.
     """
     if label in labels:
         return labels.index(label)

@@ -1,11 +1,11 @@
-"""A preset -> the task that its head is for."""
+"""Loads a preset as the task of its head."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from keras_bert import checkpoints, presets
+from keras_bert import formats, presets
 from keras_bert.tasks.classifier import BertClassifier
 from keras_bert.tasks.question_answerer import BertQuestionAnswerer
 from keras_bert.tasks.token_classifier import BertTokenClassifier
@@ -14,15 +14,15 @@ _TASKS = (BertClassifier, BertTokenClassifier, BertQuestionAnswerer)
 
 
 def load_task(handle: str | Path, **kwargs: Any) -> Any:
-    """The fine-tuned model of a preset, whichever of `BertClassifier`, `BertTokenClassifier`, `BertQuestionAnswerer`.
+    """The fine-tuned model of a preset: a `BertClassifier`, `BertTokenClassifier` or `BertQuestionAnswerer`.
 
     Args:
         handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-        **kwargs: for its `from_preset`.
+        **kwargs: for the model's `from_preset`.
 
     Raises:
         FileNotFoundError: there is no such preset, or it lacks a file.
-        ValueError: a file is damaged, or the preset has the head of none of these tasks, or of several.
+        ValueError: a file is damaged, or the preset has a head of no such task, or of several.
     """
     directory = presets.resolve(handle)
     fitting = _fitting(directory)
@@ -38,5 +38,5 @@ def has_task(handle: str | Path) -> bool:
 
 
 def _fitting(directory: Path) -> list[Any]:
-    with checkpoints.open_checkpoint(directory) as checkpoint:
+    with formats.open_checkpoint(directory) as checkpoint:
         return [task for task in _TASKS if task.HEAD in checkpoint.heads]

@@ -1,4 +1,4 @@
-"""Hidden states of texts that were cut into windows, and which window speaks for a piece that is in several."""
+"""Hidden states of texts that were cut into windows, and the best window for each token."""
 
 from typing import Any
 
@@ -16,14 +16,14 @@ POOLS = ("mean", "max")
 def pooled_output(
     encoder: BertEncoder, inputs: dict[str, Any], pool: str, training: bool | None = None, pooler: bool = True
 ) -> Any:
-    """The encoder's `pooled_output`; where texts have windows, their mean or (elementwise) maximum over these.
+    """The encoder's `pooled_output`; for windows, its mean or (elementwise) maximum over a text's windows.
 
     Args:
-        encoder: runs on every window by itself.
-        inputs: as the encoder takes them, or with windows: int `[batch, windows, seq_length]`, where a window of
-            nothing but padding is none.
+        encoder: runs on each window separately.
+        inputs: as the encoder takes them, or with windows: int `[batch, windows, seq_length]`. Windows of only padding
+            are ignored.
         pool: "mean" or "max".
-        pooler: whether to go through the encoder's pooler, if it has one; else it is the first piece's hidden state.
+        pooler: whether to use the encoder's pooler, if it has one; else the first token's hidden state is taken.
 
     Returns:
         float `[batch, hidden]`.
@@ -61,30 +61,29 @@ def _of_each_row(encoder: BertEncoder, inputs: dict[str, Any], output: str, trai
 
 
 def most_context(rows: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """In which of the windows that a piece is in it has the most around it.
+    """The window in which each token has the most context.
 
-    That is where the smaller of the numbers of pieces before and behind it is greatest; a hundredth of the window's
-    length is added to it, and of equal ones the first counts: `_check_is_max_context` of google-research/bert
-    (run_squad.py).
+    A token's score in a window is the smaller of the numbers of tokens before and after it, plus a hundredth of the
+    window's length. On a tie the first window wins: `_check_is_max_context` of google-research/bert (run_squad.py).
 
     Args:
-        rows, starts: int64 `[windows]`, of `Windows`: of which row, and how many of its pieces come before.
-        lengths: int64 `[windows]`: pieces of each.
+        rows, starts: int64 `[windows]`, of `Windows`: the row, and the number of its tokens before the window.
+        lengths: int64 `[windows]`: tokens of each window.
 
     Returns:
-        bool `[windows, (pieces)]`. Each piece of a row is true in one of its windows, and those of a window that are
-        true stand together: from window to window they come in the order of the text.
+        bool `[windows, (tokens)]`. Each token of a row is true in one of its windows. The true tokens of a window are
+        contiguous; from window to window they are in the order of the text.
 
     Example:
         >>> zero = tf.constant([0, 0], tf.int64)
         >>> most_context(rows=zero, starts=tf.constant([0, 2], tf.int64), lengths=tf.constant([4, 4], tf.int64))
         <tf.RaggedTensor [[True, True, True, False], [False, True, True, True]]>
     """
-    within = tf.ragged.range(lengths)  # [windows, (pieces)], counted from the window's beginning
+    within = tf.ragged.range(lengths)  # [windows, (tokens)], position in the window
     window = within.value_rowids()
     row_lengths = tf.math.segment_max(starts + lengths, rows)
-    key = tf.gather(tf.cumsum(row_lengths, exclusive=True), rows) + starts  # of a window's first piece
-    key = tf.gather(key, window) + within.values  # the same for the same piece of a row
+    key = tf.gather(tf.cumsum(row_lengths, exclusive=True), rows) + starts  # of a window's first token
+    key = tf.gather(key, window) + within.values  # one key per token of a row, in all its windows
     length = tf.gather(lengths, window)
     score = 100 * tf.minimum(within.values, length - 1 - within.values) + length
     pieces = tf.reduce_sum(row_lengths)
@@ -94,17 +93,17 @@ def most_context(rows: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.R
 
 
 def places_of_pieces(preprocessor: BertPreprocessor, pieces: tf.RaggedTensor, packed: tf.Tensor) -> tf.Tensor:
-    """Where in rows that were packed of single texts the pieces of these are, each in one place.
+    """The position of each token of single texts (not pairs) in their packed rows.
 
     Args:
-        preprocessor: packed them.
-        pieces: int32 `[batch, (pieces)]`, what it packed.
+        preprocessor: the one that packed them.
+        pieces: int32 `[batch, (tokens)]`, before packing.
         packed: int32 `[batch, seq_length]`, or `[batch, windows, seq_length]`: one of its results.
 
     Returns:
-        bool, of the shape of `packed`. In a row, the first true place is that of the first piece, and so on: there are
-        as many as pieces, or fewer if the row's end was cut off. With windows none is, and the place is that in the
-        window where the piece has the most context.
+        bool, of the shape of `packed`: the n-th true position of a text is that of its n-th token. Truncated tokens
+        have none. With windows nothing is truncated, and a token's position is in the window where it has the most
+        context.
     """
     longest = preprocessor.sequence_length or preprocessor.max_sequence_length
     room = longest - preprocessor.tokenizer.pair_format.special_tokens(1)

@@ -1,4 +1,4 @@
-"""Masks in texts -> what could stand in their place, in the graph: one is filled after the other, the surest first."""
+"""Fills the masks in texts, in the graph: one after the other, the most probable token first."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from keras_bert.text.tokenizer import Tokenizer
 
 
 class Candidates(NamedTuple):
-    """What could stand in place of the masks of texts.
+    """The candidate tokens for the masks of texts.
 
     Attributes:
-        ids: int32 `[batch, masks, top_k]`, the likeliest first; the first one is filled in.
+        ids: int32 `[batch, masks, top_k]`, most probable first; the first one is filled in.
         probabilities: float32 of that shape; 0 where a text has fewer masks.
     """
 
@@ -30,13 +30,13 @@ def fill_masks(
     mask_id: int,
     top_k: int,
 ) -> Candidates:
-    """Fills the masks of each row, in each step the one whose likeliest piece is the surest.
+    """Fills the masks of each row: in each step, the mask with the most probable token.
 
     Args:
-        predict: from packed inputs and positions, int32 `[batch, masks]`, to logits `[batch, masks, vocab_size]`.
-        packed: as for the encoder.
-        mask_id: the mask token's.
-        top_k: how many candidates there shall be for each mask, those of the step in which it is filled.
+        predict: maps packed inputs and positions, int32 `[batch, masks]`, to logits `[batch, masks, vocab_size]`.
+        packed: the encoder's inputs.
+        mask_id: the id of the mask token.
+        top_k: the number of candidates for each mask, from the step that fills it.
     """
     first_ids = packed["input_word_ids"]
     batch, seq_length = tf.unstack(tf.shape(first_ids))
@@ -69,16 +69,16 @@ def fill_masks(
 
 
 class PieceTexts:
-    """Pieces as text, by themselves and in the place of a mask.
+    """Tokens as text, alone and in place of a mask.
 
     Args:
-        tokenizer: whose pieces they are.
+        tokenizer: the tokenizer of the tokens.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._mask = tokenizer.special_tokens["mask_token"]
         texts = _piece_texts(tokenizer)
-        spaced = not isinstance(tokenizer, WordPieceTokenizer)  # whether pieces have the space before them in them
+        spaced = not isinstance(tokenizer, WordPieceTokenizer)  # whether tokens include the space before them
         with tf.init_scope(), tf.device("CPU"):
             self._texts = tf.constant(texts)
             self._filled = tf.constant(texts if spaced else [text.removeprefix("##") for text in texts])
@@ -87,17 +87,17 @@ class PieceTexts:
     def of(self, candidates: Candidates) -> tf.Tensor:
         """string `[batch, masks, top_k]`, "" where there is no mask.
 
-        WordPiece's have their `##`, the others' the space before them.
+        WordPiece tokens keep their `##`, others the space before them.
         """
         return tf.where(candidates.probabilities > 0, tf.gather(self._texts, candidates.ids), "")
 
     def fill(self, texts: tf.Tensor, candidates: Candidates) -> tf.Tensor:
-        """string `[batch]`: the texts with the first candidates in place of the masks; the rest of them as it was."""
+        """string `[batch]`: the texts with the first candidates in place of the masks, otherwise unchanged."""
         parts = tf.strings.split(texts, self._mask)  # [batch, (masks in the text + 1)]
         count = parts.row_lengths() - 1
         parts = parts.to_tensor("")  # [batch, most masks + 1]
         most = tf.shape(parts)[1] - 1
-        seen = tf.shape(candidates.ids)[1]  # masks that were cut off stay
+        seen = tf.shape(candidates.ids)[1]  # truncated masks stay
         ids = tf.pad(candidates.ids[:, :, 0], [[0, 0], [0, most - seen]])
         is_filled = tf.pad(candidates.probabilities[:, :, 0], [[0, 0], [0, most - seen]]) > 0
         is_mask = tf.sequence_mask(count, most)
@@ -116,6 +116,6 @@ def _piece_texts(tokenizer: Tokenizer) -> list[str]:
         return [piece.replace("▁", " ") for piece in tokenizer.vocabulary]
     if isinstance(tokenizer, BytePairTokenizer):
         texts = tokenizer.detokenize(tf.range(tokenizer.vocabulary_size)[:, None]).numpy()
-        # The tokens that frame a text are no text. A piece may begin or end within a character.
+        # Special tokens decode to "", hence their names. A token may begin or end within a character.
         return [text.decode(errors="replace") or name for text, name in zip(texts, tokenizer.vocabulary, strict=True)]
     return tokenizer.vocabulary

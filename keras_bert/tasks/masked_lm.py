@@ -1,4 +1,4 @@
-"""BertMaskedLM: a text with holes -> what could stand in each (Devlin et al. 2018, section 3.1, task 1)."""
+"""BertMaskedLM: predicts the masked tokens of a text (Devlin et al. 2018, section 3.1, task 1)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert import checkpoints, files, presets
-from keras_bert.checkpoints import hugging_face
+from keras_bert import files, formats, presets
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
+from keras_bert.formats import hugging_face
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.mask_filling import Candidates, PieceTexts, fill_masks
@@ -32,19 +32,19 @@ _NO_PREPROCESSOR = (
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertMaskedLM(Replicated, Compilable, keras.Model):
-    """An encoder and the masked-language head on top.
+    """An encoder with the masked-language head on top.
 
     Args:
         encoder: a `BertEncoder`.
         preprocessor: strings -> ids, for `fill` and `serve`. Its tokenizer reads the mask token in a text
-            (`special_tokens_in_text=True`), and it gives no windows. Without one, the model takes packed inputs only.
+            (`special_tokens_in_text=True`), and it has no stride. Without one, the model takes packed inputs only.
 
     Call arguments:
-        inputs: a dict as for the encoder, and with `masked_lm_positions`, int `[batch, predictions]`: which pieces of
-            each row to predict. Rows with fewer are filled up with 0, whose prediction nobody reads.
+        inputs: the encoder's dict, plus `masked_lm_positions`, int `[batch, predictions]`: the positions in each row
+            to predict, padded with 0. Predictions at padding mean nothing.
 
     Returns:
-        float `[batch, predictions, vocab_size]`: logits of the pieces.
+        float `[batch, predictions, vocab_size]`: logits over the vocabulary.
 
     Raises:
         ValueError: as the encoder does, or `masked_lm_positions` is missing or not integer `[batch, predictions]`; or
@@ -84,32 +84,32 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
         return self.logits(self.encoder(inputs, training=training)["sequence_output"], positions)
 
     def logits(self, sequence_output: Any, positions: Any) -> Any:
-        """The second half of a call: float `[batch, seq_length, hidden]` from the encoder, and the positions."""
+        """The second half of a call, from the encoder's float `[batch, seq_length, hidden]` and the positions."""
         hidden = _gather_rows(sequence_output, positions)  # [batch, predictions, hidden]
         return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
 
     def fill(
         self, texts: str | Iterable[str], top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None
     ) -> Any:
-        """What could stand in place of the masks in a text, or in each of many.
+        """Fills the masks in a text, or in many texts.
 
-        Several masks in a text are filled one after the other, the surest first, so that each sees the others' pieces.
+        Several masks in a text are filled one by one, the most probable token first, so that each sees those before it.
 
         Args:
-            texts: a str, or many, with the tokenizer's mask token, `[MASK]` or `<mask>`, in each at least once.
-            top_k: how many candidates to give for each mask.
-            batch_tokens: how many pieces to compute at a time, padding included.
+            texts: one or many str, each with at least one mask token of the tokenizer, `[MASK]` or `<mask>`.
+            top_k: the number of candidates for each mask.
+            batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            For each text a dict: `text`, with the likeliest pieces in place of the masks and otherwise as it was; and
-            `masks`, for each in the order of the text a list of `top_k` dicts, the likeliest first: `token`, with its
-            `##` if it continues a word, or with the space before it where pieces have that; and `probability`, 0 to 1.
+            For each text a dict of `text`, with the masks filled, and `masks`: for each mask in the order of the text
+            a list of `top_k` dicts, most probable first, of `token` and `probability`, 0 to 1. A WordPiece token keeps
+            its `##`; others keep the space before them.
 
         Raises:
             TypeError: something is not a str.
-            ValueError: the model has no preprocessor; a text has no mask, or one behind the end of what the model can
-                read; or `top_k` is not one of 1 to the size of the vocabulary.
+            ValueError: the model has no preprocessor; a text has no mask, or has one beyond the model's maximum
+                length; or `top_k` is not from 1 to the size of the vocabulary.
 
         Example:
             >>> from keras_bert import BertConfig
@@ -175,10 +175,10 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
 
     @property
     def serve(self) -> Callable[[Any], dict[str, Any]]:
-        """What a server answers to `text`, string `[batch]`; there is none without a preprocessor.
+        """The serving signature, for `text`, string `[batch]`; it needs a preprocessor.
 
         `filled`, string `[batch]`; `tokens`, string `[batch, masks, 5]`, and `probabilities`, float32 of that shape:
-        as `fill` gives them; "" and 0 where a text has fewer masks. Masks that are cut off stay as they are.
+        as `fill` gives them; "" and 0 where a text has fewer masks. Truncated masks stay as they are.
         """
         if self.preprocessor is None:
             raise AttributeError(_NO_PREPROCESSOR)
@@ -193,7 +193,7 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
 
     @classmethod
     def from_preset(cls, handle: str | Path, **kwargs: Any) -> BertMaskedLM:
-        """The encoder and the head of a preset, such as Hugging Face's `BertForMaskedLM` saves; and its tokenizer.
+        """The encoder, head and tokenizer of a preset, such as Hugging Face's `BertForMaskedLM` saves.
 
         Args:
             handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
@@ -204,10 +204,10 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
             ValueError: a file is damaged, or the preset has no masked-language head.
 
         Warns:
-            UserWarning: the preset has a tokenizer that cannot be used, and the model takes packed inputs only.
+            UserWarning: the preset's tokenizer cannot be used; the model takes packed inputs only.
         """
         directory = presets.resolve(handle)
-        with checkpoints.open_checkpoint(directory) as checkpoint:
+        with formats.open_checkpoint(directory) as checkpoint:
             if "masked_lm" not in checkpoint.heads:
                 raise ValueError(f"{handle} has no masked-language head; models that were pre-trained have")
             encoder = BertEncoder.from_preset(directory, **kwargs)
@@ -232,7 +232,7 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
     def save_checkpoint(self, directory: str | Path, format: str, overwrite: bool = False) -> None:
         """Writes encoder and head for another program; see `BertEncoder.save_checkpoint`."""
         parts = {"encoder": values_by_name(self.encoder), "masked_lm": values_by_name(self.head)}
-        checkpoints.write(directory, self.encoder.config, parts, format, overwrite)
+        formats.write(directory, self.encoder.config, parts, format, overwrite)
 
     def get_config(self) -> dict[str, Any]:
         return {

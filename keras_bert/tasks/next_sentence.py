@@ -1,4 +1,4 @@
-"""BertNextSentence: whether a text follows another (Devlin et al. 2018, section 3.1, task 2; Lan et al. 2019, 3.1)."""
+"""BertNextSentence: next-sentence prediction (Devlin et al. 2018, section 3.1, task 2; Lan et al. 2019, 3.1)."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from keras_bert.text import BertPreprocessor
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertNextSentence(BertTask):
-    """Says of two texts how likely the second follows the first, as BERT was trained to; for ALBERT, which was trained
-    on two texts that follow each other, whether they are in order.
+    """Predicts whether the second text of a pair follows the first, as BERT was pre-trained to; for ALBERT, whether two
+    texts that follow each other are in order.
 
     Args:
-        encoder, preprocessor, dropout: as for every task. The preprocessor gives no windows.
+        encoder, preprocessor, dropout: see `BertTask`. The preprocessor has no stride.
 
     Call arguments:
-        inputs: pairs of texts, or packed inputs, as for every task.
+        inputs: pairs of texts, or packed inputs, see `BertTask`.
 
     Returns:
-        float32 `[batch, 2]`: logits of "it follows" and "it does not". That the first is label 0 is so in
+        float32 `[batch, 2]`: logits of "it follows" (label 0) and "it does not", in the order of
         google-research/bert (`is_random_next`, create_pretraining_data.py), google-research/albert and `transformers`.
 
     Raises:
-        ValueError: a bad argument, or the family was not trained so.
+        ValueError: a bad argument, or the family has no such head.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -64,21 +64,21 @@ class BertNextSentence(BertTask):
         batch_tokens: int = 1024,
         progress: bool | None = None,
     ) -> Any:
-        """The probability that a text follows another, or of many pairs.
+        """The probability that a text follows another, for one pair or many.
 
         Args:
-            a, b: a str each, or as many of both: what comes first and what may follow.
-            batch_tokens: how many pieces to compute at a time, padding included.
+            a, b: the first and second text, each a str; or as many of both.
+            batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            A float, 0 to 1; of many pairs, float32 `[pairs]`.
+            A float, 0 to 1; for many pairs, float32 `[pairs]`.
 
         Raises:
-            TypeError, ValueError: one is a str and the other is not, something is not a str, or they are not as many.
+            TypeError, ValueError: only one is a str, an item is not a str, or their numbers differ.
 
         Warns:
-            UserWarning: how many pairs were longer than the model's greatest length, and were cut there.
+            UserWarning: the number of pairs that were truncated to the model's maximum length.
         """
         if isinstance(a, str) and isinstance(b, str):
             return float(self.score([a], [b], batch_tokens, progress)[0])
@@ -92,7 +92,7 @@ class BertNextSentence(BertTask):
         return ops.convert_to_numpy(_probability(np.reshape(logits, (-1, 2)).astype(np.float32)))
 
     def serve(self, text: Any, text_pair: Any) -> dict[str, Any]:
-        """What a server answers to `text` and `text_pair`, string `[batch]`: `probability`, float32 `[batch]`."""
+        """The serving signature: `text`, `text_pair`, string `[batch]` -> `probability`, float32 `[batch]`."""
         return {"probability": _probability(self((text, text_pair), training=False))}
 
     @classmethod

@@ -1,4 +1,4 @@
-"""A preset's directory <-> a task: encoder, tokenizer, head, labels, and how it treats long text."""
+"""Reads and writes a task's preset: encoder, tokenizer, head, labels and settings for long text."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keras_bert import checkpoints, files, presets
-from keras_bert.checkpoints import hugging_face
+from keras_bert import files, formats, presets
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights
+from keras_bert.formats import hugging_face
 from keras_bert.tasks.labels import checked_labels
 from keras_bert.text import BertPreprocessor
 
 if TYPE_CHECKING:
     from keras_bert.tasks.task import BertTask
 
-# Where config.json holds what only this package knows: {"preprocessor": {...}, "model": {...}}.
+# The key of this package's own settings in config.json: {"preprocessor": {...}, "model": {...}}.
 _SETTINGS = "keras_bert"
 _OF_PREPROCESSOR = ("sequence_length", "truncation", "stride", "max_sequence_length")
 
 
 class TaskPreset(NamedTuple):
-    """What a preset has for a task.
+    """The parts of a preset for a task.
 
     Attributes:
-        directory: where it is.
+        directory: the preset's directory.
         encoder, preprocessor: for the model.
         config: Hugging Face's `config.json`; empty in other formats.
         has_head: whether the preset has the task's head.
-        head_size: how many labels the head has logits of; 0 where it has none, or has no labels.
-        settings: of the model, as `save_preset` wrote them; none if it was for another task.
+        head_size: the number of labels of the head; 0 without a head or labels.
+        settings: the model's, as `save_preset` wrote them; empty for another task.
     """
 
     directory: Path
@@ -44,15 +44,15 @@ class TaskPreset(NamedTuple):
 
     @property
     def saved_labels(self) -> list[str] | None:
-        """Names of the head's labels, in the order of the logits, if there is one and the file states them."""
+        """Names of the head's labels, in the order of the logits; None without a head or names."""
         names = self.config.get("id2label") if self.has_head else None
         return names and [names[str(i)] for i in range(len(names))]
 
     def labels(self, given: Sequence[str] | None) -> list[str]:
-        """Those given, or else the head's.
+        """The given labels, or the head's.
 
         Raises:
-            ValueError: there are neither.
+            ValueError: there are none.
         """
         if given is None and self.saved_labels is None:
             found = f"no names for its {self.head_size} labels" if self.head_size else "no head of this task"
@@ -60,12 +60,12 @@ class TaskPreset(NamedTuple):
         return self.saved_labels if given is None else checked_labels(given)
 
     def head_fits(self, labels: list[str]) -> bool:
-        """Whether the head is for these labels: it has them, or as many that the preset has no names for.
+        """Whether the head fits these labels: it has the same, or as many without names.
 
-        Where `transformers` was given no names it writes LABEL_0, LABEL_1, ...
+        Without names, `transformers` writes LABEL_0, LABEL_1, ...
 
         Warns:
-            UserWarning: it has as many others, so that a trained head is left out, which may not be meant.
+            UserWarning: it has as many labels, but different ones: a trained head is left out, perhaps by mistake.
         """
         saved = self.saved_labels
         if labels == saved:
@@ -102,12 +102,12 @@ def read(
 
     Args:
         handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-        head: the task's, a key of the family's heads.
-        sequence_length: of every row; by default as long as the longest of a batch.
-        long_text: what becomes of texts longer than that, or than the model's positions: "truncate" (their end is cut
-            off), "head_tail" (their middle is cut out) or "windows" (nothing is cut). By default what was saved with
-            the preset, else "truncate".
-        stride: a window begins so many pieces after the one before; by default half of a row.
+        head: the task's head, a key of the family's heads.
+        sequence_length: the length of every row; by default the longest of a batch.
+        long_text: how to shorten texts longer than that, or than the model's positions: "truncate" (cuts off the end),
+            "head_tail" (cuts out the middle) or "windows" (cuts nothing). By default as saved with the preset, else
+            "truncate".
+        stride: the tokens from the start of a window to the next start; by default half of a row.
         dtype: a Keras dtype policy.
 
     Raises:
@@ -116,7 +116,7 @@ def read(
     """
     directory = presets.resolve(handle)
     encoder = BertEncoder.from_preset(directory, **({} if dtype is None else {"dtype": dtype}))
-    with checkpoints.open_checkpoint(directory) as checkpoint:
+    with formats.open_checkpoint(directory) as checkpoint:
         has_head = head in checkpoint.heads
         shapes = checkpoint.shapes(head) if has_head else {}
         is_hugging_faces = checkpoint.format == "hugging_face"
@@ -132,7 +132,7 @@ def read(
 
 
 def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[str, Any]:
-    """Arguments of the preprocessor."""
+    """The preprocessor's arguments."""
     if stride is not None and long_text != "windows":
         raise ValueError(f"stride is {stride}, but only windows have one: long_text='windows'")
     choices = {
@@ -147,19 +147,19 @@ def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[
 
 
 def load_head(model: BertTask, preset: TaskPreset) -> None:
-    """Gives a model's head the preset's weights.
+    """Loads a preset's weights into a head.
 
     Raises:
         ValueError: a weight is missing or of another shape.
     """
-    with checkpoints.open_checkpoint(preset.directory) as checkpoint:
+    with formats.open_checkpoint(preset.directory) as checkpoint:
         load_weights(model.head, checkpoint, model.HEAD)
 
 
 def write(model: BertTask, directory: Path, overwrite: bool) -> None:
-    """Writes what `read` and `load_head` read, and `transformers`."""
+    """Writes a preset for `read`, `load_head` and `transformers`."""
     preprocessor = {name: getattr(model.preprocessor, name) for name in _OF_PREPROCESSOR}
     own = {_SETTINGS: {"preprocessor": preprocessor, "model": model.settings()}}
     settings = {**model.hugging_face_settings(), **own}
-    checkpoints.write(directory, model.encoder.config, model.parts(), overwrite=overwrite, settings=settings)
+    formats.write(directory, model.encoder.config, model.parts(), overwrite=overwrite, settings=settings)
     model.preprocessor.save_preset(directory, overwrite)

@@ -1,4 +1,4 @@
-"""BertQuestionAnswerer: a question and a context -> the span of it that answers (Devlin et al. 2018, section 4.2)."""
+"""BertQuestionAnswerer: finds the span of a context that answers a question (Devlin et al. 2018, section 4.2)."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ _QUESTIONS_AT_A_TIME = 4096
 class BertQuestionAnswerer(BertTask):
     """Finds the answer to a question in a context.
 
-    A context too long for a row is read in windows, and the answer is the best span of them all. Only the window in
-    which a piece has the most context says how well an answer starts there.
+    A context too long for a row is read in windows, and the answer is the best span of them all. An answer may start at
+    a token only in the window where the token has the most context.
 
     Args:
-        encoder: as for every task.
-        preprocessor: has a stride: it makes windows.
-        max_answer_length: the most pieces in an answer.
+        encoder: see `BertTask`.
+        preprocessor: has a stride, to make windows.
+        max_answer_length: the most tokens in an answer.
         no_answer_threshold: if given, there is no answer where `no_answer_score` is higher (SQuAD 2.0). None: there
             always is one. May be set later.
-        dropout: in front of the head; there is none in the paper's code, nor in `transformers`.
+        dropout: the rate before the head; the paper's code and `transformers` have none.
 
     Call arguments:
-        inputs: as for every task: pairs (questions, contexts), or packed inputs.
+        inputs: pairs (questions, contexts), or packed inputs, see `BertTask`.
 
     Returns:
-        float32 `[batch, windows, seq_length, 2]`: logits of start and end of each piece, special tokens included, and
+        float32 `[batch, windows, seq_length, 2]`: start and end logits of each token, special tokens included, and
         `NEVER` at padding; for packed inputs without windows `[batch, seq_length, 2]`.
 
     Raises:
@@ -105,27 +105,26 @@ class BertQuestionAnswerer(BertTask):
         batch_tokens: int = 1024,
         progress: bool | None = None,
     ) -> Any:
-        """The answer to a question in its context, or to each of many.
+        """Answers a question from its context, or many questions.
 
         Args:
             question, context: a str each, or as many of both.
-            top_k: how many answers, at most 20.
-            batch_tokens: how many pieces to compute at a time, padding included.
+            top_k: the number of answers, at most 20.
+            batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            For each question a dict; if `top_k` is more than 1, a list of as many, or fewer if there are no more, the
-            best first:
+            For each question a dict; if `top_k` is more than 1, a list of up to `top_k` dicts, best first:
                 `answer`: the text, `context[start:end]`. Empty if there is none, see `no_answer_threshold`;
-                `start`, `end`: its place in characters (code points); 0 and 0 if there is none;
-                `score`: the logit of its start plus that of its end;
+                `start`, `end`: its offsets in characters (code points); 0 and 0 if there is none;
+                `score`: the start logit plus the end logit;
                 `probability`: 0 to 1, a softmax over the scores of the 20 best;
-                `no_answer_score`: by how much the score of no answer, that of `[CLS]`, lowest among the windows, is
-                above the score of the best answer; the same for all answers to a question.
+                `no_answer_score`: the score of no answer (of `[CLS]`, lowest among the windows) minus the score of the
+                best answer; the same for all answers to a question.
 
         Raises:
-            TypeError, ValueError: questions and contexts are not as many, one is not a str or is empty, or `top_k` is
-                not 1 to 20.
+            TypeError, ValueError: the numbers of questions and contexts differ, one is not a str or is empty, or
+                `top_k` is not 1 to 20.
         """
         if not 1 <= top_k <= _BEST:
             raise ValueError(f"top_k is {top_k}; expected 1 to {_BEST}")
@@ -164,28 +163,28 @@ class BertQuestionAnswerer(BertTask):
             question, window, is_best: `Contexts.segments`, or some rows of these.
 
         Returns:
-            float32 `[windows, 20, 4]`: of each span its score, first piece, last piece, and what [CLS] scores.
+            float32 `[windows, 20, 4]`: each span's score, first token, last token, and the score of [CLS].
         """
         logits = self(self._packed_windows(question, window), training=False)  # [windows, seq_length, 2]
-        may_start = is_best.to_tensor() > 0  # [windows, pieces]
+        may_start = is_best.to_tensor() > 0  # [windows, tokens]
         place = pieces_before(self.preprocessor, question)[:, None] + tf.range(tf.shape(may_start, tf.int64)[1])
-        place = tf.minimum(place, tf.shape(logits, tf.int64)[1] - 1)  # where a window is shorter than another
-        of_window = tf.gather(logits, place, batch_dims=1)  # [windows, pieces, 2]
+        place = tf.minimum(place, tf.shape(logits, tf.int64)[1] - 1)  # for the shorter windows
+        of_window = tf.gather(logits, place, batch_dims=1)  # [windows, tokens, 2]
         spans = best_spans(of_window, may_start, window.row_lengths(), self.max_answer_length, _BEST)
         none = tf.repeat(tf.reduce_sum(logits[:, :1], axis=-1), _BEST, axis=1)  # [windows, 20], of [CLS]
         return tf.stack([spans.scores, tf.cast(spans.starts, none.dtype), tf.cast(spans.ends, none.dtype), none], -1)
 
     def _packed_windows(self, question: tf.RaggedTensor, window: tf.RaggedTensor) -> dict[str, tf.Tensor]:
-        """Rows that fit -> int32 `[windows, seq_length]` each."""
+        """Windows that fit -> int32 `[windows, seq_length]` each."""
         packed = self.preprocessor.pack((question, window))  # [windows, 1, seq_length]
         return {name: tf.reshape(each, [-1, tf.shape(each)[2]]) for name, each in packed.items()}
 
     def serve(self, question: Any, context: Any) -> dict[str, Any]:
-        """What a server answers to `question` and `context`, string `[batch]` each: the best answer.
+        """The serving signature, for `question` and `context`, string `[batch]` each: the best answer.
 
         Returns:
             `answer`, string `[batch]`, and of the same shape `start`, `end` (int32), `score`, `probability` and
-            `no_answer_score` (float32), as `answer` has them.
+            `no_answer_score` (float32), as in `answer`.
         """
         read = read_contexts(self.preprocessor, question, context)
         found = rank_answers(read, context, self._found(*read.segments), self.no_answer_threshold, top_k=1)
@@ -196,24 +195,24 @@ class BertQuestionAnswerer(BertTask):
     # -- For training
 
     def training_loss(self) -> keras.losses.Loss:
-        """Cross-entropy of start and end: what to compile with."""
+        """The loss to compile: cross-entropy of start and end."""
         return SpanLoss()
 
     def examples(self, x: Any, y: Any) -> Examples:
-        """Tokenizes questions and contexts, and cuts these into windows: each is a row to train on.
+        """Tokenizes questions and contexts, and cuts contexts into windows: each is a training example.
 
         Args:
             x: a tuple of two lists of str, (questions, contexts).
             y: for each question a tuple of `keras_bert.data.Answer`, or of other pairs (text, start in characters);
-                the first counts. Empty where the context has no answer.
+                the first one is the target. Empty if the context has no answer.
 
         Returns:
-            `targets`: int32 `[windows, 2]`: where in its packed row the first and the last piece of the answer are;
-            0 and 0, `[CLS]`, where the window does not have the whole answer.
+            `targets`: int32 `[windows, 2]`: positions of the answer's first and last token in the packed row; 0 and 0,
+            `[CLS]`, if the window does not have the whole answer.
 
         Raises:
-            TypeError, ValueError: questions, contexts and answers are not as many, one is empty, or an answer is not
-                where it says. The message has the question's number, counted from 0.
+            TypeError, ValueError: the numbers of questions, contexts and answers differ, one is empty, or an answer is
+                not at its start. The message has the question's number, counted from 0.
         """
         if not isinstance(x, tuple) or len(x) != 2:
             raise ValueError(f"x is a {type(x).__name__}; expected a tuple of two lists, (questions, contexts)")
@@ -257,14 +256,14 @@ class BertQuestionAnswerer(BertTask):
         dropout: float | None = None,
         dtype: Any = None,
     ) -> BertQuestionAnswerer:
-        """A question answerer on the encoder of a preset, with the preset's head if it has one.
+        """A question answerer with the encoder of a preset, and the preset's head if it has one.
 
         Args:
-            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`. If it has no such head, one
-                is drawn at random, to be trained.
-            sequence_length: the most pieces in a row; a row is as long as the longest of its batch. By default as the
-                preset was saved, or 384, or the number of positions if the model has fewer.
-            stride: a window begins so many pieces after the one before; by default as saved, or 128.
+            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`. Without such a head, a new
+                one is initialized at random.
+            sequence_length: the most tokens in a row; rows are padded to the longest of a batch. By default as saved
+                with the preset, or 384, or the number of positions if the model has fewer.
+            stride: the tokens from the start of a window to the next start; by default as saved, or 128.
             max_answer_length, no_answer_threshold, dropout: as for the constructor; by default as saved.
             dtype: a Keras dtype policy.
 

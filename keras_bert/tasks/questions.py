@@ -1,4 +1,4 @@
-"""Questions, contexts and answers as people pass them: checked before work starts."""
+"""Checks of the questions, contexts and answers that a caller passes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def checked_questions(questions: Any, contexts: Any) -> tuple[list[str], list[str]]:
-    """As many of both, all str and none empty. Raises TypeError or ValueError."""
+    """As many of both, each a str, none empty. Raises TypeError or ValueError."""
     if isinstance(questions, str) or isinstance(contexts, str):
         raise TypeError("of questions and contexts, one is a single str and the other is not; pass as many of both")
     questions, contexts = list(questions), list(contexts)
@@ -22,7 +22,7 @@ def checked_questions(questions: Any, contexts: Any) -> tuple[list[str], list[st
 
 
 def bytes_of_answer(number: int, context: str, answers: Any) -> tuple[int, int]:
-    """Where in the context's bytes the first answer is, the end exclusive; -1 and -1 if there is none."""
+    """The first answer's byte offsets in the context, the end exclusive; -1 and -1 if there is none."""
     if not len(answers):
         return -1, -1
     if isinstance(answers, str) or not isinstance(answers[0], tuple | list) or len(answers[0]) != 2:

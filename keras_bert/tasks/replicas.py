@@ -1,6 +1,6 @@
-"""Keras's `fit`, `evaluate` and `predict` on many replicas: what Keras 3 lacks for them under `tf.distribute`.
+"""Keras's `fit`, `evaluate` and `predict` on many replicas: fixes to Keras 3 under `tf.distribute`.
 
-A replica is one device with the model's weights on it; a global batch is what all of them see in a step.
+A replica is one device with the model's weights on it; a global batch is all rows of a step, over all replicas.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from keras.src.losses.losses import LossFunctionWrapper  # which Keras does not 
 
 
 class Replicated:
-    """What a Keras 3 model needs so that `tf.distribute` trains it on many replicas as one would.
+    """A mixin for Keras 3 models that `tf.distribute` trains on many replicas, with the results of one.
 
     Keras 3.15 fails under `MultiWorkerMirroredStrategy`, and with strings under any strategy
-    (https://github.com/keras-team/keras/issues/20585); and its losses are the mean of the replicas' means, which is not
-    that of the global batch where the replicas have unlike numbers of rows or of pieces with a label.
+    (https://github.com/keras-team/keras/issues/20585). Its losses are the mean of the replicas' means, not the mean of
+    the global batch: the two differ if replicas have different numbers of rows or of labelled tokens.
 
-    Several processes must have the same random seed, to shuffle alike: `keras_bert.training.strategy` sees to it, or
+    All processes must have the same random seed, to shuffle alike: `keras_bert.training.strategy` sets it, or
     `keras.utils.set_random_seed`.
 
-    On one replica it changes nothing. It comes before `keras.Model` among the bases of a model, which is made and
-    compiled in the scope of its strategy.
+    On one replica it changes nothing. List it before `keras.Model` in the bases of a model. Make and compile the model
+    in the scope of its strategy.
 
     Example:
         >>> class Model(Replicated, keras.Model):
@@ -45,8 +45,8 @@ class Replicated:
             self._loss_tracker.update_state = functools.partial(_update_loss, self._loss_tracker)
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        # Keras's takes the mean of the replicas' batches, though it only needs their shapes; strings have no mean, and
-        # batches of several workers not the same shape.
+        # Keras takes the mean of the replicas' batches, though it only needs their shapes. Strings have no mean, and
+        # the batches of several workers differ in shape.
         if self._distribute_strategy is None:
             return
         if iterator is not None:
@@ -59,6 +59,13 @@ class Replicated:
         with self._distribute_strategy.scope():
             self._symbolic_build(data_batch=first)
 
+    def make_train_function(self, force: bool = False) -> Any:
+        """Keras's, after the optimizer has made its variables: a step that makes variables is traced twice."""
+        if self.built and isinstance(self.optimizer, keras.optimizers.Optimizer) and not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
+
     def train_step(self, data: Any) -> dict[str, Any]:
         return self._reducible(super().train_step(data))
 
@@ -66,7 +73,7 @@ class Replicated:
         return self._reducible(super().test_step(data))
 
     def _reducible(self, logs: dict[str, Any]) -> dict[str, Any]:
-        # With several workers, Keras takes the mean of what a step returns along its first axis, which scalars lack.
+        # With several workers, Keras averages a step's results along their first axis, which scalars lack.
         if not isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return logs
         return {name: ops.expand_dims(value, 0) for name, value in logs.items()}
@@ -74,7 +81,7 @@ class Replicated:
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class GlobalMean(keras.losses.Loss):
-    """The mean of a loss over the global batch, where Keras has the mean of the replicas' means.
+    """The mean of a loss over the global batch; Keras takes the mean of the replicas' means.
 
     Args:
         loss: a Keras loss whose reduction is a mean.
@@ -85,14 +92,14 @@ class GlobalMean(keras.losses.Loss):
         super().__init__(**{"name": self.loss.name, "reduction": self.loss.reduction, **kwargs})
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        mean = self.loss(y_true, y_pred, sample_weight)  # of this replica, divided by their number
+        mean = self.loss(y_true, y_pred, sample_weight)  # of this replica, divided by the number of replicas
         if self.reduction in (None, "none", "sum"):
             return mean
         here = ops.cast(self._divisor(y_true, sample_weight), mean.dtype)
         return mean * ops.divide_no_nan(here * _replicas(), over_all(here))
 
     def _divisor(self, y_true: Any, sample_weight: Any) -> Any:
-        """What the sum of the losses of this replica is divided by."""
+        """The divisor of this replica's sum of losses."""
         if self.reduction == "mean_with_sample_weight" and sample_weight is not None:
             return ops.sum(sample_weight)
         if getattr(self.loss, "ignore_class", None) is not None:
@@ -108,7 +115,7 @@ class GlobalMean(keras.losses.Loss):
 
 
 def _global_mean(loss: Any) -> Any:
-    """What `compile` is given as a loss, over the global batch."""
+    """The loss given to `compile`, over the global batch."""
     if loss is None or loss in ("ce", "crossentropy"):  # Keras chooses which, when it sees the labels
         return loss
     found = keras.losses.get(loss)
@@ -118,16 +125,16 @@ def _global_mean(loss: Any) -> Any:
 
 
 def _update_loss(tracker: keras.metrics.Mean, loss: Any, sample_weight: Any) -> None:
-    """Notes the loss of a step, where replicas may have unlike numbers of rows.
+    """Records the loss of a step; replicas may have different numbers of rows.
 
     Args:
-        tracker: of the mean loss of an epoch.
-        loss: the share of this replica in the loss of the global batch, times the number of replicas.
-        sample_weight: rows of this replica.
+        tracker: the mean loss of an epoch.
+        loss: this replica's share of the global batch's loss, times the number of replicas.
+        sample_weight: the number of this replica's rows.
     """
     rows = over_all(ops.cast(sample_weight, tracker.dtype))
     of_batch = over_all(ops.cast(loss, tracker.dtype) / _replicas())
-    # The sums of all replicas are added when they are read; the mean of what each has is right as well, so.
+    # Reading the tracker adds the sums of all replicas. This way each replica's own mean is right as well.
     tracker.total.assign_add(of_batch * rows / _replicas())
     tracker.count.assign_add(rows / _replicas())
 
@@ -137,6 +144,6 @@ def _replicas() -> int:
 
 
 def over_all(value: Any) -> Any:
-    """The sum over all replicas. Inside a step each asks for it; outside, there is one."""
+    """The sum over all replicas. In a step all must call it; outside, there is one."""
     context = tf.distribute.get_replica_context()
     return value if context is None or _replicas() == 1 else context.all_reduce(tf.distribute.ReduceOp.SUM, value)

@@ -1,4 +1,4 @@
-"""BertSentenceEncoder: a text -> one vector (Reimers and Gurevych 2019, "Sentence-BERT")."""
+"""BertSentenceEncoder: embeddings of texts (Reimers and Gurevych 2019, "Sentence-BERT")."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from keras import ops
 
 from keras_bert import files, presets
-from keras_bert.checkpoints import hugging_face, sentence_transformers
 from keras_bert.encoder import BertEncoder
+from keras_bert.formats import hugging_face, sentence_transformers
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.replicas import Replicated
 from keras_bert.text import BertPreprocessor, loading
@@ -37,16 +37,16 @@ _POOLINGS = {"mean": _mean, "cls": _cls, "max": _max}
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertSentenceEncoder(Replicated, keras.Model):
-    """Turns texts into vectors whose dot product says how close the texts are in meaning.
+    """Embeds texts as vectors. The dot product of two vectors measures how close their texts are in meaning.
 
     Args:
-        encoder: gives a vector for each piece.
+        encoder: gives hidden states.
         preprocessor: strings -> the encoder's inputs.
-        pooling: how one vector is made of those of the pieces: "mean" (over the real pieces), "cls" (that of the first
-            piece) or "max" (elementwise, over the real pieces).
+        pooling: how to pool the hidden states: "mean" (over all tokens but padding), "cls" (the first token's) or
+            "max" (elementwise, over all tokens but padding).
 
     Raises:
-        ValueError: an unknown pooling, or a vocabulary whose size is not that of the encoder's embedding table.
+        ValueError: an unknown pooling, or the vocabulary and the encoder's embedding table differ in size.
 
     Call arguments:
         texts: a string tensor `[batch]`, or a list of str.
@@ -82,7 +82,7 @@ class BertSentenceEncoder(Replicated, keras.Model):
         return self._vectors(self.preprocessor(texts), training)
 
     def serve(self, text: Any) -> dict[str, Any]:
-        """What a server answers: string `[batch]` -> `embedding`, float32 `[batch, hidden]`, as from a call."""
+        """The serving signature: string `[batch]` -> `embedding`, float32 `[batch, hidden]`, as from a call."""
         return {"embedding": self(text, training=False)}
 
     def encode(
@@ -94,9 +94,8 @@ class BertSentenceEncoder(Replicated, keras.Model):
         """Encodes any number of texts, batched by similar length so that little work is spent on padding.
 
         Args:
-            texts: a list, or any iterable: it is read as it is needed.
-            batch_tokens: how many pieces to compute at a time, padding included. The default fits a CPU's caches;
-                a GPU wants more.
+            texts: a list or any iterable, read lazily.
+            batch_tokens: the tokens per batch, padding included. The default fits a CPU's caches; use more on a GPU.
             progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
                 takes longer than a second.
 
@@ -105,17 +104,17 @@ class BertSentenceEncoder(Replicated, keras.Model):
 
         Raises:
             TypeError: `texts` is a single str, or something in it is not a str.
-            ValueError: `batch_tokens` is less than one sequence of the greatest length.
+            ValueError: `batch_tokens` is less than one sequence of maximum length.
 
         Warns:
-            UserWarning: how many texts were longer than the model's greatest length, and were cut there.
+            UserWarning: the number of texts that were truncated to the model's maximum length.
         """
         results = [np.zeros((0, self.encoder.config.hidden_size), np.float32)]
         results.extend(np.stack(chunk) for chunk in self._by_length(texts, batch_tokens, progress))
         return np.concatenate(results)
 
     def encode_counted(self, texts: Iterable[str], batch_tokens: int = 1024) -> tuple[np.ndarray, int]:
-        """What `encode` gives, and how many texts were cut, in place of a progress bar and of a warning."""
+        """The result of `encode` and the number of truncated texts, without progress bar and warning."""
         results, cut = [np.zeros((0, self.encoder.config.hidden_size), np.float32)], 0
         for chunk, cut_here in self._by_length.counted(texts, batch_tokens, progress=False):
             results.append(np.stack(chunk))
@@ -148,10 +147,10 @@ class BertSentenceEncoder(Replicated, keras.Model):
         return cls(encoder, preprocessor, settings.pooling)
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes weights, vocabulary and settings, which `from_preset` and `SentenceTransformer(directory)` read.
+        """Writes weights, vocabulary and settings, for `from_preset` and `SentenceTransformer(directory)`.
 
         Raises:
-            FileExistsError: a file of such a name exists and `overwrite` is False.
+            FileExistsError: such a file exists and `overwrite` is False.
         """
         directory = Path(directory)
         names = (*hugging_face.FILES, *loading.FILES, *sentence_transformers.FILES)

@@ -1,4 +1,4 @@
-"""Spans: what an answer that is a stretch of a text is to a model, a pair of start and end. Learning and searching."""
+"""Spans of a text, the answers to questions: the loss to learn them, and the search for the best."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-# The score of a span that cannot be. A finite number, so that differences and means of it are no NaN; a real score is
-# far above it, in float16 too.
+# The score of an impossible span. It is finite, so that its differences and means are not NaN, and far below any real
+# score, in float16 too.
 NEVER = -1e9
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SpanLoss(keras.losses.Loss):
-    """Cross-entropy of the start among all pieces of a row, and of the end: the mean of the two.
+    """The mean of two cross-entropies over the tokens of a row: of the start and of the end.
 
     Call arguments:
-        y_true: int `[batch, 2]`: in which places the answer starts and ends, the last piece included.
+        y_true: int `[batch, 2]`: positions of the answer's first and last token.
         y_pred: float `[batch, seq_length, 2]`: logits of start and end.
 
     Source: Devlin et al. 2018, section 4.2; run_squad.py of google-research/bert.
@@ -42,9 +42,9 @@ class Spans(NamedTuple):
     """The best spans of each row, best first.
 
     Attributes:
-        scores: float32 `[rows, count]`: logit of the start plus logit of the end. Where a row has fewer spans, the
-            scores at its end are `NEVER` or less, and what they are the scores of means nothing.
-        starts, ends: int `[rows, count]`: the first and the last piece.
+        scores: float32 `[rows, count]`: the start logit plus the end logit. If a row has fewer spans, its last scores
+            are `NEVER` or less, and their starts and ends mean nothing.
+        starts, ends: int `[rows, count]`: the first and the last token.
     """
 
     scores: tf.Tensor
@@ -53,14 +53,14 @@ class Spans(NamedTuple):
 
 
 def best_spans(logits: tf.Tensor, may_start: tf.Tensor, lengths: tf.Tensor, max_length: int, count: int) -> Spans:
-    """The best of all spans in each row.
+    """The best spans of each row.
 
     Args:
-        logits: float32 `[rows, pieces, 2]`, of start and end.
-        may_start: bool `[rows, pieces]`: where a span may start.
-        lengths: int `[rows]`: how many pieces a row has.
-        max_length: the most pieces in a span.
-        count: how many to find. Of equal ones, that which starts, then that which ends first comes first.
+        logits: float32 `[rows, tokens, 2]`, of start and end.
+        may_start: bool `[rows, tokens]`: where a span may start.
+        lengths: int `[rows]`: the tokens of each row.
+        max_length: the most tokens in a span.
+        count: the number of spans. On a tie, the earlier start comes first, then the earlier end.
 
     Example:
         >>> logits = tf.constant([[[1.0, 0.0], [5.0, 0.0], [0.0, 2.0], [-3.0, 9.0]]])
@@ -72,7 +72,7 @@ def best_spans(logits: tf.Tensor, may_start: tf.Tensor, lengths: tf.Tensor, max_
     inside = tf.sequence_mask(lengths, pieces)
     starts = tf.where(may_start & inside, logits[..., 0], NEVER)
     ends = tf.pad(tf.where(inside, logits[..., 1], NEVER), [[0, 0], [0, max_length - 1]], constant_values=NEVER)
-    ends = tf.gather(ends, tf.range(pieces)[:, None] + tf.range(max_length), axis=1)  # [rows, pieces, max_length]
+    ends = tf.gather(ends, tf.range(pieces)[:, None] + tf.range(max_length), axis=1)  # [rows, tokens, max_length]
     scores = tf.reshape(starts[..., None] + ends, tf.stack([rows, pieces * max_length]))
     scores = tf.pad(scores, [[0, 0], [0, count]], constant_values=NEVER)  # there may be fewer than count
     scores, index = tf.math.top_k(scores, count)
@@ -81,12 +81,12 @@ def best_spans(logits: tf.Tensor, may_start: tf.Tensor, lengths: tf.Tensor, max_
 
 
 def best_of_windows(spans: Spans, rows: tf.Tensor, batch: tf.Tensor) -> Spans:
-    """The best spans of each row's windows -> the best of the row, as many.
+    """The best spans of each window -> the best of each row, as many.
 
     Args:
-        spans: of each window, in pieces of the row.
-        rows: int64 `[windows]`: of which row; each has one window or more, one after the other.
-        batch: int: how many rows there are.
+        spans: of each window, in tokens of the row.
+        rows: int64 `[windows]`: the row; each has one window or more, one after the other.
+        batch: int: the number of rows.
 
     Example:
         >>> places = tf.constant([[0, 1], [2, 3]])

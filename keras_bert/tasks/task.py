@@ -1,4 +1,4 @@
-"""BertTask: what the tasks have in common, from strings to logits."""
+"""BertTask: the base class of tasks, from strings to logits."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert import checkpoints, files
-from keras_bert.checkpoints import hugging_face
+from keras_bert import files, formats
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import values_by_name
+from keras_bert.formats import hugging_face
 from keras_bert.tasks import preset
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.heads import ClassifierHead
@@ -23,12 +23,12 @@ from keras_bert.text.inputs import as_strings
 
 
 class Examples(NamedTuple):
-    """Examples to train on, tokenized once.
+    """Training examples, tokenized once.
 
     Attributes:
-        segments: one or two ragged int32 tensors `[examples, (pieces)]`.
-        targets: what a loss compares logits with: a tensor whose first axis is `examples`.
-        lengths: int64 `[examples]`: pieces of each, with special tokens, before anything is cut.
+        segments: one or two ragged int32 tensors `[examples, (tokens)]`.
+        targets: the targets of the loss; the first axis is `examples`.
+        lengths: int64 `[examples]`: tokens of each, special ones included, before truncation.
     """
 
     segments: tuple[tf.RaggedTensor, ...]
@@ -37,27 +37,27 @@ class Examples(NamedTuple):
 
 
 class BertTask(Replicated, Compilable, keras.Model):
-    """An encoder with a preprocessor in front and a head on top. A task says what the head is, and what it means.
+    """An encoder with a preprocessor in front and a head on top. Each task chooses a head and interprets it.
 
     Args:
         encoder: ids -> hidden states.
         preprocessor: strings -> ids.
-        units: how many logits the head gives.
-        dropout: in front of the head; by default the encoder's `hidden_dropout`.
+        units: the number of logits.
+        dropout: the rate before the head; by default the encoder's `hidden_dropout`.
 
     Call arguments:
-        inputs: string `[batch]` (a tensor, or a list of str); for pairs a tuple of two; or what the preprocessor makes
-            of these, a dict, which is what a `tf.data` pipeline with the preprocessor in it gives.
+        inputs: string `[batch]` (a tensor, or a list of str); for pairs a tuple of two; or packed inputs, the dict that
+            the preprocessor makes of these, for example in a `tf.data` pipeline.
 
     Returns:
-        float32: logits, of a shape that the task says.
+        float32: logits. Their shape depends on the task.
 
     Raises:
-        ValueError: the vocabulary is not of the size of the encoder's table, or the family has no such head.
+        ValueError: vocabulary and embedding table differ in size, or the family has no such head.
     """
 
     HEAD: ClassVar[str]  # a key of the family's heads
-    OF_SEQUENCES: ClassVar[bool] = True  # whether logits are of a row as a whole, and not of each piece
+    OF_SEQUENCES: ClassVar[bool] = True  # whether logits are per row, not per token
 
     def __init__(
         self,
@@ -84,18 +84,18 @@ class BertTask(Replicated, Compilable, keras.Model):
         return super().__call__(_as_tensors(inputs), **kwargs)
 
     def packed(self, inputs: Any) -> dict[str, Any]:
-        """What the encoder reads, of strings or of what is that already."""
+        """The encoder's inputs, from strings or packed inputs."""
         return inputs if isinstance(inputs, dict) else self.preprocessor(inputs)
 
     @property
     def reads_pooler(self) -> bool:
-        """Whether there is a pooler that logits depend on: not where they are of pieces, or where the head has a dense
-        layer in its place (RoBERTa)."""
+        """Whether logits depend on a pooler: not if they are per token, or if the head has a dense layer instead
+        (RoBERTa)."""
         return self.encoder.pooler is not None and self.OF_SEQUENCES and self.head.transform is None
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """Keras's, without a pooler that is not read: it has no gradients, of which Keras would warn."""
+        """Keras's, without an unused pooler: Keras would warn that it has no gradients."""
         unread = [] if self.encoder.pooler is None or self.reads_pooler else self.encoder.pooler.variables
         return [each for each in super().trainable_variables if all(each is not other for other in unread)]
 
@@ -104,14 +104,14 @@ class BertTask(Replicated, Compilable, keras.Model):
         return self.trainable_variables
 
     def retrace(self) -> None:
-        """Forgets what was traced of the model's layers: for when these, and not only their weights, have changed."""
+        """Drops traced graphs. Call it after the layers have changed, and not only their weights."""
         self._by_length.retrace()
 
-    # -- Keras's own, for lists of str as well
+    # -- Keras's methods, for lists of str as well
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """Keras's `fit`; `x` may also be a list of str or a tuple of two, and `y` what `targets` takes; or columns
-        of pandas."""
+        """Keras's `fit`; `x` may also be a list of str or a tuple of two, and `y` labels for `targets`; or pandas
+        columns."""
         _check_dataset(x)
         if kwargs.get("validation_data") is not None and isinstance(kwargs["validation_data"], tuple | list):
             data = kwargs["validation_data"]
@@ -128,24 +128,24 @@ class BertTask(Replicated, Compilable, keras.Model):
         return super().predict(self.arrays(plain(x), None)[0], *args, **kwargs)
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """What people write as examples and labels -> what Keras makes batches of; what is that already stays."""
+        """Examples and labels as users pass them -> arrays for Keras to batch; arrays stay as they are."""
         return _as_arrays(x), self.targets(y)
 
     # -- For training: examples tokenized once, batches packed in the graph
 
     def targets(self, y: Any) -> Any:
-        """What people write as labels -> what a loss takes; arrays and tensors of numbers stay as they are."""
+        """Labels as users pass them -> targets of a loss; arrays and tensors of numbers stay as they are."""
         return y
 
     def examples(self, x: Any, y: Any) -> Examples:
-        """Tokenizes what there is to train on.
+        """Tokenizes examples for training.
 
         Args:
             x: a list of str, or a tuple of two.
-            y: as many labels, as `targets` takes them.
+            y: a label per text, as for `targets`.
 
         Raises:
-            ValueError: `x` and `y` are not as many, or a label is not one of the model's.
+            ValueError: `x` and `y` differ in length, or a label is not one of the model's.
         """
         columns = columns_of(x)
         if len({len(column) for column in (*columns, y)}) > 1:
@@ -161,15 +161,15 @@ class BertTask(Replicated, Compilable, keras.Model):
     # -- Files
 
     def settings(self) -> dict[str, Any]:
-        """Arguments of the constructor beside `encoder` and `preprocessor`, as JSON has them."""
+        """The constructor's arguments but `encoder` and `preprocessor`, as JSON values."""
         return {"dropout": self.dropout_rate}
 
     def hugging_face_settings(self) -> dict[str, Any]:
-        """What Hugging Face's `config.json` says of such a model: labels and the like, under its names."""
+        """Entries for Hugging Face's `config.json`, such as the labels, under its names."""
         return {}
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes weights, labels and the tokenizer's files, which `from_preset` and `transformers` read.
+        """Writes weights, labels and the tokenizer's files, for `from_preset` and `transformers`.
 
         Args:
             directory: made if it does not exist; other files in it are left alone.
@@ -182,11 +182,11 @@ class BertTask(Replicated, Compilable, keras.Model):
         preset.write(self, Path(directory), overwrite)
 
     def save_checkpoint(self, directory: str | Path, format: str, overwrite: bool = False) -> None:
-        """Writes encoder and head for another program, without labels; see `BertEncoder.save_checkpoint`."""
-        checkpoints.write(directory, self.encoder.config, self.parts(), format, overwrite)
+        """Writes a checkpoint for another program, without labels; see `BertEncoder.save_checkpoint`."""
+        formats.write(directory, self.encoder.config, self.parts(), format, overwrite)
 
     def parts(self) -> dict[str, dict[str, np.ndarray]]:
-        """The weights of encoder and head, by part and name, as `checkpoints.write` takes them."""
+        """The weights of encoder and head, by part and name, as `formats.write` takes them."""
         return {"encoder": values_by_name(self.encoder), self.HEAD: values_by_name(self.head)}
 
     def get_config(self) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class BertTask(Replicated, Compilable, keras.Model):
 
 
 def plain(x: Any) -> Any:
-    """What pandas has as a column -> a list, as a table -> an array; anything else as it is."""
+    """A pandas column -> a list, a pandas table -> an array; anything else as it is."""
     if isinstance(x, tuple):
         return tuple(plain(each) for each in x)
     if not hasattr(x, "to_numpy"):
@@ -213,7 +213,7 @@ def plain(x: Any) -> Any:
 
 
 def columns_of(x: Any) -> tuple[Any, ...]:
-    """The texts, or the first ones and the second ones, of examples: a list, or for pairs a tuple of two lists.
+    """The columns of texts in examples: one list, or for pairs the two lists of a tuple.
 
     Raises:
         ValueError: it is a tuple of something else.
@@ -226,14 +226,14 @@ def columns_of(x: Any) -> tuple[Any, ...]:
 
 
 def _check_dataset(x: Any) -> None:
-    """Raises ValueError where the labels in a dataset are names: nothing in it turns them into what a loss takes."""
+    """Raises ValueError if the labels in a dataset are names: nothing would turn them into targets."""
     spec = x.element_spec if isinstance(x, tf.data.Dataset) else None
     if isinstance(spec, tuple) and len(spec) > 1 and getattr(spec[1], "dtype", None) == tf.string:
         raise ValueError("the labels in this dataset are strings; make it of numbers, which model.targets(names) gives")
 
 
 def _as_tensors(inputs: Any) -> Any:
-    """Lists of str as string tensors; dicts of what is packed already, Keras inputs and tensors as they are."""
+    """Lists of str as string tensors; packed inputs, Keras inputs and tensors as they are."""
     if isinstance(inputs, tuple):
         return tuple(_as_tensors(each) for each in inputs)
     if isinstance(inputs, dict | keras.KerasTensor):
@@ -244,7 +244,7 @@ def _as_tensors(inputs: Any) -> Any:
 
 
 def _as_arrays(x: Any) -> Any:
-    """Texts as arrays, of which Keras makes batches; anything else as it is."""
+    """Texts as arrays, for Keras to batch; anything else as it is."""
     if isinstance(x, tuple) and len(x) == 2:
         return tuple(_as_arrays(each) for each in x)
     is_list = isinstance(x, list) and x and isinstance(x[0], str)

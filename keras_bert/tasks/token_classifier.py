@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.checkpoints import hugging_face
 from keras_bert.encoder import BertEncoder
+from keras_bert.formats import hugging_face
 from keras_bert.tasks import preset
 from keras_bert.tasks.by_length import BySentence, flat_pieces
 from keras_bert.tasks.entities import OUTSIDE, spans
@@ -25,26 +25,26 @@ from keras_bert.text.inputs import as_strings
 from keras_bert.text.packing import first_pieces
 from keras_bert.text.words import find_words
 
-_IGNORED = -1  # the target of what is no first piece of a word
+_IGNORED = -1  # the target of tokens that are not the first of a word
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertTokenClassifier(BertTask):
-    """Says of each word which label it has: named entities, parts of speech.
+    """Predicts the label of each word: named entities, parts of speech.
 
-    A word's label is that of its first piece, as in the paper; in training the others do not count.
+    A word's label is that of its first token, as in the paper; in training the others do not count.
 
     Args:
-        encoder, preprocessor: as for every task. With a preprocessor that gives windows, long texts are read whole:
-            each word has its label from the window where it has the most context.
+        encoder, preprocessor: see `BertTask`. With a preprocessor that gives windows, long texts are read whole: each
+            word has its label from the window where it has the most context.
         labels: IOB2 ("O", "B-PER", "I-PER", ...), IOBES, or plain ones such as "NOUN".
-        dropout: in front of the head; by default the encoder's `hidden_dropout`.
+        dropout: the rate before the head; by default the encoder's `hidden_dropout`.
 
     Call arguments:
-        inputs: as for every task: texts, or packed inputs.
+        inputs: texts, or packed inputs, see `BertTask`.
 
     Returns:
-        float32 `[batch, seq_length, labels]`: logits of each piece, of `[CLS]` and `[SEP]` too; with windows
+        float32 `[batch, seq_length, labels]`: logits of each token, of `[CLS]` and `[SEP]` too; with windows
         `[batch, windows, seq_length, labels]`.
 
     Raises:
@@ -86,22 +86,22 @@ class BertTokenClassifier(BertTask):
     def tag(
         self, sentences: Iterable[Sequence[str]], batch_tokens: int = 1024, progress: bool | None = None
     ) -> list[list[dict[str, Any]]]:
-        """The label of each word.
+        """Predicts each word's label.
 
         Args:
             sentences: each a list of words.
-            batch_tokens: how many pieces to compute at a time, padding included.
+            batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            For each sentence a list, for each of its words a dict: `word`, `label`, and `probability`, 0 to 1. Both are
-            None for a word that was cut off, which only happens without windows.
+            For each sentence a list, for each of its words a dict: `word`, `label`, and `probability`, 0 to 1. The last
+            two are None for a truncated word; with windows there are none.
 
         Raises:
             TypeError, ValueError: a sentence is not a list of str.
 
         Warns:
-            UserWarning: how many words were cut off.
+            UserWarning: the number of truncated words.
         """
         sentences = _checked(sentences)
         results = [row for chunk in self._by_length(sentences, batch_tokens, progress) for row in chunk]
@@ -114,19 +114,19 @@ class BertTokenClassifier(BertTask):
     def entities(
         self, texts: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
     ) -> list[list[dict[str, Any]]]:
-        """The entities in texts, with their places.
+        """The entities in texts, with their offsets.
 
-        Words are what `text.words.find_words` finds, entities what `tasks.entities.find_entities` makes of their
-        labels. If the labels have no prefixes, a run of words with the same one is an entity where there is also "O";
-        where there is not, as for parts of speech, each word is one.
+        `text.words.find_words` finds the words, `tasks.entities.find_entities` the entities in their labels. If the
+        labels have no prefixes, a run of words with the same one is an entity if there is a label "O"; if not, as for
+        parts of speech, each word is one.
 
         Args:
             texts: each a str.
             batch_tokens, progress: as for `tag`.
 
         Returns:
-            For each text a list of dicts in the order of the text: `label`, without prefix; `start` and `end`, the
-            place in characters; `text`, which is `text[start:end]`; `probability`, 0 to 1, the mean over its words.
+            For each text a list of dicts in the order of the text: `label`, without prefix; `start` and `end`, in
+            characters; `text`, which is `text[start:end]`; `probability`, 0 to 1, the mean over its words.
 
         Raises:
             TypeError, ValueError: `texts` is a single str, or something in it is not a str.
@@ -145,7 +145,7 @@ class BertTokenClassifier(BertTask):
         return [spans(*each, runs) for each in zip(texts, places, tagged, strict=True)]
 
     def _answers(self, words: Sequence[str], probabilities: np.ndarray) -> list[dict[str, Any]]:
-        """float `[words or more, labels]`, all 0 for a word that was cut off."""
+        """From float `[words or more, labels]`, all 0 for a truncated word."""
         best = probabilities.argmax(axis=-1)
         answers = []
         for word, row, i in zip(words, probabilities, best, strict=False):
@@ -155,29 +155,29 @@ class BertTokenClassifier(BertTask):
         return answers
 
     def _probabilities(self, pieces: tf.RaggedTensor, begins: tf.RaggedTensor) -> tf.Tensor:
-        """Of the labels of each word: float32 `[batch, words, labels]`, all 0 where a word was cut off, or is none.
+        """The label probabilities of each word: float32 `[batch, words, labels]`, 0 for truncated or missing words.
 
         Args:
-            pieces: int32 `[batch, (pieces)]`.
+            pieces: int32 `[batch, (tokens)]`.
             begins: of the same shape, 1 where a word begins, else 0.
         """
         packed = self.preprocessor.pack(pieces)
         logits = self(packed, training=False)  # [batch, seq_length, labels], or with windows
         places = places_of_pieces(self.preprocessor, pieces, packed["input_word_ids"])
-        probabilities = ops.softmax(tf.boolean_mask(logits, places))  # [pieces that are not cut, labels]
+        probabilities = ops.softmax(tf.boolean_mask(logits, places))  # [tokens kept, labels]
         kept = _pieces_kept(places)
-        is_first = first_pieces(begins, kept) > 0  # [batch, (pieces that are not cut)]
+        is_first = first_pieces(begins, kept) > 0  # [batch, (tokens kept)]
         words = tf.ragged.boolean_mask(tf.RaggedTensor.from_row_lengths(probabilities, kept), is_first)
         most = tf.reduce_max(tf.concat([[0], tf.reduce_sum(begins, axis=1)], 0))
         return words.to_tensor(shape=tf.stack([-1, most, len(self.labels)]))
 
     def serve(self, text: Any) -> dict[str, Any]:
-        """What a server answers to `text`, string `[batch]`: what each of its words is.
+        """The serving signature, for `text`, string `[batch]`: the label of each word.
 
         Returns:
-            `words`, string `[batch, words]`, "" where a text has fewer than another; `starts` and `ends`, int32, their
-            places in characters (code points, as Python counts), -1 there; `labels`, string, with prefixes, and
-            `probabilities`, float32: "" and 0 there, and for a word that was cut off.
+            `words`, string `[batch, words]`, padded with ""; `starts` and `ends`, int32, their offsets in characters
+            (code points, as Python counts), padded with -1; `labels`, string, with prefixes, and `probabilities`,
+            float32: "" and 0 at padding and for truncated words.
         """
         words, starts, ends = find_words(text)
         pieces = self.preprocessor.tokenizer.tokenize_words(words)
@@ -193,22 +193,22 @@ class BertTokenClassifier(BertTask):
         }
 
     def training_loss(self) -> keras.losses.Loss:
-        """Cross-entropy, its mean over the words of a batch: what to compile with."""
+        """The loss to compile with: mean cross-entropy over the words of a batch."""
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=_IGNORED)
 
     def examples(self, x: Any, y: Any) -> Examples:
-        """Tokenizes sentences whose words have labels.
+        """Tokenizes labelled sentences.
 
         Args:
             x: a list of lists of words.
-            y: a list of as many lists of as many labels, by name or by number.
+            y: a list of lists of labels, one per word, by name or by number.
 
         Returns:
-            `targets`: ragged int32 `[sentences, (pieces)]`: the label at the first piece of a word, else -1.
+            `targets`: ragged int32 `[sentences, (tokens)]`: the label at the first token of a word, else -1.
 
         Raises:
-            TypeError, ValueError: a sentence is not a list of str, words and labels are not as many, or a label is not
-                one of the model's. The message has the sentence's number, counted from 0.
+            TypeError, ValueError: a sentence is not a list of str, the numbers of words and labels differ, or a label
+                is not one of the model's. The message has the sentence's number, counted from 0.
         """
         x = _checked(x)
         if len(x) != len(y):
@@ -229,9 +229,9 @@ class BertTokenClassifier(BertTask):
             raise ValueError(f"sentence {sentence} (from 0): {error}") from None
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """Rows of `examples` -> `(x, y)`; `y` is int32 of the shape of the packed rows, -1 where nothing counts.
+        """Rows of `examples` -> `(x, y)`; `y` is int32 of the shape of the packed rows, -1 if ignored.
 
-        What is in several windows counts in the one where it has the most context.
+        A token in several windows counts in the one where it has the most context.
         """
         packed = self.preprocessor.pack(segments)
         places = places_of_pieces(self.preprocessor, segments[0], packed["input_word_ids"])
@@ -251,13 +251,13 @@ class BertTokenClassifier(BertTask):
     def from_preset(
         cls, handle: str | Path, labels: Sequence[str] | None = None, dropout: float | None = None, **kwargs: Any
     ) -> BertTokenClassifier:
-        """A token classifier on the encoder of a preset, with the preset's head if it has one for these labels.
+        """A token classifier with the encoder of a preset, and the preset's head if it has one for these labels.
 
         Args:
             handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-            labels: by default those of the preset's head; if that has no names for them, theirs, in the order of the
-                logits. With others, a new head is drawn at random, to be trained.
-            dropout: as for the constructor; by default as the preset was saved.
+            labels: by default those of the preset's head. If it has no names, give them in the order of the logits.
+                For other labels, a new head is initialized at random.
+            dropout: as for the constructor; by default as saved with the preset.
             **kwargs: `sequence_length`, `long_text` ("truncate" or "windows"), `stride`, `dtype`: see `preset.read`.
 
         Raises:
@@ -265,7 +265,7 @@ class BertTokenClassifier(BertTask):
             ValueError: a file is damaged, an argument is bad, or there are no labels.
 
         Warns:
-            UserWarning: the preset's head has as many labels, but others, and so is not used.
+            UserWarning: the preset's head is not used: it has as many labels, but different ones.
         """
         found = preset.read(handle, cls.HEAD, **kwargs)
         labels = found.labels(labels)
@@ -291,5 +291,5 @@ def _checked(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
 
 
 def _pieces_kept(places: tf.Tensor) -> tf.Tensor:
-    """int64 `[batch]`: how many pieces of each row were not cut off."""
+    """int64 `[batch]`: the number of tokens kept in each row."""
     return tf.math.count_nonzero(places, axis=list(range(1, len(places.shape))))

@@ -1,4 +1,4 @@
-"""XLA, Keras's `jit_compile=True`, for models that read texts and packed inputs."""
+"""XLA (Keras's `jit_compile=True`) for models that read texts and packed inputs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 
 class Compilable:
-    """What a model with a preprocessor needs so that `compile(jit_compile=True)` is heeded.
+    """A mixin for models with a preprocessor, so that `compile(jit_compile=True)` works.
 
-    XLA has no strings. Keras therefore takes XLA from every model that has a preprocessor among its layers, with a
-    warning; but one that gets packed inputs never calls it. By default (`jit_compile="auto"`) nothing changes: the
-    model is not compiled by XLA, and takes texts.
+    XLA has no strings. Keras therefore disables XLA, with a warning, for any model that has a preprocessor layer. But
+    a model that gets packed inputs never calls this layer. By default (`jit_compile="auto"`) nothing changes: the model
+    is not compiled by XLA, and takes texts.
 
-    It comes before `keras.Model` among the bases of a model.
+    List it before `keras.Model` in the bases of a model.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Strings -> ids, in the TensorFlow graph. Knows nothing of models."""
+"""Tokenizers: strings -> ids, in the TensorFlow graph."""
 
 from keras_bert.text.bytepair import BytePairTokenizer
 from keras_bert.text.learning import learn_vocabulary

@@ -1,4 +1,4 @@
-"""Text -> the words within which GPT-2's and RoBERTa's byte pairs are merged; and bytes as printable symbols."""
+"""GPT-2's and RoBERTa's split of text into words, before byte pairs are merged; bytes as printable symbols."""
 
 import functools
 
@@ -11,7 +11,7 @@ from keras_bert.text.normalization import INVALID_UTF8, SPACES
 _OTHER, _LETTER, _NUMBER, _SPACE = range(4)
 # Beyond plane 3 there are no letters, numbers or spaces: these characters share the last entry of the table.
 _PLANE_4 = 0x40000
-_NO_CHARACTER = 0x10FFFF  # 4 bytes; what is decoded to it is never over 3, unless it is this character itself
+_NO_CHARACTER = 0x10FFFF  # 4 bytes; it replaces at most 3 invalid ones, so that a bad row gets longer
 
 
 def byte_symbols() -> list[str]:
@@ -29,19 +29,19 @@ def byte_symbols() -> list[str]:
 
 
 def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.RaggedTensor:
-    """Cuts texts, of which nothing gets lost, as this pattern of GPT-2's encoder does (Radford et al. 2019):
+    """Cuts texts as this pattern of GPT-2's encoder does (Radford et al. 2019), without losing a byte:
 
         's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
 
-    RE2 has no look-ahead, and takes 0.3 s per MB without it. But whether a word begins at a character can be told from
-    the characters beside it, and so for all of them at once:
+    RE2 has no look-ahead, and takes 0.3 s per MB without it. But the characters beside a character tell whether a word
+    begins there, so that all are tested at once:
     - words are runs of letters, of numbers, of white space, or of anything else;
     - the last white space before something else is a word of its own, or part of the next word if it is a space;
-    - an apostrophe that begins a word makes one with s, t, re, ve, m, ll or d behind it.
+    - an apostrophe that begins a word forms a word with s, t, re, ve, m, ll or d behind it.
 
     Args:
         strings: string `[batch]`, UTF-8.
-        rows: int64 `[batch]`, the row numbers that an error shall name; default the position in the batch.
+        rows: int64 `[batch]`, the row numbers for error messages; default: the position in the batch.
 
     Returns:
         string `[batch, (words)]`.
@@ -76,7 +76,7 @@ def _begins_word(codes: tf.RaggedTensor) -> tf.Tensor:
     """bool `[chars]`, for all rows laid end to end."""
     chars = codes.values
     size = tf.size(chars, tf.int64)
-    starts = codes.row_splits  # of empty rows too, which the next row shares, or which are past the end
+    starts = codes.row_splits  # an empty row starts where the next one does, or past the end
     begins_row = tf.scatter_nd(starts[:, None], tf.ones_like(starts, tf.int32), [size + 1]) > 0  # [chars + 1]
     ends_row, begins_row = begins_row[1:], begins_row[:-1]
     kind = tf.gather(_kinds(), tf.minimum(chars, _PLANE_4 - 1))
@@ -99,7 +99,7 @@ def _begins_word(codes: tf.RaggedTensor) -> tf.Tensor:
 
 
 def _shifted(values: tf.Tensor, by: int) -> tf.Tensor:
-    """Each value moves `by` places on; zeros or False come in."""
+    """Moves each value `by` places on; fills with zeros or False."""
     zeros = tf.zeros([tf.minimum(abs(by), tf.size(values))], values.dtype)
     return tf.concat([zeros, values[:-by]] if by > 0 else [values[-by:], zeros], 0)
 

@@ -1,4 +1,4 @@
-"""Strings <-> byte-pair ids, as RoBERTa was trained, in the TensorFlow graph."""
+"""RoBERTa's tokenizer: strings <-> byte-pair ids, in the TensorFlow graph."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,9 @@ import keras
 import tensorflow as tf
 
 from keras_bert import presets
+from keras_bert.formats.hugging_face_tokenizers import read_bytepair_files, write_bytepair_files
 from keras_bert.text.byte_level import byte_symbols, split_words
-from keras_bert.text.bytepair_files import (
-    check_merges,
-    read_bytepair_files,
-    read_ids,
-    read_merges,
-    write_bytepair_files,
-)
+from keras_bert.text.bytepair_vocabulary import check_merges, read_ids, read_merges
 from keras_bert.text.merging import MergeRules
 from keras_bert.text.packing import ROBERTA_PAIRS
 from keras_bert.text.tokenizer import Pieces, Tokenizer
@@ -28,20 +23,20 @@ _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carr
 class BytePairTokenizer(Tokenizer):
     """Exactly the byte-level byte-pair encoding of RoBERTa (Liu et al. 2019, section 4.4), which is GPT-2's.
 
-    Text is cut into words, each with the space before it, words into bytes, and bytes are merged into pieces in the
-    order in which the merges were learned. Nothing is changed and nothing is unknown, so `detokenize` gives back every
-    byte. In `vocabulary` pieces are written as in its file, one printable symbol a byte: `Ġ` is the space.
+    Text is cut into words, each with the space before it, and words into bytes. Bytes are merged into tokens in the
+    order in which the merges were learned. No text is changed and none is unknown, so `detokenize` gives back every
+    byte. `vocabulary` has the tokens as in the file, one printable symbol a byte: `Ġ` is the space.
 
     It works eagerly, in `tf.function`, in `tf.data` and in a SavedModel, and captures nothing but constants.
 
     Args:
-        vocabulary: path of a `vocab.json`, or its content: piece -> id; or the list of pieces, the index is the id.
-        merges: path of a `merges.txt`, or its lines (`"Ġ t"`), or pairs of pieces; earliest first.
-        add_prefix_space: whether a text that does not begin with a space gets one, so that its first word is the same
-            piece as elsewhere. RoBERTa was trained without.
-        special_tokens_in_text: whether a special token that stands in the text, such as `<mask>`, is that token rather
-            than text to split. `<mask>` then takes the white space before it, as in RoBERTa's own fill-in example.
-            Leave it off for text that others wrote.
+        vocabulary: path of a `vocab.json`, or its content (token -> id), or the list of tokens; the index is the id.
+        merges: path of a `merges.txt`, or its lines (`"Ġ t"`), or pairs of tokens; earliest first.
+        add_prefix_space: whether to put a space before a text that begins without one, so that its first word has the
+            same tokens as elsewhere. RoBERTa was trained without.
+        special_tokens_in_text: whether a special token in the text, such as `<mask>`, is that token rather than text to
+            split. `<mask>` then takes the white space before it, as in RoBERTa's own fill-in example. Leave it off for
+            text that others wrote.
         unk_token, cls_token, sep_token, pad_token, mask_token: the names of the special tokens in the vocabulary.
 
     Attributes:
@@ -52,14 +47,14 @@ class BytePairTokenizer(Tokenizer):
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a file is damaged, a special token or one of the 256 bytes is missing, ids have holes, or a merge
-            joins what is no piece.
+        ValueError: a file is damaged, a special token or one of the 256 bytes is missing, ids have holes, or a part or
+            the result of a merge is no token.
 
-    Offsets are those of the piece without the space that it begins with, unless it is nothing but white space. A piece
-    may begin or end within a character; its bytes then are no text by themselves.
+    Offsets leave out the space at the beginning of a token, unless the token is all white space. A token may begin or
+    end within a character; its bytes alone are then not valid UTF-8.
 
-    Letters, numbers and white space are what the Unicode of this TensorFlow says they are. Where it is older than that
-    of another implementation, characters that are new there may be cut off from the letters beside them.
+    Letters, numbers and white space follow TensorFlow's version of Unicode. If another implementation's is newer,
+    characters that are new there may be cut off from the letters beside them.
 
     Example:
         >>> letters = {symbol: i for i, symbol in enumerate(byte_symbols())}
@@ -109,13 +104,13 @@ class BytePairTokenizer(Tokenizer):
         text = [_text(piece, byte_of) for piece in pieces]
         rules = MergeRules(self.merges, ids, [ids[symbol] for symbol in symbols])
         with tf.init_scope(), tf.device("CPU"):
-            self._text = tf.constant(text)  # the bytes of each piece
+            self._text = tf.constant(text)  # the bytes of each token
             self._lengths = tf.strings.length(self._text)
-            # How many bytes of a piece, 0 or 1, are the space before a word.
+            # The bytes of a token, 0 or 1, that are the space before a word.
             skipped = [each.startswith(b" ") and not each.decode(errors="replace").isspace() for each in text]
             self._skipped = tf.constant(skipped, tf.int64)
-            # Most words are a piece by themselves. They are found by a hash, and need no merging.
-            merged = rules(self._text)  # [pieces, (pieces)]
+            # Most words are one token. They are found by a hash, and need no merging.
+            merged = rules(self._text)  # [tokens, (tokens)]
             first = tf.gather(merged.values, tf.minimum(merged.row_starts(), tf.size(merged.values, tf.int64) - 1))
             whole = tf.where((merged.row_lengths() == 1) & (first == tf.range(len(text))))[:, 0]
             hashes = _hash(tf.gather(self._text, whole))
@@ -125,16 +120,16 @@ class BytePairTokenizer(Tokenizer):
         self._rules = rules
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Pieces:
-        moved = tf.zeros_like(strings, tf.int64)  # [batch], how many bytes come before the text as given
+        moved = tf.zeros_like(strings, tf.int64)  # [batch], the number of bytes put before the text
         if self.add_prefix_space:
             given, strings = strings, self._with_space(strings)
             moved = tf.cast(tf.strings.length(strings) - tf.strings.length(given), tf.int64)
         words = split_words(strings, rows)
-        ids = self._split_into_pieces(words.values)  # [words, (pieces)]
+        ids = self._split_into_pieces(words.values)  # [words, (tokens)]
         row_splits = tf.gather(ids.row_splits, words.row_splits)
         ids = tf.RaggedTensor.from_row_splits(ids.values, row_splits, validate=False)
-        # Without `with_offsets`, nobody asks for the rest, and the graph leaves it out. Pieces lie end to end, and so
-        # do their bytes.
+        # Without `with_offsets`, the rest is unused, and the graph leaves it out. Tokens lie end to end, and so do
+        # their bytes.
         lengths = tf.cast(tf.gather(self._lengths, ids.values), tf.int64)
         ends = tf.cumsum(lengths)
         row = ids.value_rowids()
@@ -148,11 +143,11 @@ class BytePairTokenizer(Tokenizer):
         return tf.where(lacks, tf.strings.join([" ", strings]), strings)
 
     def _split_into_pieces(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """string `[words]` -> int32 `[words, (pieces)]`; each different word is merged once."""
+        """string `[words]` -> int32 `[words, (tokens)]`; each distinct word is merged once."""
         different, index = tf.unique(words)
         place = tf.searchsorted(self._whole_hashes, _hash(different))
         candidate = tf.gather(self._whole_ids, place)
-        whole = tf.gather(self._text, candidate) == different  # whatever the hash says
+        whole = tf.gather(self._text, candidate) == different  # another word may have the same hash
         merged = self._rules(tf.boolean_mask(different, ~whole))
         count = tf.reduce_sum(tf.cast(whole, tf.int32))
         alone = tf.RaggedTensor.from_row_lengths(tf.boolean_mask(candidate, whole), tf.ones([count], tf.int64))
@@ -160,7 +155,7 @@ class BytePairTokenizer(Tokenizer):
         return tf.gather(tf.concat([alone, merged], 0), tf.gather(order, index))
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """The bytes of the pieces, also where they are no valid UTF-8."""
+        """The bytes of the tokens, even if they are not valid UTF-8."""
         return tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._text, ids.flat_values)), axis=-1)
 
     def get_config(self) -> dict[str, Any]:
@@ -191,7 +186,7 @@ class BytePairTokenizer(Tokenizer):
         """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, which `from_preset` and `transformers` read.
 
         Args:
-            directory: made if need be; other files in it are left alone.
+            directory: created if missing; other files in it are left alone.
             overwrite: whether to replace these three files.
 
         Raises:
@@ -205,7 +200,7 @@ def _hash(strings: tf.Tensor) -> tf.Tensor:
 
 
 def _text(piece: str, byte_of: Mapping[str, int]) -> bytes:
-    """The bytes that a piece stands for. A special token may be written as text is."""
+    """The bytes that a token stands for. A special token may be written as plain text."""
     if all(symbol in byte_of for symbol in piece):
         return bytes(byte_of[symbol] for symbol in piece)
     return piece.encode()

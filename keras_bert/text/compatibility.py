@@ -1,4 +1,4 @@
-"""What ALBERT does to text before SentencePiece reads it: compatibility decomposition, accents, capitals."""
+"""ALBERT's normalization of text before SentencePiece: compatibility decomposition, accents, lower case."""
 
 import functools
 import unicodedata
@@ -12,10 +12,10 @@ from keras_bert.text.normalization import check_utf8, contributed_bytes, lower_d
 # White space for `str.split`, but not for SentencePiece's own normalization.
 _ODD_SPACES = r"\x0b\x1c-\x1f"
 _PLAIN = r"[\x02-\x0a\x0c-\x1b -\x7f]*"
-# Stands for U+0000, at which TensorFlow Text's operation would end the text. No vocabulary has either.
+# Replaces U+0000, where TensorFlow Text's operation would end the text. No vocabulary has either.
 _NO_NUL = "\ue000"
-# Stands behind the " that two ` or ' became, so that the text stays as long, and is removed as what is in no text is;
-# the usual normalization of SentencePiece removes this character anyway.
+# Two ` or two ' become " and this character, so that the text stays as long. Then it is removed, also where the text
+# had it before, because SentencePiece's usual normalization removes it anyway.
 _SECOND_QUOTE = "\x01"
 
 
@@ -25,10 +25,10 @@ class CompatibilityNormalizer:
 
     Args:
         lowercase: whether to lower-case.
-        strip_accents: whether to decompose by compatibility (NFKD) and to drop what has a combining class; white space
-            is then made plain too.
-        as_transformers: whether to do so as transformers 5 does for ALBERT: two ` or two ' become ", marks of every
-            kind go, whether they have a combining class or not, and there is no final form of sigma.
+        strip_accents: whether to decompose by compatibility (NFKD) and to drop characters with a combining class;
+            white space then becomes plain spaces too.
+        as_transformers: whether to normalize as transformers 5 does for ALBERT: two ` or two ' become ", all marks are
+            dropped, with or without a combining class, and sigma has no final form.
 
     Example:
         >>> CompatibilityNormalizer(True, True)(tf.constant(["Crème ﬁn ½"])).numpy()[0].decode()
@@ -44,7 +44,7 @@ class CompatibilityNormalizer:
 
         Args:
             strings: string `[batch]`, UTF-8.
-            rows: int64 `[batch]`, the row numbers that an error shall name; default the position in the batch.
+            rows: int64 `[batch]`, the row numbers for error messages; default: the position in the batch.
 
         Returns:
             string `[batch]`.
@@ -57,7 +57,7 @@ class CompatibilityNormalizer:
         others = tf.where(~tf.strings.regex_full_match(strings, _PLAIN))  # [others, 1]
 
         def normalize_others() -> tf.Tensor:
-            # Of the text as given: what is ASCII already is lower-cased either way.
+            # `strings`, not `lowered`: `_normalize` lower-cases ASCII too.
             raw = tf.gather_nd(strings, others)
             check_utf8(raw, others[:, 0] if rows is None else tf.gather_nd(rows, others))
             return tf.tensor_scatter_nd_update(lowered, others, self._normalize(raw))
@@ -73,7 +73,7 @@ class CompatibilityNormalizer:
             if self.strip_accents:
                 strings = tf.strings.regex_replace(tf_text.normalize_utf8(strings, "NFKD"), r"\pM+", "")
         elif self.strip_accents:
-            # As long as before, so that offsets stay; SentencePiece makes one of several spaces.
+            # As long as before, so that offsets stay; SentencePiece makes several spaces one.
             strings = tf.strings.regex_replace(strings, f"[{_ODD_SPACES}]", " ")
             strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")
             strings = tf_text.normalize_utf8(strings, "NFKD")
@@ -93,14 +93,14 @@ class CompatibilityNormalizer:
         return tf.strings.regex_replace(strings, "``|''", f'"{_SECOND_QUOTE}') if self.as_transformers else strings
 
     def characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """What becomes of each character, string `[chars]`, by itself; and whether it is an accent that is stripped."""
+        """Each character, string `[chars]`, normalized by itself; and whether it is an accent that is stripped."""
         results = self._normalize(chars)
         return results, (tf.strings.length(chars) > 0) & (tf.strings.length(results) == 0)
 
 
 @functools.cache
 def _combining() -> str:
-    """The class of characters whose canonical combining class is not 0, for RE2, which does not know it."""
+    """The characters with a nonzero canonical combining class, as a class for RE2, which has none for them."""
     codes = [code for code in range(0x110000) if unicodedata.combining(chr(code))]
     begins = [code for code in codes if not unicodedata.combining(chr(code - 1))]
     ends = [code for code in codes if not unicodedata.combining(chr(code + 1))]

@@ -1,11 +1,11 @@
-"""Pieces -> text as a person writes it. Tokenization forgets the spaces around punctuation; these rules guess them."""
+"""Tokens -> text as a person writes it. Tokenization forgets the spaces around punctuation; these rules guess them."""
 
 import tensorflow as tf
 
 _CJK = r"\x{3001}-\x{30ff}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{ff01}-\x{ff20}\x{20000}-\x{2fa1f}"
 _LETTER = r"[\p{L}\p{M}]"
 
-# (pattern, replacement), in order. RE2 has no look-around and its matches do not overlap, so what may come in a row
+# (pattern, replacement), in order. RE2 has no look-around and its matches do not overlap, so a pattern that may repeat
 # (3 , 000 , 000) has its rule twice.
 _RULES = (
     (r"(^| )##", ""),
@@ -29,10 +29,10 @@ _RULES = (
 
 
 def join_pieces(pieces: tf.RaggedTensor) -> tf.Tensor:
-    """Stitches `##` pieces and sets punctuation.
+    """Joins `##` tokens, and removes spaces around punctuation.
 
     Args:
-        pieces: string `[batch, (pieces)]`.
+        pieces: string `[batch, (tokens)]`.
 
     Returns:
         string `[batch]`.

@@ -1,4 +1,4 @@
-"""What each piece of a text is, where it comes from, and what was changed to make it: for people who look."""
+"""Explains a tokenization to people: each token, its place in the text, and what was changed to make it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from keras_bert.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class ExplainedPiece:
-    """A piece of a text as the model sees it, or characters of the text that are in no piece.
+    """A token as the model sees it, or a character of the text that is in no token.
 
     Attributes:
-        piece: as the vocabulary has it; None: these characters were dropped.
-        id: its number there.
-        position: its place in the sequence, from 0; what frames the sequence counts.
+        piece: the token as in the vocabulary; None for a dropped character.
+        id: the token's id.
+        position: its position in the sequence, from 0, special tokens included.
         type_id: its `input_type_ids`.
-        byte_span: start and end in the text in UTF-8; None: it does not come from the text, as `[CLS]` does not.
-        character_span: the same in characters. A piece of bytes within a character has the whole of it.
+        byte_span: start and end in the text in UTF-8; None for a token that is not from the text, such as `[CLS]`.
+        character_span: the same in characters, each whole, even if the token has only some of its bytes.
         text: these characters.
         changes: what was changed in them, such as "É -> e" and "U+200B dropped".
     """
@@ -41,14 +41,13 @@ class ExplainedPiece:
 
 
 def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedPiece]]:
-    """The pieces of each text, framed by `[CLS]` and `[SEP]` or what stands for them, each with where it comes from.
+    """The tokens of each text, between `[CLS]` and `[SEP]` (or the family's own), each with its place in the text.
 
-    Between them stand, in the order of the text, the characters that normalization dropped and that are in no piece;
-    white space is not told.
+    Characters that normalization dropped are listed too, in the order of the text, but not white space.
 
     Args:
         tokenizer: of any kind.
-        texts: each by itself.
+        texts: each a sequence of its own.
 
     Raises:
         TypeError, ValueError: as `tokenize_with_offsets` does.
@@ -71,7 +70,7 @@ def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedPi
     special = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
     longest = int(tf.reduce_max(ids.row_lengths())) + tokenizer.pair_format.special_tokens(1)
     type_ids = pack([ids], longest, *special, tokenizer.pair_format)["input_type_ids"].numpy().tolist()
-    # Each piece as a text of its own.
+    # The text of each token by itself.
     meant = ids.with_values(tokenizer.detokenize(ids.values[:, None]))
     rows = zip(texts, *(each.to_list() for each in (ids, starts, ends, meant)), type_ids, strict=True)
     return [_explained(tokenizer, *row) for row in rows]
@@ -87,9 +86,9 @@ def _explained(
     type_ids: list[int],
 ) -> list[ExplainedPiece]:
     data = text.encode()
-    begins = [0, *itertools.accumulate(len(character.encode()) for character in text)]  # of characters, in bytes
+    begins = [0, *itertools.accumulate(len(character.encode()) for character in text)]  # of each character, in bytes
     pieces = [ExplainedPiece(tokenizer.vocabulary[tokenizer.cls_token_id], tokenizer.cls_token_id, 0, type_ids[0])]
-    done = 0  # up to which character all is told
+    done = 0  # the characters before this one are explained
     for position, (id_, start, end, own) in enumerate(zip(ids, starts, ends, meant, strict=True), start=1):
         first, last = bisect.bisect_right(begins, start) - 1, bisect.bisect_left(begins, end)
         last = max(first, last)  # of an empty span
@@ -137,7 +136,7 @@ def _is_dropped(character: str) -> str:
 
 
 def _dropped(text: str, begins: list[int], first: int, last: int) -> list[ExplainedPiece]:
-    """The characters from `first` up to `last` that are no white space."""
+    """The characters from `first` up to `last`, without white space."""
     return [
         ExplainedPiece(
             None,

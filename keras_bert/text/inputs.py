@@ -1,4 +1,4 @@
-"""What people pass as text -> a string tensor, or an error that says what came and what is expected."""
+"""Texts as the caller has them -> a string tensor, or an error that says what came and what is expected."""
 
 import contextlib
 import re
@@ -18,7 +18,7 @@ def as_strings(texts: Any) -> tf.Tensor:
         texts: a str (or bytes, UTF-8), a list or NumPy array of them, or a string tensor.
 
     Raises:
-        TypeError: something in it is not text.
+        TypeError: an element is not text.
         ValueError: the rank is over 1, or a str has a lone surrogate, which UTF-8 cannot carry.
     """
     if texts is None:
@@ -43,7 +43,7 @@ def as_strings(texts: Any) -> tf.Tensor:
 
 @contextlib.contextmanager
 def readable_errors() -> Iterator[None]:
-    """Raises a failed assertion of the graph as a ValueError with its message, without the pages that surround it."""
+    """Turns a failed assertion of the graph into a ValueError with its message alone."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
@@ -54,7 +54,7 @@ def readable_errors() -> Iterator[None]:
 
 
 def require(condition: tf.Tensor, message: str, *values: tf.Tensor) -> None:
-    """Unless `condition` (bool `[]`): ValueError with `message` and the values; in a graph, InvalidArgumentError."""
+    """Raises ValueError (in a graph, InvalidArgumentError) with `message` and values unless `condition` (bool `[]`)."""
     if not tf.executing_eagerly():
         tf.debugging.Assert(condition, [message, *values])
     elif not condition:
@@ -62,7 +62,7 @@ def require(condition: tf.Tensor, message: str, *values: tf.Tensor) -> None:
 
 
 def _explain(texts: Any) -> Exception:
-    """The error for what TensorFlow could not convert. Looked for only then: a good batch pays nothing."""
+    """The error for texts that TensorFlow could not convert; good batches do not pay for this search."""
     batch = [texts] if isinstance(texts, str) or not hasattr(texts, "__iter__") else list(texts)
     for row, text in enumerate(batch):
         if isinstance(text, str):

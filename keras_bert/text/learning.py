@@ -1,4 +1,4 @@
-"""A corpus -> a tokenizer with a vocabulary of its own. Needs the extra `vocab`."""
+"""Learns vocabularies: a corpus -> a tokenizer. Needs the extra `vocab`."""
 
 import io
 import re
@@ -27,10 +27,10 @@ KINDS = ("wordpiece", "bytepair", "sentencepiece")
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ROBERTA, _ROBERTA_LAST = ("<s>", "<pad>", "</s>", "<unk>"), ("<mask>",)
 _ALBERT = ("[CLS]", "[SEP]", "[MASK]")  # behind <pad> and <unk>
-# Always pieces by themselves: google-research/albert, README, "Learning a vocabulary".
+# Always tokens by themselves: google-research/albert, README, "Learning a vocabulary".
 _ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
 
-# SentencePiece holds its texts in memory, and 20 times their size while it learns: of larger corpora, it gets every
+# SentencePiece holds its texts in memory, and 20 times their size while it learns. Of a larger corpus it gets every
 # second text, every fourth, ...
 _MOST_BYTES = 2**27
 
@@ -43,39 +43,39 @@ def learn_vocabulary(
     strip_accents: bool | None = None,
     character_coverage: float = 1.0,
 ) -> Tokenizer:
-    """Learns the pieces that a corpus is best written with.
+    """Learns a vocabulary from a corpus.
 
-    Text is prepared, and cut into words, by the operations that the tokenizer itself uses, so that what is learned is
-    what is found later. The same corpus always gives the same vocabulary. It may be larger than memory: words are
-    counted as they are read (SentencePiece learns from a part of over 128 MiB). Progress is shown on a terminal.
+    The tokenizer's own operations normalize the text and cut it into words, so that learned tokens are found later.
+    The same corpus always gives the same vocabulary. It may be larger than memory: words are counted as they are read
+    (SentencePiece learns from a part of a corpus of over 128 MiB). Progress is shown on a terminal.
 
-    - `"wordpiece"`, BERT's: pairs are merged by their frequency (Sennrich et al. 2016), `##` inside words, which is
-      how Hugging Face's `tokenizers` learns it (Google's own code for it, Schuster and Nakajima 2012, is not public).
-      Each character of the corpus is a piece, so that no word made of them is unknown.
-    - `"bytepair"`, RoBERTa's: the same with bytes, and with capitals and accents.
+    - `"wordpiece"`, BERT's: pairs are merged by frequency (Sennrich et al. 2016), with `##` inside words, as Hugging
+      Face's `tokenizers` learns it (Google's own code, Schuster and Nakajima 2012, is not public). Each character of
+      the corpus is a token, so that no word made of them is unknown.
+    - `"bytepair"`, RoBERTa's: the same with bytes; capitals and accents stay.
     - `"sentencepiece"`, ALBERT's: a unigram model (Kudo 2018), by google/sentencepiece with ALBERT's settings.
 
     Args:
-        corpus: texts (str), from a list or an iterator; or paths (`pathlib.Path`) of files of UTF-8, where each line is
-            a text, or of directories of .txt files.
-        size: of the vocabulary, special tokens included.
+        corpus: texts (str), from a list or an iterator; or paths (`pathlib.Path`) of UTF-8 files with a text a line, or
+            of directories of .txt files.
+        size: the size of the vocabulary, special tokens included.
         kind: as above.
-        lowercase: whether to lower-case; default: as BERT's `uncased` models, ALBERT and RoBERTa (which does not) do.
+        lowercase: whether to lower-case; default: yes, as BERT's `uncased` models and ALBERT; never for byte pairs.
         strip_accents: whether to drop accents; default: as `lowercase`.
-        character_coverage: from 0.98 to 1: the share of all characters that get a piece. The rarest others are
-            unknown. In a corpus of many scripts, 0.9995 leaves more of the vocabulary to words.
+        character_coverage: the share of all characters, from 0.98 to 1, that get a token; the rarest are unknown. In a
+            corpus of many scripts, 0.9995 leaves more of the vocabulary to words.
 
     Returns:
         A `WordPieceTokenizer`, `BytePairTokenizer` or `SentencePieceTokenizer`. Its `save_preset(directory)` writes
         what `from_preset` and `transformers` read; `BertPreprocessor(tokenizer)` feeds a model of this vocabulary.
-        With a warning, it has less than `size` pieces, where the corpus has no more that occur twice.
+        It has fewer than `size` tokens, with a warning, if the corpus has no more that occur twice.
 
     Raises:
         ImportError: the library that learns this kind is not installed.
         FileNotFoundError: there is no such file.
-        TypeError: something in the corpus is no text.
-        ValueError: an unknown kind, an empty corpus, a file that is not UTF-8, or a size too small for the characters;
-            the message has the least.
+        TypeError: an element of the corpus is not text.
+        ValueError: an unknown kind, an empty corpus, a file that is not UTF-8, or a size too small for the characters
+            (the message gives the smallest).
 
     Example:
         >>> tokenizer = learn_vocabulary(["a low cat, a slow cat", "the lowest, slowest cat"] * 2, size=32)
@@ -115,9 +115,9 @@ class Fertility(NamedTuple):
     """How well a vocabulary fits a corpus.
 
     Attributes:
-        pieces_per_word: of words that white space separates (Rust et al. 2021, section 4).
-        bytes_per_piece: of UTF-8; comparable where words are not separated too.
-        unknown: the share of pieces that are the unknown token.
+        pieces_per_word: tokens per word; white space separates words (Rust et al. 2021, section 4).
+        bytes_per_piece: UTF-8 bytes per token; comparable for languages without spaces too.
+        unknown: the share of unknown tokens.
     """
 
     pieces_per_word: float
@@ -133,7 +133,7 @@ def fertility(tokenizer: Tokenizer, corpus: Corpus, megabytes: int = 16) -> Fert
         corpus: as for `learn_vocabulary`.
 
     Raises:
-        ValueError: there are no words. And as `learn_vocabulary` for files.
+        ValueError: the corpus has no words. For files, as `learn_vocabulary`.
 
     Example:
         >>> tokenizer = WordPieceTokenizer.from_preset("all-MiniLM-L6-v2")
@@ -168,8 +168,8 @@ def _learn_wordpiece(
     least = len(_BERT) + len(chars) + len(inner)
     if size < least:
         raise _too_small(size, least)
-    # The library numbers pieces with ## in an order of chance, and breaks ties by it. Hence one symbol, a character of
-    # its own, for each character that begins a word, and then for each that goes on with one.
+    # The library numbers ## tokens in a random order, and breaks ties by it. Hence each character that begins a word,
+    # and then each that continues one, is replaced by a symbol, a character of its own.
     symbols = [chr(0x20000 + index) for index in range(len(chars) + len(inner))]
     begins = dict(zip(chars, symbols[: len(chars)], strict=True))
     goes_on = dict(zip(map(ord, inner), symbols[len(chars) :], strict=True))

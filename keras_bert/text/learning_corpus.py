@@ -1,4 +1,4 @@
-"""A corpus, texts or files of any size -> batches of texts in UTF-8."""
+"""Reads a corpus, texts or files of any size, as batches of UTF-8 texts."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -13,17 +13,17 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
-    """Reads a corpus bit by bit, with a progress bar on a terminal.
+    """Reads a corpus in batches, with a progress bar on a terminal.
 
     Args:
-        corpus: texts (str) and files of UTF-8 (`pathlib.Path`), of which each line is a text; of a directory, the .txt
-            files in it. Or one such path.
+        corpus: texts (str), and paths (`pathlib.Path`) of UTF-8 files with a text a line or of directories of .txt
+            files; or one such path.
 
     Returns:
-        Lists of texts that have about a megabyte together. Empty lines are left out.
+        Lists of texts, about a megabyte each. Empty lines are left out.
 
-    Raises (when it gets there; for files in a list, at once):
-        TypeError: the corpus is one str, or something in it is neither str nor Path.
+    Raises (while it reads; for files in a list, at once):
+        TypeError: the corpus is one str, or an element is neither str nor Path.
         FileNotFoundError: no such file, or a directory without .txt files.
         ValueError: a file is not UTF-8, or binary; a text has a lone surrogate.
 
@@ -43,10 +43,10 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
 
 
 def text_files(path: Path) -> list[Path]:
-    """`path` itself, or, if it is a directory, the .txt files in it, by name.
+    """`path` itself, or, if it is a directory, the .txt files in it, sorted by name.
 
     Raises:
-        FileNotFoundError: there are none.
+        FileNotFoundError: no such path, or no .txt files.
     """
     if not path.is_dir():
         if not path.exists():
@@ -91,9 +91,9 @@ def _texts(corpus: Iterable[str | Path]) -> Iterator[bytes]:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file that are not empty; a line of many megabytes comes in parts, cut at spaces."""
+    """The non-empty lines of a file; a line of many megabytes is cut into parts, at spaces."""
     with path.open("rb") as file:
-        rest, offset = b"", 0  # what is not handed on yet, and where in the file it begins
+        rest, offset = b"", 0  # the bytes not yet yielded, and their offset in the file
         while True:
             block = file.read(_BATCH_BYTES)
             data = rest + block

@@ -1,4 +1,4 @@
-"""Words and how often they occur -> the pieces that pairs of symbols are merged to, most frequent first."""
+"""Learns byte pairs: counts of words -> tokens, by merging the most frequent pairs of symbols first."""
 
 import concurrent.futures
 import json
@@ -12,24 +12,24 @@ T = TypeVar("T")
 
 # Pairs that occur less often are not merged.
 _LEAST_OFTEN = 2
-# The most symbols in a piece: in UTF-8, well below what TensorFlow Text takes as one.
+# The most symbols in a token; in UTF-8, well below TensorFlow Text's limit.
 _LONGEST_PIECE = 60
-# So many times is a word written in one string.
+# The most repetitions of a word in one string.
 _TIMES = 1000
 
 
 def learn_pairs(
     words: Mapping[str, int], alphabet: Sequence[str], size: int
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Byte-pair encoding (Sennrich et al. 2016), by Hugging Face's `tokenizers`: the same words, the same pieces.
+    """Byte-pair encoding (Sennrich et al. 2016), by Hugging Face's `tokenizers`. The same words give the same tokens.
 
     Args:
-        words: how often each occurs. No word has a space in it.
+        words: the count of each. No word has a space in it.
         alphabet: the symbols, each one character, in ascending order; words are made of them.
-        size: so many pieces, the alphabet among them, if the words give as many.
+        size: the number of tokens, the alphabet included; fewer if the words have no more.
 
     Returns:
-        The pieces, `alphabet` first; and the pairs that were merged, earliest first.
+        The tokens, `alphabet` first; and the pairs that were merged, earliest first.
 
     Raises:
         ImportError: `tokenizers` is not installed.
@@ -63,7 +63,7 @@ def learn_pairs(
 
 
 def wait_for(work: Callable[[], T]) -> T:
-    """`work()`, with a clock on a terminal. In a thread: C++ and Rust let no Ctrl-C through until they are done."""
+    """Runs `work` in a thread, because C++ and Rust block Ctrl-C until they are done; with a clock on a terminal."""
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def run() -> None:

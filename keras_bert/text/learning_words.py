@@ -1,4 +1,4 @@
-"""Texts -> the words that WordPiece cuts into pieces, counted; and their characters."""
+"""Counts the words that WordPiece cuts into tokens, and their characters."""
 
 import functools
 from collections import Counter
@@ -9,20 +9,20 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 LONGEST_WORD = 200  # characters; longer ones are unknown to WordPieceTokenizer
-# When there are more different words, the rarest are forgotten. So many need some hundred megabytes.
+# Of more distinct words than this, the rarest are forgotten. This many need some hundred megabytes.
 _MOST_WORDS = 2**21
 
 
 @functools.cache
 def _splitter() -> tf_text.FastWordpieceTokenizer:
-    """WordPieceTokenizer's way of splitting text, with a vocabulary in which each word is one piece or unknown."""
+    """Splits text as WordPieceTokenizer does, with a vocabulary in which each word is one token or unknown."""
     return tf_text.FastWordpieceTokenizer(
         ["[UNK]", "a"], unknown_token="[UNK]", token_out_type=tf.int32, max_bytes_per_word=4 * LONGEST_WORD
     )
 
 
 def words_of(normalized: tf.Tensor) -> list[str]:
-    """Texts -> the words of all of them, as WordPieceTokenizer splits them.
+    """The words of all texts, as WordPieceTokenizer splits them.
 
     Args:
         normalized: string `[batch]`, from `BertNormalizer`.
@@ -41,7 +41,7 @@ def words_of(normalized: tf.Tensor) -> list[str]:
 
 
 def inside_words(chars: Sequence[str]) -> list[str]:
-    """Those that can stand inside a word: all but punctuation and CJK ideographs, which are words by themselves.
+    """The characters that may be inside a word: not punctuation and CJK ideographs, which are words by themselves.
 
     Example:
         >>> inside_words(["a", "-", "é", "京"])
@@ -66,8 +66,8 @@ def alphabet(words: Counter[str], character_coverage: float) -> list[str]:
     """The characters of words, in ascending order.
 
     Args:
-        words: how often each word occurs.
-        character_coverage: the rarest characters are left out, as long as the others are this share of all.
+        words: the count of each word.
+        character_coverage: the rarest characters are left out, as long as the rest make up this share of all.
 
     Example:
         >>> alphabet(Counter({"cab": 99, "cob": 1}), 1.0), alphabet(Counter({"cab": 99, "cob": 1}), 0.99)

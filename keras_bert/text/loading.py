@@ -1,30 +1,28 @@
-"""A preset's directory -> its tokenizer, whichever of the three it is."""
+"""A preset's directory -> its tokenizer, of any of the three classes."""
 
 from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.text import bytepair_files, keras_hub_files, sentencepiece_files, tokenizer_files
+from keras_bert.formats import keras_hub
+from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, IDS, MERGES, VOCABULARY
 from keras_bert.text.bytepair import BytePairTokenizer
 from keras_bert.text.sentencepiece import SentencePieceTokenizer
+from keras_bert.text.sentencepiece_files import MODELS
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.wordpiece import WordPieceTokenizer
 
-# The type that a tokenizer.json states -> who reads it.
+# The type in a tokenizer.json -> the class that reads it.
 _TYPES = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer, "Unigram": SentencePieceTokenizer}
 
-# All that a tokenizer may write.
-FILES = (
-    *tokenizer_files.FILES,
-    tokenizer_files.ALL_IN_ONE,
-    bytepair_files.VOCABULARY,
-    bytepair_files.MERGES,
-    *sentencepiece_files.MODELS,
-)
+# All files that a tokenizer may write.
+FILES = (VOCABULARY, CONFIG, ALL_IN_ONE, IDS, MERGES, *MODELS)
+# File -> class of the tokenizer; the first file that a directory has decides. A tokenizer.json states its type.
+_DECIDE = {**dict.fromkeys(MODELS, SentencePieceTokenizer), IDS: BytePairTokenizer, VOCABULARY: WordPieceTokenizer}
 
 
 def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
-    """Finds out from the files which tokenizer a preset has.
+    """Loads a preset's tokenizer; the files decide its class.
 
     Args:
         directory: has one of
@@ -44,23 +42,15 @@ def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
         >>> type(load_tokenizer(presets.resolve("all-MiniLM-L6-v2"))).__name__
         'WordPieceTokenizer'
     """
-    names = (*sentencepiece_files.MODELS, bytepair_files.VOCABULARY, tokenizer_files.VOCABULARY)
-    path = files.find(directory, *names, tokenizer_files.ALL_IN_ONE)
-    if path.name in sentencepiece_files.MODELS:
-        kind: type[Tokenizer] = SentencePieceTokenizer
-    elif path.name == bytepair_files.VOCABULARY:
-        kind = BytePairTokenizer
-    elif path.name == tokenizer_files.VOCABULARY:
-        kind = WordPieceTokenizer
-    else:
-        kind = _kind_of_json(path)
+    path = files.find(directory, *_DECIDE, ALL_IN_ONE)
+    kind = _DECIDE[path.name] if path.name in _DECIDE else _kind_of_json(path)
     return kind.from_preset(directory, **overrides)
 
 
 def _kind_of_json(path: Path) -> type[Tokenizer]:
     content = files.read_json(path)
     model = content.get("model") or {}
-    stated = keras_hub_files.type_of(path, content) or model.get("type") or ("BPE" if "merges" in model else None)
+    stated = keras_hub.tokenizer_type(path, content) or model.get("type") or ("BPE" if "merges" in model else None)
     if stated not in _TYPES:
         raise ValueError(f"{path} holds a {stated} tokenizer; supported are {', '.join(_TYPES)}")
     return _TYPES[stated]

@@ -1,4 +1,4 @@
-"""Byte pairs merged in the order in which they were learned (Sennrich et al. 2016), many words at a time."""
+"""Merges byte pairs in the order in which they were learned (Sennrich et al. 2016), many words at a time."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,26 +7,26 @@ import tensorflow as tf
 
 _NEVER = np.int32(2**31 - 1)  # the rank of a pair that no rule merges
 
-# Words of more bytes than this are cut into windows, and their pieces joined again: so the rounds stay few.
+# Words of more bytes than this are merged in windows, to keep the rounds few.
 _WINDOW = 64
 
 
 class MergeRules:
     """Applies merge rules to words in the TensorFlow graph, with constants and no lookup tables.
 
-    Every round merges, in each word, all pairs that the word's earliest rule names, from left to right, as GPT-2's
-    encoder does. A long word would take a great many rounds, each over all of it. It is cut twice instead, into windows
-    and into windows half a window further on. Whether two neighbouring pieces stay apart depends on these two alone, if
-    every piece has just one rule and its parts come from earlier ones; so where both cuts have the same piece, what the
-    one has up to it and the other has after it are together what the word as a whole has.
+    Every round merges, in each word, all pairs of the earliest rule that fits, from left to right, as GPT-2's encoder
+    does. A long word would take many rounds, each over the whole word. It is cut into windows instead, twice: the
+    second windows begin half a window later. If every token has just one rule, whose parts come from earlier rules,
+    then whether two neighbouring tokens stay apart depends on these two alone. So where both cuts have the same token,
+    one cut's tokens up to it and the other's after it are together the tokens of the whole word.
 
     Args:
-        merges: pairs of pieces, earliest first; a piece is a str of byte symbols.
-        ids: piece -> id, of all parts and results.
+        merges: pairs of tokens, earliest first; a token is a str of byte symbols.
+        ids: token -> id, of all parts and results.
         byte_ids: int `[256]`, the id of each byte.
 
     Attributes:
-        window: the most bytes that are merged in one go, None if the rules do not allow cuts.
+        window: the most bytes that are merged at once, None if the rules do not allow cuts.
     """
 
     def __init__(self, merges: Sequence[tuple[str, str]], ids: Mapping[str, int], byte_ids: Sequence[int]):
@@ -37,7 +37,7 @@ class MergeRules:
         ranks = {left * self._base + right: rank for rank, (left, right) in enumerate(pairs.tolist())}
         keys = np.array(sorted(ranks), np.int64)
         with tf.init_scope(), tf.device("CPU"):
-            # One more key, so that a search past the end finds something that does not match.
+            # One more key, so that a search past the end finds a key that does not match.
             self._keys = tf.constant(np.append(keys, np.iinfo(np.int64).max))
             self._ranks = tf.constant(np.array([*map(ranks.get, keys.tolist()), _NEVER], np.int32))
             self._results = tf.constant(results)
@@ -48,13 +48,13 @@ class MergeRules:
         )
 
     def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """Words -> pieces.
+        """Words -> tokens.
 
         Args:
             words: string `[words]`.
 
         Returns:
-            int32 `[words, (pieces)]`.
+            int32 `[words, (tokens)]`.
         """
         return self._apply(words)
 
@@ -73,20 +73,20 @@ class MergeRules:
         return self._merge(symbols, words)
 
     def _merge_in_windows(self, symbols: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        """`_merge`, for words of any length. Where two cuts never agree, the windows of that word grow."""
+        """`_merge` for words of any length. Where the two cuts never agree, the windows of that word grow."""
         starts = tf.cumsum(lengths, exclusive=True)  # [words]
 
         def attempt(heads: tf.Tensor, pending: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             half = window // 2
             count = tf.gather(lengths, pending)
             word = tf.repeat(tf.range(tf.size(pending)), count)  # [bytes of the pending words]
-            inside = tf.ragged.range(count).values  # where in its word a byte is
-            source = tf.repeat(tf.gather(starts, pending), count) + inside  # where in `symbols`
+            inside = tf.ragged.range(count).values  # a byte's position in its word
+            source = tf.repeat(tf.gather(starts, pending), count) + inside  # its position in `symbols`
             found = self._merge_two_ways(tf.gather(symbols, source), word, inside, count, window)
             first, second = found
             agree = (first >= 0) & (first == second)
-            # Window k covers the halves k and k + 1 of a word. In each half but the first and the last, the text goes
-            # over from the window that ends there to the one that begins there, at the first piece that both have.
+            # Window k covers the halves k and k + 1 of a word. In each half but the first and the last, the result
+            # switches from the window that ends there to the one that begins there, at the first token of both.
             half_of = inside // half
             begins_half = inside % half == 0
             segment = tf.cumsum(tf.cast(begins_half, tf.int32)) - 1  # numbers the halves of all words
@@ -94,8 +94,8 @@ class MergeRules:
             switch = tf.gather(tf.math.segment_min(tf.where(agree, index, _NEVER), segment), segment)
             is_last = half_of == (tf.gather(count, word) - 1) // half
             switch = tf.where((half_of == 0) | is_last, _NEVER, switch)
-            by_window = half_of - tf.cast(index <= switch, tf.int32)  # which window has the say, -1 for the first's
-            # The first half of a word belongs to its window 0, whichever of the two has the say there.
+            by_window = half_of - tf.cast(index <= switch, tf.int32)  # the window that decides, -1 in the first half
+            # The first half of a word is in window 0 only.
             merged = tf.where((half_of == 0) | (by_window % 2 == 0), first, second)
             stuck_bytes = (switch == _NEVER) & (half_of > 0) & ~is_last
             stuck = tf.math.segment_max(tf.cast(stuck_bytes, tf.int32), word) > 0  # [pending]
@@ -114,7 +114,7 @@ class MergeRules:
     def _merge_two_ways(
         self, symbols: tf.Tensor, word: tf.Tensor, inside: tf.Tensor, count: tf.Tensor, window: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """`_merge`, cut into windows that begin at 0, and at half a window; the second only where words are longer."""
+        """`_merge` in windows that begin at 0, and again at half a window; the second only in words over a window."""
         half = window // 2
         again = tf.where((tf.gather(count, word) > window) & (inside >= half))[:, 0]
         windows = tf.concat([inside // window, tf.gather(inside - half, again) // window], 0)
@@ -131,10 +131,10 @@ class MergeRules:
 
         Args:
             symbols: int32 `[symbols]`, ids of bytes, word by word.
-            groups: int32 `[symbols]`, the number of the word of each, ascending from 0 without gaps.
+            groups: int32 `[symbols]`, the word number of each, ascending from 0 without gaps.
 
         Returns:
-            int32 `[symbols]`: the id of the piece that begins at a symbol, -1 inside pieces.
+            int32 `[symbols]`: the id of the token that begins at a symbol, -1 inside tokens.
         """
 
         def merge_round(
@@ -150,7 +150,7 @@ class MergeRules:
                 heads, tf.gather(places, left + 1)[:, None], tf.fill(tf.shape(left), -1)
             )
             symbols = tf.tensor_scatter_nd_update(symbols, left[:, None], merged)
-            index = tf.gather(tf.cumsum(tf.cast(keep, tf.int64)), left) - 1  # where `left` is once the rest is gone
+            index = tf.gather(tf.cumsum(tf.cast(keep, tf.int64)), left) - 1  # the place of `left` without the rest
             kept = tf.where(keep)[:, 0]
             symbols, groups, places, ranks = (tf.gather(each, kept) for each in (symbols, groups, places, ranks))
             changed = tf.concat([index, tf.maximum(index - 1, 0)], 0)
@@ -188,7 +188,7 @@ def _every_other_of_runs(index: tf.Tensor) -> tf.Tensor:
 
 
 def _can_be_cut(pairs: np.ndarray, results: np.ndarray, byte_ids: Sequence[int]) -> bool:
-    """Whether each piece comes from one rule, whose parts are bytes or come from earlier rules."""
+    """Whether each token comes from one rule, whose parts are bytes or come from earlier rules."""
     made = dict.fromkeys(byte_ids, -1)
     for rank, ((left, right), result) in enumerate(zip(pairs.tolist(), results.tolist(), strict=True)):
         if left not in made or right not in made or result in made:

@@ -1,4 +1,4 @@
-"""BERT's text cleaning in the TensorFlow graph, and the way back from a cleaned byte to the byte it came from."""
+"""BERT's text cleaning in the TensorFlow graph, and a map from the cleaned bytes to the original ones."""
 
 import functools
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ _VALID_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 # Unicode's white space. RE2's \s has only that of ASCII.
 SPACES = r"[\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
 INVALID_UTF8 = "not valid UTF-8 (read the text with its own encoding, or with errors=replace): the text in row"
-# Google's clean_text: U+0000, U+FFFD, and categories Cc and Cf, but for tab, line feed and carriage return.
+# Google's clean_text removes U+0000, U+FFFD, and categories Cc and Cf, but not tab, line feed and carriage return.
 _REMOVED = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\p{Cf}\x{fffd}"
 _CJK_IDEOGRAPHS = r"\x{4e00}-\x{9fff}"
 
-# The table of contributed bytes has planes 0 to 2 and the start of plane 14 (tags and variation selectors); between
-# and beyond them every character is 4 bytes that stay as they are.
+# The table of contributed bytes has planes 0 to 2 and the start of plane 14 (tags and variation selectors); all other
+# characters are 4 bytes and stay as they are.
 _PLANE_3, _PLANE_14, _PLANE_14_END = 0x30000, 0xE0000, 0xE1000
 
 
 @dataclass(frozen=True)
 class BertNormalizer:
-    """Removes control characters, lower-cases, strips accents: what `BasicTokenizer` does besides splitting.
+    """Removes control characters, lower-cases and strips accents, as `BasicTokenizer` does besides splitting.
 
     The order is the original's: `lower()` (no case folding, final sigma has its own small form), then canonical
     decomposition (NFD, not NFKC), then nonspacing marks (category Mn) go.
@@ -33,7 +33,7 @@ class BertNormalizer:
     Args:
         lowercase: whether to lower-case.
         strip_accents: whether to decompose and drop the marks.
-        split_on_cjk, max_chars_per_word: how words are made of the result; a plain row (below) has none too long.
+        split_on_cjk, max_chars_per_word: the tokenizer's rules for words; a plain row (below) has none too long.
 
     Example:
         >>> BertNormalizer(lowercase=True, strip_accents=True)(tf.constant(["Crème BRÛLÉE"]))[0].numpy()
@@ -48,8 +48,8 @@ class BertNormalizer:
     def plain_rows(self, strings: tf.Tensor) -> tf.Tensor:
         """bool `[batch]`: true for rows of nothing but ASCII, typographic quotes and dashes, and CJK ideographs.
 
-        They come out as they went in, capitals apart, and have no word over the limit, because their words are ASCII.
-        Most rows of English or Chinese text are so, and skip the Unicode steps.
+        Normalization changes only their capitals, and no word, all ASCII, is over the limit. Most rows of English or
+        Chinese text are plain, and skip the Unicode steps.
         """
         separators = r"\t\n\r -/:-@\[-`{-~\x{2010}-\x{2027}\x{2030}-\x{2043}\x{2045}-\x{2051}\x{2053}-\x{205e}"
         separators += _CJK_IDEOGRAPHS if self.split_on_cjk else ""
@@ -61,7 +61,7 @@ class BertNormalizer:
 
         Args:
             strings: string `[batch]`, UTF-8.
-            rows: int64 `[batch]`, the row numbers that an error shall name; default the position in the batch.
+            rows: int64 `[batch]`, the row numbers for error messages; default: the position in the batch.
 
         Returns:
             string `[batch]`, the normalized text, and bool `[batch]`, `plain_rows`.
@@ -93,11 +93,11 @@ class BertNormalizer:
     def original_offsets(
         self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """`original_offsets`, below, of what this normalizer made of `strings`."""
+        """`original_offsets`, below, for this normalizer."""
         return original_offsets(strings, rows, starts, ends, contributed_bytes(self))
 
     def characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """What becomes of each character, string `[chars]`, by itself; and whether it is an accent that is stripped."""
+        """Each character, string `[chars]`, normalized by itself; and whether it is an accent that is stripped."""
         present = tf.strings.length(tf.strings.regex_replace(chars, f"[{_REMOVED}]+", "")) > 0
         results = self._normalize(tf.strings.lower(chars) if self.lowercase else chars)
         return results, present & (tf.strings.length(results) == 0)
@@ -106,20 +106,20 @@ class BertNormalizer:
 def original_offsets(
     strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, contributed: np.ndarray
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Spans of normalized bytes -> the spans of the bytes they came from.
+    """Spans of normalized bytes -> spans of the original bytes.
 
-    How many bytes a character contributes does not depend on its neighbours (both small sigmas have two), so a
+    The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two), so a
     table and a running sum give each character's place in the normalized text. A stripped accent belongs to the
-    character before it, a removed control character to nothing.
+    character before it, a removed control character to none.
 
     Args:
         strings: string `[batch]`, before normalization, valid UTF-8.
         rows: int64 `[spans]`, the row of each span.
         starts, ends: int64 `[spans]`, byte offsets into the normalized row, end exclusive, no span empty.
-        contributed: int8, what `contributed_bytes` says of the normalizer.
+        contributed: int8, `contributed_bytes` of the normalizer.
 
     Returns:
-        int64 `[spans]` twice, byte offsets into the row as given.
+        Starts and ends, int64 `[spans]` each, byte offsets into the original row.
     """
     lengths = tf.cast(tf.strings.length(strings), tf.int64)
     row_ends = tf.cumsum(lengths)  # of the rows laid end to end, [batch]
@@ -140,7 +140,7 @@ def original_offsets(
 
 
 def lower_dotted_capitals(strings: tf.Tensor) -> tf.Tensor:
-    """Lower-cases those in which locales differ besides I: they do so in what becomes of the marks."""
+    """Lower-cases the capitals I with an accent, because their marks depend on the locale."""
     for capital in "İÌÍĨĮ":
         strings = tf.strings.regex_replace(strings, capital, capital.lower())
     return strings
@@ -149,7 +149,7 @@ def lower_dotted_capitals(strings: tf.Tensor) -> tf.Tensor:
 def check_utf8(strings: tf.Tensor, rows: tf.Tensor) -> None:
     valid = tf.strings.regex_full_match(strings, _VALID_UTF8)
     bad = tf.where(~valid)[:1, 0]
-    # Without the text itself, which Python could not decode to show it.
+    # Without the text itself, which Python cannot decode.
     require(tf.reduce_all(valid), INVALID_UTF8, tf.gather(rows, bad))
 
 

@@ -9,16 +9,16 @@ from keras_bert.text.inputs import require
 
 TRUNCATIONS = ("longest_first", "round_robin", "waterfall", "head_tail", "error")
 
-# Of what is left of a text under "head_tail", this share is its beginning: 128 of 510 pieces in the paper.
+# Under "head_tail", 1 / _HEAD of the tokens kept are the beginning of a text: 128 of 510 in the paper.
 _HEAD = 4
 
 
 @dataclass(frozen=True)
 class PairFormat:
-    """How a family of models wants a pair of texts: `[CLS] a [SEP] b [SEP]`, with these differences.
+    """How a family of models packs a pair of texts: `[CLS] a [SEP] b [SEP]`, with these differences.
 
     Attributes:
-        separators: how many `[SEP]` are between the two.
+        separators: the number of `[SEP]` between the two.
         second_type_id: the type id of `b [SEP]`.
     """
 
@@ -26,7 +26,7 @@ class PairFormat:
     second_type_id: int
 
     def special_tokens(self, segments: int) -> int:
-        """How many special tokens a row of one or two segments has."""
+        """The number of special tokens in a row of one or two segments."""
         return 2 if segments == 1 else 2 + self.separators
 
 
@@ -37,27 +37,27 @@ ROBERTA_PAIRS = PairFormat(separators=2, second_type_id=0)  # XLM-RoBERTa's too
 def truncate(
     segments: Sequence[tf.RaggedTensor], max_pieces: tf.Tensor | int, truncation: str = "longest_first"
 ) -> list[tf.RaggedTensor]:
-    """Shortens one or two segments, at their ends, to `max_pieces` pieces in all.
+    """Shortens one or two segments, by default at their ends, to `max_pieces` tokens in all.
 
     Args:
-        segments: one or two ragged integer tensors `[batch, (pieces)]`.
-        max_pieces: the number of pieces that the segments of a row may have together.
+        segments: one or two ragged integer tensors `[batch, (tokens)]`.
+        max_pieces: the most tokens in the segments of a row together.
         truncation: one of
-            - `"longest_first"`: the longer segment loses its last piece until both fit, the second one on a tie
+            - `"longest_first"`: the longer segment loses its last token until both fit, the second one on a tie
               (`_truncate_seq_pair` of the original BERT);
-            - `"round_robin"`: the segments get room piece by piece in turn (TF Hub's preprocessing models). For two
-              segments this is the same, and so is the code;
-            - `"waterfall"`: the first gets all it needs, the second what is left;
-            - `"head_tail"`: as long as under `"longest_first"`, but a segment that is too long keeps its first quarter
-              and for the rest its end, losing its middle (Sun et al. 2019, section 5.3.1);
+            - `"round_robin"`: the segments get room in turn, token by token (TF Hub's preprocessing models). For two
+              segments this equals `"longest_first"`;
+            - `"waterfall"`: the first gets all it needs, the second the rest;
+            - `"head_tail"`: lengths as under `"longest_first"`, but a segment that is too long loses its middle: a
+              quarter of the tokens kept are its beginning, the others its end (Sun et al. 2019, section 5.3.1);
             - `"error"`: nothing is cut; a row that does not fit raises.
 
     Returns:
-        As many ragged tensors.
+        One ragged tensor for each segment.
 
     Raises:
-        ValueError (in a graph, tf.errors.InvalidArgumentError): a row does not fit, under `"error"`; names the row, its
-            number of pieces and the limit.
+        ValueError (in a graph, tf.errors.InvalidArgumentError): a row does not fit, under `"error"`; the message names
+            the row, its number of tokens and the limit.
 
     Example:
         >>> pair = tf.ragged.constant([[1, 2, 3, 4, 5]]), tf.ragged.constant([[6, 7]])
@@ -76,7 +76,7 @@ def truncate(
         keep = [tf.minimum(lengths[0], room)]
     else:
         first, second = lengths
-        # Popping from the longer one ends when both are at half (the first one up, for it wins ties), or earlier when
+        # Cutting the longer one ends when both have half the room (the first rounds up: it wins ties), or earlier if
         # the shorter one leaves more than half.
         fair = room if truncation == "waterfall" else tf.maximum(room - second, (room + 1) // 2)
         kept_first = tf.minimum(first, fair)
@@ -93,7 +93,7 @@ def first_pieces(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
 
 
 def _head_and_tail(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
-    """`count` (int64 `[batch]`) values of each row: all, or the first quarter of that number and the last ones."""
+    """`count` (int64 `[batch]`) values of each row: all, or a quarter from its beginning and the rest from its end."""
     starts, ends = (tf.cast(limit, tf.int64) for limit in (segment.row_starts(), segment.row_limits()))
     head = tf.where(ends - starts > count, count // _HEAD, count)
     rows = tf.concat([tf.ragged.range(starts, starts + head), tf.ragged.range(ends - (count - head), ends)], axis=1)
@@ -111,15 +111,15 @@ def pack(
     """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, or `<s> a </s></s> b </s>`, padded.
 
     Args:
-        segments: one or two ragged int32 tensors `[batch, (pieces)]` that fit: with their special tokens, a row has
-            at most `sequence_length` (see `truncate`).
+        segments: one or two ragged int32 tensors `[batch, (tokens)]` that fit: with special tokens, a row has at most
+            `sequence_length` (see `truncate`).
         sequence_length: the second dimension of the results.
-        cls_id, sep_id, pad_id: ids of `[CLS]`, `[SEP]` and `[PAD]`, or of what stands for them.
+        cls_id, sep_id, pad_id: ids of `[CLS]`, `[SEP]` and `[PAD]`, or of the family's own.
         pair_format: how two segments are joined.
 
     Returns:
         int32 `[batch, sequence_length]` each: `input_word_ids`; `input_mask`, 1 for a token and 0 for padding;
-        `input_type_ids`, for the second segment and its `[SEP]` that of the format, 1 in BERT's, otherwise 0.
+        `input_type_ids`, the format's `second_type_id` (1 for BERT) for the second segment and its `[SEP]`, else 0.
 
     Example:
         >>> packed = pack([tf.ragged.constant([[7, 8], [9]])], 5, cls_id=101, sep_id=102, pad_id=0)

@@ -1,4 +1,4 @@
-"""BertPreprocessor: texts, or pairs of texts -> what a BERT encoder reads."""
+"""BertPreprocessor: texts, or pairs of texts -> the inputs of a BERT encoder."""
 
 from pathlib import Path
 from typing import Any
@@ -6,8 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert import files, presets
-from keras_bert.config import GOOGLE_FILE_NAMES, BertConfig
+from keras_bert import files, formats, presets
 from keras_bert.text.inputs import as_strings, readable_errors
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.packing import TRUNCATIONS, pack, truncate
@@ -17,18 +16,18 @@ from keras_bert.text.windows import windows
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertPreprocessor(keras.layers.Layer):
-    """Tokenizes, truncates, adds `[CLS]` and `[SEP]`, or what the family has in their place, and pads.
+    """Tokenizes, truncates, adds `[CLS]` and `[SEP]` (or the family's own), and pads.
 
     Args:
-        tokenizer: any of the three, which knows its special tokens and how the family packs a pair; its vocabulary is
+        tokenizer: any of the three; it has the special tokens and the pair format of its family. Its vocabulary is
             saved inside the model's `.keras` file.
-        sequence_length: the length of every row of the result, special tokens included; texts that are longer lose
-            their end. None: as long as the longest row of the batch.
-        truncation: what gives way when a row is too long: "longest_first", "round_robin", "waterfall", "head_tail" or
+        sequence_length: the length of every row of the result, special tokens included; longer texts are truncated.
+            None: as long as the longest row of the batch.
+        truncation: how to shorten a row that is too long: "longest_first", "round_robin", "waterfall", "head_tail" or
             "error", see `packing.truncate`.
-        stride: if given, nothing gives way: a text, or the second one of a pair, that is too long becomes several
-            windows, each of which begins so many pieces after the one before it, and each result has an axis more:
-            `[batch, windows, seq_length]`, where a row with fewer windows than another is filled up with padding.
+        stride: if given, cuts windows instead: a text that is too long, or the second one of a pair, becomes several
+            windows, each beginning `stride` tokens after the one before it. Results are then
+            `[batch, windows, seq_length]`; rows with fewer windows than others are filled up with padding.
         pad_to_multiple_of: with `sequence_length=None`, rounds the length up, so that fewer shapes occur.
         max_sequence_length: the model's number of positions; no row is ever longer.
 
@@ -46,7 +45,7 @@ class BertPreprocessor(keras.layers.Layer):
     Raises:
         TypeError, ValueError: a bad argument, or texts that are not strings.
         ValueError (in a graph, tf.errors.InvalidArgumentError): a text is not valid UTF-8, or is too long under
-            `truncation="error"`; or XLA compiles, which has no strings.
+            `truncation="error"`; or XLA, which has no strings, compiles.
 
     Example:
         >>> from keras_bert import BertPreprocessor
@@ -93,13 +92,13 @@ class BertPreprocessor(keras.layers.Layer):
         self.max_sequence_length = max_sequence_length
         self.stride = stride
         self.supports_jit = False  # XLA has no strings
-        # Compiled, because some fifty small operations cost more to start one by one than to do.
+        # Compiled, because launching some fifty small operations one by one costs more than running them.
         batch = tf.TensorSpec([None], tf.string)
-        self._from_one = tf.function(self._preprocess, input_signature=[batch])
-        self._from_two = tf.function(self._preprocess, input_signature=[batch, batch])
+        self._from_one = tf.function(self._preprocess, input_signature=[batch], autograph=False)
+        self._from_two = tf.function(self._preprocess, input_signature=[batch, batch], autograph=False)
 
     def __call__(self, texts: Any, **kwargs: Any) -> dict[str, tf.Tensor]:
-        # Keras takes only tensors as positional arguments, hence here and not in call.
+        # Here and not in call, because Keras takes only tensors as positional arguments.
         texts = _as_texts(texts)
         with readable_errors():
             return super().__call__(texts, **kwargs)
@@ -125,14 +124,14 @@ class BertPreprocessor(keras.layers.Layer):
         return self.pack(tuple(self.tokenizer.tokenize(text) for text in texts))
 
     def pack(self, segments: Any) -> dict[str, tf.Tensor]:
-        """Ids of texts that are tokenized already -> the same as a call returns.
+        """Packs texts that are tokenized already, as a call does.
 
         Args:
-            segments: integers `[batch, (pieces)]`, a ragged tensor or a list of lists; or, for pairs, a tuple of two of
+            segments: integers `[batch, (tokens)]`, a ragged tensor or a list of lists; or, for pairs, a tuple of two of
                 these, or a list of two tensors. Without special tokens.
 
         Returns:
-            A dict of int32 `[batch, seq_length]`, or `[batch, windows, seq_length]`, as a call does.
+            A dict of int32 `[batch, seq_length]`, or `[batch, windows, seq_length]`, as from a call.
 
         Raises:
             TypeError, ValueError: not integers, or not of rank 2.
@@ -191,16 +190,16 @@ class BertPreprocessor(keras.layers.Layer):
 
     @classmethod
     def from_preset(cls, handle: str | Path, **overrides: Any) -> "BertPreprocessor":
-        """The tokenizer of a preset, and from its `config.json` the number of positions as `max_sequence_length`.
+        """Loads a preset's tokenizer; `max_sequence_length` is the number of positions in its `config.json`.
 
-        The configuration may also have the name that Google gives it: `bert_config.json`, for instance.
+        The configuration may also have Google's file name, such as `bert_config.json`.
 
-        Which tokenizer it is shows in the files: `vocab.txt`, `vocab.json` and `merges.txt`, `spiece.model`,
+        The files decide the class of the tokenizer: `vocab.txt`, `vocab.json` and `merges.txt`, `spiece.model`,
         `sentencepiece.bpe.model`, or `tokenizer.json`; KerasHub's files are read too.
 
         Args:
             handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
-            **overrides: arguments of the constructor, `sequence_length=64` for instance. Its default is 128, or the
+            **overrides: arguments of the constructor, such as `sequence_length=64`, which is 128 by default, or the
                 number of positions if the model has fewer.
 
         Raises:
@@ -208,7 +207,7 @@ class BertPreprocessor(keras.layers.Layer):
             ValueError: a file is damaged, the vocabulary is not the model's, or an argument is bad.
         """
         directory = presets.resolve(handle)
-        config = BertConfig.read(files.find(directory, "config.json", *GOOGLE_FILE_NAMES))
+        config = formats.read_config(files.find(directory, *formats.CONFIGS))
         tokenizer = overrides.pop("tokenizer", None) or load_tokenizer(directory)
         config.check_vocabulary(tokenizer.vocabulary_size)
         positions = overrides.setdefault("max_sequence_length", config.max_positions)
@@ -216,7 +215,7 @@ class BertPreprocessor(keras.layers.Layer):
         return cls(tokenizer, **overrides)
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes the tokenizer's files, see its `save_preset`; lengths are the model's to save."""
+        """Writes the tokenizer's files, see its `save_preset`; the lengths are saved by the model."""
         self.tokenizer.save_preset(directory, overwrite)
 
 
@@ -243,7 +242,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _as_ids(segment: Any) -> tf.RaggedTensor:
-    """int32 `[batch, (pieces)]`."""
+    """int32 `[batch, (tokens)]`."""
     if not tf.is_tensor(segment):
         segment = tf.ragged.constant(segment, dtype=tf.int32, ragged_rank=1)
     if not segment.dtype.is_integer or segment.shape.rank != 2:
@@ -253,7 +252,7 @@ def _as_ids(segment: Any) -> tf.RaggedTensor:
 
 
 def _check_pair(pair: Any) -> None:
-    """Segments pair up row by row."""
+    """Raises ValueError if the numbers of rows differ."""
     first, *others = (tuple(part.shape)[:1] for part in pair)
     for other in others:
         if len(first) != len(other) or (first and None not in (first[0], other[0]) and first[0] != other[0]):

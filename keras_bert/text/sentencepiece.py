@@ -1,4 +1,4 @@
-"""Strings <-> SentencePiece ids, as ALBERT and XLM-RoBERTa were trained, in the TensorFlow graph."""
+"""ALBERT's and XLM-RoBERTa's tokenizer: strings <-> SentencePiece ids, in the TensorFlow graph."""
 
 import base64
 import os
@@ -15,12 +15,12 @@ from keras_bert import presets
 from keras_bert.text.compatibility import CompatibilityNormalizer
 from keras_bert.text.sentencepiece_families import FAMILIES
 from keras_bert.text.sentencepiece_files import read_model, read_sentencepiece_files, write_sentencepiece_files
-from keras_bert.text.sentencepiece_proto import USER_DEFINED, pieces_of
+from keras_bert.text.sentencepiece_proto import USER_DEFINED, checked_pieces_of
 from keras_bert.text.tokenizer import Pieces, Tokenizer
 
 _ops = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
 _SPACE = "▁"
-# White space, and what SentencePiece's usual normalization (nmt_nfkc) makes spaces of besides. True for the others.
+# False for white space, and for what SentencePiece's usual normalization (nmt_nfkc) turns into spaces besides.
 _IS_TEXT = np.ones(0x10000, bool)
 _IS_TEXT[[*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200C), 0x200E, 0x200F]] = False
 _IS_TEXT[[0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF]] = False
@@ -28,25 +28,25 @@ _IS_TEXT[[0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF]] = False
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SentencePieceTokenizer(Tokenizer):
-    """SentencePiece (Kudo and Richardson 2018), with what ALBERT and XLM-RoBERTa each do before and after it.
+    """SentencePiece (Kudo and Richardson 2018), with ALBERT's or XLM-RoBERTa's own steps before and after it.
 
-    The segmentation is google/sentencepiece's own, as TensorFlow Text brings it. Its operation holds the model as an
+    The segmentation is google/sentencepiece's own, from TensorFlow Text. Its operation holds the model as an
     attribute: functions that use it capture no resource, and a SavedModel needs no file beside it.
 
     - `"albert"` (Lan et al. 2019), like google-research/albert: compatibility decomposition (NFKD) without combining
       characters, lower case, and no piece that ends in a digit and a comma.
-    - `"albert-transformers"`, as transformers 5 has it from the same file: `` and '' become ", marks of every kind go,
+    - `"albert-transformers"`, as transformers 5 reads the same file: `` and '' become ", marks of every kind go,
       pieces may end in a comma, and each of the model's user-defined symbols (`-`, `.`, `(`) is a word of its own.
-    - `"xlm-roberta"` (Conneau et al. 2019), like fairseq: the text as it is; ids with fairseq's special tokens in front
-      and `<mask>` at the end.
+    - `"xlm-roberta"` (Conneau et al. 2019), like fairseq: the text unchanged; ids with fairseq's special tokens in
+      front and `<mask>` at the end.
 
     Args:
-        model_file: path of a `spiece.model` or `sentencepiece.bpe.model`, or its bytes. They travel in the config.
+        model_file: path of a `spiece.model` or `sentencepiece.bpe.model`, or its bytes. The config contains them.
         family: "albert", "albert-transformers" or "xlm-roberta".
-        lowercase: whether to lower-case; default: as the family does. (False for ALBERT models with capitals.)
+        lowercase: whether to lower-case; default: as the family does. (False for cased ALBERT models.)
         strip_accents: whether to decompose and drop combining characters; default: as the family does.
-        special_tokens_in_text: whether a special token that stands in the text, such as `[MASK]`, is that token rather
-            than text to split. The mask then takes the white space before it. Leave it off for text that others wrote.
+        special_tokens_in_text: whether a special token in the text, such as `[MASK]`, is that token rather than text to
+            split. The mask then takes the white space before it. Leave it off for text that others wrote.
 
     Attributes:
         vocabulary: list of str; `▁` is the space before a word.
@@ -57,8 +57,8 @@ class SentencePieceTokenizer(Tokenizer):
         FileNotFoundError: no such file.
         ValueError: it is no SentencePiece model, or not of this family.
 
-    Offsets are SentencePiece's own, without the space before a word: a character that becomes several, such as ½, is
-    the text of the last of the pieces that it is in; the others have empty spans.
+    Offsets are SentencePiece's own, without the space before a word. If a character, such as ½, ends up in several
+    pieces, the last of them has its span; the others have empty spans.
 
     Example:
         >>> tokenizer = SentencePieceTokenizer("spiece.model")  # doctest: +SKIP
@@ -86,10 +86,13 @@ class SentencePieceTokenizer(Tokenizer):
         source = str(model_file) if isinstance(model_file, str | os.PathLike) else "the model"
         self.model = read_model(model_file)
         try:
+            pieces = checked_pieces_of(self.model)
             with tf.init_scope(), tf.device("CPU"):
-                own = _pieces_of(self.model)
-        except tf.errors.OpError as error:
-            raise ValueError(f"{source} is not a SentencePiece model: {error.message:.200}") from None
+                _ops.sentencepiece_vocab_size_op(_ops.sentencepiece_op(model=self.model))
+        except (ValueError, tf.errors.OpError) as error:
+            reason = error.message if isinstance(error, tf.errors.OpError) else error
+            raise ValueError(f"{source} is not a SentencePiece model: {reason!s:.200}") from None
+        own = [piece.text for piece in pieces]
         vocabulary = [*layout.first, *own[layout.skipped :], *layout.last]
         for name, token in layout.special_tokens.items():
             if token not in vocabulary:
@@ -102,7 +105,7 @@ class SentencePieceTokenizer(Tokenizer):
 
         self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents, layout.as_transformers)
         if layout.as_transformers:
-            self._symbols = [piece.text for piece in pieces_of(self.model) if piece.type == USER_DEFINED]
+            self._symbols = [piece.text for piece in pieces if piece.type == USER_DEFINED]
         ids = np.arange(len(own), dtype=np.int32) - layout.skipped + len(layout.first)
         ids[own.index(layout.special_tokens["unk_token"])] = self.unk_token_id
         ids[: layout.skipped] = self.unk_token_id
@@ -112,10 +115,11 @@ class SentencePieceTokenizer(Tokenizer):
             self._has_space = tf.constant([piece.startswith(_SPACE) and piece != _SPACE for piece in self.vocabulary])
             self._comma_splits = self._split_commas(own) if layout.splits_commas else None
         signature = [tf.TensorSpec([None], tf.string)]
-        self._segment = tf.function(self._segment_batch, input_signature=signature)  # one copy of the model for all
+        # One copy of the model for all callers.
+        self._segment = tf.function(self._segment_batch, input_signature=signature, autograph=False)
 
     def _segment_batch(self, strings: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """-> ids of the model, row_splits, starts and ends in bytes of `strings`."""
+        """The model's ids, row_splits, and starts and ends in bytes of `strings`."""
         return _ops.sentencepiece_tokenize_with_offsets_op(
             _ops.sentencepiece_op(model=self.model), strings, 0, 1.0, False, False, False, tf.int32
         )
@@ -139,7 +143,7 @@ class SentencePieceTokenizer(Tokenizer):
     def _original_spans(
         self, strings: tf.Tensor, normalized: tf.Tensor, ids: tf.RaggedTensor, starts: tf.Tensor, ends: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Spans of normalized bytes -> of the bytes as given, without the space before a word."""
+        """Spans of normalized bytes -> spans of the given bytes, without the space before a word."""
         rows = ids.value_rowids()
 
         def map_back() -> tuple[tf.Tensor, tf.Tensor]:
@@ -148,7 +152,7 @@ class SentencePieceTokenizer(Tokenizer):
                 strings, *(tf.gather(each, some) for each in (rows, starts, ends))
             )
             first, last = (tf.tensor_scatter_nd_update(starts, some[:, None], span) for span in spans)
-            # An empty span is where the piece before it ends.
+            # An empty span lies where the piece before it ends.
             before = tf.concat([[0], last[:-1]], 0)
             begins_row = tf.concat([[True], rows[1:] != rows[:-1]], 0)[: tf.size(rows)]
             empty, place = ends <= starts, tf.where(begins_row, tf.zeros_like(last), before[: tf.size(rows)])
@@ -167,7 +171,7 @@ class SentencePieceTokenizer(Tokenizer):
         return tf.where(skips, tf.minimum(first, ends), starts), ends
 
     def _split_commas(self, own: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """What each piece becomes, ids `[pieces, (parts)]`; and the bytes of the text behind each of these parts."""
+        """The parts of each piece, ids `[pieces, (parts)]`; and the number of text bytes behind each part."""
         parts = [[piece] for piece in own]
         commas = [i for i, piece in enumerate(own) if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()]
         numbers = [own[i][:-1].replace(_SPACE, "") for i in commas]
@@ -196,7 +200,7 @@ class SentencePieceTokenizer(Tokenizer):
         return tuple(tf.RaggedTensor.from_row_splits(each, splits, validate=False) for each in values)
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Pieces end to end, with the spaces that they carry but for the first. What normalization lost stays lost."""
+        """Joins the pieces with their spaces, but for the first space. Normalization is not undone."""
         text = tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._pieces, ids.flat_values)), axis=-1)
         text = tf.strings.regex_replace(text, _SPACE, " ")
         return tf.strings.regex_replace(text, "^ ", "")
@@ -225,27 +229,21 @@ class SentencePieceTokenizer(Tokenizer):
 
         Raises:
             FileNotFoundError: no such preset, or it has no SentencePiece model.
-            ValueError: its tokenizer is of a family that is not known here, or the model is damaged, or its
-                `tokenizer.json` alone says something that has no place here.
+            ValueError: its tokenizer is of an unknown family, or the model is damaged, or there is only a
+                `tokenizer.json`, with settings that are not supported.
         """
         return cls(**(read_sentencepiece_files(presets.resolve(handle)) | overrides))
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes the model, `tokenizer_config.json` and `tokenizer.json`, which `from_preset` and `transformers` read.
 
-        For "albert-transformers", `tokenizer.json` is all there is of the model, as `transformers` itself saves it.
+        For "albert-transformers", the model is in `tokenizer.json` only, as `transformers` itself saves it.
 
         Args:
-            directory: made if need be; other files in it are left alone.
+            directory: created if missing; other files in it are left alone.
             overwrite: whether to replace these files.
 
         Raises:
             FileExistsError: one of them is there already.
         """
         write_sentencepiece_files(directory, self.model, self.family, self.lowercase, self.strip_accents, overwrite)
-
-
-def _pieces_of(model: bytes) -> list[str]:
-    resource = _ops.sentencepiece_op(model=model)
-    count = _ops.sentencepiece_vocab_size_op(resource)
-    return [piece.decode() for piece in _ops.sentencepiece_id_to_string_op(resource, tf.range(count)).numpy()]

@@ -1,4 +1,4 @@
-"""How each family of models uses its SentencePiece model: data, no code a family."""
+"""How each family of models uses its SentencePiece model, as data without code."""
 
 from dataclasses import dataclass
 
@@ -10,17 +10,17 @@ class SentencePieceFamily:
     """How a family of models uses its SentencePiece model.
 
     Attributes:
-        model: the name of the model's file; None: it is only ever a part of `tokenizer.json`.
-        transformers_class: of the tokenizer.
-        model_inputs: what that class shall return, in the order that it has elsewhere.
+        model: the name of the model's file; None: the model is in `tokenizer.json` only.
+        transformers_class: the tokenizer's class in transformers.
+        model_inputs: the outputs of that class, in its usual order.
         special_tokens: the names of the special tokens.
         pair_format: how a pair of texts is packed.
-        lowercase, strip_accents: what happens to text before.
+        lowercase, strip_accents: the defaults of the tokenizer's arguments.
         first, skipped, last: the vocabulary is `first`, the model's pieces without the first `skipped`, `last`.
-        splits_commas: whether a comma behind a digit is a piece of its own, as `encode_pieces` of google-research/
-            albert has it.
-        as_transformers: whether text is prepared as transformers 5 does it for ALBERT, see `CompatibilityNormalizer`,
-            and a user-defined symbol of the model, such as `-`, ends a word, so that what is behind it begins one.
+        splits_commas: whether a comma behind a digit is a piece of its own, as in `encode_pieces` of
+            google-research/albert.
+        as_transformers: whether text is normalized as transformers 5 does it for ALBERT, see `CompatibilityNormalizer`,
+            and a user-defined symbol of the model, such as `-`, ends a word, so that the next one begins behind it.
     """
 
     model: str | None
@@ -50,7 +50,7 @@ _ALBERT = {
 FAMILIES = {
     "albert": SentencePieceFamily("spiece.model", **_ALBERT, splits_commas=True),
     "albert-transformers": SentencePieceFamily(None, **_ALBERT, as_transformers=True),
-    # fairseq's dictionary puts its own four in front, where the model has <unk>, <s> and </s>.
+    # fairseq's dictionary has four tokens of its own in front, where the model has <unk>, <s> and </s>.
     "xlm-roberta": SentencePieceFamily(
         "sentencepiece.bpe.model",
         "XLMRobertaTokenizer",

@@ -1,14 +1,14 @@
-"""The files of a SentencePiece tokenizer, its model's or `tokenizer.json` <-> the tokenizer's arguments."""
+"""The files of a SentencePiece tokenizer (its model, or `tokenizer.json`) <-> the tokenizer's arguments."""
 
 import os
 from pathlib import Path
 from typing import Any
 
 from keras_bert import files
+from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, read_tokenizer_config
 from keras_bert.text.sentencepiece_families import FAMILIES
 from keras_bert.text.sentencepiece_from_json import read_tokenizer_json
 from keras_bert.text.sentencepiece_json import tokenizer_json
-from keras_bert.text.tokenizer_files import ALL_IN_ONE, CONFIG, read_config
 
 MODELS = tuple(layout.model for layout in FAMILIES.values() if layout.model)
 
@@ -32,7 +32,7 @@ def read_model(model_file: str | Path | bytes) -> bytes:
 
 
 def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
-    """The arguments of `SentencePieceTokenizer` that `directory` tells.
+    """Reads the arguments of `SentencePieceTokenizer` from a directory.
 
     Args:
         directory: has `spiece.model` or `sentencepiece.bpe.model`, or else `tokenizer.json`; and perhaps
@@ -40,7 +40,7 @@ def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: no model.
-        ValueError: a class of tokenizer that is not known here, or a `tokenizer.json` that says what has no place here.
+        ValueError: an unknown class of tokenizer, or a `tokenizer.json` with settings that are not supported.
     """
     path = files.find(directory, *MODELS, ALL_IN_ONE)
     by_class = {layout.transformers_class: name for name, layout in reversed(FAMILIES.items()) if layout.model}
@@ -57,7 +57,7 @@ def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
         family = next(family for family, layout in FAMILIES.items() if layout.model == path.name)
         arguments = {"model_file": path, "family": by_class[named] if named else family}
     if FAMILIES[arguments["family"]].transformers_class == "AlbertTokenizer":
-        said = read_config(directory, {"lowercase": "do_lower_case", "keep_accents": "keep_accents"})
+        said = read_tokenizer_config(directory, {"lowercase": "do_lower_case", "keep_accents": "keep_accents"})
         if "keep_accents" in said:
             said["strip_accents"] = not said.pop("keep_accents")
         arguments |= said
@@ -70,15 +70,15 @@ def write_sentencepiece_files(
     """Writes the model, `tokenizer_config.json` and `tokenizer.json`; each appears whole or not at all.
 
     Args:
-        directory: made if need be.
-        model, family, lowercase, strip_accents: of the tokenizer.
+        directory: created if missing.
+        model, family, lowercase, strip_accents: the tokenizer's.
         overwrite: whether to replace these files.
 
     Raises:
         FileExistsError: one is there already, and `overwrite` is false.
     """
     layout = FAMILIES[family]
-    # In a text, it takes the space before it.
+    # In a text, the mask takes the space before it.
     mask = {"__type": "AddedToken", "content": layout.special_tokens["mask_token"], "lstrip": True, "special": True}
     config = {
         "tokenizer_class": layout.transformers_class,
@@ -92,7 +92,7 @@ def write_sentencepiece_files(
     if layout.model:
         with files.written_whole(Path(directory) / layout.model) as unfinished:
             unfinished.write_bytes(model)
-    else:  # it would be read rather than tokenizer.json
+    else:  # a model file would be read rather than tokenizer.json
         (Path(directory) / MODELS[0]).unlink(missing_ok=True)
     whole = tokenizer_json(model, family, lowercase, strip_accents)
     files.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(whole)})

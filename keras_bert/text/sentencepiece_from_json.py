@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.text import keras_hub_files
+from keras_bert.formats import keras_hub
 from keras_bert.text.sentencepiece_families import FAMILIES
 from keras_bert.text.sentencepiece_json import tokenizer_json
 from keras_bert.text.sentencepiece_proto import CONTROL, NORMAL, UNKNOWN, USER_DEFINED, Piece, unigram_model
@@ -19,23 +19,23 @@ _SPECIAL = {token for layout in FAMILIES.values() for token in layout.special_to
 
 
 def read_tokenizer_json(path: Path) -> dict[str, Any]:
-    """The arguments of `SentencePieceTokenizer` that a `tokenizer.json` alone tells.
+    """Reads the arguments of `SentencePieceTokenizer` from a `tokenizer.json` alone.
 
-    The model is rebuilt, and then what `tokenizer_json` would write for it is compared with the file: what the file
-    says besides has no place in a SentencePiece model, and is refused. Scores are rounded to float32.
+    The model is rebuilt, and its `tokenizer_json` is compared with the file. A difference is a setting that has no
+    place in a SentencePiece model, and is refused. Scores are rounded to float32.
 
     Args:
-        path: of the file, as transformers 5 saves an `AlbertTokenizer` or `XLMRobertaTokenizer`; or as KerasHub does,
+        path: the file, as transformers 5 saves an `AlbertTokenizer` or `XLMRobertaTokenizer`; or as KerasHub does,
             beside its own model.
 
     Returns:
-        `model_file`, `family`, and, of transformers' files, `lowercase` and `strip_accents`.
+        `model_file`, `family`, and, for transformers' files, `lowercase` and `strip_accents`.
 
     Raises:
-        ValueError: it is damaged, or something in it, which is named, cannot be expressed.
+        ValueError: it is damaged, or has a setting that cannot be expressed, which the message names.
     """
     content = files.read_json(path)
-    if (arguments := keras_hub_files.read(path, content, "Unigram")) is not None:
+    if (arguments := keras_hub.tokenizer_arguments(path, content, "Unigram")) is not None:
         return arguments
     try:
         vocabulary = [(str(piece), float(score)) for piece, score in content["model"]["vocab"]]
@@ -106,14 +106,14 @@ def _rebuilt(vocabulary: Sequence[tuple[str, float]], family: str, added: set[st
 
 
 def _steps(value: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
-    """A sequence of steps, which is also written as the only one of them, or as null."""
+    """The steps of a sequence; the file may also have a single step, or null."""
     if value is None:
         return []
     return list(value[key]) if value["type"] == "Sequence" else [value]
 
 
 def _plain_spaces(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Metaspace as it is written today: older files say `add_prefix_space`."""
+    """Metaspace in today's form: older files have `add_prefix_space`."""
     plain = []
     for step in steps:
         if step.get("type") == "Metaspace":
@@ -125,7 +125,7 @@ def _plain_spaces(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _plain_token(token: dict[str, Any]) -> dict[str, Any]:
-    """What decides which text is a token. White space before it is no piece either way."""
+    """The fields that decide which text is a token, without `lstrip`: white space before it is no piece anyway."""
     plain = {key: token[key] for key in ("id", "content", "single_word", "rstrip")}
     return plain | {"normalized": token["normalized"] and token["content"] not in _SPECIAL}
 
@@ -136,7 +136,7 @@ def _plain_model(model: dict[str, Any]) -> dict[str, Any]:
 
 
 def _first_difference(theirs: Any, ours: Any) -> tuple[Any, Any]:
-    """What differs first inside two values, so that an error can show it."""
+    """The first difference inside two values, for the error message."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         key = next(key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key))
         if key in theirs and key in ours:

@@ -1,4 +1,4 @@
-"""A SentencePiece model -> Hugging Face's `tokenizer.json`, which says what the model alone leaves open."""
+"""A SentencePiece model -> Hugging Face's `tokenizer.json`, with settings that the model alone lacks."""
 
 import base64
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _SPACE = "▁"
 
 
 def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
-    """The content of a `tokenizer.json` that gives the ids of the model.
+    """The content of a `tokenizer.json` that gives the same ids as the model.
 
     `transformers` reads a bare model too, but takes its user-defined symbols, such as ALBERT's `-` and `.`, for words.
 

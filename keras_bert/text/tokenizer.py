@@ -1,4 +1,4 @@
-"""What all tokenizers have in common: their interface, special tokens in the text, and words."""
+"""The base class of all tokenizers: their interface, special tokens in the text, and words."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,31 +12,31 @@ from keras_bert.text.inputs import as_strings, readable_errors, require
 from keras_bert.text.normalization import SPACES
 from keras_bert.text.packing import BERT_PAIRS, PairFormat
 
-Pieces = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (pieces)]
+Pieces = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
 
 
 class Tokenizer:
-    """The interface of the tokenizers; a kind of tokenizer says how text becomes pieces, and pieces text.
+    """The interface of the tokenizers; subclasses turn text into tokens, and tokens into text.
 
     Args:
-        vocabulary: the pieces, the index is the id.
-        special_tokens: `unk_token`, `cls_token`, `sep_token`, `pad_token` and `mask_token`, each a piece.
-        special_tokens_in_text: whether a special token that stands in the text is that token.
-        begins_word: for each piece, whether a word begins with it.
+        vocabulary: the tokens; the index is the id.
+        special_tokens: `unk_token`, `cls_token`, `sep_token`, `pad_token` and `mask_token`, all in the vocabulary.
+        special_tokens_in_text: whether a special token in the text is that token.
+        begins_word: for each token, whether a word begins with it.
 
     Attributes:
         vocabulary: list of str.
         vocabulary_size: int.
-        special_tokens: dict of str, the arguments' names and the names of the tokens.
+        special_tokens: dict of str, name of the argument -> token.
         unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
         begins_word: bool `[vocabulary_size]`, as given.
         pair_format: how a pair of texts is packed.
     """
 
     pair_format: PairFormat = BERT_PAIRS
-    # Whether white space before the mask token belongs to it: it does where pieces carry the space before them.
+    # Whether white space before the mask token belongs to it: it does where tokens include the space before them.
     _mask_takes_space = False
-    # Pieces that are taken out of the text before all else.
+    # Tokens that are split off the text before all else.
     _symbols: Sequence[str] = ()
 
     def __init__(
@@ -55,7 +55,7 @@ class Tokenizer:
         self.sep_token_id = self.vocabulary.index(special_tokens["sep_token"])
         self.pad_token_id = self.vocabulary.index(special_tokens["pad_token"])
         self.mask_token_id = self.vocabulary.index(special_tokens["mask_token"])
-        # Tensors made here outlive whatever graph is being traced, and never visit a GPU, which has no string ops.
+        # Tensors made here outlive the graph being traced, and stay off the GPU, which has no string ops.
         with tf.init_scope(), tf.device("CPU"):
             self.begins_word = tf.constant(begins_word, tf.bool)
         signature = [tf.TensorSpec([None], tf.string)]
@@ -71,7 +71,7 @@ class Tokenizer:
             strings: string `[batch]` in any form (list of str, NumPy array, tensor), or one string.
 
         Returns:
-            int32 `[batch, (pieces)]` ragged; `[pieces]` for one string. No pieces for an empty text.
+            int32 `[batch, (tokens)]` ragged; `[tokens]` for one string. No tokens for an empty text.
 
         Raises:
             TypeError, ValueError: not strings, or of rank over 1, or with a lone surrogate.
@@ -82,14 +82,14 @@ class Tokenizer:
             return self._ids(strings) if strings.shape.rank else self._ids(strings[None])[0]
 
     def tokenize_with_offsets(self, strings: Any) -> Pieces:
-        """Strings -> ids, and the bytes each piece stands for.
+        """Strings -> ids, and the span of bytes of each token.
 
         Args:
             strings: as for `tokenize`.
 
         Returns:
-            `(ids, starts, ends)`, int32, int64, int64, each `[batch, (pieces)]`; `string.encode()[start:end]` is the
-            text of the piece in the string as given, with its capitals and accents, without the space before it.
+            `(ids, starts, ends)`, int32, int64, int64, each `[batch, (tokens)]`; `string.encode()[start:end]` is the
+            token's text in the string as given, with its capitals and accents, without the space before it.
 
         Raises:
             As `tokenize`.
@@ -102,20 +102,20 @@ class Tokenizer:
         return ids[0], starts[0], ends[0]
 
     def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Words -> the pieces of each, as `transformers` has them under `is_split_into_words=True`.
+        """Words -> the tokens of each, as in `transformers` with `is_split_into_words=True`.
 
-        Each word is tokenized by itself. Where pieces carry the space before them, each word has one, the first of a
-        text too (`add_prefix_space=True` there). Unlike there, a word of which nothing is left, such as a lone control
-        character, is the unknown token, so that none is without.
+        Each word is tokenized by itself. Where tokens include the space before them, each word has one, the first of a
+        text too (`add_prefix_space=True` there). Unlike there, a word that normalization leaves empty, such as a lone
+        control character, is the unknown token, so that every word has a token.
 
         Args:
             words: string `[batch, (words)]`.
 
         Returns:
-            int32 `[batch, (words), (pieces)]`, at least one piece a word.
+            int32 `[batch, (words), (tokens)]`, at least one token a word.
 
         Raises:
-            As `tokenize`; the row of an error is the number of the word, counted through.
+            As `tokenize`; the row in the message is the number of the word in the batch.
 
         Example:
             >>> from keras_bert.text import WordPieceTokenizer
@@ -123,21 +123,21 @@ class Tokenizer:
             >>> tokenizer.tokenize_words(tf.ragged.constant([["Unaffable", "\\u200b", "you"], []]))
             <tf.RaggedTensor [[[14477, 20961, 3468], [100], [2017]], []]>
         """
-        pieces = self.tokenize(self._with_space(words.values))  # [words, (pieces)]
+        pieces = self.tokenize(self._with_space(words.values))  # [words, (tokens)]
         missing = tf.cast(pieces.row_lengths() == 0, tf.int64)
         unknown = tf.fill([tf.reduce_sum(missing)], self.unk_token_id)
         return words.with_values(tf.concat([pieces, tf.RaggedTensor.from_row_lengths(unknown, missing)], axis=1))
 
     def group_by_word(self, ids: tf.RaggedTensor, *others: tf.RaggedTensor) -> tuple[tf.RaggedTensor, ...]:
-        """Pieces -> the pieces of each word.
+        """Groups tokens by word.
 
         Args:
-            ids: int32 `[batch, (pieces)]`, from `tokenize`.
-            *others: something else about each piece, of the same shape, such as its offsets.
+            ids: int32 `[batch, (tokens)]`, from `tokenize`.
+            *others: other values of the tokens, of the same shape, such as their offsets.
 
         Returns:
-            As many ragged tensors `[batch, (words), (pieces)]`. A word starts with each row, and with each piece that
-            does not continue one: that is no `##` piece, or (byte pairs, SentencePiece) that has a space before it.
+            One ragged tensor `[batch, (words), (tokens)]` for each argument. A word starts with each row, and with each
+            token that does not continue one: one without `##`, or (byte pairs, SentencePiece) with a space before it.
 
         Example:
             >>> from keras_bert.text import WordPieceTokenizer
@@ -145,12 +145,12 @@ class Tokenizer:
             >>> tokenizer.group_by_word(tokenizer.tokenize(["Unaffable you"]))
             (<tf.RaggedTensor [[[14477, 20961, 3468], [2017]]]>,)
         """
-        begins_word = tf.gather(self.begins_word, ids.values)  # bool [pieces]
+        begins_word = tf.gather(self.begins_word, ids.values)  # bool [tokens]
         begins_row = tf.boolean_mask(ids.row_starts(), ids.row_lengths() > 0)[:, None]
         begins_word = tf.tensor_scatter_nd_update(begins_word, begins_row, tf.ones_like(begins_row[:, 0], tf.bool))
-        first = tf.where(begins_word)[:, 0]  # [words], the index of each word's first piece
+        first = tf.where(begins_word)[:, 0]  # [words], the index of each word's first token
         word_splits = tf.concat([first, [tf.size(ids.values, tf.int64)]], 0)
-        words_before = tf.concat([[0], tf.cumsum(tf.cast(begins_word, tf.int64))], 0)  # [pieces + 1]
+        words_before = tf.concat([[0], tf.cumsum(tf.cast(begins_word, tf.int64))], 0)  # [tokens + 1]
         row_splits = tf.gather(words_before, ids.row_splits)
         return tuple(
             tf.RaggedTensor.from_nested_row_splits(each.values, [row_splits, word_splits], validate=False)
@@ -160,11 +160,11 @@ class Tokenizer:
     def detokenize(self, ids: Any) -> tf.Tensor:
         """Ids -> text.
 
-        The tokens that frame and fill sequences (`[CLS]`, `[SEP]`, `[PAD]`, or `<s>`, `</s>`, `<pad>`) are left out,
-        those for the unknown and the mask stay, because they stand for text.
+        `[CLS]`, `[SEP]` and `[PAD]` (or `<s>`, `</s>` and `<pad>`) are left out. The unknown token and the mask stay,
+        because they stand for text.
 
         Args:
-            ids: integers `[batch, (pieces)]`, ragged, dense or nested lists; or `[pieces]` for one text.
+            ids: integers `[batch, (tokens)]`, ragged, dense or nested lists; or `[tokens]` for one text.
 
         Returns:
             string `[batch]`, or `[]` for one text.
@@ -203,18 +203,18 @@ class Tokenizer:
             return self._tokenize_text(strings, None, with_offsets)
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Pieces:
-        """string `[batch]` -> pieces; `rows`, int64 `[batch]`, are the numbers of the rows that an error shall name.
+        """string `[batch]` -> tokens; `rows`, int64 `[batch]`, are the row numbers for error messages.
 
         Without offsets, `starts` and `ends` may be any int64 of the shape of `ids`.
         """
         raise NotImplementedError
 
     def _with_space(self, strings: tf.Tensor) -> tf.Tensor:
-        """What stands before words, put before them, where it is part of their pieces."""
+        """Puts a space before each word, if it is part of the word's first token."""
         return strings
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """int32 `[batch, (pieces)]`, all in the vocabulary -> string `[batch]`."""
+        """int32 `[batch, (tokens)]`, all in the vocabulary -> string `[batch]`."""
         raise NotImplementedError
 
     def _tokenize_around(self, tokens: Sequence[str], strings: tf.Tensor, with_offsets: bool) -> Pieces:
@@ -224,8 +224,8 @@ class Tokenizer:
         if takes_space:
             patterns[mask] = f"{SPACES}*{patterns[mask]}"
         pattern = "|".join(patterns.values())
-        # The operation ends a text at U+0000: in such a row, U+0001 takes its place meanwhile
-        # (and is taken for it, if there is one).
+        # The operation ends a text at U+0000. In such a row, U+0001 replaces it meanwhile
+        # (and a real U+0001 becomes U+0000).
         has_nul = tf.strings.regex_full_match(strings, r"(?s).*\x00.*")
         strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
         chunks, starts, ends = tf_text.regex_split_with_offsets(strings, pattern, pattern)  # [batch, (chunks)]
@@ -260,7 +260,7 @@ class Tokenizer:
         """Writes the tokenizer's files, which `from_preset` and `transformers` read.
 
         Args:
-            directory: made if need be; other files in it are left alone.
+            directory: created if missing; other files in it are left alone.
             overwrite: whether to replace these files.
 
         Raises:
@@ -270,7 +270,7 @@ class Tokenizer:
 
 
 def merge_rows(pieces: Pieces, origins: tf.Tensor, row_splits: tf.Tensor) -> Pieces:
-    """[parts, (pieces)] -> [batch, (pieces)]: row_splits [batch + 1] groups the parts, origins [parts] places them."""
+    """[parts, (tokens)] -> [batch, (tokens)]: row_splits [batch + 1] groups the parts, origins [parts] places them."""
     ids, starts, ends = pieces
     splits = tf.gather(ids.row_splits, row_splits)
     shift = tf.gather(origins, ids.value_rowids())

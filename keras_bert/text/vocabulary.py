@@ -1,21 +1,21 @@
-"""Reads a WordPiece vocabulary file, and says what is wrong with a damaged one while the reader can still see why."""
+"""Reads a WordPiece vocabulary file, and checks it, with messages that name the bad line."""
 
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_ASCII_SPACE = re.compile(r"[ \t\r\v\f\n]")  # U+2028 is a piece of BERT's Chinese vocabulary, and no mistake
-_LONGEST_PIECE_BYTES = 256  # of TensorFlow Text's FastWordpieceTokenizer
+_ASCII_SPACE = re.compile(r"[ \t\r\v\f\n]")  # U+2028 is a token of BERT's Chinese vocabulary, and no mistake
+_LONGEST_PIECE_BYTES = 256  # the limit of TensorFlow Text's FastWordpieceTokenizer
 
 
 def read_vocabulary(path: str | Path) -> list[str]:
-    """The pieces of a `vocab.txt`: UTF-8, one a line, the line number (from 0) is the id.
+    """The tokens of a `vocab.txt`: UTF-8, one a line, the line number (from 0) is the id.
 
     Args:
         path: the file. A missing last newline and Windows line ends are fine.
 
     Returns:
-        One str a piece. `check_vocabulary` says whether they make a vocabulary.
+        One str a token, not checked; see `check_vocabulary`.
 
     Raises:
         FileNotFoundError: no such file.
@@ -37,16 +37,16 @@ def read_vocabulary(path: str | Path) -> list[str]:
 
 
 def check_vocabulary(pieces: Sequence[str], special_tokens: Mapping[str, str], source: str = "the vocabulary") -> None:
-    """Raises unless `pieces` can be used.
+    """Raises unless `pieces` is a valid vocabulary.
 
     Args:
-        pieces: the vocabulary, the index is the id.
-        special_tokens: `{"unk_token": "[UNK]", ...}`, each of which must be a piece.
-        source: how messages call it, a path for instance.
+        pieces: the tokens; the index is the id.
+        special_tokens: `{"unk_token": "[UNK]", ...}`, all of which must be in `pieces`.
+        source: the vocabulary's name in messages, such as a path.
 
     Raises:
-        TypeError: a piece is not a str.
-        ValueError: no pieces, an empty, duplicated or overlong piece, white space in one, or a special token missing.
+        TypeError: a token is not a str.
+        ValueError: no tokens, an empty, duplicated or overlong token, white space in one, or a special token missing.
     """
     if not pieces:
         raise ValueError(f"{source} is empty")

@@ -1,4 +1,4 @@
-"""Segments too long for a row -> several rows that overlap (Devlin et al. 2018 call it a sliding window, for SQuAD)."""
+"""Cuts long segments into several rows that overlap (for SQuAD, Devlin et al. 2018 call it a sliding window)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,10 +12,10 @@ class Windows(NamedTuple):
     """Windows over the last segment of each row.
 
     Attributes:
-        segments: as many as were given, each ragged int32 `[windows, (pieces)]`: the windows of a row one after the
-            other; a first segment is repeated in each.
-        rows: int64 `[windows]`: of which row.
-        starts: int64 `[windows]`: how many pieces of the row's last segment come before the window.
+        segments: one for each given, ragged int32 `[windows, (tokens)]`: the windows of a row one after the other; the
+            first of two segments is repeated in each.
+        rows: int64 `[windows]`: the row of each window.
+        starts: int64 `[windows]`: the number of tokens of the row's last segment before the window.
         counts: int64 `[batch]`: the number of windows of each row, at least 1.
     """
 
@@ -26,15 +26,15 @@ class Windows(NamedTuple):
 
 
 def windows(segments: Sequence[tf.RaggedTensor], max_pieces: tf.Tensor | int, stride: int) -> Windows:
-    """Cuts the last segment of each row into windows, so that with the first one, if there are two, each of them fits.
+    """Cuts the last segment of each row into windows that fit, together with the first segment if there are two.
 
-    A window begins `stride` pieces after the one before it (and sooner where windows are shorter than that: no piece
-    is lost), and the last one ends where the segment does.
+    A window begins `stride` tokens after the one before it, or sooner if windows are shorter than that, so that no
+    token is lost. The last one ends where the segment does.
 
     Args:
-        segments: one or two ragged integer tensors `[batch, (pieces)]`. The first of two is cut to half of
+        segments: one or two ragged integer tensors `[batch, (tokens)]`. The first of two is cut to half of
             `max_pieces`.
-        max_pieces: how many pieces the segments of a row may have together, at least 2.
+        max_pieces: the most tokens in the segments of a row together, at least 2.
         stride: at least 1.
 
     Example:

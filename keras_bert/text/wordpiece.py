@@ -1,4 +1,4 @@
-"""Strings <-> WordPiece ids, as published BERT models were trained, in the TensorFlow graph."""
+"""BERT's tokenizer: strings <-> WordPiece ids, in the TensorFlow graph."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -10,10 +10,10 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert import presets
+from keras_bert.formats.hugging_face_tokenizers import read_wordpiece_files, write_wordpiece_files
 from keras_bert.text.detokenization import join_pieces
 from keras_bert.text.normalization import BertNormalizer
 from keras_bert.text.tokenizer import Pieces, Tokenizer, merge_rows
-from keras_bert.text.tokenizer_files import read_wordpiece_files, write_wordpiece_files
 from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
 
 _SPACE = r"[\t\n\r\p{Z}]"
@@ -24,18 +24,18 @@ _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
 class WordPieceTokenizer(Tokenizer):
     """Exactly the tokenization of Google's original BERT (Devlin et al. 2018, `FullTokenizer`).
 
-    Control characters go, the text is lower-cased and stripped of accents, words are split at white space, around
-    punctuation and around CJK characters, and each word is cut into the longest pieces that the vocabulary has, from
-    the left. It works eagerly, in `tf.function`, in `tf.data` and in a SavedModel.
+    Control characters are removed, the text is lower-cased and stripped of accents, and split into words at white
+    space, around punctuation and around CJK characters. Each word is cut, from the left, into the longest tokens that
+    the vocabulary has. It works eagerly, in `tf.function`, in `tf.data` and in a SavedModel.
 
     Args:
-        vocabulary: path of a `vocab.txt`, or the list of pieces; the index is the id.
+        vocabulary: path of a `vocab.txt`, or the list of tokens; the index is the id.
         lowercase: whether to lower-case (True for `uncased` models).
-        strip_accents: whether to drop accents; default: as `lowercase`, which is what the original does.
+        strip_accents: whether to drop accents; default: as `lowercase`, like the original.
         split_on_cjk: whether each CJK ideograph is a word of its own. (False is several times slower.)
-        max_chars_per_word: longer words, in characters after normalization, are the unknown token.
-        special_tokens_in_text: whether a special token that stands in the text, such as `[MASK]`, is that token
-            rather than text to split. Leave it off for text that others wrote.
+        max_chars_per_word: words with more characters, after normalization, become the unknown token.
+        special_tokens_in_text: whether a special token in the text, such as `[MASK]`, is that token rather than text to
+            split. Leave it off for text that others wrote.
         unk_token, cls_token, sep_token, pad_token, mask_token: the names of the special tokens in the vocabulary.
 
     Attributes:
@@ -113,25 +113,25 @@ class WordPieceTokenizer(Tokenizer):
         return pieces
 
     def _split_into_pieces(self, normalized: tf.Tensor) -> Pieces:
-        """Normalized text -> pieces, with offsets into the normalized text."""
+        """Normalized text -> tokens, with offsets into the normalized text."""
         if self.split_on_cjk:
             return self._wordpiece.tokenize_with_offsets(normalized)
         words, word_starts, _ = tf_text.regex_split_with_offsets(
             normalized, f"{_SPACE}|{_PUNCTUATION}", keep_delim_regex_pattern=_PUNCTUATION
         )  # [batch, (words)]
-        pieces = self._wordpiece.tokenize_with_offsets(words.values)  # [words, (pieces)]
+        pieces = self._wordpiece.tokenize_with_offsets(words.values)  # [words, (tokens)]
         return merge_rows(pieces, word_starts.values, words.row_splits)
 
     def _limit_word_length(
         self, normalized: tf.Tensor, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
     ) -> Pieces:
-        """Makes one unknown token of each word of over `max_chars_per_word` characters."""
-        begins_word = tf.gather(self.begins_word, ids.values)  # bool [pieces]
-        first = tf.where(begins_word)[:, 0]  # [words], the index of each word's first piece
+        """Replaces each word of over `max_chars_per_word` characters by one unknown token."""
+        begins_word = tf.gather(self.begins_word, ids.values)  # bool [tokens]
+        first = tf.where(begins_word)[:, 0]  # [words], the index of each word's first token
         after_last = tf.concat([first[1:], [tf.size(ids.values, tf.int64)]], 0)
         word_starts = tf.gather(starts.values, first)
         word_ends = tf.gather(ends.values, after_last[: tf.size(first)] - 1)
-        # No word has more characters than bytes, so hardly any batch has one to count.
+        # No word has more characters than bytes: only these must be counted, and hardly any batch has one.
         suspect = word_ends - word_starts > self.max_chars_per_word
 
         def collapse() -> Pieces:
@@ -141,7 +141,7 @@ class WordPieceTokenizer(Tokenizer):
             begins_char = tf.cast((data & 0xC0) != 0x80, tf.int32)  # [bytes]
             chars_before = tf.concat([[0], tf.cumsum(begins_char)], 0)
             word_chars = tf.gather(chars_before, origin + word_ends) - tf.gather(chars_before, origin + word_starts)
-            word = tf.cumsum(tf.cast(begins_word, tf.int32)) - 1  # [pieces]
+            word = tf.cumsum(tf.cast(begins_word, tf.int32)) - 1  # [tokens]
             too_long = tf.gather(word_chars > self.max_chars_per_word, word)
             values = (
                 tf.where(too_long, self.unk_token_id, ids.values),
@@ -171,7 +171,7 @@ class WordPieceTokenizer(Tokenizer):
         )
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """`##` pieces stitched, punctuation where a reader expects it. Lost capitals, accents and spacing stay lost."""
+        """Joins `##` tokens, and removes spaces around punctuation. Capitals, accents and spacing are not restored."""
         return join_pieces(ids.with_flat_values(tf.gather(self._pieces, ids.flat_values)))
 
     def get_config(self) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class WordPieceTokenizer(Tokenizer):
         """Writes `vocab.txt` and `tokenizer_config.json`, which `from_preset` and `transformers` read.
 
         Args:
-            directory: made if need be; other files in it are left alone.
+            directory: created if missing; other files in it are left alone.
             overwrite: whether to replace these two files.
 
         Raises:
@@ -214,10 +214,10 @@ class WordPieceTokenizer(Tokenizer):
 
 
 def _if_any(rows: tf.Tensor, change: Callable[[], Pieces], pieces: Pieces) -> Pieces:
-    """`change()` if any of `rows` (bool) is true, else `pieces`: what few batches need costs the others nothing."""
+    """`change()` if any of `rows` (bool) is true, else `pieces`, so that most batches skip the work."""
     return tf.cond(tf.reduce_any(rows), change, lambda: pieces)
 
 
 def _matched(piece: str, index: int) -> str:
-    """What text can match: not a piece of white space (Chinese BERT has U+2028), because that splits words first."""
+    """The token; for white space (U+2028 in Chinese BERT), which splits words, a placeholder that no text matches."""
     return f"[{index}: white space]" if any(map(str.isspace, piece)) else piece

@@ -1,4 +1,4 @@
-"""Raw text -> its words, with their places in it. In the graph, so that a server finds the words that training knew."""
+"""Raw text -> its words and their places, in the graph, so that a server finds the same words as training."""
 
 import functools
 
@@ -12,28 +12,28 @@ _LETTER, _SPACE, _SIGN, _IDEOGRAPH, _MARK = range(5)
 _PATTERNS = (
     (_SPACE, SPACES),
     (_SIGN, r"[\p{P}\p{S}]"),
-    (_MARK, r"[\p{M}\p{Cf}\x{1f3fb}-\x{1f3ff}]"),  # accents, what joins or colours emoji: as the character before them
+    (_MARK, r"[\p{M}\p{Cf}\x{1f3fb}-\x{1f3ff}]"),  # accents, joiners and colours of emoji: as the character before them
     (_IDEOGRAPH, r"[\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{20000}-\x{2fa1f}]"),
 )
-# Beyond plane 3 there are tags (of flags of emoji) and variation selectors, and nothing else of these.
+# Beyond plane 3, only tags (of emoji flags) and variation selectors are of these kinds.
 _PLANE_3_END, _PLANE_14, _PLANE_14_END = 0x40000, 0xE0000, 0xE0200
 
 Words = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 
 
 def find_words(texts: tf.Tensor) -> Words:
-    """The words of texts, much as they are written one a line in corpora of tagged words.
+    """The words of texts, much as in corpora of tagged words.
 
-    A word is what white space surrounds, without the punctuation and other signs (`$`, `+`, emoji) at its ends, which
-    are words of their own: a run of the same sign is one. Signs inside a word are part of it: `don't`, `U.S`, `3.5`.
-    Each CJK ideograph is a word, as BERT's tokenization has it.
+    White space separates words. Punctuation and other signs (`$`, `+`, emoji) at the ends of a word are words of their
+    own; a run of the same sign is one word. Signs inside a word are part of it: `don't`, `U.S`, `3.5`. Each CJK
+    ideograph is a word, as in BERT's tokenization.
 
     Args:
         texts: string `[batch]`, UTF-8.
 
     Returns:
-        `(words, starts, ends)`, string, int32, int32, each `[batch, (words)]`: the places are characters, as Python
-        counts them: `text[start:end]` is the word.
+        `(words, starts, ends)`, string, int32, int32, each `[batch, (words)]`; `text[start:end]`, in Python's
+        characters, is the word.
 
     Raises:
         TypeError, ValueError: not strings, or not of rank 1.
@@ -53,7 +53,7 @@ def find_words(texts: tf.Tensor) -> Words:
         codes = tf.strings.unicode_decode(texts, "UTF-8")  # [batch, (chars)]
         in_word, begins = _in_words(codes)
         chars = tf.where(in_word)[:, 0]  # [chars in words], indices of characters
-        first = tf.where(tf.gather(begins, chars))[:, 0]  # [words], indices of these
+        first = tf.where(tf.gather(begins, chars))[:, 0]  # [words], indices into `chars`
         splits = tf.concat([first, tf.size(chars, tf.int64)[None]], 0)
         words = tf.RaggedTensor.from_row_splits(tf.gather(codes.values, chars), splits, validate=False)
         place = tf.gather(chars, first)
@@ -65,7 +65,7 @@ def find_words(texts: tf.Tensor) -> Words:
 
 
 def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """bool `[chars]` twice, for all rows laid end to end: whether each is in a word, and whether it begins it."""
+    """bool `[chars]` twice, for all rows laid end to end: whether each is in a word, and whether it begins one."""
     chars, rows = codes.values, codes.value_rowids()
     index = tf.range(tf.size(chars))
     before = tf.maximum(index - 1, 0)
@@ -76,7 +76,7 @@ def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     base = tf.gather(tf.where(~is_mark)[:, 0], tf.cumsum(tf.cast(~is_mark, tf.int32)) - 1)  # [chars]
     kind, base_char = tf.gather(kind, base), tf.gather(chars, base)
 
-    # Spaces and ideographs are parts by themselves; the other parts are signs, letters and signs, signs.
+    # Spaces and ideographs are parts by themselves; each other part is signs, then letters and signs, then signs.
     alone = (kind == _SPACE) | (kind == _IDEOGRAPH)
     new_part = begins_row | alone | tf.gather(alone, before)
     part = tf.cumsum(tf.cast(new_part, tf.int32)) - 1

@@ -1,11 +1,11 @@
-"""Examples and a model -> a better model: optimizer and schedule, batches by length, measures, resuming."""
+"""Training: optimizers, the learning rate schedule, batches by length, evaluation, runs that can be resumed."""
 
 import keras
 
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.lamb import LAMB
 
-if keras.backend.backend() == "tensorflow":  # the optimizers need none, the rest does
+if keras.backend.backend() == "tensorflow":  # on other backends, only the optimizers work
     from keras_bert.tasks.replicas import Replicated
     from keras_bert.training.evaluation import evaluate
     from keras_bert.training.fine_tune import fine_tune

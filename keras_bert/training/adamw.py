@@ -1,4 +1,4 @@
-"""AdamW and the schedule with which BERT is trained (Devlin et al. 2018, appendix A.2 and A.3)."""
+"""AdamW and the learning rate schedule of BERT's training (Devlin et al. 2018, appendix A.2 and A.3)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class WarmupThenDecay(keras.optimizers.schedules.LearningRateSchedule):
     """The learning rate rises linearly from 0 to its peak, then falls linearly to 0 at the last step.
 
     Args:
-        peak: the highest learning rate.
-        warmup_steps: the steps until it is reached.
-        total_steps: the steps in all.
+        peak: the peak learning rate.
+        warmup_steps: the steps before the peak; with 0, the first step has the peak learning rate.
+        total_steps: the steps of the whole run.
 
     Example:
         >>> schedule = WarmupThenDecay(1e-4, warmup_steps=10, total_steps=110)
@@ -32,7 +32,7 @@ class WarmupThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step: Any) -> Any:
         step = ops.cast(step, "float32")
-        rising = step / max(self.warmup_steps, 1)
+        rising = step / self.warmup_steps if self.warmup_steps else 1.0
         falling = (self.total_steps - step) / max(self.total_steps - self.warmup_steps, 1)
         return self.peak * ops.maximum(ops.minimum(rising, falling), 0.0)
 
@@ -44,18 +44,18 @@ class WarmupThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 class AdamW(keras.optimizers.Optimizer):
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), as BERT is fine-tuned with it.
 
-    Weights of one dimension, which are the biases and those of layer normalization, do not decay. The epsilon is that
-    of Kingma and Ba's algorithm 1, added to the square root of the corrected moment, as PyTorch has it; Keras's own
-    adds it before the correction. On TensorFlow, one fused operation updates a weight and its moments.
+    Weights of one dimension (biases, layer normalization) do not decay. Epsilon is added to the square root of the
+    corrected moment, as in Kingma and Ba's algorithm 1 and in PyTorch; Keras's Adam adds it before the correction. On
+    TensorFlow, one fused operation updates a weight and its moments.
 
     Args:
         learning_rate: a number or a schedule.
-        weight_decay: as a share of the weight, times the learning rate, a step.
-        beta_1, beta_2, epsilon: Adam's.
-        layer_decay: the learning rate of a layer is that of the one above it times this (Sun et al. 2019, section
-            5.3.2: 0.95); that of the head is not reduced.
-        num_layers: of the encoder; needed for `layer_decay`.
-        **kwargs: of Keras's optimizers: `global_clipnorm`, `gradient_accumulation_steps`, ...
+        weight_decay: each step subtracts this share of a weight, times the learning rate.
+        beta_1, beta_2, epsilon: as in Adam.
+        layer_decay: the factor of the learning rate from a layer to the one below it (Sun et al. 2019, section 5.3.2:
+            0.95). The head keeps the full learning rate.
+        num_layers: the layers of the encoder; needed for `layer_decay`.
+        **kwargs: arguments of Keras's optimizers: `global_clipnorm`, `gradient_accumulation_steps`, ...
 
     Example:
         >>> optimizer = AdamW(WarmupThenDecay(2e-5, 100, 1000), weight_decay=0.01, global_clipnorm=1.0)
@@ -91,7 +91,7 @@ class AdamW(keras.optimizers.Optimizer):
         self._rates = [self._share_of_rate(variable.path) for variable in variables]
 
     def _share_of_rate(self, path: str) -> float:
-        """What a weight's learning rate is multiplied by, from where the weight is."""
+        """The factor of a weight's learning rate, from the path of the weight."""
         if self.layer_decay == 1.0:
             return 1.0
         parts = path.split("/")
@@ -104,7 +104,7 @@ class AdamW(keras.optimizers.Optimizer):
         return self.layer_decay ** (self.num_layers + 1 - depth)
 
     def _get_current_learning_rate(self) -> Any:
-        # Keras asks a schedule by batches; with gradient accumulation, an update is several.
+        # Keras calls a schedule with a count of batches; with gradient accumulation, an update is several batches.
         is_schedule = isinstance(self._learning_rate, keras.optimizers.schedules.LearningRateSchedule)
         return self._learning_rate(self.iterations) if is_schedule else super()._get_current_learning_rate()
 
@@ -115,6 +115,11 @@ class AdamW(keras.optimizers.Optimizer):
             if on_replicas():
                 return apply_on_replicas(self, grads, trainable_variables)
         return super()._backend_apply_gradients(grads, trainable_variables)
+
+    def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> list[Any]:
+        # With one replica, the gradients are the sum. Keras would call TensorFlow's all_reduce, which keeps the graph
+        # of the training step, the model and its moments in memory until the process ends.
+        return list(grads_and_vars)
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         index = self._get_variable_index(variable)
@@ -140,7 +145,7 @@ class AdamW(keras.optimizers.Optimizer):
         self.assign_sub(variable, rate / (1 - power_1) * momentum / scale)
 
     def update_moments(self, gradient: Any, momentum: Any, velocity: Any) -> None:
-        """Moves the means of a weight's gradients and of their squares towards the newest ones."""
+        """Updates the running means of a weight's gradients and of their squares."""
         gradient = ops.cast(gradient, momentum.dtype)
         self.assign_add(momentum, (gradient - momentum) * (1 - self.beta_1))
         self.assign_add(velocity, (ops.square(gradient) - velocity) * (1 - self.beta_2))

@@ -1,4 +1,4 @@
-"""Training a part of an encoder only: not its lowest layers, or only low-rank changes of what is above them (LoRA)."""
+"""Training of a part of an encoder: without its lowest layers, or with low-rank changes only (LoRA)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from keras_bert.tasks.task import BertTask
 
 @contextlib.contextmanager
 def adapting(model: BertTask, frozen_layers: int = 0, lora_rank: int | None = None) -> Iterator[None]:
-    """Inside this block, only a part of a model's weights can be trained.
+    """Inside this block, only a part of a model's weights is trainable.
 
-    With `frozen_layers`, the embeddings and so many of the lowest layers cannot. With `lora_rank`, of all layers
-    nothing can but what LoRA adds to the dense layer for query, key and value: two matrices, `A [hidden, rank]` and
-    `B [rank, 3 * hidden]`, whose product is added to its kernel (Hu et al. 2021, section 4.1, with alpha = rank; there,
-    query and value have a product each). With both, LoRA adds nothing to the frozen layers. What is above the layers,
-    the pooler and the head, can be trained in any case.
+    `frozen_layers` freezes the embeddings and the lowest N layers. `lora_rank` freezes the embeddings and all layers,
+    and adds the product of two trainable matrices, `A [hidden, rank]` and `B [rank, 3 * hidden]`, to the kernel of each
+    dense layer for query, key and value (Hu et al. 2021, section 4.1, with alpha = rank; there, query and value have a
+    product each). With both, LoRA changes only the layers above the frozen ones. The pooler and the head are always
+    trainable.
 
-    Behind the block, the products are part of the kernels, and what could be trained before can be again.
+    After the block, the products are part of the kernels, and the frozen weights are trainable again.
 
     Raises:
-        ValueError: there are not so many layers, some of the frozen ones share weights with one that is not, or LoRA
-            has no layer, or is enabled already.
+        ValueError: there are fewer layers, a frozen layer shares weights with one that is not frozen, or LoRA has no
+            layer to change or is enabled already.
 
     Example:
         >>> from keras_bert import BertClassifier
@@ -48,7 +48,7 @@ def adapting(model: BertTask, frozen_layers: int = 0, lora_rank: int | None = No
     with contextlib.ExitStack() as afterwards:
         afterwards.callback(model.retrace)
         for variable in (variable for layer in frozen for variable in layer.trainable_variables):
-            variable.trainable = False  # of the variable: a layer's own would set those of all that is in it
+            variable.trainable = False  # not of the layer, which would set all variables in it
             afterwards.callback(setattr, variable, "trainable", True)
         for dense in adapted:
             dense.enable_lora(lora_rank)
@@ -58,7 +58,7 @@ def adapting(model: BertTask, frozen_layers: int = 0, lora_rank: int | None = No
 
 
 def _lowest_blocks(encoder: BertEncoder, layers: int) -> int:
-    """How many blocks so many of the lowest layers are."""
+    """The number of blocks that the lowest layers are."""
     config = encoder.config
     if not 0 <= layers <= config.num_layers:
         raise ValueError(f"frozen_layers is {layers}, but this model has {config.num_layers} layers; 0 freezes nothing")

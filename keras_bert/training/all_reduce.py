@@ -1,4 +1,4 @@
-"""An optimizer's step on many replicas, as one replica with the global batch would make it."""
+"""An optimizer's step on several replicas, equal to the step of one replica on the global batch."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import tensorflow as tf
 
 
 def on_replicas() -> bool:
-    """Whether this is the step of one replica of several."""
+    """Whether this code runs in one of several replicas."""
     return tf.distribute.get_strategy().num_replicas_in_sync > 1 and not tf.distribute.in_cross_replica_context()
 
 
 def apply_on_replicas(optimizer: Any, gradients: list[Any], variables: list[Any]) -> None:
-    """Changes variables by the sum of the replicas' gradients.
+    """Updates variables by the sum of the replicas' gradients.
 
-    Keras clips the gradients of each replica by their own norm, before they are added, and cannot accumulate them.
+    Keras itself clips each replica's gradients by their own norm, before the sum, and cannot accumulate them.
 
     Args:
         optimizer: a Keras optimizer, built.
-        gradients: of this replica, a tensor each.
-        variables: as many.
+        gradients: the tensors of this replica.
+        variables: one for each gradient.
     """
     replica = tf.distribute.get_replica_context()
     sums = [tf.convert_to_tensor(each) for each in replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)]

@@ -1,28 +1,28 @@
-"""Which examples go into which batch: rows of similar length together, in another order every epoch."""
+"""Batches of examples of similar length, in another order every epoch."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# Rows are sorted by length among so many batches at a time: lengths within a batch are then almost equal, and the order
-# of an epoch is still random.
+# Rows are sorted by length within groups of this many batches: lengths within a batch are then almost equal, and the
+# order of an epoch is still random.
 _BATCHES_AT_A_TIME = 50
 
 
 def batches_of_epoch(
     lengths: np.ndarray, seed: int, epoch: int, batch_size: int | None = None, batch_tokens: int | None = None
 ) -> list[np.ndarray]:
-    """The batches of one epoch: every row in exactly one of them. The same for the same arguments, always.
+    """The batches of one epoch: every row in exactly one of them. The same arguments always give the same batches.
 
     Args:
-        lengths: int `[examples]`, in pieces.
-        seed: of the run.
+        lengths: int `[examples]`, in tokens.
+        seed: the seed of the run.
         epoch: number of the epoch, from 0.
-        batch_size: rows a batch; or else
-        batch_tokens: the most pieces in a batch, its padding included; a longer row is a batch of its own.
+        batch_size: rows per batch; give this or `batch_tokens`.
+        batch_tokens: the most tokens in a batch, padding included; a longer row is a batch of its own.
 
     Returns:
-        int64 `[rows]` each: row numbers.
+        The row numbers of each batch, int64 `[rows]`.
 
     Example:
         >>> batches = batches_of_epoch(np.array([3, 9, 3, 9]), seed=0, epoch=0, batch_size=2)
@@ -47,6 +47,6 @@ def batches_of_epoch(
 
 
 def padding_share(lengths: np.ndarray, batches: list[np.ndarray]) -> float:
-    """How much of all that is computed is padding: 0 to 1."""
+    """The share of padding among the tokens of all batches: 0 to 1."""
     padded = sum(len(rows) * int(lengths[rows].max()) for rows in batches)
     return 1 - sum(int(lengths[rows].sum()) for rows in batches) / padded

@@ -1,4 +1,4 @@
-"""A model and examples -> how good it is, by the measures of its task."""
+"""Evaluation of a model on examples, by the measures of its task."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from keras_bert.training import metrics, squad_metrics
 
 
 def evaluate(model: Any, x: Any, y: Any) -> dict[str, float]:
-    """What a model's answers are worth; the first number is the one by which models of its task are chosen.
+    """Measures a model on examples. The first measure is the one to choose models by.
 
     Args:
-        model: a task.
+        model: a task model.
         x: examples, as `fit` takes them.
         y: their labels, by name.
 
     Returns:
-        Classes: `accuracy`. Several labels a text: `micro_f1` and others. Numbers: `spearman`, `pearson`. Words with
-        labels of entities (`B-place`, `I-place`, `O`): `f1`, `precision` and `recall` of entities, a word that was cut
-        off being `O`; with others, such as parts of speech: `accuracy`. Questions: `f1` and `exact_match` as in SQuAD
-        1.1; where some have no answer, those of SQuAD 2.0, with the threshold that would be best (`best_f1_thresh`, for
-        `no_answer_threshold`).
+        Classes: `accuracy`. Several labels per text: `micro_f1` and others. Regression: `spearman`, `pearson`. Words
+        with entity labels (`B-place`, `I-place`, `O`): `f1`, `precision` and `recall` of entities, where words that
+        were cut off count as `O`; with other labels, such as parts of speech: `accuracy`. Questions: `f1` and
+        `exact_match` of SQuAD 1.1; if some have no answer, the measures of SQuAD 2.0, with the best threshold
+        (`best_f1_thresh`, for `no_answer_threshold`).
 
     Raises:
         ImportError: the measure needs the extra `train`.
-        TypeError: the model is none of the tasks.
-        ValueError: a text has a label that the model does not have, or examples and labels are not as many.
+        TypeError: there are no measures for this model.
+        ValueError: the model lacks a label, or the numbers of examples and labels differ.
     """
     check(model, x, y)
     return measures(model, answers(model, x), y)
 
 
 def check(model: Any, x: Any, y: Any) -> None:
-    """Raises what `evaluate` would, as far as it is known before the model computes anything."""
+    """Raises the errors of `evaluate` that can be found before the model runs."""
     _of_task(model)
     model.targets(y)
     count = len(x[0] if isinstance(x, tuple) else x)
@@ -48,20 +48,20 @@ def check(model: Any, x: Any, y: Any) -> None:
 
 
 def answers(model: Any, x: Any) -> list[Any]:
-    """What a model answers to examples, for `measures`, and for who wants to look at more of it than these.
+    """A model's answers to examples, for `measures` or for a closer look.
 
     Args:
         model, x: as for `evaluate`.
 
     Returns:
-        For each example what `classify`, `tag` or, with the two best, `answer` gives.
+        For each example the result of `classify`, of `tag`, or of `answer` (the best two).
     """
     answer, _ = _of_task(model)
     return answer(model, x)
 
 
 def measures(model: Any, given: list[Any], y: Any) -> dict[str, float]:
-    """What `answers` are worth; see `evaluate`."""
+    """The measures of `answers`; see `evaluate`."""
     _, measure = _of_task(model)
     return measure(model, given, y)
 
@@ -105,7 +105,7 @@ def _of_spans(model: BertQuestionAnswerer, given: list[Any], y: Any) -> dict[str
     if all(right):
         measured = squad_metrics.squad_v1(right, [ranked[0]["answer"] for ranked in given])
     else:
-        # No answer may come first; which threshold is best only shows with the answer that is behind it.
+        # "No answer" may be ranked first; the search for the best threshold needs the answer behind it.
         spans = [next((each["answer"] for each in ranked if each["answer"]), "") for ranked in given]
         scores = [ranked[0]["no_answer_score"] for ranked in given]
         threshold = float("inf") if model.no_answer_threshold is None else model.no_answer_threshold

@@ -1,4 +1,4 @@
-"""LAMB: Adam for very large batches, with which BERT was pre-trained in 76 minutes (You et al. 2020)."""
+"""LAMB: Adam for very large batches, as in the pre-training of BERT in 76 minutes (You et al. 2020)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from keras_bert.training.adamw import AdamW
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class LAMB(AdamW):
-    """Adam whose step for each weight matrix is as long as the matrix is large (You et al. 2020, algorithm 2).
+    """Adam with the step of each weight matrix scaled to the norm of the matrix (You et al. 2020, algorithm 2).
 
-    Biases and the weights of layer normalization neither decay nor have their steps scaled, as in the authors' code.
+    Biases and the weights of layer normalization do not decay, and their steps are not scaled, as in the authors' code.
 
     Args:
-        learning_rate: a number or a schedule: what share of its own length a matrix moves. Of the order of 1e-3.
+        learning_rate: a number or a schedule: the norm of a matrix's step, as a share of its own. Of the order of 1e-3.
         **kwargs: as for `AdamW`.
 
     Example:
@@ -43,6 +43,6 @@ class LAMB(AdamW):
 
 
 def _trust_ratio(size: Any, change: Any) -> Any:
-    """1 for a matrix of zeros, which would never move, and for a change of zero."""
+    """`size / change`; 1 where a norm is 0, because a matrix of zeros would never change."""
     is_defined = ops.logical_and(size > 0, change > 0)
     return ops.where(is_defined, size / ops.where(is_defined, change, 1.0), 1.0)

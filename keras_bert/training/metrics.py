@@ -1,7 +1,7 @@
-"""Labels and predictions -> how good the predictions are, as numbers from 0 to 1 (correlations from -1 to 1).
+"""Measures of predictions, given the labels: numbers from 0 to 1 (correlations from -1 to 1).
 
-What scikit-learn, SciPy and seqeval measure is left to them: `pip install 'keras-bert-models[train]'`. For questions
-see squad_metrics.py.
+Most of them need scikit-learn, SciPy or seqeval: `pip install 'keras-bert-models[train]'`. For questions see
+squad_metrics.py.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ def accuracy(labels: Any, predictions: Any) -> dict[str, float]:
     """The share of predictions that are right.
 
     Args:
-        labels, predictions: classes `[examples]`; or, for several labels an example, 0 or 1 `[examples, classes]`,
+        labels, predictions: classes `[examples]`; or, for several labels per example, 0 or 1 `[examples, classes]`,
             where a prediction is right if its whole row is.
 
     Raises:
-        ValueError: they are of different shapes or types, or empty.
+        ValueError: they differ in shape or type, or are empty.
 
     Example:
         >>> accuracy(["good", "bad", "bad", "bad"], ["good", "bad", "good", "bad"])
@@ -36,17 +36,17 @@ def f1(labels: Any, predictions: Any, average: str = "binary", positive: Any = 1
     """Precision, recall, and F1, their harmonic mean. Each is 0 where it would be 0 / 0.
 
     Args:
-        labels, predictions: classes `[examples]`; or, for several labels an example, 0 or 1 `[examples, classes]`.
-        average: "binary", of one of two classes; "macro", the mean over classes; or "micro", of all decisions
-            together, which for one label an example is the accuracy.
+        labels, predictions: classes `[examples]`; or, for several labels per example, 0 or 1 `[examples, classes]`.
+        average: "binary", of one of two classes; "macro", the mean over classes; or "micro", over all decisions
+            together, which is the accuracy if each example has one label.
         positive: the class to measure with "binary".
 
     Returns:
-        `precision`, `recall` and `f1`; with another average than "binary" their names start with it: `macro_f1`.
+        `precision`, `recall` and `f1`; with "macro" and "micro" the average is a prefix: `macro_f1`.
 
     Raises:
         ImportError: scikit-learn is not installed.
-        ValueError: labels and predictions are of different shapes or types, or empty, or not of two classes where
+        ValueError: labels and predictions differ in shape or type, are empty, or do not have two classes although
             `average` is "binary".
 
     Source: C. J. van Rijsbergen, Information Retrieval, 1979, chapter 7.
@@ -72,14 +72,14 @@ def f1(labels: Any, predictions: Any, average: str = "binary", positive: Any = 1
 def matthews(labels: Any, predictions: Any) -> dict[str, float]:
     """Matthews correlation, GLUE's measure for CoLA: 1 for all right, 0 for no better than chance.
 
-    It is 0 where all labels or all predictions are the same, too.
+    It is also 0 if all labels or all predictions are the same.
 
     Args:
         labels, predictions: classes `[examples]`.
 
     Raises:
         ImportError: scikit-learn is not installed.
-        ValueError: they are of different shapes or types, or empty.
+        ValueError: they differ in shape or type, or are empty.
 
     Source: B. W. Matthews, Biochimica et Biophysica Acta 405, 1975; for several classes, J. Gorodkin, Computational
     Biology and Chemistry 28, 2004.
@@ -90,7 +90,7 @@ def matthews(labels: Any, predictions: Any) -> dict[str, float]:
     """
     labels, predictions = _alike(labels, predictions)
     scikit_learn = needed("sklearn.metrics", "scikit-learn")
-    if (labels == labels[0]).all() or (predictions == predictions[0]).all():  # it may warn of that, but not always
+    if (labels == labels[0]).all() or (predictions == predictions[0]).all():  # scikit-learn sometimes warns here
         return {"matthews_correlation": 0.0}
     return {"matthews_correlation": float(scikit_learn.matthews_corrcoef(labels, predictions))}
 
@@ -98,14 +98,14 @@ def matthews(labels: Any, predictions: Any) -> dict[str, float]:
 def correlation(labels: Any, predictions: Any) -> dict[str, float]:
     """Pearson's correlation, of the numbers, and Spearman's, of their ranks: GLUE's measures for STS-B.
 
-    A correlation with numbers that are all the same is not defined; here it is 0.
+    A correlation with constant numbers is undefined; here it is 0.
 
     Args:
         labels, predictions: numbers `[examples]`.
 
     Raises:
         ImportError: SciPy is not installed.
-        ValueError: they are of different lengths, fewer than two, or not all finite.
+        ValueError: they differ in length, are fewer than two, or are not all finite.
 
     Example:
         >>> correlation([1.0, 2.0, 3.0], [1.0, 2.0, 9.0])
@@ -127,17 +127,17 @@ def correlation(labels: Any, predictions: Any) -> dict[str, float]:
 
 
 def entity_f1(tags: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Precision, recall and F1 of entities: one is right if its first word, its last word and its kind are.
+    """Precision, recall and F1 of entities. An entity is right if its first word, its last word and its kind are.
 
-    Entities are read from IOB2 tags as conlleval, the script of CoNLL's shared tasks, does: an `I-` that follows no
-    entity of its kind begins one. Each number is 0 where it would be 0 / 0.
+    Entities are read from IOB2 tags as in conlleval, the script of CoNLL's shared tasks: an `I-` that follows no entity
+    of its kind begins one. Each number is 0 where it would be 0 / 0.
 
     Args:
-        tags, predictions: for each sentence as many tags as it has words: `B-person`, `I-person`, `O`.
+        tags, predictions: for each sentence one tag per word: `B-person`, `I-person`, `O`.
 
     Raises:
         ImportError: seqeval is not installed.
-        ValueError: a sentence has more or fewer predictions than tags, or a tag of another form; or there are none.
+        ValueError: a sentence has more or fewer predictions than tags, a tag has another form, or there are none.
 
     Example:
         >>> entity_f1([["B-person", "I-person", "O", "B-group"]], [["B-person", "I-person", "O", "O"]])
@@ -160,18 +160,18 @@ def entity_f1(tags: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]
 
 
 def confusion_matrix(labels: Any, predictions: Any, classes: Sequence[Any]) -> np.ndarray:
-    """How often each class was predicted for each class.
+    """How often the examples of each class were predicted as each class.
 
     Args:
         labels, predictions: classes `[examples]`.
         classes: all of them, in the order of the rows and columns.
 
     Returns:
-        int64 `[classes, classes]`: in row i, column j how many examples of class i were predicted as class j.
+        int64 `[classes, classes]`: row i, column j counts the examples of class i that were predicted as class j.
 
     Raises:
         ImportError: scikit-learn is not installed.
-        ValueError: labels and predictions are of different shapes or types, or empty, or not in `classes`.
+        ValueError: labels and predictions differ in shape or type, are empty, or are not in `classes`.
 
     Example:
         >>> confusion_matrix(["good", "bad", "bad"], ["good", "bad", "good"], ["bad", "good"])
@@ -180,14 +180,14 @@ def confusion_matrix(labels: Any, predictions: Any, classes: Sequence[Any]) -> n
     """
     labels, predictions = _alike(labels, predictions)
     unknown = set(np.unique(labels).tolist() + np.unique(predictions).tolist()) - set(np.asarray(classes).tolist())
-    if unknown:  # scikit-learn would leave these out in silence
+    if unknown:  # scikit-learn would ignore these silently
         raise ValueError(f"{sorted(unknown)[0]!r} is not one of the classes, {', '.join(map(repr, classes))}")
     matrix = needed("sklearn.metrics", "scikit-learn").confusion_matrix(labels, predictions, labels=list(classes))
     return matrix.astype(np.int64)
 
 
 def _alike(labels: Any, predictions: Any, dtype: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """As arrays. ValueError where they could not be compared, or where there is nothing to compare."""
+    """Labels and predictions as arrays. Raises ValueError if they cannot be compared or are empty."""
     labels, predictions = np.asarray(labels, dtype), np.asarray(predictions, dtype)
     if labels.shape != predictions.shape:
         raise ValueError(f"labels {list(labels.shape)} and predictions {list(predictions.shape)} differ in shape")
@@ -199,7 +199,7 @@ def _alike(labels: Any, predictions: Any, dtype: Any = None) -> tuple[np.ndarray
 
 
 def needed(module: str, distribution: str) -> Any:
-    """A module of the extra `train`. ImportError, with what to install, where it is missing."""
+    """Imports a module of the extra `train`. Raises ImportError, with the command to install it, if it is missing."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What a training run came to, for people: report.md, the learning curve, the confusion matrix."""
+"""The report of a training run for people: report.md, the learning curve, the confusion matrix."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CONFUSION = "confusion_matrix.png"
 
 
 def check_installed() -> None:
-    """Raises ImportError where the extra `train` is not installed: before the training, not after it."""
+    """Raises ImportError if the extra `train` is not installed. Called before the training starts."""
     for module, distribution in {"sklearn": "scikit-learn", "scipy": "scipy", "matplotlib": "matplotlib"}.items():
         needed(module, distribution)
 
 
 def confusion(model: Any, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
-    """The classes of a classifier, and how often its answers gave which for which; None for other models."""
+    """The classes of a classifier and the confusion matrix of its answers; None for other models."""
     if not isinstance(model, BertClassifier) or model.problem_type != CLASSES:
         return None
     return model.labels, metrics.confusion_matrix(y, [answer["label"] for answer in answers], model.labels)
@@ -41,16 +41,16 @@ def write_report(
     confusion: tuple[Sequence[str], np.ndarray] | None = None,
     panels: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory, over those there.
+    """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory; replaces older ones.
 
     Args:
         directory: of the model.
-        settings: what it was trained with, by name.
-        history: what `fine_tune` returned, or the like: first of all, an epoch's or a step's number.
-        measures: of the model as it was saved.
+        settings: the settings of the training, by name.
+        history: as `fine_tune` returns it. The first key of each entry is the epoch or the step.
+        measures: of the saved model.
         confusion: names of the classes, and int `[classes, classes]`: rows are the classes of the examples, columns
-            those that the model gave them.
-        panels: title -> what of the history is drawn under it; by default the loss, and beside it all measures.
+            the predicted classes.
+        panels: title -> the names in the history that are drawn; by default the loss, and beside it all measures.
     """
     directory = Path(directory)
     pictures = {}
@@ -79,7 +79,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _names(history: Sequence[Mapping[str, float]]) -> list[str]:
-    """All that was measured: a run may have gone on with a text to measure by that it did not have at first."""
+    """The names in all entries: a run may have been resumed with a text to measure that it lacked at first."""
     return list(dict.fromkeys(name for each in history for name in each))
 
 
@@ -95,7 +95,7 @@ def _panels(history: Sequence[Mapping[str, float]]) -> dict[str, list[str]]:
 
 
 def _curve(history: Sequence[Mapping[str, float]], panels: Mapping[str, Sequence[str]]) -> bytes:
-    """Each panel with its measures, by epoch or step; panels of what was not measured are left out."""
+    """A picture of the panels, by epoch or step. Panels without measured values are left out."""
     drawn = {title: [name for name in names if name in _names(history)] for title, names in panels.items()}
     drawn = {title: names for title, names in drawn.items() if names}
     unit = next(iter(history[0]))
@@ -126,7 +126,7 @@ def _confusion(labels: Sequence[str], counts: np.ndarray) -> bytes:
 
 
 def _figure(columns: int, size: float = 4.0) -> tuple[Any, Any]:
-    # Not pyplot, which keeps figures and may want a screen.
+    # Not pyplot, which keeps figures in memory and may need a display.
     figure = needed("matplotlib.figure", "matplotlib").Figure(
         figsize=(size * columns * 1.2, size), layout="constrained"
     )

@@ -1,4 +1,4 @@
-"""Run: where a training run is, what it has seen so far, and its files."""
+"""Run: the position, the history and the files of a training run."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ from keras_bert.training.state import load_state, read_notes, save_state
 
 _STATE = "state.safetensors"
 _BEST = "best.safetensors"
-_DIGESTS = ("examples", "teacher")  # settings that say nothing to people
+_DIGESTS = ("examples", "teacher")  # settings that no message shows
 
 
 class Run:
-    """A training run that can be interrupted.
+    """A training run that can be interrupted and resumed.
 
-    Where several processes train one model, one of them writes its files, and all of them read these.
+    If several processes train one model, one of them writes the files, and all of them read these.
 
     Args:
         model: compiled, its optimizer built.
-        directory: for its files.
-        settings: what must be the same when a run goes on.
-        is_shared: whether the directory is the same in all processes; else each writes into its own.
+        directory: for the files of the run.
+        settings: must be the same when the run is resumed.
+        is_kept: whether the directory stays after the run, and all processes share it; else each has its own.
 
     Raises:
         OSError: the directory cannot be made.
 
     Attributes:
-        directory: as above.
-        epoch, step: the next batch, both from 0.
-        history: of the epochs that are over, a dict each.
+        directory, is_kept: as above.
+        epoch, step: the position of the next batch, both from 0.
+        history: a dict for each finished epoch.
         stopped: whether training has ended before its last epoch.
-        is_chief: whether this process tells people how the run goes.
-        batches: how many this epoch has.
-        notes: what is said of this epoch in its history, beside how it went.
+        is_chief: whether this process shows progress and writes logs.
+        batches: the number of batches in this epoch.
+        notes: values for this epoch's entry in the history, beside the loss and the measures.
     """
 
-    def __init__(self, model: keras.Model, directory: Path, settings: dict[str, Any], is_shared: bool = True) -> None:
+    def __init__(self, model: keras.Model, directory: Path, settings: dict[str, Any], is_kept: bool = True) -> None:
         self.directory = directory
+        self.is_kept = is_kept
         self.is_chief = workers.is_chief(model.distribute_strategy)
         self.epoch = 0
         self.step = 0
@@ -50,17 +51,17 @@ class Run:
         self.notes: dict[str, float] = {}
         self._model = model
         self._settings = settings
-        self._writes = self.is_chief or not is_shared
+        self._writes = self.is_chief or not is_kept
         if self._writes:
-            directory.mkdir(parents=True, exist_ok=True)  # where that fails, it fails before any work
+            directory.mkdir(parents=True, exist_ok=True)  # if this fails, it fails before any work
         self._strategy = model.distribute_strategy
         self._loss: list[Any] = []
 
     def resume(self) -> None:
-        """Goes to where the run was when its state was last saved; to the beginning, if it never was.
+        """Restores the last saved state of the run. Without one, the run starts at the beginning.
 
         Raises:
-            ValueError: the state is of a run with other settings, or is damaged.
+            ValueError: the state belongs to a run with other settings, or is damaged.
         """
         path = self.directory / _STATE
         if not path.exists():
@@ -81,7 +82,7 @@ class Run:
             self._loss = [variable.numpy() for variable in self._model.metrics_variables]
 
     def restore_loss(self) -> None:
-        """Where the run goes on in the middle of an epoch: the loss so far."""
+        """Restores the loss so far, if the run was resumed in the middle of an epoch."""
         for variable, value in zip(self._model.metrics_variables, self._loss, strict=False):
             variable.assign(value)
         self._loss = []
@@ -90,12 +91,12 @@ class Run:
         self.batches, self.notes = batches, notes
 
     def end_epoch(self, loss: float, measures: dict[str, float]) -> None:
-        """Notes how the epoch went."""
+        """Adds the finished epoch to the history."""
         self.epoch, self.step = self.epoch + 1, 0
         self.history.append({"epoch": self.epoch, "loss": loss, **self.notes, **measures})
 
     def is_time(self, here: bool) -> bool:
-        """Whether it is in any of the processes: their clocks differ, and `save` needs them all."""
+        """Whether `here` is true in any process: their clocks differ, and `save` needs all of them."""
         return workers.any_of(self._strategy, here)
 
     def save(self) -> None:
@@ -103,20 +104,20 @@ class Run:
         self._write(_STATE, self._variables(), {**notes, "settings": self._settings})
 
     def save_best(self) -> None:
-        """Keeps the weights as they are now."""
+        """Saves the current weights as the best ones."""
         self._write(_BEST, self._model.weights, {})
 
     def load_best(self) -> None:
-        """Goes back to the weights that were kept, if any were."""
+        """Restores the best weights, if any were saved."""
         if (self.directory / _BEST).exists():
             load_state(self.directory / _BEST, self._model.weights)
 
     def _write(self, name: str, variables: list[keras.Variable], notes: dict[str, Any]) -> None:
-        values = [variable.numpy() for variable in variables]  # of a metric, from all processes
+        values = [variable.numpy() for variable in variables]  # reading a metric sums over all processes
         if self._writes:
             save_state(self.directory / name, values, notes)
-        workers.any_of(self._strategy, True)  # until it is written, none goes on
+        workers.any_of(self._strategy, True)  # all wait until it is written
 
     def _variables(self) -> list[keras.Variable]:
-        """Weights, random state, the optimizer's, and the loss so far of this epoch."""
+        """Weights, random state, the optimizer's variables, and the loss of this epoch so far."""
         return [*self._model.variables, *self._model.optimizer.variables, *self._model.metrics_variables]

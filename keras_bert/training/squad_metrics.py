@@ -1,4 +1,4 @@
-"""Answers and predictions -> exact match and F1, in percent, as SQuAD's official evaluation scripts give them."""
+"""Exact match and F1 of answers to questions, in percent, as in SQuAD's official evaluation scripts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 def squad_v1(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
     """Exact match and F1 of version 1.1, where every question has an answer.
 
-    Both compare words without case, punctuation and articles; of several answers the one counts that fits best.
+    Both compare words without case, punctuation and articles. Each prediction is compared with the best-fitting answer.
 
     Args:
-        answers: for each question the answers that people gave, one or more.
-        predictions: for each question the answer to measure.
+        answers: for each question one or more answers by people.
+        predictions: for each question the predicted answer.
 
     Returns:
-        `exact_match`, the percentage of predictions that are equal to an answer; `f1`, the mean of the F1 of each
-        prediction's words, in percent.
+        `exact_match`, the percentage of predictions that are equal to an answer; `f1`, the mean F1 of the predictions'
+        words, in percent.
 
     Raises:
         ValueError: there are more or fewer predictions than questions, no questions, or a question without answers.
@@ -53,17 +53,15 @@ def squad_v2(
     """Exact match and F1 of version 2.0, where some questions have no answer.
 
     Args:
-        answers: for each question the answers that people gave; none if its context does not answer it.
-        predictions: for each question the answer to measure; an empty string for no answer.
-        no_answer_scores: for each question how sure it is that it has no answer: a probability, or any number that is
-            higher for surer.
+        answers: for each question the answers by people; none if its context does not answer it.
+        predictions: for each question the predicted answer; an empty string for no answer.
+        no_answer_scores: for each question a probability that it has no answer, or any other score that rises with it.
         threshold: a question with a higher score counts as predicted to have no answer, whatever its prediction is.
 
     Returns:
-        The names are the official script's. `exact` and `f1`, in percent, and `total`, the number of questions; the
-        same with `HasAns_` and `NoAns_` before, of questions with and without answers, if there are any. With scores
-        also `best_exact` and `best_f1`, in percent, and the thresholds with which they come about,
-        `best_exact_thresh` and `best_f1_thresh`.
+        The names of the official script: `exact` and `f1`, in percent, and `total`, the number of questions; the same
+        with the prefixes `HasAns_` and `NoAns_`, for questions with and without answers, if there are any. With scores
+        also `best_exact` and `best_f1`, in percent, and their thresholds, `best_exact_thresh` and `best_f1_thresh`.
 
     Raises:
         ValueError: there are more or fewer predictions, or scores, than questions, or no questions.
@@ -79,7 +77,7 @@ def squad_v2(
     if no_answer_scores is not None and len(no_answer_scores) != len(answers):
         raise ValueError(f"{len(answers):,} questions have {len(no_answer_scores):,} no_answer_scores")
     answerable = [bool(given) for given in answers]
-    # An answer of nothing but punctuation and articles is none; a question that has no other is like one without.
+    # Answers of only punctuation and articles are left out; a question without other answers gets an empty one.
     answers = [[answer for answer in given if _words(answer)] or [""] for given in answers]
     scores = {"exact": _best(_exact, answers, predictions), "f1": _best(_f1, answers, predictions)}
     counted = scores
@@ -111,12 +109,12 @@ def squad_v2(
 def _best_threshold(
     values: list[float], predictions: Sequence[str], no_answer_scores: Sequence[float], answerable: list[bool]
 ) -> tuple[float, float]:
-    """The highest score in percent that a threshold gives, and that threshold; 0.0 where no answer to any is best."""
+    """The best score of all thresholds, in percent, and its threshold: 0.0 if it is best to answer no question."""
     current = best = float(answerable.count(False))  # the threshold is below all scores: no question is answered
     threshold = 0.0
     for place in sorted(range(len(values)), key=lambda place: no_answer_scores[place]):
-        # The threshold rises to this question's score, so it is answered too. The official script looks at a score
-        # that several questions have after each of them, and so do we.
+        # The threshold rises to this question's score, so the question is answered too. Questions with equal scores
+        # are counted one by one, as in the official script.
         current += values[place] if answerable[place] else -bool(predictions[place])
         if current > best:
             best, threshold = current, float(no_answer_scores[place])
@@ -133,7 +131,7 @@ def _check(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> None
 def _best(
     measure: Callable[[list[str], list[str]], float], answers: Sequence[Sequence[str]], predictions: Sequence[str]
 ) -> list[float]:
-    """For each prediction, the highest `measure` with one of its answers."""
+    """For each prediction, the highest `measure` over the answers to its question."""
     return [
         max(measure(_words(answer), _words(prediction)) for answer in given)
         for given, prediction in zip(answers, predictions, strict=True)
@@ -141,7 +139,7 @@ def _best(
 
 
 def _words(text: str) -> list[str]:
-    """Words in lower case, without punctuation and articles. Punctuation goes first: "the-a" is one word then."""
+    """Words in lower case, without punctuation and articles. Punctuation goes first, so "the-a" is one word."""
     return re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_PUNCTUATION)).split()
 
 
@@ -150,14 +148,14 @@ def _exact(answer: list[str], prediction: list[str]) -> float:
 
 
 def _overlap(answer: list[str], prediction: list[str]) -> float:
-    """F1 of words; 0 where no word is in both, even if there are no words in either."""
+    """F1 of words; 0 if no word is in both, even if both are empty."""
     common = sum((Counter(answer) & Counter(prediction)).values())
     # 2 / (1 / precision + 1 / recall), with precision = common / len(prediction) and recall = common / len(answer)
     return 2 * common / (len(answer) + len(prediction)) if common else 0.0
 
 
 def _f1(answer: list[str], prediction: list[str]) -> float:
-    """The same for version 2.0: no answer is right where there is none."""
+    """F1 of words for version 2.0: an empty prediction is right if the answer is empty."""
     return _overlap(answer, prediction) if answer and prediction else _exact(answer, prediction)
 
 

@@ -1,4 +1,4 @@
-"""All that a run needs to go on where it was, in one file that is whole or not there."""
+"""The state of a run, in one file that is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from keras_bert import files
 
 
 def save_state(path: Path, values: Sequence[np.ndarray], notes: dict[str, Any]) -> None:
-    """Writes the values of variables, and notes (what JSON can hold) beside them.
+    """Writes the values of variables, and notes beside them.
 
     Args:
         path: a safetensors file, replaced when the new one is complete.
-        values: of variables, in an order that is the same when they are read.
-        notes: for `load_state` to return.
+        values: of variables, in the order in which `load_state` gets them.
+        notes: for `read_notes`; JSON must be able to hold them.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # By number: names of layers count up in a process, so they differ in the next one.
+    # The keys are numbers: Keras counts up the names of layers in a process, so they differ in the next one.
     numbered = {str(i): np.asarray(value, order="C") for i, value in enumerate(values)}
     with files.written_whole(path) as unfinished:
         save_file(numbered, unfinished, metadata={"notes": json.dumps(notes)})
 
 
 def read_notes(path: Path) -> dict[str, Any]:
-    """What was noted beside the variables.
+    """The notes that were saved beside the variables.
 
     Raises:
         ValueError: the file is damaged.
@@ -41,10 +41,10 @@ def read_notes(path: Path) -> dict[str, Any]:
 
 
 def load_state(path: Path, variables: Sequence[keras.Variable]) -> None:
-    """Gives variables the values that they had when `save_state` wrote them.
+    """Assigns the values that `save_state` wrote to variables.
 
     Raises:
-        ValueError: the file is damaged, or is of other variables.
+        ValueError: the file is damaged, or belongs to other variables.
     """
     with _opened(path) as file:
         if len(file.keys()) != len(variables):

@@ -1,4 +1,4 @@
-"""Which devices and which machines train a model: a `tf.distribute.Strategy` for what is there."""
+"""The choice of a `tf.distribute.Strategy`: the devices and machines that train a model."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ KINDS = ("auto", _ONE, _MIRRORED, _MULTI_WORKER, _TPU)
 
 
 def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strategy:
-    """A strategy for what is there, and says on standard error which.
+    """A strategy for the available devices. Prints on standard error which one it is.
 
-    A model that is made and compiled in its `scope()` is trained by all of its replicas. Where there are several
-    processes, it must come before anything else of TensorFlow, and it gives TensorFlow the same random seed in all:
-    each shuffles all examples, and takes its part of each batch.
+    A model that is made and compiled in its `scope()` is trained by all replicas. With several processes, call this
+    function before anything else of TensorFlow. It sets the same random seed in all: each process shuffles all
+    examples, and takes its part of each batch.
 
     Args:
         kind:
             "one": one device, a GPU if there is one;
             "mirrored": all GPUs of this machine, or all of its logical CPUs;
-            "multi_worker": those of several processes, of which each runs the same program, with the variable
+            "multi_worker": the devices of several processes that run the same program, each with the variable
                 `TF_CONFIG`, as Kubernetes' training operators set it, or in a step of Slurm;
             "tpu": the cores of a TPU;
-            "auto": the first of these that there is: several processes, a TPU (in the variable `TPU_NAME`), several
-                GPUs; else one device.
+            "auto": the first that is available: several processes, a TPU (in the variable `TPU_NAME`), several GPUs,
+                one device.
         tpu: name or address of a TPU; by default that of `TPU_NAME`, or the local one.
 
     Raises:
         ValueError: there is no such kind, or `TF_CONFIG` cannot be used.
-        RuntimeError: there are several processes, and TensorFlow has begun to work already.
+        RuntimeError: there are several processes, and TensorFlow has already started.
 
     Example:
         >>> from keras_bert import BertClassifier
@@ -46,7 +46,7 @@ def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strate
 
 
 def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.Strategy, str]:
-    """What `strategy` returns, and what that is, in words."""
+    """The strategy that `strategy` returns, and its description."""
     if kind not in KINDS:
         raise ValueError(f"strategy is {kind!r}; expected one of {', '.join(KINDS)}{_why_not(kind)}")
     workers = _workers()
@@ -55,7 +55,7 @@ def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.St
         kind = _MULTI_WORKER if workers else _TPU if _tpu_name(tpu) else _MIRRORED if len(gpus) > 1 else _ONE
     if kind == _MULTI_WORKER:
         found = _multi_worker(workers)
-        tf.random.set_seed(0)  # the same in all: of what each shuffles by itself, it takes its part
+        tf.random.set_seed(0)  # the same in all: each shuffles all examples and takes its part
     elif kind == _TPU:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=_tpu_name(tpu) or "local")
         tf.config.experimental_connect_to_cluster(resolver)
@@ -86,7 +86,7 @@ def _tpu_name(given: str | None) -> str | None:
 
 
 def _workers() -> int:
-    """How many processes `TF_CONFIG` or Slurm names; 0 if there is no cluster."""
+    """The number of processes that `TF_CONFIG` or Slurm names; 0 if there is no cluster."""
     if "TF_CONFIG" not in os.environ:
         tasks = int(os.environ.get("SLURM_STEP_NUM_TASKS", 0))
         return tasks if tasks > 1 else 0
@@ -120,9 +120,9 @@ def _multi_worker(workers: int) -> tf.distribute.Strategy:
 
 
 def _resolver(workers: int) -> tf.distribute.cluster_resolver.ClusterResolver:
-    """Reads where the others are."""
+    """A resolver of the addresses of the other processes."""
     if "TF_CONFIG" in os.environ:
         return tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    # TensorFlow's gives each task its share of a node's GPUs, and finds no task on a node without.
+    # TensorFlow's resolver gives each task its share of a node's GPUs, and finds no task on a node without GPUs.
     shares = {} if tf.config.list_physical_devices("GPU") else {"gpus_per_node": workers, "gpus_per_task": 1}
     return tf.distribute.cluster_resolver.SlurmClusterResolver(auto_set_gpu=not shares, **shares)

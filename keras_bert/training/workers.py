@@ -1,4 +1,4 @@
-"""Several processes that train one model: who writes, and how they agree."""
+"""The coordination of several processes that train one model."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import tensorflow as tf
 
 from keras_bert.pipelines import UNTUNED
 
-# Of a dataset to train on. Its batches are global: every process reads all of it, and takes its part of each batch.
+# Options of training datasets. Batches are global: every process reads the whole dataset, and takes its part of each.
 DATA_OPTIONS = UNTUNED.merge(tf.data.Options())
 DATA_OPTIONS.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process writes what all have made. Where there is one process, it does."""
+    """Whether this process writes the common files. A single process does."""
     return strategy.extended.should_checkpoint
 
 
@@ -28,7 +28,7 @@ def are_several(strategy: tf.distribute.Strategy) -> bool:
 
 
 def any_of(strategy: tf.distribute.Strategy, here: bool) -> bool:
-    """Whether it is true in any of the processes. Waits for all of them."""
+    """Whether `here` is true in any of the processes. Waits for all of them."""
     if not are_several(strategy):
         return here
 
@@ -37,7 +37,7 @@ def any_of(strategy: tf.distribute.Strategy, here: bool) -> bool:
 
 @contextlib.contextmanager
 def chief_first(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """A block that the chief leaves before the others enter it: what it wrote there is there for them."""
+    """A block that the chief leaves before the others enter it, so that they find the files it wrote."""
     if not is_chief(strategy):
         any_of(strategy, True)
     yield

@@ -1,4 +1,4 @@
-"""Attention weights -> one HTML page that needs nothing else: no network, no server."""
+"""Attention weights -> one self-contained HTML page: no network, no server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_bert.visualize.weights import Weights
 
-# In the order in which they build on one another.
+# In the order of their dependencies.
 _SCRIPTS = (
     "weights.js",
     "colours.js",
@@ -30,15 +30,15 @@ _LONGEST_TITLE = 60
 
 
 def page(weights: Weights, layer: int = 0, head: int = 0) -> str:
-    """The page that shows the weights.
+    """The HTML page that shows the weights.
 
-    They are in it as base64 of little-endian float16, a layer each: at most 2.5e-4 away from what they were. So are the
-    queries and keys, to one part in 2048: the page computes products and softmax from them, to show what a weight is
-    made of. It may run its own script and use its own style sheet, known by their hashes, and load nothing.
+    It holds the weights of each layer as base64 of little-endian float16, with an error of at most 2.5e-4. It holds the
+    queries and keys likewise, to one part in 2048, and computes products and softmax from them, to show what a weight
+    is made of. It may run its own script and style sheet, known by their hashes, and load nothing.
 
     Args:
         weights: of one text, or of a pair.
-        layer, head: those that the page shows first.
+        layer, head: the layer and head to show first.
 
     Example:
         >>> import numpy as np
@@ -48,7 +48,7 @@ def page(weights: Weights, layer: int = 0, head: int = 0) -> str:
         False
     """
     style, script = _part("page.css"), "\n".join(map(_part, _SCRIPTS))
-    script = f'"use strict";\n{{\n{script}}}\n'  # in a block, its names are its own
+    script = f'"use strict";\n{{\n{script}}}\n'  # the block keeps its names local
     policy = {
         "default-src": "'none'",
         "script-src": _hash(script),
@@ -72,7 +72,7 @@ def page(weights: Weights, layer: int = 0, head: int = 0) -> str:
         policy="; ".join(f"{name} {source}" for name, source in policy.items()),
         title=html.escape(title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1]}…"),
         style=style,
-        data=json.dumps(data).replace("<", "\\u003c"),  # nothing in it can end the element that it is in
+        data=json.dumps(data).replace("<", "\\u003c"),  # so that no text can close the script element
         layers="\n".join(
             f'<script type="text/plain" id="{name}-{number}">{_encoded(values)}</script>'
             for name, layers in (
@@ -91,7 +91,7 @@ def _part(name: str) -> str:
 
 
 def _hash(source: str) -> str:
-    """As a Content-Security-Policy names a script or a style sheet."""
+    """The hash of a script or a style sheet in a Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
 
 

@@ -1,4 +1,4 @@
-"""Attention weights -> a PNG picture, of one head or of many beside one another."""
+"""Attention weights -> a PNG picture of one head, or of a grid of heads."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from keras_bert.visualize.weights import Weights
 
 _DOTS_PER_INCH = 200
 _OF_A_HEAD = 0.8  # inches, in a grid
-_OF_A_TOKEN = 0.17  # inches, of one head
-_BAR = 2.5  # inches, the bar that says which colour is which weight
+_OF_A_TOKEN = 0.17  # inches, in a picture of one head
+_BAR = 2.5  # inches, the colour bar
 _LETTERS = 8  # points
 
 
 def picture(weights: Weights, layer: int | None = None, head: int | None = None) -> bytes:
-    """A heat map of one head, with its tokens, or of several in a grid: a row each layer, a column each head.
+    """A heat map of one head, with its tokens, or of several in a grid: a row per layer, a column per head.
 
     Args:
         weights: of one text, or of a pair.
-        layer: the only one in the picture; None: all.
-        head: the only one of each layer; None: all.
+        layer: the only layer to show; None for all.
+        head: the only head of each layer to show; None for all.
 
     Returns:
         The bytes of a PNG file.
@@ -51,7 +51,7 @@ def picture(weights: Weights, layer: int | None = None, head: int | None = None)
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:
-    # Not pyplot, which keeps figures and may want a screen.
+    # Not pyplot, which keeps figures and may need a display.
     figure = needed("matplotlib.figure", "matplotlib").Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 
@@ -71,7 +71,7 @@ def _one(axes: Any, weights: Weights, layer: int, head: int) -> Any:
 
 
 def _grid(axes: Any, weights: Weights, layers: Any, heads: Any) -> Any:
-    """One image for all: hundreds of axes would take a minute."""
+    """One image of all heads: hundreds of axes would take a minute."""
     size = len(weights.tokens)
     gap = max(1, size // 10)
     step = size + gap
@@ -91,6 +91,6 @@ def _grid(axes: Any, weights: Weights, layers: Any, heads: Any) -> Any:
 
 
 def _heat(axes: Any, weights: np.ndarray) -> Any:
-    """Shades go with the square root of the weight, so that small ones can be told apart."""
+    """Shades follow the square root of the weight, so that small weights can be told apart."""
     norm = needed("matplotlib.colors", "matplotlib").PowerNorm(0.5, vmin=0, vmax=1)
     return axes.imshow(weights, cmap="Blues", norm=norm, interpolation="nearest")

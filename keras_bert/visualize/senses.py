@@ -1,4 +1,4 @@
-"""Every occurrence of a word in a text as a point: what surrounds it decides where the model puts it."""
+"""The occurrences of a word in a text as points: their contextual vectors in two dimensions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SENTENCES_AT_A_TIME = 16
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A place where a word stands: `sentence[start:end]`."""
+    """An occurrence of a word: `sentence[start:end]`."""
 
     sentence: str
     start: int
@@ -30,12 +30,12 @@ class Senses:
     """A word's occurrences and their vectors.
 
     Attributes:
-        word: as it was asked for.
+        word: as given.
         occurrences: in the order of the text.
-        vectors: float32 `[occurrences, hidden]`: of each the mean of its pieces' states in the last layer.
-        static: float32 `[hidden]`: the mean of the pieces' rows of the embedding table, which no context changes.
+        vectors: float32 `[occurrences, hidden]`: the mean of its tokens' hidden states in the last layer.
+        static: float32 `[hidden]`: the mean of its tokens' rows in the embedding table, which have no context.
         points: float32 `[occurrences, 2]`: the two principal components of `vectors`.
-        static_point: float32 `[2]`: where the same projection puts `static`.
+        static_point: float32 `[2]`: `static` in the same projection.
     """
 
     word: str
@@ -47,11 +47,11 @@ class Senses:
 
 
 def find_occurrences(word: str, paragraphs: Iterable[str]) -> list[Occurrence]:
-    """Where a word stands in a text, as a whole word, capitals or not.
+    """The occurrences of a whole word in a text, in upper or lower case.
 
     Args:
-        word: or several with spaces between them.
-        paragraphs: are cut into sentences.
+        word: one word, or several with spaces.
+        paragraphs: the text, which is split into sentences.
 
     Raises:
         ValueError: the word is empty.
@@ -72,11 +72,11 @@ def find_occurrences(word: str, paragraphs: Iterable[str]) -> list[Occurrence]:
 
 
 def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str, paragraphs: Iterable[str]) -> Senses:
-    """Reads a text sentence by sentence, and gives each occurrence of a word its vector and its point.
+    """Encodes a text sentence by sentence: a vector and a point for each occurrence of a word.
 
     Args:
-        encoder: the model.
-        preprocessor: its own, with `sequence_length=None`.
+        encoder: the encoder.
+        preprocessor: the encoder's, with `sequence_length=None`.
         word, paragraphs: as for `find_occurrences`.
 
     Raises:
@@ -102,7 +102,7 @@ def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str,
     static = np.mean(np.float32(static), axis=0)
     centre = vectors.mean(axis=0)
     axes = np.linalg.svd(vectors - centre, full_matrices=False)[2][:2]  # [2, hidden]
-    axes = axes * np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])[:, None]  # SVD leaves their direction open
+    axes = axes * np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])[:, None]  # SVD leaves their signs open
     return Senses(
         word=word,
         occurrences=tuple(occurrences),
@@ -131,5 +131,5 @@ def _vectors(encoder: BertEncoder, preprocessor: BertPreprocessor, occurrences: 
             inside = (np.array(begins) < end) & (np.array(stops) > start)
             if not inside.any():
                 raise ValueError(f"the tokenizer leaves nothing of {each.sentence[each.start : each.end]!r}")
-            vectors[first + row] = states[row, 1 : 1 + len(inside)][inside].mean(axis=0)  # behind [CLS]
+            vectors[first + row] = states[row, 1 : 1 + len(inside)][inside].mean(axis=0)  # after [CLS]
     return vectors

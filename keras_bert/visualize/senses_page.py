@@ -1,4 +1,4 @@
-"""The points of a word's occurrences as one HTML page that needs nothing else, or as a picture."""
+"""The points of a word's occurrences as one self-contained HTML page, or as a picture."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def page(senses: Senses) -> str:
     """An HTML page: a plot in which each point has its sentence as a tooltip, and the list of the sentences.
 
     Args:
-        senses: as `find_senses` gives them.
+        senses: from `find_senses`.
     """
     *places, static = _on_page(np.vstack([senses.points, senses.static_point[None]]))
     points = [
@@ -67,12 +67,12 @@ def page(senses: Senses) -> str:
 
 
 def picture(senses: Senses) -> bytes:
-    """A PNG of the same points, by their numbers.
+    """A PNG of the same points, with their numbers.
 
     Raises:
         ImportError: matplotlib is not installed.
     """
-    # Not pyplot, which keeps figures and may want a screen.
+    # Not pyplot, which keeps figures and may need a display.
     figure = needed("matplotlib.figure", "matplotlib").Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
     axes.scatter(*senses.points.T, alpha=0.7, label="in a sentence")

@@ -22,17 +22,17 @@ PAGE, PICTURE = ".html", ".png"
 def attention(
     encoder: BertEncoder, preprocessor: BertPreprocessor, text: str, second: str | None = None
 ) -> AttentionView:
-    """Shows how much each piece of a text attends to each other one, in every layer and head of an encoder.
+    """Shows how much each token of a text attends to each other one, in every layer and head of an encoder.
 
     Args:
-        encoder: any.
+        encoder: any encoder.
         preprocessor: the encoder's; only its tokenizer is used: nothing is padded or cut.
-        text: of at most as many pieces as the model has positions.
+        text: at most as many tokens as the model has positions.
         second: the second text of a pair.
 
     Returns:
-        What a notebook shows as a page with four views: lines between tokens, a heat map, all heads at a glance, and
-        what a weight is made of; and what can be saved.
+        A view that can be saved. A notebook shows it as a page of four parts: lines between tokens, a heat map, all
+        heads at a glance, and what a weight is made of.
 
     Raises:
         TypeError: a text is not a str.
@@ -49,10 +49,10 @@ def attention(
 
 
 class AttentionView:
-    """The attention weights of one text or one pair, to be looked at; `attention` makes it.
+    """The attention weights of one text or one pair, shown or saved; `attention` makes it.
 
     Args:
-        weights: the tokens, the weights between them, and the queries and keys that these come from.
+        weights: the tokens, the weights between them, and the queries and keys behind the weights.
 
     Attributes:
         weights: as above.
@@ -76,15 +76,15 @@ class AttentionView:
         """Writes a page or a picture.
 
         Args:
-            path: `.html`, a page that needs nothing else; or `.png`, a picture, for which matplotlib is needed.
-            layer, head: numbers from 0, as in `BertEncoder.attention_scores`. Of a page, what it shows first; of a
-                picture, what alone is in it: by default it is a grid of all heads of all layers.
+            path: `.html` for a self-contained page, or `.png` for a picture, which needs matplotlib.
+            layer, head: numbers from 0, as in `BertEncoder.attention_scores`. A page shows them first; a picture shows
+                nothing else, and by default a grid of all heads of all layers.
             overwrite: whether to replace the file.
 
         Raises:
-            FileExistsError: it exists and `overwrite` is False.
+            FileExistsError: the file exists and `overwrite` is False.
             ImportError: matplotlib is not installed.
-            ValueError: a path that ends otherwise, or there is no such layer or head.
+            ValueError: the path has another suffix, or there is no such layer or head.
         """
         path = Path(path)
         content = self.rendered(path, layer, head)
@@ -93,7 +93,7 @@ class AttentionView:
             unfinished.write_bytes(content)
 
     def rendered(self, path: str | Path, layer: int | None = None, head: int | None = None) -> bytes:
-        """What `save` writes, for who opens files himself. Arguments and errors are those of `save`."""
+        """The bytes that `save` would write to `path`. Arguments and errors are those of `save`."""
         suffix = check_path(path)
         for name, number, count in zip(("layer", "head"), (layer, head), self.weights.scores.shape, strict=False):
             if number is not None and not 0 <= number < count:
@@ -103,7 +103,7 @@ class AttentionView:
         return page(self.weights, layer or 0, head or 0).encode()
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, which can touch nothing of the notebook around it."""
+        """The page in a sandboxed frame, which cannot touch the notebook around it."""
         source = html.escape(page(self.weights))
         return (
             f'<iframe srcdoc="{source}" sandbox="allow-scripts" title="Attention" '
@@ -120,7 +120,7 @@ def check_path(path: str | Path) -> str:
 
     Raises:
         ImportError: it is a picture's, and matplotlib is not installed.
-        ValueError: it is another one.
+        ValueError: it is neither a page's nor a picture's.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in (PAGE, PICTURE):

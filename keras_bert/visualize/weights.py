@@ -1,4 +1,4 @@
-"""A text and an encoder -> its pieces, how much each attends to each other one in every head, and by what vectors."""
+"""A text and an encoder -> the tokens, the attention weights of every head, and its queries and keys."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Weights(NamedTuple):
 
     Attributes:
         texts: one text, or the two of a pair.
-        tokens: the pieces of the row, special tokens included, as the vocabulary has them.
-        second: the place of the second text's first piece; None where there is only one text.
+        tokens: the row's tokens as in the vocabulary, special tokens included.
+        second: the index of the second text's first token; None if there is only one text.
         scores: float32 `[num_layers, num_heads, tokens, tokens]`: how much each token (third axis) attends to each
             other one (fourth axis).
         queries, keys: float32 `[num_layers, num_heads, tokens, head_size]`: the scores are
@@ -36,16 +36,16 @@ class Weights(NamedTuple):
 
 
 def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str) -> Weights:
-    """Runs the encoder on one text or a pair, of which nothing is cut.
+    """Runs the encoder on one text or a pair, without truncation.
 
     Args:
-        encoder: any.
+        encoder: any encoder.
         preprocessor: the encoder's; only its tokenizer is used.
-        *texts: one or two.
+        *texts: one text or two.
 
     Raises:
         TypeError: a text is not a str.
-        ValueError: the texts are longer than the model's positions, or not valid Unicode.
+        ValueError: the texts have more tokens than the model has positions, or are not valid Unicode.
 
     Example:
         >>> from keras_bert import BertEncoder, BertPreprocessor
@@ -82,5 +82,5 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
 
 
 def _of_the_row(layers: Iterable[Any]) -> np.ndarray:
-    """Tensors of a batch of one, of each layer."""
+    """The layers' tensors for a batch of one row, stacked."""
     return np.stack([ops.convert_to_numpy(ops.cast(layer[0], "float32")) for layer in layers])

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert.checkpoints.shapes import Shape
+from keras_bert.formats.shapes import Shape
 
-_MOST_AT_A_TIME = 1 << 26  # numbers in memory, while a checkpoint is written; more of them come into a further file
+_MOST_AT_A_TIME = 1 << 26  # numbers in memory while a checkpoint is written; then a new file begins
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
@@ -20,7 +20,7 @@ class TensorFlowFile:
     """An open checkpoint: the index at once, values on demand. Imports TensorFlow.
 
     Args:
-        path: of the index.
+        path: the index.
 
     Raises:
         ValueError: the index is damaged.
@@ -34,7 +34,7 @@ class TensorFlowFile:
             self._reader = tf.train.load_checkpoint(str(path).removesuffix(".index"))
             self._shapes = self._reader.get_variable_to_shape_map()
             self._dtypes = self._reader.get_variable_to_dtype_map()
-        except Exception as error:  # what is raised for a damaged file depends on where the damage is
+        except Exception as error:  # the error depends on where the file is damaged
             raise ValueError(f"{path} is not the index of a TensorFlow checkpoint, or is damaged: {error}") from None
         self.names = set(self._shapes)
 
@@ -61,10 +61,10 @@ class TensorFlowFile:
 
 
 def write_tensorflow(prefix: Path, tensors: Iterable[tuple[str, np.ndarray]]) -> None:
-    """Writes a checkpoint under plain names, as TensorFlow 1 has them.
+    """Writes a checkpoint under plain names, as TensorFlow 1 does.
 
     Args:
-        prefix: of the names of the two files; they appear when they are complete.
+        prefix: the prefix of the two files, which appear when complete.
         tensors: name and value of each.
     """
     import tensorflow as tf
@@ -96,13 +96,13 @@ def write_object_graph(
     path_of: Callable[[str], str],
     aliases: Mapping[str, str],
 ) -> None:
-    """Writes a checkpoint of variables that are held by objects, as `tf.train.Checkpoint` does.
+    """Writes a checkpoint of variables keyed by object paths, as `tf.train.Checkpoint` does.
 
     Args:
-        prefix: of the names of the two files.
+        prefix: the prefix of the two files.
         tensors: name and value of each variable.
-        path_of: the path from the root to the variable of a name: the names of attributes, with / between them. In a
-            name, a slash is written as .S and a dot as two, as TensorFlow does.
+        path_of: from a variable's name to its path from the root: attribute names, joined by /. Inside a name, a slash
+            is written as .S and a dot as two dots, as in TensorFlow.
         aliases: further path -> path of an object or variable.
     """
     import tensorflow as tf
@@ -133,7 +133,7 @@ def write_object_graph(
 
 @contextmanager
 def _written_whole(prefix: Path) -> Iterator[str]:
-    """A prefix to write a checkpoint under; its files move to `prefix`, or disappear when they are not completed."""
+    """A temporary prefix for a checkpoint; its files move to `prefix`, or are deleted if incomplete."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     unfinished = prefix.with_name(f".{prefix.name}.{os.getpid()}.tmp")
     try:
@@ -143,7 +143,7 @@ def _written_whole(prefix: Path) -> Iterator[str]:
             os.replace(f"{unfinished}{ending}", f"{prefix}{ending}")
         for data in prefix.parent.glob(f"{prefix.name}.data-*"):
             if data.name.removeprefix(prefix.name) not in written:
-                data.unlink()  # of a checkpoint that was here before, in another number of files
+                data.unlink()  # of an earlier checkpoint, in another number of files
     finally:
         for leftover in prefix.parent.glob(f"{unfinished.name}*"):
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()

@@ -1,11 +1,11 @@
-"""The shape of every weight of ours, from the configuration alone: one letter of the tables below is one axis."""
+"""The shapes of our weights, from the configuration alone: one letter of the tables below is one axis."""
 
 from keras_bert.config import BertConfig
-from keras_bert.families import Names
 
 Shape = tuple[int, ...]
+Names = dict[str, list[str]]  # names of weights: ours -> the file's
 
-# V pieces, P positions, T types, E width of embeddings, H hidden, I intermediate; Q is 3H (query, key and value),
+# V vocabulary, P positions, T types, E width of embeddings, H hidden, I intermediate; Q is 3H (query, key and value),
 # L the labels of a classifier.
 _ENCODER = {
     "embeddings/word": "VE",
@@ -29,13 +29,13 @@ def shapes(config: BertConfig, part: str, names: Names, labels: int | None = Non
     """The shapes of the weights of one part of a model.
 
     Args:
-        config: the encoder's.
-        part: "encoder", or a head: a key of `families.FAMILIES[...].heads`.
-        names: whose keys are the names of the part's weights.
-        labels: how many logits a classifier has.
+        config: the encoder's config.
+        part: "encoder", or a head: a key of `formats.FAMILIES[...].heads`.
+        names: its keys are the names of the weights.
+        labels: the number of a classifier's logits.
 
     Returns:
-        By name of weight: kernels are `[inputs, outputs]`, tables `[rows, width]`, all else has one axis.
+        Shapes by name: kernels are `[inputs, outputs]`, tables `[rows, width]`, others have one axis.
 
     Example:
         >>> from keras_bert import BertConfig

@@ -1,4 +1,4 @@
-"""Weights in several files, with an index that says which is in which."""
+"""Weights in several files, with an index from weights to files."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert import files
-from keras_bert.checkpoints.checkpoint import WeightFile
-from keras_bert.checkpoints.shapes import Shape
+from keras_bert.formats.checkpoint import WeightFile
+from keras_bert.formats.shapes import Shape
 
 
 class ShardedFile:
-    """Several open files as one. Its names are those that the index promises.
+    """Several open files as one. Its names are those in the index.
 
     Args:
-        path: of the index: JSON with "weight_map", from the name of a tensor to that of the file beside it.
+        path: the index: JSON with "weight_map", from names of tensors to names of files beside it.
         open_shard: opens one file.
 
     Raises:
@@ -55,14 +55,14 @@ class ShardedFile:
 
 
 def _beside(index: Path, name: str) -> Path:
-    """The shard of that name, which must be a file in the directory of the index: an index comes from strangers."""
+    """The shard of that name. It must be in the directory of the index, because an index is not trusted."""
     if name in ("", ".", "..") or any(separator in name for separator in ("/", "\\", "\0")):
         raise ValueError(f"{index} names the shard {name!r}; a shard is a file beside its index, without any path")
     path = index.parent / name
     home = Path(os.path.realpath(index.parent))
     allowed = [home]
     if home.parent.name == "snapshots":
-        # The cache of the Hugging Face Hub: the files of each snapshot are links to where their contents are kept.
+        # The cache of the Hugging Face Hub: the files of a snapshot are links to blobs.
         allowed.append(home.parent.parent / "blobs")
     if path.is_symlink() and Path(os.path.realpath(path)).parent not in allowed:
         raise ValueError(f"{index} names the shard {name}, which is a link out of its directory")

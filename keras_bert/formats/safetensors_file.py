@@ -26,7 +26,7 @@ class SafetensorsFile:
     def read(self, name: str) -> np.ndarray:
         """The tensor as float32, whatever float type it was stored in."""
         try:
-            # Through a mapping of its own, because what was read of a mapping stays in memory until that is closed.
+            # Open a mapping for each tensor: a mapping keeps all it has read in memory until it is closed.
             with safe_open(self.path, framework="numpy") as file:
                 value = file.get_tensor(name)
         except (SafetensorError, TypeError, ValueError) as error:
@@ -43,7 +43,7 @@ def open_safetensors(path: Path) -> SafetensorsFile:
     """Opens a file for reading.
 
     Raises:
-        ValueError: the file is cut short, or is no safetensors file.
+        ValueError: the file is truncated, or no safetensors file.
     """
     try:
         file = safe_open(path, framework="numpy")
@@ -57,16 +57,16 @@ def open_safetensors(path: Path) -> SafetensorsFile:
 def write_safetensors(
     path: Path, shapes: Mapping[str, tuple[int, ...]], tensors: Iterable[tuple[str, np.ndarray]]
 ) -> None:
-    """Writes float32 tensors one by one; the file appears under its name when it is complete.
+    """Writes float32 tensors one by one; the file gets its name when it is complete.
 
-    The library's own writer wants all of them in memory, and makes copies of them.
+    The library's own writer needs all of them in memory, and copies them.
 
     Args:
-        path: of the file.
-        shapes: of all tensors, by name.
+        path: the file.
+        shapes: shapes of all tensors, by name.
         tensors: name and value of each, in the order of `shapes`.
     """
-    # transformers reads "format" to learn how to interpret the layout; "pt" is its own.
+    # transformers interprets the layout by "format"; "pt" is its own.
     header: dict = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in shapes.items():

@@ -1,4 +1,4 @@
-"""Checkpoints of TensorFlow 2, which store weights by the objects that hold them: here by their variables' names."""
+"""Checkpoints of TensorFlow 2: they key weights by object paths, and are read here by variable names."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.checkpoints.shapes import Shape
-from keras_bert.checkpoints.tensorflow_file import OBJECT_GRAPH, TensorFlowFile
+from keras_bert.formats.shapes import Shape
+from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile
 
 
 class ObjectGraphFile:
     """An open checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel.
 
-    The key of a value is some path to its variable from the object that was saved: it depends on what that object was.
-    The name of the variable does not, so weights are known by that. Variables of an optimizer are left out.
+    The key of a value is a path from the saved object to its variable, so it depends on that object. The variable's
+    name does not, so weights go by that name. An optimizer's variables are left out.
 
     Args:
-        path: of the index.
+        path: the index.
 
     Raises:
         ValueError: a file is damaged.
@@ -53,7 +53,7 @@ class ObjectGraphFile:
 
 
 def spellings(canonical: set[str], present: set[str]) -> dict[str, str]:
-    """For names in a table, those in a file, which may have the names of enclosing models in front of them."""
+    """Names in a table -> names in a file, which may be prefixed by the names of enclosing models."""
     result = {}
     for name in sorted(present, key=len, reverse=True):
         parts = name.split("/")
@@ -66,7 +66,7 @@ def spellings(canonical: set[str], present: set[str]) -> dict[str, str]:
 
 
 def _keys_by_name(graph: Any) -> dict[str, str]:
-    """Name of each variable -> key of its value, in the order in which walking the graph finds them."""
+    """Name of each variable -> key of its value, breadth first over the graph."""
     optimizer = {slot.slot_variable_node_id for node in graph.nodes for slot in node.slot_variables}
     seen, waiting, keys = set(), [0], {}
     while waiting:
@@ -77,7 +77,7 @@ def _keys_by_name(graph: Any) -> dict[str, str]:
         node = graph.nodes[i]
         for attribute in node.attributes:
             name = attribute.full_name or attribute.checkpoint_key
-            while name in keys:  # two variables of one name: both are shown, one of them as unexpected
+            while name in keys:  # two variables of one name: the second is reported as unexpected
                 name += "'"
             if attribute.name == "VARIABLE_VALUE":
                 keys[name] = attribute.checkpoint_key

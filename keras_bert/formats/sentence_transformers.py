@@ -1,4 +1,4 @@
-"""The files that sentence-transformers keeps beside a model: how to make one vector of many."""
+"""The files that sentence-transformers keeps beside a model: pooling and maximum length."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ LENGTH = "sentence_bert_config.json"
 FILES = (MODULES, POOLING, LENGTH)
 _TOKENIZER = "tokenizer_config.json"
 
-# Our name of a pooling -> the switch for it in files up to version 5; later ones say {"pooling_mode": "mean"}.
+# Our name of a pooling -> its switch in files up to version 5; later files have {"pooling_mode": "mean"}.
 _SWITCHES = {
     "mean": "pooling_mode_mean_tokens",
     "cls": "pooling_mode_cls_token",
@@ -22,11 +22,11 @@ _SWITCHES = {
 
 @dataclass(frozen=True)
 class SentenceSettings:
-    """What a preset says about sentence vectors.
+    """A preset's settings for sentence vectors.
 
     Attributes:
         pooling: "mean", "cls" or "max".
-        max_length: the longest sequence the model is meant for, in pieces; None where the preset does not say.
+        max_length: the maximum length of a sequence, in tokens; None if the preset has none.
     """
 
     pooling: str
@@ -34,16 +34,16 @@ class SentenceSettings:
 
 
 def read(directory: Path) -> SentenceSettings:
-    """The settings in `directory`: mean pooling where it has none (a plain BERT).
+    """The settings in `directory`; mean pooling if it has none (a plain BERT).
 
     Raises:
-        ValueError: the preset pools in a way, or has a part, that is not supported.
+        ValueError: the preset's pooling, or one of its modules, is not supported.
     """
     return SentenceSettings(_read_pooling(directory), _read_length(directory))
 
 
 def write(directory: Path, hidden_size: int, settings: SentenceSettings, overwrite: bool = False) -> None:
-    """Writes the files with which `SentenceTransformer(directory)` gives the same vectors.
+    """Writes the files, so that `SentenceTransformer(directory)` gives the same vectors.
 
     Raises:
         FileExistsError: one of them exists and `overwrite` is False.

@@ -1,4 +1,4 @@
-"""The README.md of a model in Hugging Face's layout: what its files say, and gaps for what only people know."""
+"""The model card (README.md) in Hugging Face's layout: facts from the files, and gaps for people to fill."""
 
 from keras_bert.config import BertConfig
 
@@ -16,8 +16,8 @@ def model_card(config: BertConfig, heads: set[str], architecture: str) -> str:
     """The text of a model card.
 
     Args:
-        config: the encoder's.
-        heads: which the model has on top.
+        config: the encoder's config.
+        heads: the model's heads.
         architecture: the class in `transformers` that reads it.
     """
     purpose = ", ".join(text for head, text in _HEADS.items() if head in heads) or "none: the bare encoder"

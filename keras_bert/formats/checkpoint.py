@@ -1,4 +1,4 @@
-"""Checkpoint: an open file of weights, whatever its format, under our names."""
+"""Checkpoint: an open file of weights in any format, under our names."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from keras_bert.checkpoints.layout import Layout
-from keras_bert.checkpoints.shapes import Shape, shapes
 from keras_bert.config import BertConfig
-from keras_bert.families import Names
+from keras_bert.formats.shapes import Names, Shape, shapes
+from keras_bert.formats.table import Table
 
 
 class WeightFile(Protocol):
-    """An open file, or several that are one: names and shapes at once, values on demand."""
+    """One or several open files: names and shapes at once, values on demand."""
 
     path: Path
     names: set[str]
@@ -30,40 +29,25 @@ class WeightFile(Protocol):
     def close(self) -> None: ...
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """The names of one format's weights for one configuration.
-
-    Attributes:
-        parts: for "encoder", "pooler" and each head, for each of our weights, the file's name or names.
-        layout: what else differs.
-        extras: what a file may hold beside its weights, such as the optimizer's slots: a pattern of whole names.
-        copies: names of weights that must equal another one, if the file has them: a decoder tied to the embeddings.
-    """
-
-    parts: dict[str, Names]
-    layout: Layout
-    extras: str = "(?!)"
-    copies: dict[str, str] = dataclasses.field(default_factory=dict)
-
-
 class Checkpoint:
-    """An open checkpoint. Made by `checkpoints.open_checkpoint`; a context manager, which closes the file.
+    """An open checkpoint. Made by `formats.open_checkpoint`; a context manager, which closes the file.
 
     Args:
-        format: of the files: "hugging_face", "tf1", ...
-        config: what the configuration file says. Whether there is a pooler, the weights say.
+        format: the files' format: "hugging_face", "tf1", ...
+        config: as in the configuration file, but the weights decide whether there is a pooler.
         file: the weights.
-        table: the names of the family's weights in this format.
+        table: the format's names for the family.
         spellings: name in the table -> name in the file, where they differ.
-        preferred: of heads whose weights have the same names, the one that it is.
+        preferred: the heads to choose among those whose weights have the same names.
+        extras: other arrays that a file may hold, such as the optimizer's slots: a pattern of whole names.
+        copies: weights that must equal another one, if the file has them: a decoder tied to the embeddings.
 
     Attributes:
         format: as above.
         config: the architecture.
-        path: the file that holds the weights, or says which files do.
-        heads: the heads that the file has weights of: keys of `families.FAMILIES[...].heads`.
-        missing: names of weights that the file should have, and has not.
+        path: the file of the weights, or the index of several.
+        heads: the heads with weights in the file: keys of `formats.FAMILIES[...].heads`.
+        missing: names of weights that the file lacks.
         unexpected: names in the file that belong to none of these parts.
     """
 
@@ -73,57 +57,62 @@ class Checkpoint:
         config: BertConfig,
         file: WeightFile,
         table: Table,
-        spellings: dict[str, str] | None = None,
+        spellings: Mapping[str, str] | None = None,
         preferred: frozenset[str] = frozenset(),
+        extras: str = "(?!)",
+        copies: Mapping[str, str] | None = None,
     ) -> None:
         self.format = format
         self.path = file.path
         self._file = file
-        self._table = table
-        self._spellings = {name: name for name in file.names} | (spellings or {})
-        parts = {part: self._names_of(part) for part in table.parts}
-        has_pooler = bool(parts.get("pooler", set()) & self._spellings.keys())
-        self.config = dataclasses.replace(config, pooler=has_pooler)
-        heads = {part: names for part, names in parts.items() if part not in ("encoder", "pooler")}
-        self.heads = frozenset(_heads_in(heads, self._spellings.keys(), preferred))
-        expected = set().union(*(parts[part] for part in ("encoder", "pooler") if part in parts and self._has(part)))
-        expected = expected.union(*(parts[head] for head in self.heads))
+        self._storage = table.storage
+        self._spellings = {name: name for name in file.names} | dict(spellings or {})
+        self._copies = copies or {}
+        self._parts = table.parts(config)
+        named = {part: {x for theirs in names.values() for x in theirs} for part, names in self._parts.items()}
+        encoder, pooler = named.pop("encoder"), named.pop("pooler")
+        self.config = dataclasses.replace(config, pooler=bool(pooler & self._spellings.keys()))
+        self.heads = frozenset(_heads_in(named, self._spellings.keys(), preferred))
+        expected = encoder.union(pooler if self.config.pooler else (), *(named[head] for head in self.heads))
         self.missing = sorted(expected - self._spellings.keys())
-        used = {self._spellings[name] for name in expected | table.copies.keys() if name in self._spellings}
-        self.unexpected = sorted(name for name in file.names - used if not re.fullmatch(table.extras, name))
+        used = {self._spellings[name] for name in expected | self._copies.keys() if name in self._spellings}
+        self.unexpected = sorted(name for name in file.names - used if not re.fullmatch(extras, name))
 
     def read(self, part: str, shapes: Mapping[str, Shape] | None = None) -> dict[str, np.ndarray]:
-        """All weights of one part, as `weights` gives them, in memory."""
+        """All weights of one part, as from `weights`, in memory."""
         return dict(self.weights(part, shapes).items())
 
-    def weights(self, part: str, shapes: Mapping[str, Shape] | None = None) -> Weights:
-        """The weights of one part, each of which is read when it is asked for.
+    def weights(self, part: str, shapes: Mapping[str, Shape] | None = None) -> LazyWeights:
+        """The weights of one part, each read on demand.
 
         Args:
             part: "encoder" (and its pooler), or a head.
-            shapes: what they must be, by our names; by default, what the configuration asks for.
+            shapes: the expected shapes, by our names; by default those of the configuration.
 
         Returns:
             A mapping from our names, such as "block_0/attention/qkv/kernel", to float32 arrays.
 
         Raises:
-            ValueError: a weight is missing or of another shape (all of them are named), or the family has no such part.
+            ValueError: weights are missing or of another shape (the message names them), or there is no such part.
         """
         names = self._names(part)
-        expected = dict(self._shapes(part) if shapes is None else shapes)
+        expected = dict(self.shapes(part) if shapes is None else shapes)
         if expected.keys() - names.keys():
             absent = ", ".join(sorted(expected.keys() - names.keys()))
             raise ValueError(f"{self.path}: a {self.config.family} in this format has no {absent}")
         self._check(names, expected)
         self._check_copies(part)
-        return Weights(self, names, expected)
+        return LazyWeights(self, names, expected)
 
     def shapes(self, part: str) -> dict[str, Shape]:
-        """The shape of each weight of a part, by our names, as the configuration asks for them.
+        """The shape of each weight of a part, by our names, from the configuration.
 
-        How many labels a classifier has, only the file says: `shapes("sequence")["logits/bias"]` is `(labels,)`.
+        Only a classifier's number of labels is from the file: `shapes("sequence")["logits/bias"]` is `(labels,)`.
         """
-        return self._shapes(part)
+        names = self._names(part)
+        bias = names.get("logits/bias", [""])[0]
+        labels = self._file.shape(bias)[-1] if bias in self._file.names and self._file.shape(bias) else None
+        return shapes(self.config, part, names, labels)
 
     def close(self) -> None:
         self._file.close()
@@ -135,31 +124,20 @@ class Checkpoint:
         self.close()
 
     def _names(self, part: str) -> Names:
-        if part not in self._table.parts or part == "pooler":
-            known = ", ".join(name for name in self._table.parts if name != "pooler")
+        if part not in self._parts or part == "pooler":
+            known = ", ".join(name for name in self._parts if name != "pooler")
             raise ValueError(f"{self.path}: {self.config.family} in this format has no {part!r}; it may have {known}")
-        names = self._table.parts[part]
+        names = self._parts[part]
         if part == "encoder" and self.config.pooler:
-            names = {**names, **self._table.parts["pooler"]}
+            names = {**names, **self._parts["pooler"]}
         return {ours: [self._spellings.get(name, name) for name in theirs] for ours, theirs in names.items()}
-
-    def _names_of(self, part: str) -> set[str]:
-        return {name for theirs in self._table.parts[part].values() for name in theirs}
-
-    def _has(self, part: str) -> bool:
-        return part != "pooler" or self.config.pooler
-
-    def _shapes(self, part: str) -> dict[str, Shape]:
-        names = self._names(part)
-        bias = names.get("logits/bias", [""])[0]
-        labels = self._file.shape(bias)[-1] if bias in self._file.names and self._file.shape(bias) else None
-        return shapes(self.config, part, names, labels)
 
     def _check(self, names: Names, expected: Mapping[str, Shape]) -> None:
         problems = []
         for ours, theirs in names.items():
+            if theirs:
+                shape = self._storage.stored_shape(ours, expected[ours], len(theirs), self.config)
             for name in theirs:
-                shape = self._table.layout.stored_shape(ours, name, expected[ours], len(theirs), self.config)
                 if name not in self._file.names:
                     problems.append(f"{name} is missing")
                 elif self._file.shape(name) != shape:
@@ -171,8 +149,8 @@ class Checkpoint:
             raise ValueError(f"{self.path}: {'; '.join(problems[:5])}{more}")
 
     def _check_copies(self, part: str) -> None:
-        """A decoder of its own has no place in our masked-language head: it would be dropped without a word."""
-        for copy, original in self._table.copies.items() if part == "masked_lm" else ():
+        """Refuses a decoder with weights of its own: our masked-language head would silently drop it."""
+        for copy, original in self._copies.items() if part == "masked_lm" else ():
             names = [self._spellings.get(name, name) for name in (copy, original)]
             if self._file.names.issuperset(names) and not _equal(*(self._file.read(name) for name in names)):
                 raise ValueError(
@@ -181,17 +159,17 @@ class Checkpoint:
                 )
 
     def _read(self, ours: str, theirs: list[str], shape: Shape) -> np.ndarray:
-        values = {name: self._file.read(name) for name in theirs}
-        for name, value in values.items():
+        values = [self._file.read(name) for name in theirs]
+        for name, value in zip(theirs, values, strict=True):
             bad = int(np.count_nonzero(~np.isfinite(value)))
             if bad:
                 message = f"{self.path}: {name} holds {bad:,} values that are NaN or infinite, of {value.size:,}"
                 warnings.warn(message, stacklevel=2)
-        return self._table.layout.to_ours(ours, values, shape)
+        return self._storage.to_ours(ours, values, shape)
 
 
-class Weights(Mapping[str, np.ndarray]):
-    """Weights by our names, each read from its file when it is asked for: as many in memory as somebody holds.
+class LazyWeights(Mapping[str, np.ndarray]):
+    """Weights by our names, each read from its file on demand and not kept in memory.
 
     Attributes:
         shapes: the shape of each.
@@ -213,14 +191,14 @@ class Weights(Mapping[str, np.ndarray]):
 
 
 def _heads_in(heads: dict[str, set[str]], present: Any, preferred: frozenset[str]) -> list[str]:
-    """Which heads the names in a file make up. The names of one may be a part of another's, or the same."""
+    """The heads that a file has. The names of one head may be a part of another's, or the same."""
     whole = [head for head, names in heads.items() if names <= present]
     found: list[str] = []
     for head in sorted(whole, key=lambda head: (head not in preferred, -len(heads[head]))):
         if not any(heads[head] <= heads[other] for other in found):
             found.append(head)
     explained = set().union(*(heads[head] for head in found))
-    # What is left over belongs to a head that lacks something.
+    # The names left over belong to heads that are incomplete.
     found += [head for head, names in heads.items() if head not in whole and names & (present - explained)]
     return found
 

@@ -1,4 +1,4 @@
-"""`pytorch_model.bin`: a pickle, which could run code when it is read. PyTorch can read it without that."""
+"""`pytorch_model.bin`: a pickle, which could run code when read. PyTorch can read it without that."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert.checkpoints.shapes import Shape
+from keras_bert.formats.shapes import Shape
 
-# Before that, weights_only=True could be got around (CVE-2025-32434).
+# In earlier versions weights_only=True could be bypassed (CVE-2025-32434).
 _SAFE_SINCE = (2, 6)
 _ADVICE = (
     "convert it once, where torch and transformers are installed: "
@@ -19,11 +19,11 @@ _ADVICE = (
 
 
 class TorchFile:
-    """An open `pytorch_model.bin`: tensors by name, mapped into memory where the file's kind allows that.
+    """An open `pytorch_model.bin`: tensors by name, memory-mapped if the file allows it.
 
     Raises:
-        ImportError: torch is not installed, or too old to read a stranger's pickle safely.
-        ValueError: the file is damaged, or holds something else than tensors, which is refused.
+        ImportError: torch is not installed, or too old to read an untrusted pickle safely.
+        ValueError: the file is damaged, or holds anything but tensors.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,7 +39,7 @@ class TorchFile:
             self._tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
         except pickle.UnpicklingError as error:
             raise ValueError(f"{path} was refused: it holds more than tensors ({error})") from None
-        except Exception as error:  # what torch raises for a damaged file depends on where the damage is
+        except Exception as error:  # torch's error depends on where the file is damaged
             size = path.stat().st_size
             raise ValueError(f"{path} ({size:,} bytes) cannot be read; fetch it again: {error}") from None
         if not isinstance(self._tensors, dict) or not all(isinstance(x, torch.Tensor) for x in self._tensors.values()):

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert.checkpoints.shapes import Shape
+from keras_bert.formats.shapes import Shape
 
 
 class H5File:
     """An open file: the paths and shapes of its arrays at once, their values on demand.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Raises:
-        ValueError: the file is damaged, or takes an array from elsewhere.
+        ValueError: the file is damaged, or links to another file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -28,7 +28,7 @@ class H5File:
         try:
             self._file = h5py.File(path, "r")
             self._file.visititems(self._add)
-        except Exception as error:  # what h5py raises for a damaged file depends on where the damage is
+        except Exception as error:  # h5py's error depends on where the file is damaged
             raise ValueError(
                 f"{path} ({path.stat().st_size:,} bytes) is not a whole HDF5 file; fetch it again ({error})"
             ) from None
@@ -38,7 +38,7 @@ class H5File:
         if not isinstance(name, str):
             raise ValueError(f"{name!r} is not a name in UTF-8")
         if hasattr(item, "shape"):
-            if item.external or item.is_virtual:  # the values would be those of any file that can be read
+            if item.external or item.is_virtual:  # it could read any file on the disk
                 raise ValueError(f"{name} is kept in another file")
             self._arrays[name] = item
             self._shapes[name] = tuple(item.shape or ())

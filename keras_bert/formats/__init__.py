@@ -1,0 +1,133 @@
+"""Formats of checkpoints: configurations, weights by name, tokenizers. Knows no layers, only names and shapes.
+
+Each layout is a module: hugging_face (and its tokenizers), tf1, garden, keras_hub, saved_model, sentence_transformers.
+It has a `Table` for each family. The modules that end in `_file`, and object_graph, read and write the arrays.
+
+with open_checkpoint(directory) as checkpoint:
+    checkpoint.format, checkpoint.config, checkpoint.heads
+    weights = checkpoint.read("encoder")
+write(another, checkpoint.config, {"encoder": weights}, format="hugging_face")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert import files
+from keras_bert.config import BertConfig
+from keras_bert.formats import garden, hugging_face, keras_hub, saved_model, tf1
+from keras_bert.formats.checkpoint import Checkpoint
+from keras_bert.formats.hugging_face import FAMILIES
+
+__all__ = ["FAMILIES", "FORMATS", "Checkpoint", "open_checkpoint", "read_config", "write", "write_config"]
+
+# Each has `recognizes(directory)` and `open_checkpoint(directory)`; the first that recognizes a directory reads it.
+# Layouts that can be written also have `write`.
+_LAYOUTS = {
+    "hugging_face": hugging_face,
+    "saved_model": saved_model,
+    "keras_hub": keras_hub,
+    "tf1": tf1,
+    "garden": garden,
+}
+# The formats of `write`.
+FORMATS = tuple(name for name, layout in _LAYOUTS.items() if hasattr(layout, "write"))
+# File names of a configuration.
+CONFIGS = (hugging_face.CONFIG, *tf1.CONFIGS)
+
+
+def open_checkpoint(directory: str | Path) -> Checkpoint:
+    """Opens the weights in a directory, whatever their format.
+
+    Args:
+        directory: in one of these layouts:
+            - Hugging Face's: `config.json`, and `model.safetensors`, or shards of it, or `pytorch_model.bin`;
+            - Google's, TensorFlow 1: `bert_config.json` (`albert_…`, `electra_…`), and `bert_model.ckpt.index`;
+            - TF Model Garden's: the same files, written by TensorFlow 2;
+            - TF Hub's: `saved_model.pb` and `variables`;
+            - KerasHub's: `config.json` and `model.weights.h5`.
+
+    Raises:
+        FileNotFoundError: the directory lacks a file.
+        ValueError: a file is damaged, or of an unknown family.
+
+    Example:
+        >>> from keras_bert import presets
+        >>> with open_checkpoint(presets.resolve("all-MiniLM-L6-v2")) as checkpoint:
+        ...     checkpoint.format, checkpoint.config.family, sorted(checkpoint.heads), checkpoint.missing
+        ...     checkpoint.read("encoder")["pooler/bias"].shape
+        ('hugging_face', 'bert', [], [])
+        (384,)
+    """
+    directory = Path(directory)
+    for layout in _LAYOUTS.values():
+        if layout.recognizes(directory):
+            return layout.open_checkpoint(directory)
+    return hugging_face.open_checkpoint(directory)  # it says which files are missing
+
+
+def write(
+    directory: str | Path,
+    config: BertConfig,
+    weights: Mapping[str, Mapping[str, np.ndarray]],
+    format: str = "hugging_face",
+    overwrite: bool = False,
+    settings: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes a configuration and weights.
+
+    Args:
+        directory: made if it does not exist; other files in it are left alone.
+        config: the encoder's config.
+        weights: by part ("encoder", and any heads) and by our names. Lazy weights of another checkpoint
+            (`Checkpoint.weights`) are never in memory all at once.
+        format: one of `FORMATS`.
+        overwrite: whether files of the same names may be replaced.
+        settings: more entries for `config.json`, such as label names; other formats drop them.
+
+    Raises:
+        FileExistsError: one of the files exists and `overwrite` is False.
+        ValueError: the format is unknown, or cannot express the configuration or a head.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format is {format!r}; it can be {', '.join(FORMATS)}")
+    more = {"settings": settings} if settings and format == "hugging_face" else {}
+    _LAYOUTS[format].write(Path(directory), config, weights, overwrite, **more)
+
+
+def read_config(path: str | Path) -> BertConfig:
+    """Reads a configuration, without weights.
+
+    Args:
+        path: Google's `bert_config.json`, `albert_config.json` or `electra_config.json`; or, under any other name,
+            Hugging Face's or KerasHub's `config.json`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is not a JSON object, is of another kind of model, or a value is missing or wrong.
+
+    Example:
+        >>> from keras_bert import presets
+        >>> read_config(presets.resolve("all-MiniLM-L6-v2") / "config.json").num_layers
+        6
+    """
+    path = Path(path)
+    if path.name in tf1.CONFIGS:
+        return tf1.read_config(path)
+    layout = keras_hub if "class_name" in files.read_json(path) else hugging_face
+    return layout.read_config(path)
+
+
+def write_config(path: str | Path, config: BertConfig) -> None:
+    """Writes one of Google's files if the path has its name, else Hugging Face's `config.json`.
+
+    Raises:
+        ValueError: Google's code has no such family or activation.
+    """
+    path = Path(path)
+    values = tf1.values_of(config) if path.name in tf1.CONFIGS else hugging_face.values_of(config)
+    files.write_texts(path.parent, {path.name: files.to_json(values)})

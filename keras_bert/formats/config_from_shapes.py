@@ -1,0 +1,77 @@
+"""A configuration from the shapes of an encoder's weights, for files without a configuration."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Mapping
+
+from keras_bert.config import BertConfig
+from keras_bert.formats.checkpoint import WeightFile
+from keras_bert.formats.shapes import Names
+from keras_bert.formats.table import Table
+
+_MOST_LAYERS = 128
+
+
+def names_of_any_size(family: str, table: Table) -> dict[str, Names]:
+    """The names that weights of a family may have, by part, for any number of layers."""
+    return table.parts(BertConfig(family=family, num_layers=_MOST_LAYERS, embedding_size=1))
+
+
+def config_from_shapes(
+    family: str, file: WeightFile, table: Table, spellings: Mapping[str, str], activation: str
+) -> BertConfig:
+    """The configuration of the encoder in a file.
+
+    Other values are assumed: dropout 0.1 and an epsilon of 1e-12, as in all of Google's models; and, unless the
+    shapes have an axis for heads, a head size of 64, as in most published sizes, with a warning.
+
+    Args:
+        family: a key of `formats.FAMILIES`. It has no groups of layers: shapes do not tell their number.
+        file: an open file.
+        table: the layout's names for the family.
+        spellings: name in the table -> name in the file.
+        activation: as in BertConfig.
+
+    Raises:
+        ValueError: a weight that is needed is missing.
+    """
+    names = names_of_any_size(family, table)["encoder"]
+
+    def spelled(ours: str) -> str:
+        return spellings.get(names[ours][0], names[ours][0])
+
+    def shape(ours: str, rank: int | None = None) -> tuple[int, ...]:
+        if spelled(ours) not in file.names:
+            raise ValueError(f"{file.path} has no {names[ours][0]}, and no configuration: its sizes cannot be known")
+        found = file.shape(spelled(ours))
+        if rank not in (None, len(found)):
+            raise ValueError(f"{file.path}: {names[ours][0]} has shape {found}, but a matrix is expected")
+        return found
+
+    vocab_size, width = shape("embeddings/word/embeddings", rank=2)
+    hidden_size, intermediate_size = shape("block_0/intermediate/kernel", rank=2)
+    kernels = (spelled(f"block_{i}/intermediate/kernel") for i in range(_MOST_LAYERS))
+    layers = sum(1 for _ in itertools.takewhile(lambda name: name in file.names, kernels))
+    query = shape("block_0/attention/qkv/kernel")
+    if len(query) == 3:
+        num_heads = query[1]
+    else:
+        num_heads = max(1, hidden_size // 64)
+        warnings.warn(
+            f"{file.path} has no configuration; assuming {num_heads} heads, each {hidden_size // num_heads} wide",
+            stacklevel=2,
+        )
+    return BertConfig(
+        family=family,
+        vocab_size=vocab_size,
+        hidden_size=hidden_size,
+        num_layers=layers,
+        num_heads=num_heads,
+        intermediate_size=intermediate_size,
+        activation=activation,
+        max_positions=shape("embeddings/position/embeddings")[0],
+        type_vocab_size=shape("embeddings/type/embeddings")[0],
+        embedding_size=None if width == hidden_size else width,
+    )

@@ -1,0 +1,202 @@
+"""TF Model Garden's TensorFlow 2 checkpoints: `BertEncoder`, `BertEncoderV2`, `AlbertEncoder` and the pre-trainers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert import files
+from keras_bert.config import BertConfig
+from keras_bert.formats import tf1
+from keras_bert.formats.checkpoint import Checkpoint
+from keras_bert.formats.config_from_shapes import config_from_shapes, names_of_any_size
+from keras_bert.formats.object_graph import ObjectGraphFile, spellings
+from keras_bert.formats.storage import Storage
+from keras_bert.formats.table import Layers
+from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile, write_object_graph
+from keras_bert.formats.tensors import Tensors
+
+_QKV = ("query", "key", "value")
+
+
+def _block(scope: str) -> Layers:
+    return {
+        "attention/qkv": [f"{scope}/self_attention/{name}" for name in _QKV],
+        "attention/output": f"{scope}/self_attention/attention_output",
+        "attention_norm": f"{scope}/self_attention_layer_norm",
+        "intermediate": f"{scope}/intermediate",
+        "output": f"{scope}/output",
+        "output_norm": f"{scope}/output_layer_norm",
+    }
+
+
+_BERT = replace(
+    tf1.TABLES["bert"],
+    endings={kind: f"/{kind}" for kind in ("kernel", "bias", "gamma", "beta", "embeddings")},
+    storage=Storage(splits_heads=True),
+    embeddings={
+        "embeddings/word": "word_embeddings",
+        "embeddings/position": "position_embedding",
+        "embeddings/type": "type_embeddings",
+        "embeddings/norm": "embeddings/layer_norm",
+    },
+    block=_block("transformer/layer_{i}"),
+    pooler={"pooler": "pooler_transform"},
+    heads={
+        "masked_lm": {
+            "transform": "cls/predictions/transform/dense",
+            "norm": "cls/predictions/transform/LayerNorm",
+            "bias": "cls/predictions/output_bias/bias",
+        },
+        "next_sentence": {"logits": "next_sentence/logits"},
+        "sequence": {"logits": "sentence_prediction/logits"},
+    },
+)
+TABLES = {
+    "bert": _BERT,
+    "albert": replace(
+        tf1.TABLES["albert"],
+        endings=_BERT.endings,
+        storage=_BERT.storage,
+        embeddings={**_BERT.embeddings, "embeddings/projection": "embedding_projection"},
+        block=_block("transformer"),
+        pooler=_BERT.pooler,
+        heads=_BERT.heads,
+    ),
+}
+# In the pre-trainer of version 1, next-sentence prediction is a separate network.
+_OLD_NEXT_SENTENCE = "predictions/transform/logits"
+# In version 2, the head of next-sentence prediction has its own pooler; the encoder's is not trained.
+_TRAINED_POOLER = "next_sentence/pooler_dense"
+# Name of a layer -> the attributes that lead to it from BertEncoderV2, or from the pre-trainer's items.
+_PATHS = {
+    "word_embeddings": "encoder/_embedding_layer",
+    "position_embedding": "encoder/_position_embedding_layer",
+    "type_embeddings": "encoder/_type_embedding_layer",
+    "embeddings/layer_norm": "encoder/_embedding_norm_layer",
+    "pooler_transform": "encoder/_pooler_layer",
+    "cls/predictions/transform/dense": "masked_lm/dense",
+    "cls/predictions/transform/LayerNorm": "masked_lm/layer_norm",
+    "cls/predictions/output_bias": "masked_lm",
+    "next_sentence/pooler_dense": "model/classification_heads/0/dense",
+    "next_sentence/logits": "model/classification_heads/0/out_proj",
+    "sentence_prediction/logits": "sentence_prediction/out_proj",
+}
+_PATHS_IN_LAYER = {
+    **{f"self_attention/{name}": f"_attention_layer/_{name}_dense" for name in _QKV},
+    "self_attention/attention_output": "_attention_layer/_output_dense",
+    "self_attention_layer_norm": "_attention_layer_norm",
+    "intermediate": "_intermediate_dense",
+    "output": "_output_dense",
+    "output_layer_norm": "_output_layer_norm",
+}
+
+
+def recognizes(directory: Path) -> bool:
+    index = tf1.find_index(directory)
+    return index is not None and OBJECT_GRAPH in TensorFlowFile(index).names
+
+
+def open_checkpoint(directory: Path) -> Checkpoint:
+    """Opens a checkpoint; see `formats.open_checkpoint`.
+
+    Without Google's configuration file, the configuration is that of the shapes (only for BERT: shapes do not tell how
+    often an ALBERT repeats its layers), with the tanh approximation of gelu, Model Garden's default.
+    """
+    file = ObjectGraphFile(tf1.find_index(directory))
+    path = tf1.find_config(directory)
+    return open_graph("garden", file, tf1.read_config(path) if path else None)
+
+
+def open_graph(
+    format: str,
+    file: ObjectGraphFile,
+    config: BertConfig | None,
+    activation: str = "gelu_tanh",
+    extras: str = "(?!)",
+) -> Checkpoint:
+    """A checkpoint with the names of Model Garden's variables, wherever they are stored.
+
+    Args:
+        format: as in Checkpoint.
+        file: an open file.
+        config: None: from the shapes, as a BERT.
+        activation: as in BertConfig.
+        extras: as in Checkpoint.
+    """
+    family = config.family if config else "bert"
+    if family not in TABLES:
+        raise ValueError(f"{file.path}: Model Garden has encoders of {', '.join(TABLES)}, not of {family}")
+    table = TABLES[family]
+    parts = names_of_any_size(family, table)
+    known = {name for names in parts.values() for theirs in names.values() for name in theirs}
+    spelled = spellings(known | _weights_of(_OLD_NEXT_SENTENCE) | _weights_of(_TRAINED_POOLER), file.names)
+    if "cls/predictions/output_bias/bias" in spelled:  # else the old name may be of any classifier
+        spelled |= _moved(spelled, _OLD_NEXT_SENTENCE, "next_sentence/logits")
+    if pooler := _moved(spelled, _TRAINED_POOLER, "pooler_transform"):
+        spelled |= pooler
+        extras += r"|(.*/)?pooler_transform/.*"
+    config = config or config_from_shapes(family, file, table, spelled, activation)
+    return Checkpoint(format, config, file, table, spelled, extras=extras)
+
+
+def write(
+    directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]], overwrite: bool = False
+) -> None:
+    """Writes `bert_config.json` and `bert_model.ckpt.*`; see `formats.write`.
+
+    `tf.train.Checkpoint(encoder=encoder)` reads it into a BertEncoderV2. Without heads `model=encoder` also works; with
+    heads `model=pretrainer` and `**pretrainer.checkpoint_items` of a BertPretrainerV2.
+    """
+    if config.family != "bert":
+        raise ValueError(f"Model Garden's checkpoints are written of bert, not of {config.family}")
+    prefix = directory / "bert_model.ckpt"
+    files.refuse_to_overwrite(directory, ["bert_config.json", f"{prefix.name}.index"], overwrite)
+    values = tf1.values_with_warnings(config, "Model Garden's")
+    tensors = _with_second_pooler(Tensors(config, _BERT, weights), "next_sentence" in weights)
+    write_object_graph(prefix, tensors, _path, aliases=_aliases(config, weights))
+    files.write_texts(directory, {"bert_config.json": files.to_json(values)})
+
+
+def _weights_of(layer: str) -> set[str]:
+    return {f"{layer}/kernel", f"{layer}/bias"}
+
+
+def _moved(spelled: dict[str, str], source: str, target: str) -> dict[str, str]:
+    return {name.replace(source, target): spelled[name] for name in _weights_of(source) if name in spelled}
+
+
+def _path(name: str) -> str:
+    """The path of attributes to the variable of that name."""
+    layer, _, weight = name.rpartition("/")
+    if layer == "cls/predictions/output_bias":
+        weight = "output_bias.Sbias"  # an attribute with a slash in its name
+    if layer.startswith("transformer/layer_"):
+        number, _, rest = layer.removeprefix("transformer/layer_").partition("/")
+        return f"encoder/_transformer_layers/{number}/{_PATHS_IN_LAYER[rest]}/{weight}"
+    return f"{_PATHS[layer]}/{weight}"
+
+
+def _aliases(config: BertConfig, weights: Mapping[str, Any]) -> dict[str, str]:
+    """Further names of objects, which other programs of Model Garden look for."""
+    if set(weights) == {"encoder"}:
+        return {"model": "encoder"}
+    aliases = {"model/encoder_network": "encoder"}
+    if "masked_lm" in weights:
+        aliases["masked_lm/embedding_table"] = "encoder/_embedding_layer/embeddings"
+        aliases["model/masked_lm"] = "masked_lm"
+    if "next_sentence" in weights and config.pooler:
+        aliases["next_sentence..pooler_dense"] = _PATHS[_TRAINED_POOLER]
+    return aliases
+
+
+def _with_second_pooler(tensors: Tensors, wanted: bool) -> Iterator[tuple[str, np.ndarray]]:
+    """The tensors, with a copy of the pooler's for the head of next-sentence prediction."""
+    for name, value in tensors:
+        yield name, value
+        if wanted and name.startswith("pooler_transform/"):
+            yield name.replace("pooler_transform", _TRAINED_POOLER), value

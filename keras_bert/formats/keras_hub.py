@@ -1,0 +1,285 @@
+"""KerasHub's preset directories: `config.json` beside `model.weights.h5`, and `task.weights.h5` if there is a head.
+
+A tokenizer is `tokenizer.json` (a serialized layer) beside `assets/tokenizer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert import files
+from keras_bert.config import BertConfig
+from keras_bert.formats.checkpoint import Checkpoint
+from keras_bert.formats.h5_file import H5File
+from keras_bert.formats.shapes import Shape
+from keras_bert.formats.storage import Storage
+from keras_bert.formats.table import Table, read_config_file
+
+CONFIG = "config.json"
+WEIGHTS = "model.weights.h5"
+TASK_WEIGHTS = "task.weights.h5"
+ASSETS = Path("assets", "tokenizer")
+
+# Class of a tokenizer -> its type in Hugging Face's tokenizer.json.
+_TOKENIZERS = {
+    "BertTokenizer": "WordPiece",
+    "DistilBertTokenizer": "WordPiece",
+    "ElectraTokenizer": "WordPiece",
+    "RobertaTokenizer": "BPE",
+    "XLMRobertaTokenizer": "Unigram",
+}
+_ROBERTA_TOKENS = {"<s>", "</s>", "<pad>", "<mask>"}
+
+# The state of dropout's seeds, and of an optimizer.
+_EXTRAS = r".*seed_generator.*|task/optimizer/.*"
+_LAYER = "layers/transformer_encoder_{i}"
+_POSITIONS = "layers/token_and_position_embedding"
+_HEAD = "task/layers/masked_lm_head"
+_NORM = {"embeddings/norm": "layers/layer_normalization"}
+_NO_SEGMENTS = {
+    "embeddings/word": f"{_POSITIONS}/token_embedding",
+    "embeddings/position": f"{_POSITIONS}/position_embedding",
+    **_NORM,
+}
+_MASKED_LM = {
+    "transform": f"{_HEAD}/_intermediate_dense",
+    "norm": f"{_HEAD}/_intermediate_layer_norm",
+    "bias": f"{_HEAD}/vars/0",
+}
+_TWO_LAYERS = {
+    "masked_lm": _MASKED_LM,
+    "sequence": {"transform": "task/layers/dense", "logits": "task/layers/dense_1"},
+}
+_TANH = {"activation": "gelu_tanh"}
+_BERT = Table(
+    classes="Bert",
+    config={
+        "vocab_size": "vocabulary_size",
+        "num_layers": "num_layers",
+        "num_heads": "num_heads",
+        "hidden_size": "hidden_dim",
+        "intermediate_size": "intermediate_dim",
+        "hidden_dropout": "dropout",
+        "attention_dropout": "dropout",
+        "max_positions": "max_sequence_length",
+        "type_vocab_size": "num_segments",
+        "embedding_size": "embedding_dim",
+        "num_groups": "num_groups",
+    },
+    values=_TANH,
+    # Keras numbers the weights of a layer instead of naming them.
+    endings={"kernel": "/vars/0", "bias": "/vars/1", "gamma": "/vars/0", "beta": "/vars/1", "embeddings": "/vars/0"},
+    storage=Storage(splits_heads=True),
+    embeddings={
+        "embeddings/word": "layers/reversible_embedding",
+        "embeddings/position": "layers/position_embedding",
+        "embeddings/type": "layers/embedding",
+        **_NORM,
+    },
+    block={
+        "attention/qkv": [f"{_LAYER}/_self_attention_layer/{name}_dense" for name in ("query", "key", "value")],
+        "attention/output": f"{_LAYER}/_self_attention_layer/output_dense",
+        "attention_norm": f"{_LAYER}/_self_attention_layer_norm",
+        "intermediate": f"{_LAYER}/_feedforward_intermediate_dense",
+        "output": f"{_LAYER}/_feedforward_output_dense",
+        "output_norm": f"{_LAYER}/_feedforward_layer_norm",
+    },
+    pooler={"pooler": "layers/dense"},
+    heads={"masked_lm": _MASKED_LM, "sequence": {"logits": "task/layers/dense"}},
+)
+_ROBERTA = replace(
+    _BERT,
+    classes="Roberta",
+    values={"positions_after_padding": True, "pad_token_id": 1, "layer_norm_epsilon": 1e-5, "type_vocab_size": 1},
+    # Positions count from 0: the table has no rows for padding.
+    storage=Storage(splits_heads=True, lacks_padding_positions=True),
+    # RoBERTa's segment embeddings are one row, for every token. KerasHub has none, so ours is a row of zeros.
+    embeddings={**_NO_SEGMENTS, "embeddings/type": []},
+    pooler={},
+    heads=_TWO_LAYERS,
+)
+_ALBERT = replace(
+    _BERT,
+    classes="Albert",
+    projects_equal_sizes=True,
+    embeddings={**_BERT.embeddings, "embeddings/projection": "layers/dense"},
+    pooler={"pooler": "layers/dense_1"},
+)
+TABLES = {
+    "bert": _BERT,
+    "roberta": _ROBERTA,
+    "xlm-roberta": replace(_ROBERTA, classes="XLMRoberta"),
+    "distilbert": replace(
+        _BERT,
+        classes="DistilBert",
+        values={"type_vocab_size": 0},
+        embeddings=_NO_SEGMENTS,
+        pooler={},
+        heads=_TWO_LAYERS,
+    ),
+    "albert": _ALBERT,
+    "electra": replace(
+        _BERT,
+        classes="Electra",
+        config={**_BERT.config, "vocab_size": "vocab_size"},
+        embeddings=_ALBERT.embeddings,
+        pooler={},
+        heads={},
+    ),
+}
+# KerasHub's ELECTRA has an untrained pooler; ELECTRA has none.
+_EXTRAS_OF_ELECTRA = rf"{_EXTRAS}|layers/dense(_1)?/vars/[01]"
+
+
+def recognizes(directory: Path) -> bool:
+    return (directory / WEIGHTS).is_file()
+
+
+def open_checkpoint(directory: Path) -> Checkpoint:
+    """Opens a preset; see `formats.open_checkpoint`.
+
+    KerasHub's masked-language BERT uses the exact gelu in the head, and its approximation in the encoder. Here both use
+    the approximation, so logits differ by about 1e-3.
+    """
+    config = read_config(files.find(directory, CONFIG))
+    task = directory / TASK_WEIGHTS
+    file = _Both(H5File(directory / WEIGHTS), H5File(task) if task.is_file() else None)
+    # Keras numbers the layers of a class from the second on.
+    spellings = {
+        name.replace("transformer_encoder/", "transformer_encoder_0/"): name
+        for name in file.names
+        if "/transformer_encoder/" in name
+    }
+    extras = _EXTRAS_OF_ELECTRA if config.family == "electra" else _EXTRAS
+    return Checkpoint("keras_hub", config, file, TABLES[config.family], spellings, extras=extras)
+
+
+def read_config(path: Path) -> BertConfig:
+    """The configuration in a preset's `config.json`; see `formats.read_config`."""
+    return read_config_file(path, config_of)
+
+
+def config_of(values: dict[str, Any]) -> BertConfig:
+    """The configuration from the object in a preset's `config.json`, a serialized backbone."""
+    name, arguments = values.get("class_name"), values.get("config")
+    families = {f"{table.classes}Backbone": family for family, table in TABLES.items()}
+    if str(name) not in families:
+        raise ValueError(f"class_name is {name!r}; known are {', '.join(families)}")
+    if not isinstance(arguments, dict):
+        raise ValueError("it has no 'config'")
+    if arguments.get("num_inner_repetitions", 1) != 1:
+        raise ValueError(f"num_inner_repetitions is {arguments['num_inner_repetitions']!r}; only 1 is supported")
+    return BertConfig(family=families[name], **TABLES[families[name]].fields(arguments))
+
+
+class _Both:
+    """The weights of the backbone, and of a task, with names prefixed by "task/"."""
+
+    def __init__(self, backbone: H5File, task: H5File | None) -> None:
+        self.path = backbone.path
+        self._task = task
+        self._backbone = backbone
+        self.names = backbone.names | ({f"task/{name}" for name in task.names} if task else set())
+
+    def _in_its_file(self, name: str, method: Callable[[H5File, str], Any]) -> Any:
+        if name.startswith("task/"):
+            return method(self._task, name.removeprefix("task/"))
+        return method(self._backbone, name)
+
+    def shape(self, name: str) -> Shape:
+        return self._in_its_file(name, H5File.shape)
+
+    def read(self, name: str) -> np.ndarray:
+        return self._in_its_file(name, H5File.read)
+
+    def close(self) -> None:
+        for file in (self._backbone, self._task):
+            if file is not None:
+                file.close()
+
+
+def tokenizer_type(path: Path, content: dict[str, Any]) -> str | None:
+    """The type of the tokenizer in `content`, read from `path`; None if KerasHub did not write it.
+
+    Raises:
+        ValueError: no tokenizer here gives the ids of its class.
+    """
+    if "class_name" not in content or "model" in content:
+        return None
+    name = content["class_name"]
+    if name == "AlbertTokenizer":
+        raise ValueError(
+            f"{path} holds KerasHub's AlbertTokenizer, which leaves capitals, accents and commas behind digits to the "
+            f"model, as no tokenizer here does; to read it as ALBERT was trained, copy {ASSETS / 'vocabulary.spm'} to "
+            "spiece.model beside that file"
+        )
+    if str(name) not in _TOKENIZERS:
+        raise ValueError(f"{path} holds a {name} of KerasHub's; supported are {', '.join(_TOKENIZERS)}")
+    return _TOKENIZERS[name]
+
+
+def tokenizer_arguments(path: Path, content: dict[str, Any], expected: str) -> dict[str, Any] | None:
+    """The arguments of our tokenizer; None if KerasHub did not write the file.
+
+    Args:
+        path: the `tokenizer.json`.
+        content: the object in it.
+        expected: "WordPiece", "BPE" or "Unigram".
+
+    Raises:
+        ValueError: it is of another type, or has a setting that would give other ids.
+    """
+    found = tokenizer_type(path, content)
+    if found is None:
+        return None
+    if found != expected:
+        raise ValueError(f"{path} holds a {content['class_name']} of KerasHub's, whose type is {found}, not {expected}")
+    config = content.get("config")
+    if not isinstance(config, dict):
+        raise ValueError(f"{path}: it has no 'config'")
+    return _READERS[found](path, path.parent / ASSETS, config)
+
+
+def _wordpiece(path: Path, assets: Path, config: dict[str, Any]) -> dict[str, Any]:
+    plain = {"split": True, "suffix_indicator": "##", "sequence_length": None, "special_tokens": None}
+    _check_plain(path, config, plain)
+    return {
+        "vocabulary": assets / "vocabulary.txt",
+        "lowercase": config.get("lowercase", False),
+        "strip_accents": config.get("strip_accents", False),
+        "split_on_cjk": config.get("split_on_cjk", True),
+        "max_chars_per_word": 100,
+        "special_tokens_in_text": config.get("special_tokens_in_strings", False),
+        "unk_token": config.get("oov_token", "[UNK]"),
+    }
+
+
+def _byte_pairs(path: Path, assets: Path, config: dict[str, Any]) -> dict[str, Any]:
+    _check_plain(path, config, {"sequence_length": None})
+    others = sorted(set(config.get("unsplittable_tokens") or ()) - _ROBERTA_TOKENS)
+    if others:
+        raise ValueError(f"{path} has unsplittable_tokens that are not RoBERTa's: {', '.join(others)}")
+    return {
+        "vocabulary": assets / "vocabulary.json",
+        "merges": assets / "merges.txt",
+        "add_prefix_space": config.get("add_prefix_space", False),
+    }
+
+
+def _sentencepiece(path: Path, assets: Path, config: dict[str, Any]) -> dict[str, Any]:
+    _check_plain(path, config, {"sequence_length": None, "add_bos": False, "add_eos": False})
+    return {"model_file": assets / "vocabulary.spm", "family": "xlm-roberta"}
+
+
+def _check_plain(path: Path, config: dict[str, Any], plain: dict[str, Any]) -> None:
+    for name, value in plain.items():
+        if config.get(name, value) != value:
+            raise ValueError(f"{path}: {name} is {config[name]!r}, not {value!r}: no tokenizer here gives these ids")
+
+
+_READERS = {"WordPiece": _wordpiece, "BPE": _byte_pairs, "Unigram": _sentencepiece}

@@ -1,0 +1,83 @@
+"""SavedModels of TF Hub, and of this package: reads the variables, and never runs the graph.
+
+A SavedModel of TF Hub has no configuration. It is inferred:
+
+- The sizes are those of the weights, which have an axis for heads.
+- The activation follows from the operations in the graph: `Erf` or `Erfc` is the exact gelu, `Relu` is relu; otherwise
+  it is the tanh approximation, as in all of TF Hub's.
+- Dropout, the epsilon of layer normalization and the initializer range are unknown: Google's are taken (0.1, 1e-12,
+  0.02).
+- The family is taken to be BERT: encoders that number positions otherwise, or repeat layers, are not recognized.
+
+Our weights have no axis for heads. The configuration is beside them, in `assets.extra/config.json`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from keras_bert.config import BertConfig
+from keras_bert.formats import hugging_face
+from keras_bert.formats.checkpoint import Checkpoint
+from keras_bert.formats.garden import open_graph
+from keras_bert.formats.object_graph import ObjectGraphFile
+from keras_bert.formats.storage import Storage
+from keras_bert.formats.table import Layers, Table
+
+MODEL = "saved_model.pb"
+CONFIG = "assets.extra/config.json"  # TensorFlow's folder for such files
+_ACTIVATIONS = {"Erf": "gelu", "Erfc": "gelu", "Relu": "relu"}
+# An encoder of TF Hub also stores whether its vocabulary is in lower case.
+_EXTRAS = r"(.*/)?(do_lower_case|Variable|save_counter)'*"
+
+
+def own_table(config: BertConfig) -> Table:
+    """The table of our exports: our own names."""
+
+    def own(layers: Layers, scope: str = "") -> Layers:
+        return {ours: scope + ours for ours in layers}
+
+    family = hugging_face.table_of(config)
+    return replace(
+        family,
+        endings={kind: f"/{kind}" for kind in family.endings},
+        storage=Storage(),
+        embeddings=own(family.embeddings),
+        block=own(family.block, "block_{i}/"),
+        pooler=own(family.pooler),
+        heads={"masked_lm": own(family.heads["masked_lm"], "masked_lm_head/")},
+    )
+
+
+def recognizes(directory: Path) -> bool:
+    return (directory / MODEL).is_file()
+
+
+def open_checkpoint(directory: Path) -> Checkpoint:
+    """Opens the variables of a SavedModel; see `formats.open_checkpoint`."""
+    file = ObjectGraphFile(directory / "variables" / "variables.index")
+    if "embeddings/word/embeddings" not in file.names:
+        return open_graph("saved_model", file, None, _activation(directory / MODEL), _EXTRAS)
+    if not (directory / CONFIG).is_file():
+        raise ValueError(f"{directory} has no {CONFIG}: how many heads its weights make up cannot be known")
+    config = hugging_face.read_config(directory / CONFIG)
+    return Checkpoint("saved_model", config, file, own_table(config), extras=_EXTRAS)
+
+
+def _activation(path: Path) -> str:
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    model = SavedModel()
+    try:
+        model.ParseFromString(path.read_bytes())
+    except DecodeError as error:
+        raise ValueError(f"{path} is not a SavedModel, or is damaged: {error}") from None
+    operations = {
+        node.op
+        for graph in model.meta_graphs
+        for function in graph.graph_def.library.function
+        for node in function.node_def
+    }
+    return next((activation for name, activation in _ACTIVATIONS.items() if name in operations), "gelu_tanh")

@@ -1,0 +1,63 @@
+"""The arrays of a file to write, from our weights."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from keras_bert.config import BertConfig
+from keras_bert.formats.shapes import Shape
+from keras_bert.formats.table import Table
+
+
+class Tensors:
+    """The arrays of a file to write, one after the other.
+
+    Args:
+        config: the encoder's config.
+        table: the layout's names for its family.
+        weights: by part and by our names, as for `formats.write`.
+        prefix: the prefix of the encoder's weights.
+
+    Raises:
+        ValueError: the layout has no such head, or two heads have the same names.
+    """
+
+    def __init__(
+        self, config: BertConfig, table: Table, weights: Mapping[str, Mapping[str, np.ndarray]], prefix: str = ""
+    ) -> None:
+        self._config = config
+        self._storage = table.storage
+        self._weights = weights
+        parts = table.parts(config)
+        pooler = parts.pop("pooler")
+        encoder = {**parts["encoder"], **(pooler if config.pooler else {})}
+        parts["encoder"] = {ours: [prefix + name for name in theirs] for ours, theirs in encoder.items()}
+        unknown = sorted(set(weights) - set(parts))
+        if unknown:
+            known = ", ".join(table.heads) or "no heads"
+            raise ValueError(f"{config.family} in this format has no {', '.join(unknown)}; it has {known}")
+        self._names = {part: names for part, names in parts.items() if part in weights}
+        self.shapes: dict[str, Shape] = {}
+        for part, ours, theirs in self._each():
+            for name in theirs:
+                if name in self.shapes:
+                    raise ValueError(f"two heads of {', '.join(weights)} are both stored as {name}")
+                shape = _shape(weights[part], ours)
+                self.shapes[name] = table.storage.stored_shape(ours, shape, len(theirs), config)
+
+    def __iter__(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Yields name and value, in the order of `shapes`."""
+        for part, ours, theirs in self._each():
+            values = self._storage.to_theirs(ours, self._weights[part][ours], len(theirs), self._config)
+            yield from zip(theirs, values, strict=True)
+
+    def _each(self) -> Iterator[tuple[str, str, list[str]]]:
+        for part, names in self._names.items():
+            for ours, theirs in names.items():
+                yield part, ours, theirs
+
+
+def _shape(weights: Mapping[str, np.ndarray], name: str) -> Shape:
+    """The shape of a weight, without reading it if possible."""
+    shapes = getattr(weights, "shapes", None)
+    return tuple(weights[name].shape) if shapes is None else shapes[name]

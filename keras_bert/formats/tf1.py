@@ -1,0 +1,258 @@
+"""Google's TensorFlow 1 checkpoints: `bert_config.json` beside `bert_model.ckpt.index`; ALBERT's and ELECTRA's too."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert import files
+from keras_bert.config import BertConfig
+from keras_bert.formats import hugging_face
+from keras_bert.formats.checkpoint import Checkpoint
+from keras_bert.formats.config_from_shapes import config_from_shapes
+from keras_bert.formats.storage import Storage
+from keras_bert.formats.table import Layers, read_config_file
+from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
+from keras_bert.formats.tensors import Tensors
+
+# Name of a configuration file -> its family, which is not stated in it.
+CONFIGS = {"bert_config.json": "bert", "albert_config.json": "albert", "electra_config.json": "electra"}
+# The keys are Hugging Face's, but these are never written.
+_NOT_IN_CONFIGS = ("activation", "layer_norm_epsilon", "pad_token_id")
+# "gelu" in these files is the tanh approximation in the code of BERT and ALBERT, the exact function in ELECTRA's.
+_GELU = {"bert": "gelu_tanh", "albert": "gelu_tanh", "electra": "gelu"}
+# The optimizer's state, and the number of steps.
+_EXTRAS = r".*/adam_[mv]|global_step"
+_QKV = ("query", "key", "value")
+
+
+def _embeddings(scope: str) -> Layers:
+    return {
+        "embeddings/word": f"{scope}/word_embeddings",
+        "embeddings/position": f"{scope}/position_embeddings",
+        "embeddings/type": f"{scope}/token_type_embeddings",
+        "embeddings/norm": f"{scope}/LayerNorm",
+    }
+
+
+def _block(scope: str) -> Layers:
+    layer = f"{scope}/encoder/layer_{{i}}"
+    return {
+        "attention/qkv": [f"{layer}/attention/self/{name}" for name in _QKV],
+        "attention/output": f"{layer}/attention/output/dense",
+        "attention_norm": f"{layer}/attention/output/LayerNorm",
+        "intermediate": f"{layer}/intermediate/dense",
+        "output": f"{layer}/output/dense",
+        "output_norm": f"{layer}/output/LayerNorm",
+    }
+
+
+def _output_layer(scope: str) -> Layers:
+    return {"logits/kernel": [f"{scope}output_weights"], "logits/bias": [f"{scope}output_bias"]}
+
+
+_GROUP = "bert/encoder/transformer/group_{i}/inner_group_0"
+_BERT = dataclasses.replace(
+    hugging_face.FAMILIES["bert"],
+    endings={"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": ""},
+    storage=Storage(transposed=("logits/kernel",)),
+    embeddings=_embeddings("bert/embeddings"),
+    block=_block("bert"),
+    pooler={"pooler": "bert/pooler/dense"},
+    heads={
+        "masked_lm": {
+            "transform": "cls/predictions/transform/dense",
+            "norm": "cls/predictions/transform/LayerNorm",
+            "bias": "cls/predictions/output_bias",
+        },
+        "next_sentence": _output_layer("cls/seq_relationship/"),
+        "sequence": _output_layer(""),
+        "spans": _output_layer("cls/squad/"),
+    },
+)
+_ALBERT = dataclasses.replace(
+    hugging_face.FAMILIES["albert"],
+    endings=_BERT.endings,
+    storage=_BERT.storage,
+    embeddings={**_BERT.embeddings, "embeddings/projection": "bert/encoder/embedding_hidden_mapping_in"},
+    block={
+        "attention/qkv": [f"{_GROUP}/attention_1/self/{name}" for name in _QKV],
+        "attention/output": f"{_GROUP}/attention_1/output/dense",
+        "attention_norm": f"{_GROUP}/LayerNorm",
+        "intermediate": f"{_GROUP}/ffn_1/intermediate/dense",
+        "output": f"{_GROUP}/ffn_1/intermediate/output/dense",
+        "output_norm": f"{_GROUP}/LayerNorm_1",
+    },
+    pooler=_BERT.pooler,
+    heads=_BERT.heads,
+)
+# The discriminator, the part to fine-tune.
+_ELECTRA = dataclasses.replace(
+    hugging_face.FAMILIES["electra"],
+    endings=_BERT.endings,
+    storage=Storage(),
+    embeddings={**_embeddings("electra/embeddings"), "embeddings/projection": "electra/embeddings_project"},
+    block=_block("electra"),
+    heads={
+        "replaced_tokens": {
+            "transform": "discriminator_predictions/dense",
+            "logits": "discriminator_predictions/dense_1",
+        }
+    },
+)
+TABLES = {"bert": _BERT, "albert": _ALBERT, "electra": _ELECTRA}
+# The generator is in the same file, and shares the discriminator's embeddings unless it has its own, under _OWN.
+GENERATOR = dataclasses.replace(
+    _ELECTRA,
+    embeddings={**_ELECTRA.embeddings, "embeddings/projection": "generator/embeddings_project"},
+    block=_block("generator"),
+    heads={
+        "masked_lm": {
+            "transform": "generator_predictions/dense",
+            "norm": "generator_predictions/LayerNorm",
+            "bias": "generator_predictions/output_bias",
+        }
+    },
+)
+_SHARED, _OWN = "electra/embeddings/", "generator/embeddings/"
+
+
+def find_index(directory: Path) -> Path | None:
+    """The index of the checkpoint in a directory: the only one, or the latest according to the file `checkpoint`.
+
+    Raises:
+        ValueError: there are several, and no latest one.
+    """
+    indexes = sorted(directory.glob("*.index"))
+    if len(indexes) > 1 and (directory / "checkpoint").is_file():
+        latest = re.search(
+            r'^model_checkpoint_path: "([^"/\\]+)"', (directory / "checkpoint").read_text(), re.MULTILINE
+        )
+        indexes = [index for index in indexes if latest and index.stem == latest[1]] or indexes
+    if len(indexes) > 1:
+        raise ValueError(
+            f"{directory} holds several checkpoints: {', '.join(index.stem for index in indexes)}; keep one"
+        )
+    return indexes[0] if indexes else None
+
+
+def recognizes(directory: Path) -> bool:
+    index = find_index(directory)
+    return index is not None and OBJECT_GRAPH not in TensorFlowFile(index).names
+
+
+def open_checkpoint(directory: Path) -> Checkpoint:
+    """Opens a checkpoint and the configuration beside it; see `formats.open_checkpoint`.
+
+    An ELECTRA checkpoint holds a generator and a discriminator. The one that has the configuration's sizes is read; the
+    other's weights are neither missing nor unexpected.
+    """
+    file = TensorFlowFile(find_index(directory))
+    config = _config(directory, file)
+    table, spellings, extras = TABLES[config.family], {}, _EXTRAS
+    if config.family == "electra":
+        is_generator = _is_generator(file, config)
+        extras += "|(electra|discriminator_predictions)/.*" if is_generator else "|generator(_predictions)?/.*"
+        if is_generator:
+            table = GENERATOR
+            spellings = {name.replace(_OWN, _SHARED): name for name in file.names if name.startswith(_OWN)}
+    return Checkpoint("tf1", config, file, table, spellings, extras=extras)
+
+
+def write(
+    directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]], overwrite: bool = False
+) -> None:
+    """Writes `bert_config.json` and `bert_model.ckpt.*` (or `albert_…`, `electra_…`); see `formats.write`.
+
+    Google's code for BERT and ALBERT has no exact gelu, and only one epsilon: a warning says where its results differ
+    from this model's.
+    """
+    if config.family not in TABLES:
+        raise ValueError(f"Google published TF 1 checkpoints of {', '.join(TABLES)}; {config.family} has no such names")
+    config_file = f"{config.family}_config.json"
+    prefix = directory / f"{config.family}_model.ckpt"
+    files.refuse_to_overwrite(directory, [config_file, f"{prefix.name}.index"], overwrite)
+    is_generator = config.family == "electra" and "masked_lm" in weights
+    tensors = Tensors(config, GENERATOR if is_generator else TABLES[config.family], weights)
+    values = values_with_warnings(config, "Google's")
+    write_tensorflow(prefix, tensors)
+    files.write_texts(directory, {config_file: files.to_json(values)})
+
+
+def read_config(path: Path) -> BertConfig:
+    """The configuration in a file with a name in `CONFIGS`; see `formats.read_config`."""
+    return read_config_file(path, lambda values: config_of(values, CONFIGS[path.name]))
+
+
+def config_of(values: dict[str, Any], family: str = "bert") -> BertConfig:
+    """The configuration from the object in a `bert_config.json`, or in that of another family: "albert" or "electra".
+
+    "gelu" is what each family's code computes under that name: in BERT and ALBERT the tanh approximation, in ELECTRA
+    the exact function.
+    """
+    table = TABLES[family]
+    fields = hugging_face.fields_of(values, table)
+    if values.get(table.config["activation"], "gelu") == "gelu":
+        fields["activation"] = _GELU[family]
+    return BertConfig(family=family, **fields)
+
+
+def values_of(config: BertConfig) -> dict[str, Any]:
+    """The object for a `bert_config.json`, `albert_config.json` or `electra_config.json`.
+
+    Raises:
+        ValueError: Google's code has no such family, or no such activation: the "gelu" of BERT and ALBERT is the
+            tanh approximation.
+    """
+    if config.family not in TABLES:
+        raise ValueError(f"Google's files are of {', '.join(TABLES)}, not of {config.family}")
+    gelu = _GELU[config.family]
+    if config.activation not in (gelu, "relu"):
+        raise ValueError(f"a {config.family}_config.json has {gelu} or relu, not {config.activation!r}")
+    table = TABLES[config.family]
+    left_out = [table.config[field] for field in _NOT_IN_CONFIGS]
+    stated = {key: value for key, value in table.stated(config).items() if key not in left_out}
+    return {"hidden_act": config.activation.removesuffix("_tanh"), **stated}
+
+
+def values_with_warnings(config: BertConfig, whose: str) -> dict[str, Any]:
+    """The object of a `bert_config.json`; warns if `whose` code will compute something else."""
+    if config.activation == "gelu" and config.family != "electra":
+        warnings.warn(
+            f"this model uses the exact gelu; {whose} code will compute the tanh approximation, about 1e-3 away",
+            stacklevel=4,
+        )
+        config = dataclasses.replace(config, activation="gelu_tanh")
+    if config.layer_norm_epsilon != 1e-12:
+        warnings.warn(
+            f"this model's layer normalization adds {config.layer_norm_epsilon}; {whose} code will add 1e-12",
+            stacklevel=4,
+        )
+    return values_of(config)
+
+
+def find_config(directory: Path) -> Path | None:
+    """The configuration file in a directory, if it has one."""
+    return next((directory / name for name in CONFIGS if (directory / name).is_file()), None)
+
+
+def _config(directory: Path, file: TensorFlowFile) -> BertConfig:
+    """The configuration in the file; without one (as in Google's ELECTRA), from the shapes of the weights."""
+    if path := find_config(directory):
+        return read_config(path)
+    family = "electra" if any(name.startswith("electra/") for name in file.names) else "bert"
+    return config_from_shapes(family, file, TABLES[family], {}, _GELU[family])
+
+
+def _is_generator(file: TensorFlowFile, config: BertConfig) -> bool:
+    def fits(scope: str) -> bool:
+        name = f"{scope}/encoder/layer_{config.num_layers - 1}/intermediate/dense/kernel"
+        return name in file.names and file.shape(name) == (config.hidden_size, config.intermediate_size)
+
+    return fits("generator") and not fits("electra")

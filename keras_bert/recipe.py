@@ -1,0 +1,150 @@
+"""Recipes: the hyper-parameters of training. Each is written here once, with its type, default, limits and help.
+
+These fields are the source of the checks and the documentation of `fine_tune` and `pretrain`, of the settings of a run
+and its report, and of the command's options. `--help` needs them too, so nothing heavy is imported.
+"""
+
+import dataclasses
+import inspect
+import math
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass
+from numbers import Integral, Real
+from typing import Any
+
+_TYPES = {int: (Integral, "a whole number"), float: (Real, "a number"), str: (str, "a name")}
+_LIMITS = {
+    "1 or more": lambda value: value >= 1,
+    "0 or more": lambda value: 0 <= value < math.inf,
+    "a number above 0": lambda value: 0 < value < math.inf,
+    "a share, 0 to 1": lambda value: 0 <= value <= 1,
+    "one of adamw, lamb": lambda value: value in ("adamw", "lamb"),
+}
+
+
+def _field(default: Any, limits: str, help: str) -> Any:
+    """A hyper-parameter. It is required if its default is MISSING."""
+    return dataclasses.field(default=default, metadata={"limits": limits, "help": f"{help}; {limits}."})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """The hyper-parameters that fine-tuning and pre-training have in common.
+
+    Raises:
+        TypeError: a value is not of its field's type.
+        ValueError: a value is outside its field's limits.
+    """
+
+    learning_rate: float = _field(5e-5, "a number above 0", "Peak of the learning rate")
+    warmup: float = _field(0.1, "a share, 0 to 1", "Part of all updates in which the learning rate rises")
+    weight_decay: float = _field(0.01, "0 or more", "Share of a weight that decays, times the learning rate")
+    clip_norm: float | None = _field(1.0, "a number above 0", "Norm to which longer gradients are cut")
+    accumulate: int = _field(1, "1 or more", "Batches that make one update")
+    seed: int = _field(0, "0 or more", "Seed of the order of examples, of masks, and of new weights in the command")
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None or type(None) not in typing.get_args(field.type):
+                _check(field.name, value, type_of(field), field.metadata["limits"])
+
+    @classmethod
+    def of(cls, **given: Any) -> "Recipe":
+        """The recipe with these fields. Raises TypeError, with the valid names, if one does not exist.
+
+        Example:
+            >>> FineTuningRecipe.of(learning_rate=-5e-5)
+            Traceback (most recent call last):
+            ValueError: learning_rate is -5e-05; expected a number above 0
+        """
+        names = cls.__dataclass_fields__
+        if unknown := ", ".join(name for name in given if name not in names):
+            raise TypeError(f"there is no hyper-parameter {unknown}; there are {', '.join(names)}")
+        return cls(**given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuningRecipe(Recipe):
+    """The hyper-parameters of `fine_tune`; the defaults are those of Devlin et al. 2018, appendix A.3."""
+
+    epochs: int = _field(3, "1 or more", "Times that each example is seen")
+    batch_size: int | None = _field(None, "1 or more", "Examples a batch, by default 32")
+    batch_tokens: int | None = _field(None, "1 or more", "Most pieces a batch, with padding, in place of a batch size")
+    layer_decay: float = _field(1.0, "a number above 0", "Factor of the learning rate from a layer to the one below it")
+    class_weight: Mapping | None = _field(None, "0 or more", "Weight of the examples of a class, by default 1")
+    frozen_layers: int = _field(0, "0 or more", "Lowest layers that are frozen, with the embeddings")
+    lora_rank: int | None = _field(None, "1 or more", "Rank of LoRA, say 8, which is trained in place of whole layers")
+    patience: int | None = _field(None, "1 or more", "Epochs without a better one after which training ends")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "class_weight", dict(self.class_weight or {}))
+        if self.batch_size is None and self.batch_tokens is None:
+            object.__setattr__(self, "batch_size", 32)
+
+
+def _with_default(name: str, default: Any) -> Any:
+    """A field of `Recipe` with another default."""
+    return dataclasses.field(default=default, metadata=Recipe.__dataclass_fields__[name].metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainingRecipe(Recipe):
+    """The hyper-parameters of `pretrain`; see Devlin et al. 2018, appendix A.2."""
+
+    steps: int = _field(MISSING, "1 or more", "Batches to train on")
+    batch_size: int = _field(32, "1 or more", "Sequences a batch")
+    optimizer: str = _field("adamw", "one of adamw, lamb", "Optimizer; LAMB is for batches of thousands")
+    learning_rate: float = _with_default("learning_rate", 1e-4)
+    warmup: float = _with_default("warmup", 0.01)
+    measure_every: int = _field(1000, "1 or more", "Steps from one measurement to the next")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WithTeacher:
+    temperature: float = _field(2.0, "a number above 0", "Softens a teacher's answers: small probabilities count more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuningWithTeacher(_WithTeacher, FineTuningRecipe):
+    """The hyper-parameters of `fine_tune` with a teacher."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainingWithTeacher(_WithTeacher, PretrainingRecipe):
+    """The hyper-parameters of `pretrain` with a teacher."""
+
+
+def type_of(field: dataclasses.Field) -> type:
+    """The type of a field, without a None that it may also be: int, float, str or Mapping."""
+    return (typing.get_args(field.type) or (field.type,))[0]
+
+
+def takes(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
+    """A decorator that puts the fields of a recipe into a function's signature and docstring, instead of `**recipe`."""
+
+    def named(function: Callable) -> Callable:
+        own = dict(inspect.signature(function).parameters)
+        del own["recipe"]
+        fields = {name: each for name, each in inspect.signature(recipe).parameters.items() if name not in own}
+        function.__signature__ = inspect.Signature([*own.values(), *fields.values()])
+        lines = [f"{name}: {recipe.__dataclass_fields__[name].metadata['help']}" for name in fields]
+        function.__doc__ = re.sub(r"(\n *)\*\*recipe:.*", r"\1" + r"\1".join(lines), function.__doc__ or "")
+        return function
+
+    return named
+
+
+def _check(name: str, value: Any, kind: type, limits: str) -> None:
+    if kind is Mapping:
+        for key, each in value.items():
+            _check(f"{name} of {key}", each, float, limits)
+        return
+    of_kind, expected = _TYPES[kind]
+    if not isinstance(value, of_kind):
+        raise TypeError(f"{name} is {value!r}; expected {expected}")
+    if not _LIMITS[limits](value):
+        raise ValueError(f"{name} is {repr(value) if kind is str else value}; expected {limits}")
