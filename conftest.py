@@ -1,8 +1,29 @@
 """For all tests and examples in docstrings."""
 
+import ctypes
+import gc
+import os
+import re
 import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+_WHOLE_MODEL = re.compile(r"Bert(?!Preprocessor)\w+\.from_preset\(|(?:export_\w+|pretrain|embed_files)\(")
+_GROWTH = 100e6  # bytes
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_settled = 0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks examples in docstrings that load, train or export a whole model as slow: together they take minutes."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem):
+            source = "".join(example.source for example in item.dtest.examples)
+            if _WHOLE_MODEL.search(source):
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)
@@ -10,3 +31,22 @@ def _temporary_directories_go(request: pytest.FixtureRequest, monkeypatch: pytes
     """What an example in a docstring leaves in `tempfile.mkdtemp()` goes with the test's own directory."""
     if isinstance(request.node, pytest.DoctestItem):
         monkeypatch.setattr(tempfile, "tempdir", str(request.getfixturevalue("tmp_path")))
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Models and the graphs traced of them go with their test: they refer to each other, and wait for the collector.
+
+    A collection takes some tenths of a second, so only a process that has grown since the last one makes one.
+    """
+    global _settled
+    yield
+    if _memory() > _settled + _GROWTH:
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # what Python has freed, glibc still holds
+        _settled = _memory()
+
+
+def _memory() -> int:
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE

@@ -25,7 +25,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 from _measure import cores, interleave, rate, ratios, versions
 
-from keras_bert import BertConfig, BertEncoder, BertPreprocessor, BertSentenceEncoder, presets
+from keras_bert import BertEncoder, BertPreprocessor, BertSentenceEncoder, presets
+from keras_bert.formats import read_config
 
 MINILM = "all-MiniLM-L6-v2"
 STSB = Path(__file__).parents[2] / "shared/data/stsb"
@@ -236,7 +237,7 @@ def sentences(path: Path | None) -> list[str]:
 
 def flops(lengths: np.ndarray) -> float:
     """Of the encoder, on real tokens: 2 for each dense weight and token, and the two products of attention."""
-    config = BertConfig.read(presets.resolve(MINILM) / "config.json")
+    config = read_config(presets.resolve(MINILM) / "config.json")
     width, inner = config.hidden_size, config.intermediate_size
     dense = 2 * (4 * width**2 + 2 * width * inner) * lengths.sum()
     return float(config.num_layers * (dense + 4 * width * (lengths.astype(np.float64) ** 2).sum()))

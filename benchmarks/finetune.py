@@ -45,7 +45,7 @@ from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier
 from keras_bert.tasks.task import BertTask
 from keras_bert.training import AdamW, WarmupThenDecay, fine_tune
 from keras_bert.training.batching import batches_of_epoch
-from keras_bert.training.fine_tune import dataset_of
+from keras_bert.training.fine_tune import dataset_of, packing
 
 DATA = Path(__file__).parents[2] / "shared/data"
 PEERS = ["tensorflow", "keras", "torch", "transformers", "keras-hub"]
@@ -180,7 +180,7 @@ def contestants(preset: str, kind: str, examples: Examples) -> dict[str, Callabl
 
     def ours() -> None:
         batches = batches_of_epoch(tokenized.lengths, 0, next(epochs), batch_size=32)
-        keras.Model.fit(model, dataset_of(model, tokenized, batches), verbose=0, shuffle=False)
+        keras.Model.fit(model, dataset_of(packing(model, tokenized), batches), verbose=0, shuffle=False)
 
     found = {"keras_bert, fine_tune": ours}
     if kind == CLASSES:

@@ -56,7 +56,7 @@ print(json.dumps({{"load": loaded - start, "load and run": ran - start, "bytes":
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--rounds", type=int, default=5)
-parser.add_argument("--size", default="bert-base", help="one of keras_bert.families.SIZES, of BERT's family")
+parser.add_argument("--size", default="bert-base", help="one of keras_bert.config.SIZES, of BERT's family")
 arguments = parser.parse_args()
 ENVIRONMENT = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow"}
 INSTALLED = [name for name in LOAD if importlib.util.find_spec(name.replace("-", "_"))]

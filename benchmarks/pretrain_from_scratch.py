@@ -35,6 +35,7 @@ from _finetune_tasks import CLASSES, TASKS, label_names, some
 from _measure import cores, versions
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPreprocessor
+from keras_bert.formats import read_config
 from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, Records, unmasked, write_records
 from keras_bert.text import WordPieceTokenizer, learn_vocabulary
 from keras_bert.training import pretrain, report
@@ -179,7 +180,7 @@ def finetune(arguments: argparse.Namespace) -> None:
     train, dev = some(task.read(arguments.data, "train"), arguments.examples), task.read(arguments.data, "dev")
     labels = label_names(train, CLASSES)
     preprocessor = BertPreprocessor.from_preset(directory, sequence_length=LENGTH)
-    config = BertConfig.read(directory / "config.json")
+    config = read_config(directory / "config.json")
     beginnings = {
         "pre-trained": functools.partial(BertEncoder.from_preset, directory),
         "random": functools.partial(BertEncoder, config),

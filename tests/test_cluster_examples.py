@@ -12,7 +12,9 @@ import tensorflow as tf
 from keras_bert.cli import main
 from keras_bert.training.strategy import KINDS
 
-CLUSTER = Path(__file__).parents[1] / "examples" / "cluster"
+from .support.data import ROOT
+
+CLUSTER = ROOT / "examples" / "cluster"
 COMMAND = "keras-bert finetune classify --strategy multi_worker --train /shared/train.tsv --output /shared/my-model"
 
 

@@ -1,7 +1,6 @@
 """What the pages in docs/migration/ make of other libraries' files computes the same (that they run: test_docs.py)."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +8,9 @@ import pytest
 from keras_bert import BertClassifier
 from keras_bert.text import WordPieceTokenizer
 
-PAGES = Path(__file__).parents[1] / "docs" / "migration"
+from .support.data import ROOT
+
+PAGES = ROOT / "docs" / "migration"
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "fine", "film", "two", "hour", "##s", "that", "end"]
 TEXTS = ["a fine film", "two hours that never end", ""]
 

@@ -1,13 +1,13 @@
 """The notebooks in examples/notebooks/ run from the first cell to the last, and are committed without outputs."""
 
 import os
-from pathlib import Path
 
 import pytest
 
+from .support.data import ROOT
+
 nbformat = pytest.importorskip("nbformat")
 
-ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 NEEDED = {
     "embed": ["matplotlib"],
@@ -37,6 +37,7 @@ def test_it_is_valid_says_how_to_install_and_has_no_outputs(path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs(path, tmp_path, monkeypatch):
     nbclient = pytest.importorskip("nbclient")

@@ -6,16 +6,23 @@ import sys
 
 import pytest
 
-from .blocks import ROOT, blocks, run
+from .support.data import ROOT
+from .support.pages import blocks, run
 
 README = ROOT / "README.md"
 BLOCKS = blocks(README)
+LONG = re.compile(r"fine_tune\(|pretrain\(|export_")  # those that train or export take half a minute each
 
 
-@pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_block(number, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # some write files
-    run(BLOCKS[number], {}, tmp_path)
+def _block(number):
+    return pytest.param(number, marks=[pytest.mark.slow] if LONG.search(BLOCKS[number].code) else [])
+
+
+@pytest.mark.parametrize("number", [_block(number) for number in range(len(BLOCKS))])
+def test_block(number, reader):
+    if not LONG.search(BLOCKS[number].code):
+        (reader / "all-MiniLM-L6-v2").unlink()  # some show numbers of the whole model
+    run(BLOCKS[number], {}, reader)
 
 
 def test_there_are_blocks():
@@ -30,6 +37,7 @@ def test_shell_examples_are_commands_that_exist():
     assert used
 
 
+@pytest.mark.slow
 def test_demo():
     command = [sys.executable, ROOT / "examples" / "demo.py"]
     output = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout

@@ -15,11 +15,11 @@ ORDER = [
     "processes",
     "pipelines",
     "data",
-    "families",
     "config",
+    "recipe",
     "presets",
+    "formats",
     "text",
-    "checkpoints",
     "encoder",
     "tasks",
     "pretraining",
@@ -79,3 +79,19 @@ def _modules(node):
     if isinstance(node, ast.ImportFrom):
         return [node.module or ""]
     return []
+
+
+def test_tests_share_helpers_and_fixtures_in_one_place():
+    """Helpers lie in tests/support, fixtures in a conftest.py, and where real data lie is written once."""
+    tests = Path(__file__).parent
+    for path in sorted(tests.rglob("*.py")):
+        text, name = path.read_text(encoding="utf-8"), path.relative_to(tests)
+        if path == Path(__file__):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                parts = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+                shared = [part for part in parts if part == "conftest" or part.startswith("test_")]
+                assert not shared, f"tests/{name} imports from {shared[0]}"
+        assert "F811" not in text, f"tests/{name} imports a fixture"
+        assert "shared/data" not in text or name == Path("support/data.py"), f"tests/{name} spells where real data lie"

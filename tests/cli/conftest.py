@@ -1,26 +1,41 @@
 import functools
+from pathlib import Path
 
+import keras
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from keras_bert import BertSentenceEncoder
+from keras_bert import BertClassifier, BertConfig, BertEncoder, BertSentenceEncoder
 from keras_bert.cli import main
+from keras_bert.formats import write_config
+from keras_bert.tasks import BertMaskedLM, loading
 from keras_bert.text import WordPieceTokenizer
+
+from ..support import small
+from ..support.commands import KINDS, QUICK_PRETRAINING, SIZES, write_documents
 
 
 @pytest.fixture(scope="package", autouse=True)
 def _each_model_loaded_once():  # and only for the tests in this folder
     with pytest.MonkeyPatch.context() as patch:
-        for model in (BertSentenceEncoder, WordPieceTokenizer):
+        for model in (BertSentenceEncoder, BertMaskedLM, WordPieceTokenizer):
             patch.setattr(model, "from_preset", functools.cache(model.from_preset))
+        patch.setattr(loading, "load_task", functools.cache(loading.load_task))
         yield
 
 
 @pytest.fixture
-def run():
-    """Runs a command in this process: run("encode", "a cat", input=b"what a pipe would bring")."""
+def run(small_preset):
+    """Runs a command in this process: run("encode", "a cat", input=b"the content of a pipe").
 
-    def run(*arguments: str, input: bytes = b"") -> Result:
+    If the command takes a preset, the default is the small one, except with `small=False`.
+    """
+
+    def run(*arguments: str, input: bytes = b"", small: bool = True) -> Result:
+        command = main.commands.get(arguments[0]) if arguments else None
+        if small and command and any(option.name == "preset" for option in command.params):
+            arguments = (arguments[0], "--preset", str(small_preset), *arguments[1:])
         return CliRunner().invoke(main, arguments, input=input, catch_exceptions=False)
 
     return run
@@ -30,13 +45,54 @@ def run():
 def fails(run):
     """Runs a command that must fail with exit code 2 and one line, which it returns without its `Error: `."""
 
-    def fails(*arguments: str, input: bytes = b"", exit_code: int = 2) -> str:
-        result = run(*arguments, input=input)
+    def fails(*arguments: str, exit_code: int = 2, **settings) -> str:
+        result = run(*arguments, **settings)
         assert result.exit_code == exit_code, result.output
         assert result.stdout == ""
-        # What TensorFlow says when a process has made many models is of the tests' process, not of the command.
+        # TensorFlow's warnings about many models in a process come from the tests' process, not from the command.
         (line,) = (line for line in result.stderr.splitlines() if not line.startswith("WARNING:tensorflow:"))
         assert line.startswith("Error: ")
         return line.removeprefix("Error: ")
 
     return fails
+
+
+@pytest.fixture(scope="session")
+def untrained(tmp_path_factory) -> str:
+    """The directory of an encoder of one layer with the small vocabulary, to train."""
+    keras.utils.set_random_seed(3)
+    directory = tmp_path_factory.mktemp("untrained")
+    BertEncoder(BertConfig(vocab_size=len(small.VOCABULARY), initializer_range=0.2, **SIZES)).save_preset(directory)
+    small.tokenizer().save_preset(directory)
+    return str(directory)
+
+
+@pytest.fixture(scope="session")
+def classifier(untrained, tmp_path_factory) -> str:
+    """The directory of an untrained classifier."""
+    directory = tmp_path_factory.mktemp("classifier") / "model"
+    BertClassifier.from_preset(untrained, labels=list(KINDS)).save_preset(directory)
+    return str(directory)
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory) -> str:
+    """Sentences of two kinds of words, as a TSV file."""
+    generator = np.random.default_rng(0)
+    rows = [(" ".join(generator.choice(KINDS[kind], 3)), kind) for kind in generator.choice(list(KINDS), 64)]
+    path = tmp_path_factory.mktemp("table") / "train.tsv"
+    path.write_text("sentence\tkind\n" + "".join(f"{text}\t{kind}\n" for text, kind in rows))
+    return str(path)
+
+
+@pytest.fixture
+def corpus(tmp_path, small_preset) -> tuple[Path, dict[str, str]]:
+    """A folder with text, and options of a quick run of `pretrain` on it."""
+    (tmp_path / "texts").mkdir()
+    for seed, name in enumerate(("texts/a.txt", "texts/b.txt", "held.txt")):
+        write_documents(tmp_path / name, 12, seed)
+    config = BertConfig(vocab_size=len(small.VOCABULARY), **{**SIZES, "max_positions": 24})
+    write_config(tmp_path / "config.json", config)
+    paths = {"--size": "config.json", "--output": "model", "--eval-file": "held.txt"}
+    paths = {option: str(tmp_path / name) for option, name in paths.items()}
+    return tmp_path, {**QUICK_PRETRAINING, "--vocab": str(small_preset), **paths}

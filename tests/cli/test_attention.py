@@ -3,30 +3,31 @@
 import json
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
 from keras_bert import BertEncoder, BertPreprocessor
 from keras_bert.visualize import attention
 
-TEXTS = ("the cat sat", "it </script><script>was</script> asleep")
-GOLDEN = Path(__file__).parents[1] / "golden"
+from ..support.data import ROOT
+
+TEXTS = ("the film", "it </script><script>was</script> good")
+GOLDEN = ROOT / "tests/golden"
 
 
-def test_page(run, tmp_path):
+def test_page(run, small_preset, tmp_path):
     path = tmp_path / "attention.html"
-    result = run("attention", *TEXTS, "-o", str(path), "--layer", "2")
+    result = run("attention", *TEXTS, "-o", str(path), "--layer", "1")
     assert (result.exit_code, result.stderr) == (0, "")
-    view = attention(*(cls.from_preset("all-MiniLM-L6-v2") for cls in (BertEncoder, BertPreprocessor)), *TEXTS)
-    assert path.read_bytes() == view.rendered(path, layer=2)
-    assert result.stdout == f"{path}: 6 layers of 12 heads, {len(view.weights.tokens)} tokens\n"
+    view = attention(*(cls.from_preset(small_preset) for cls in (BertEncoder, BertPreprocessor)), *TEXTS)
+    assert path.read_bytes() == view.rendered(path, layer=1)
+    assert result.stdout == f"{path}: 2 layers of 4 heads, {len(view.weights.tokens)} tokens\n"
 
 
 def test_picture(run, fails, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "attention.png"
-    assert run("attention", TEXTS[0], "--output", str(path), "--layer", "5", "--head", "11").exit_code == 0
+    assert run("attention", TEXTS[0], "--output", str(path), "--layer", "1", "--head", "3").exit_code == 0
     one = path.read_bytes()
     assert one.startswith(b"\x89PNG")
     assert fails("attention", TEXTS[0], "-o", str(path)).endswith(
@@ -45,8 +46,8 @@ def test_mistakes(run, fails, tmp_path, monkeypatch):
 
     for name in ("attention.pdf", "attention", "-"):
         assert "ends neither in .html" in refused("a", name=name)
-    assert refused("word " * 511).startswith("the text is 513 pieces long, 2 special tokens included")
-    assert refused("a", "--head", "12") == "head is 12, but this model has the heads 0 to 11"
+    assert refused("film " * 47).startswith("the text is 49 pieces long, 2 special tokens included")
+    assert refused("a", "--head", "4") == "head is 4, but this model has the heads 0 to 3"
     assert "nowhere" in refused("a", "--preset", "nowhere")
     assert "vocab.txt" in refused("a", "--preset", str(GOLDEN / "tiny-bert"))
     other = tmp_path / "other"

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertTokenClassifier
+from keras_bert.formats import read_config
 from keras_bert.pretraining import BertPretrainer
 from keras_bert.tasks import BertMaskedLM
-from keras_bert.text import BertPreprocessor, WordPieceTokenizer
 
-from .test_finetune import PIECES, QUICK, columns, preset, table  # noqa: F401 (fixtures)
-from .test_pretrain import flat, given  # noqa: F401 (a fixture)
+from ..support import small
+from ..support.commands import QUICK, SIZES, columns, flat
 
 
 @pytest.mark.slow
-def test_a_classifier(run, preset, table, tmp_path):  # noqa: F811
+def test_a_classifier(run, untrained, table, tmp_path):
     teacher, student = str(tmp_path / "teacher"), str(tmp_path / "student")
-    result = run("finetune", "classify", *columns(table), "--preset", preset, "--output", teacher, *QUICK)
+    result = run("finetune", "classify", *columns(table), "--preset", untrained, "--output", teacher, *QUICK)
     assert result.stdout == "accuracy\t1.0000\n"
     command = ("distill", "classify", "--teacher", teacher, "--layers", "1", *columns(table), "--output", student)
     result = run(*command, *QUICK, "--temperature", "3")
@@ -26,7 +26,7 @@ def test_a_classifier(run, preset, table, tmp_path):  # noqa: F811
     report = (tmp_path / "student/report.md").read_text()
     for line in (f"| preset | {teacher} |", "| layers | 1 |", "| temperature | 3.0 |"):
         assert line in report
-    assert BertClassifier.from_preset(student).classify(["red blue"])[0]["label"] == "colour"
+    assert BertClassifier.from_preset(student).classify(["good great"])[0]["label"] == "praise"
 
     again = run(*command, *QUICK, "--temperature", "3")  # it is over
     assert (again.exit_code, again.stdout) == (0, result.stdout)
@@ -37,21 +37,19 @@ def test_a_classifier(run, preset, table, tmp_path):  # noqa: F811
 
 
 @pytest.mark.slow
-def test_a_masked_language_model(run, given):  # noqa: F811
-    folder, options = given
+def test_a_masked_language_model(run, corpus):
+    folder, options = corpus
     teacher, student = folder / "teacher", folder / "student"
-    tokenizer = WordPieceTokenizer((folder / "vocab.txt").read_text().split())
-    config = BertConfig(**{**BertConfig.read(folder / "config.json").to_dict(), "num_layers": 4})
-    BertPretrainer(BertEncoder(config), BertPreprocessor(tokenizer, sequence_length=24)).save_preset(teacher)
+    config = BertConfig(**{**read_config(folder / "config.json").to_dict(), "num_layers": 4})
+    BertPretrainer(BertEncoder(config), small.preprocessor(sequence_length=24)).save_preset(teacher)
     for name in ("--vocab", "--size"):
         del options[name]
     options |= {"--teacher": str(teacher), "--layers": "2", "--output": str(student)}
     result = run("distill", "pretrain", str(folder / "texts"), *flat(options))
     assert result.exit_code == 0, result.output
     assert [line.split(":")[0] for line in result.stderr.splitlines()[2:]] == [
-        "step 2 of 5",
-        "step 4 of 5",
-        "step 5 of 5",
+        "step 2 of 3",
+        "step 3 of 3",
     ]
     assert "masked_lm_accuracy\t" in result.stdout
     assert "next_sentence" not in result.stdout  # as DistilBERT, it learns no pairs
@@ -61,7 +59,7 @@ def test_a_masked_language_model(run, given):  # noqa: F811
     for mine, its in (
         (0, 0),
         (1, 3),
-    ):  # the first and the last, and not much of their weights has changed in five steps
+    ):  # the first and the last, and not much of their weights has changed in three steps
         np.testing.assert_allclose(last[mine].attention.qkv.kernel, first[its].attention.qkv.kernel, atol=1e-3)
     pairs = run(
         "distill",
@@ -74,23 +72,22 @@ def test_a_masked_language_model(run, given):  # noqa: F811
     assert "next_sentence_accuracy\t" in pairs.stdout
 
 
-def test_who_is_no_teacher(fails, preset, table, given, tmp_path):  # noqa: F811
-    folder, _ = given
+def test_who_is_no_teacher(fails, untrained, table, corpus, tmp_path):
+    folder, _ = corpus
     rest = ("--layers", "1", "--output", str(tmp_path / "new"))
     assert "has no head for classes, tags or answers" in fails(
-        "distill", "classify", "--teacher", preset, *columns(table), *rest
+        "distill", "classify", "--teacher", untrained, *columns(table), *rest
     )
-    tokenizer = WordPieceTokenizer(PIECES)
-    encoder = BertEncoder(BertConfig(len(PIECES), hidden_size=32, num_layers=1, num_heads=2, intermediate_size=48))
-    BertTokenClassifier(encoder, BertPreprocessor(tokenizer, None), ["x", "y"]).save_preset(tmp_path / "tagger")
+    encoder = BertEncoder(BertConfig(len(small.VOCABULARY), **SIZES))
+    BertTokenClassifier(encoder, small.preprocessor(), ["x", "y"]).save_preset(tmp_path / "tagger")
     message = fails("distill", "classify", "--teacher", str(tmp_path / "tagger"), *columns(table), *rest)
     assert message == f"--teacher: {tmp_path}/tagger is a BertTokenClassifier; expected a BertClassifier"
-    command = ("distill", "pretrain", str(folder / "texts"), "--teacher", preset, *rest, "--steps", "2")
-    assert fails(*command) == f"--teacher: {preset} has no masked-language head, whose answers could be learned"
-    BertClassifier(encoder, BertPreprocessor(tokenizer, None), ["number", "shape"]).save_preset(tmp_path / "other")
+    command = ("distill", "pretrain", str(folder / "texts"), "--teacher", untrained, *rest, "--steps", "2")
+    assert fails(*command) == f"--teacher: {untrained} has no masked-language head, whose answers could be learned"
+    BertClassifier(encoder, small.preprocessor(), ["blame", "shape"]).save_preset(tmp_path / "other")
     teaching = ("--teacher", str(tmp_path / "other"))
-    assert "'colour' is not one of the labels" in fails("distill", "classify", *teaching, *columns(table), *rest)
-    BertClassifier(encoder, BertPreprocessor(tokenizer, None), ["number", "colour"]).save_preset(tmp_path / "small")
+    assert "'praise' is not one of the labels" in fails("distill", "classify", *teaching, *columns(table), *rest)
+    BertClassifier(encoder, small.preprocessor(), ["blame", "praise"]).save_preset(tmp_path / "small")
     rest = ("--teacher", str(tmp_path / "small"), "--layers", "2", "--output", str(tmp_path / "new"))
     assert "num_layers is 2; expected 1 to 1, the teacher's" in fails("distill", "classify", *columns(table), *rest)
     assert not (tmp_path / "new").exists()

@@ -1,33 +1,39 @@
 """keras-bert tokenize --explain: a table for each text, and colours on a terminal."""
 
-import subprocess
-import sys
+import io
 
 import click
+import pytest
 
 from keras_bert.cli import explanations
-from keras_bert.text import WordPieceTokenizer
 from keras_bert.text.explanation import explain
+from keras_bert.text.loading import load_tokenizer
 
-from .test_processes import read_until, terminal  # noqa: F401 (a fixture)
+from ..support.processes import read_until
 
 
-def coloured(text: str) -> str:
-    (pieces,) = explain(WordPieceTokenizer.from_preset("all-MiniLM-L6-v2"), [text])
+@pytest.fixture
+def tokenizer(small_preset):
+    """That of the commands."""
+    return load_tokenizer(small_preset)
+
+
+def coloured(tokenizer, text: str) -> str:
+    (pieces,) = explain(tokenizer, [text])
     return explanations._coloured(text, pieces)
 
 
 def test_a_table_for_each_text(run):
-    result = run("tokenize", "--explain", "Cafés", " ", "x\u200b y")
+    result = run("tokenize", "--explain", "Thé", " ", "x\u200b y")
     assert (result.exit_code, result.stderr) == (0, "")
     first, second, third = result.stdout.split("\n\n")
-    assert [line.split("  ")[0] for line in first.splitlines()] == ["Cafés", "position", "0", "1", "2"]
+    assert [line.split("  ")[0] for line in first.splitlines()] == ["Thé", "position", "0", "1", "2"]
     header = ["position", "type", "id", "piece", "bytes", "characters", "text", "changed"]
     assert [line.split() for line in second.splitlines()] == [
         [],
         header,
-        ["0", "0", "101", "[CLS]"],
-        ["1", "0", "102", "[SEP]"],
+        ["0", "0", "2", "[CLS]"],
+        ["1", "0", "3", "[SEP]"],
     ]
     assert third.splitlines()[0] == "x<U+200B> y"
     dropped = next(line for line in third.splitlines() if "dropped" in line)
@@ -35,30 +41,44 @@ def test_a_table_for_each_text(run):
 
 
 def test_columns_stand_below_one_another(run):
-    _, header, *rows = run("tokenize", "--explain", "東京 cafe\u0301").stdout.splitlines()
+    _, header, *rows = run("tokenize", "--explain", "日本 the\u0301").stdout.splitlines()
     place = header.index("text")
-    for row, text in zip(rows[1:-1], ["東", "京", "cafe"], strict=True):
+    for row, text in zip(rows[1:-1], ["日", "本", "the"], strict=True):
         before = row[: row.rindex(text)]
-        assert len(before) + sum(each in "東京" for each in before) == place
+        assert len(before) + sum(each in "日本" for each in before) == place
 
 
-def test_control_characters_of_a_text_do_not_reach_the_terminal(run):
+def test_control_characters_of_a_text_do_not_reach_the_terminal(run, tokenizer):
     assert "\x1b" not in run("tokenize", "--explain", "a \x1b[31m b").stdout
-    assert "<U+001B>" in coloured("a \x1b[31m b")
+    assert "<U+001B>" in coloured(tokenizer, "a \x1b[31m b")
 
 
-def test_colours_take_turns_and_leave_the_rest_plain():
+def test_colours_take_turns_and_leave_the_rest_plain(tokenizer):
     cyan, yellow = (lambda text, bg=bg: click.style(text, fg="black", bg=bg) for bg in ("cyan", "yellow"))
-    assert coloured(" Unaffable me") == f" {cyan('Una')}{yellow('ffa')}{cyan('ble')} {yellow('me')}"
-    assert click.unstyle(coloured("Né \u200b東京!")) == "Né <U+200B>東京!"
+    assert coloured(tokenizer, " Watchings we") == f" {cyan('Watch')}{yellow('ing')}{cyan('s')} {yellow('we')}"
+    assert click.unstyle(coloured(tokenizer, "Né \u200b日本!")) == "Né <U+200B>日本!"
 
 
-def test_colours_on_a_terminal_only(run, terminal):  # noqa: F811
+class Terminal(io.BytesIO):
+    def isatty(self):
+        return True
+
+
+COLOURED = "\x1b[30m\x1b[46ma\x1b[0m \x1b[30m\x1b[43mb\x1b[0m"
+
+
+def test_colours_on_a_terminal_only(run, tokenizer):
     assert "\x1b" not in run("tokenize", "--explain", "a b").stdout
+    terminal = Terminal()
+    explanations.write(terminal, tokenizer, [["a b"]])
+    assert terminal.getvalue().decode().startswith(COLOURED)
+
+
+@pytest.mark.slow
+def test_colours_of_a_process(start, small_preset, terminal):
     user, stdout = terminal
-    command = [sys.executable, "-m", "keras_bert.cli", "tokenize", "--explain", "a b"]
-    subprocess.run(command, check=True, stdout=stdout, stderr=subprocess.PIPE)
-    assert "\x1b[30m\x1b[46ma\x1b[0m \x1b[30m\x1b[43mb\x1b[0m" in read_until(r"\[SEP\]", user)
+    start("tokenize", "--preset", str(small_preset), "--explain", "a b", stdout=stdout)
+    assert COLOURED in read_until(r"\[SEP\]", user)
 
 
 def test_no_other_format(fails):

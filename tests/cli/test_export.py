@@ -7,68 +7,87 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertConfig, BertEncoder, BertPreprocessor, BertSentenceEncoder
-from keras_bert.text import WordPieceTokenizer
+from keras_bert import BertClassifier, BertEncoder, BertSentenceEncoder, saved_model
+from keras_bert.saved_model import check
+from keras_bert.tasks import BertMaskedLM
 
-from .test_processes import HANGS, start  # noqa: F401 (a fixture)
+from ..support.processes import HANGS
 
-TEXT = tf.constant(["I love pizza"])
+TEXT = tf.constant(["The film"])
 
 
-@pytest.fixture(scope="module")
-def preset(tmp_path_factory):
-    """A small model with a vocabulary: what takes long here is TensorFlow, not its size."""
-    directory = tmp_path_factory.mktemp("preset")
-    tokenizer = WordPieceTokenizer.from_preset("all-MiniLM-L6-v2")
-    preprocessor = BertPreprocessor(tokenizer, sequence_length=None)
-    BertSentenceEncoder(BertEncoder(BertConfig.tiny()), preprocessor).save_preset(directory)
-    return str(directory)
+@pytest.fixture
+def exports(monkeypatch, tmp_path):
+    """What reaches the functions that export, which write 2.5 MB: a list of (what is exported, where, settings)."""
+    (tmp_path / "weights").write_bytes(bytes(2_500_000))
+    calls = []
+
+    def export(what, output, *settings):
+        calls.append((what, output, settings))
+        return tmp_path
+
+    for name in ("export_preprocessor", "export_encoder", "export_serving"):
+        monkeypatch.setattr(saved_model, name, export)
+    return calls
+
+
+def test_what_is_exported(run, exports, small_preset, untrained, classifier, tmp_path):
+    for what, preset, options in (
+        ("preprocessor", small_preset, []),
+        ("preprocessor", small_preset, ["--sequence-length", "7", "--overwrite"]),
+        ("preprocessor", small_preset, ["--sequence-length", "0"]),
+        ("encoder", small_preset, []),
+        ("encoder", untrained, ["--dtype", "float16", "--overwrite"]),
+        ("serving", small_preset, []),
+        ("serving", classifier, ["--version", "7", "--dtype", "float16", "--overwrite"]),
+    ):
+        result = run("export", what, "--preset", str(preset), "--output", str(tmp_path), *options)
+        assert (result.exit_code, result.output) == (0, f"{tmp_path}: 2.5 MB\n")
+    assert {where for _, where, _ in exports} == {str(tmp_path)}
+    assert [type(model) for model, _, _ in exports[3:]] == [
+        BertMaskedLM, BertEncoder, BertSentenceEncoder, BertClassifier
+    ]  # fmt: skip
+    assert [each.sequence_length for each, _, _ in exports[:3]] == [
+        48,
+        7,
+        None,
+    ]  # all positions, of which there are fewer than 128
+    assert [settings for _, _, settings in exports] == [
+        (False,), (True,), (False,), (None, False), ("float16", True), (None, None, False), (7, "float16", True)
+    ]  # fmt: skip
+
+
+def test_what_is_there_and_what_is_damaged_is_told(run, fails, small_preset, monkeypatch):
+    def refuse(*_):
+        raise FileExistsError("new exists; pass overwrite=True to replace it, or choose another name")
+
+    monkeypatch.setattr(saved_model, "export_serving", refuse)
+    message = fails("export", "serving", "--preset", str(small_preset), "--output", "new")
+    assert message == "new exists; pass --overwrite to replace it, or choose another name"
+
+    monkeypatch.setattr(check, "check_serving", lambda directory: [f"{directory} is fine", "all of it"])
+    assert run("export", "--check", "new").stdout == "new is fine\nall of it\n"
+    monkeypatch.setattr(check, "check_serving", refuse)
+    assert fails("export", "--check", "new", exit_code=1).startswith("new exists")
 
 
 @pytest.mark.slow
-def test_preprocessor(run, preset, tmp_path):
-    for options, length in (((), 128), (("--sequence-length", "7"), 7), (("--sequence-length", "0"), 5)):
-        result = run("export", "preprocessor", "--preset", preset, "--output", str(tmp_path / str(length)), *options)
-        assert result.stdout.startswith(f"{tmp_path / str(length)}: ")
-        loaded = tf.saved_model.load(tmp_path / str(length))
-        assert loaded(TEXT)["input_word_ids"].shape == (1, length)
-        assert loaded(TEXT)["input_word_ids"].numpy()[0, :5].tolist() == [101, 1045, 2293, 10733, 102]
-
-
-def test_encoder(run, preset, tmp_path):
-    result = run("export", "encoder", "--preset", preset, "--output", str(tmp_path / "a"))
-    assert result.stdout == f"{tmp_path / 'a'}: {size(tmp_path / 'a'):.1f} MB\n"
-    run("export", "encoder", "--preset", preset, "--output", str(tmp_path / "b"), "--dtype", "float16")
-    assert size(tmp_path / "b") < 0.6 * size(tmp_path / "a")
-    inputs = BertPreprocessor.from_preset(preset)(TEXT)
-    expected = BertEncoder.from_preset(preset)(inputs)["pooled_output"]
-    for name, tolerance in (("a", 1e-6), ("b", 1e-2)):
-        outputs = tf.saved_model.load(tmp_path / name)(inputs)
-        np.testing.assert_allclose(outputs["pooled_output"], expected, rtol=0, atol=tolerance)
-
-
-def size(directory):
-    return sum(each.stat().st_size for each in directory.rglob("*") if each.is_file()) / 1e6
-
-
-def test_serving_and_check(run, fails, preset, tmp_path):
-    for options, version in (((), "1"), ((), "2"), (("--version", "7"), "7")):
-        result = run("export", "serving", "--preset", preset, "--output", str(tmp_path), *options)
-        assert result.stdout.startswith(f"{tmp_path / version}: ")
+def test_serving_and_check(run, fails, small_preset, tmp_path):
+    command = ("export", "serving", "--preset", str(small_preset), "--output", str(tmp_path), "--version", "7")
+    assert run(*command).stdout.startswith(f"{tmp_path / '7'}: ")
     signature = tf.saved_model.load(tmp_path / "7").signatures["serving_default"]
-    expected = BertSentenceEncoder.from_preset(preset)(TEXT)
+    expected = BertSentenceEncoder.from_preset(small_preset)(TEXT)
     np.testing.assert_allclose(signature(text=TEXT)["embedding"], expected, rtol=0, atol=1e-6)
-    message = fails("export", "serving", "--preset", preset, "--output", str(tmp_path), "--version", "7")
-    assert message.endswith("exists; pass --overwrite to replace it, or choose another name")
+    assert fails(*command).endswith("exists; pass --overwrite to replace it, or choose another name")
 
     assert "each on disk once" in run("export", "--check", str(tmp_path)).stdout
     (tmp_path / "7" / "saved_model.pb").write_bytes(b"nonsense")
     assert "damaged" in fails("export", "--check", str(tmp_path), exit_code=1)
 
 
-def test_what_is_there_stays(run, fails, preset, tmp_path):
+def test_what_is_there_stays(fails, small_preset, tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    message = fails("export", "preprocessor", "--preset", preset, "--output", str(tmp_path), "--overwrite")
+    message = fails("export", "preprocessor", "--preset", str(small_preset), "--output", str(tmp_path), "--overwrite")
     assert "will not be replaced" in message
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -79,17 +98,20 @@ def test_what_is_there_stays(run, fails, preset, tmp_path):
         ([], "say what to export"),
         (["--check", "x", "encoder", "--output", "y"], "--check stands alone"),
         (["encoder", "--preset", "nowhere", "--output", "y"], "neither a directory nor a known preset"),
-        (["preprocessor", "--output", "y", "--sequence-length", "2"], "sequence_length is 2"),
-        (["preprocessor", "--output", "y", "--sequence-length", "1000"], "sequence_length is 1000"),
+        (["preprocessor", "--output", "y", "--preset", "PRESET", "--sequence-length", "2"], "sequence_length is 2"),
+        (
+            ["preprocessor", "--output", "y", "--preset", "PRESET", "--sequence-length", "1000"],
+            "sequence_length is 1000",
+        ),
     ],
 )
-def test_mistakes(fails, arguments, message):
-    assert message in fails("export", *arguments)
+def test_mistakes(fails, small_preset, arguments, message):
+    assert message in fails("export", *(str(small_preset) if each == "PRESET" else each for each in arguments))
 
 
 @pytest.mark.slow
-def test_an_interrupt_leaves_nothing(start, preset, tmp_path):  # noqa: F811
-    process = start("export", "serving", "--preset", preset, "--output", str(tmp_path / "model"))
+def test_an_interrupt_leaves_nothing(start, small_preset, tmp_path):
+    process = start("export", "serving", "--preset", str(small_preset), "--output", str(tmp_path / "model"))
     while not list(tmp_path.glob("model/.1.*.new/variables/*")):  # in the middle of writing
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)

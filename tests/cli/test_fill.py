@@ -20,7 +20,7 @@ def save(directory, tokenizer):
     config = BertConfig(vocab_size=tokenizer.vocabulary_size, initializer_range=0.3, **SIZES)
     preprocessor = BertPreprocessor(tokenizer, sequence_length=None, max_sequence_length=16)
     BertMaskedLM(BertEncoder(config), preprocessor).save_preset(directory)
-    return str(directory)
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def model(tmp_path_factory):
 
 
 def test_json_lines(run, model):
-    result = run("fill", model, "--top-k", "3", "--format", "jsonl", *TEXTS)
+    result = run("fill", str(model), "--top-k", "3", "--format", "jsonl", *TEXTS)
     assert (result.exit_code, result.stderr) == (0, "")
     answers = BertMaskedLM.from_preset(model).fill(TEXTS, top_k=3)
     for text, line, answer in zip(TEXTS, result.stdout.splitlines(), answers, strict=True):
@@ -38,8 +38,8 @@ def test_json_lines(run, model):
 
 
 def test_text(run, model):
-    answers = BertMaskedLM.from_preset(model).fill(TEXTS, top_k=2)
-    result = run("fill", model, "--top-k", "2", input="".join(f"{text}\n" for text in TEXTS).encode())
+    answers = BertMaskedLM.from_preset(model).fill(TEXTS, top_k=3)
+    result = run("fill", str(model), "--top-k", "3", input="".join(f"{text}\n" for text in TEXTS).encode())
     assert (result.exit_code, result.stderr) == (0, "")
     for line, answer in zip(result.stdout.splitlines(), answers, strict=True):
         filled, *masks = line.split("\t")
@@ -48,11 +48,18 @@ def test_text(run, model):
         assert masks == [" ".join(mask) for mask in expected]
 
 
-def test_white_space_is_shown_in_quotes(run, tmp_path):
+def test_white_space_is_shown_in_quotes(run, model, monkeypatch):
     """A piece of byte pairs may be a line's end; a line of output stays one."""
+    masks = [[{"token": "\n", "probability": 0.75}, {"token": " c", "probability": 0.25}]]
+    monkeypatch.setattr(BertMaskedLM, "fill", lambda *_, **__: [{"text": "a \n", "masks": masks}])
+    assert run("fill", str(model), "a [MASK]").stdout == 'a\t"\\n" 0.750 c 0.250\n'
+
+
+@pytest.mark.slow
+def test_white_space_of_byte_pairs(run, tmp_path):
     pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *byte_symbols()]
     tokenizer = BytePairTokenizer(pieces, merges=[], special_tokens_in_text=True)
-    result = run("fill", save(tmp_path / "model", tokenizer), "a <mask>", "--top-k", str(len(pieces)))
+    result = run("fill", str(save(tmp_path / "model", tokenizer)), "a <mask>", "--top-k", str(len(pieces)))
     assert result.exit_code == 0, result.output
     (line,) = result.stdout.splitlines()
     _, candidates = line.split("\t")
@@ -60,12 +67,12 @@ def test_white_space_is_shown_in_quotes(run, tmp_path):
     assert " c 0." in candidates
 
 
-def test_mistakes(run, fails, model):
-    assert fails("fill", model, "the [MASK]", "the cat") == "argument 2: there is no [MASK] in it"
-    assert fails("fill", model, input=b"the <mask>\n") == "standard input, line 1: there is no [MASK] in it"
-    assert fails("fill", model, "[MASK]", "--top-k", "11").startswith("--top-k is 11; expected 1 to 10")
-    cut = run("fill", model, "cat " * 20 + "[MASK]")  # warned of, too
+def test_mistakes(run, fails, model, untrained):
+    assert fails("fill", str(model), "the [MASK]", "the cat") == "argument 2: there is no [MASK] in it"
+    assert fails("fill", str(model), input=b"the <mask>\n") == "standard input, line 1: there is no [MASK] in it"
+    assert fails("fill", str(model), "[MASK]", "--top-k", "11").startswith("--top-k is 11; expected 1 to 10")
+    cut = run("fill", str(model), "cat " * 20 + "[MASK]")  # warned of, too
     assert cut.exit_code == 2
     assert "only 0 in the 16 pieces that are read" in cut.stderr.splitlines()[-1]
-    assert "has no masked-language head" in fails("fill", "all-MiniLM-L6-v2", "the [MASK]")
+    assert "has no masked-language head" in fails("fill", untrained, "the [MASK]")
     assert "neither a directory nor a known preset" in fails("fill", "nowhere", "the [MASK]")

@@ -8,8 +8,8 @@ import psutil
 import pytest
 from safetensors.numpy import load_file
 
-from .test_finetune import columns, preset, table  # noqa: F401
-from .test_processes import HANGS, start  # noqa: F401
+from ..support.commands import columns
+from ..support.processes import HANGS
 
 
 def test_only_what_trains(fails):
@@ -25,7 +25,7 @@ def told_by(process):
 
 
 @pytest.mark.slow
-def test_misuse_ends_all(start, tmp_path):  # noqa: F811
+def test_misuse_ends_all(start, tmp_path):
     process = start(
         "launch",
         "--workers",
@@ -47,9 +47,9 @@ def test_misuse_ends_all(start, tmp_path):  # noqa: F811
 
 
 @pytest.mark.slow
-def test_a_worker_is_killed(start, preset, table, tmp_path):  # noqa: F811
+def test_a_worker_is_killed(start, untrained, table, tmp_path):
     def command(name, *more):
-        settings = ("--preset", preset, "--epochs", "6", "--batch-size", "2", "--learning-rate", "1e-3")
+        settings = ("--preset", untrained, "--epochs", "6", "--batch-size", "2", "--learning-rate", "1e-3")
         arguments = ("finetune", "classify", *columns(table), *settings, "--output", str(tmp_path / name))
         return start("launch", "--workers", "2", *more, "--", *arguments)
 
@@ -76,10 +76,10 @@ def test_a_worker_is_killed(start, preset, table, tmp_path):  # noqa: F811
 
 
 @pytest.mark.slow
-def test_a_student(run, start, preset, table, tmp_path):  # noqa: F811
+def test_a_student(run, start, untrained, table, tmp_path):
     """Its teacher is read when the processes know of one another, not before."""
     teacher, student = str(tmp_path / "teacher"), str(tmp_path / "student")
-    made = run("finetune", "classify", *columns(table), "--preset", preset, "--epochs", "1", "--output", teacher)
+    made = run("finetune", "classify", *columns(table), "--preset", untrained, "--epochs", "1", "--output", teacher)
     assert made.exit_code == 0, made.output
     arguments = ("--teacher", teacher, "--layers", "1", *columns(table), "--epochs", "1", "--output", student)
     process = start("launch", "--workers", "2", "--restarts", "0", "--", "distill", "classify", *arguments)
@@ -89,13 +89,13 @@ def test_a_student(run, start, preset, table, tmp_path):  # noqa: F811
 
 
 @pytest.mark.slow
-def test_interrupted(start, preset, table, tmp_path):  # noqa: F811
+def test_interrupted(start, untrained, table, tmp_path):
     arguments = (
         "finetune",
         "classify",
         *columns(table),
         "--preset",
-        preset,
+        untrained,
         "--epochs",
         "500",
         "--output",

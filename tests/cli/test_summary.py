@@ -2,14 +2,16 @@
 
 import math
 import re
-from pathlib import Path
 
 import pytest
 
 from keras_bert import BertConfig, BertEncoder, BertMaskedLM
 from keras_bert.encoder.summary import summarize
+from keras_bert.formats import read_config
 
-TINY = Path(__file__).parents[1] / "golden" / "tiny-bert"
+from ..support.data import ROOT
+
+TINY = ROOT / "tests/golden/tiny-bert"
 
 
 def rows(result) -> dict[str, list[str]]:
@@ -53,7 +55,7 @@ def test_memory_and_operations(run, arguments, batch, length):
 
 
 def test_a_model_of_few_positions(run, fails):
-    positions = BertConfig.read(TINY / "config.json").max_positions
+    positions = read_config(TINY / "config.json").max_positions
     assert positions < 128
     assert f"of {positions} pieces" in run("summary", str(TINY)).stdout
     message = f"sequence_length is 128; this model has {positions} positions"

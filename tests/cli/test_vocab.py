@@ -6,9 +6,10 @@ import signal
 import pytest
 
 from keras_bert.text import WordPieceTokenizer, learn_vocabulary
+from keras_bert.text.learning import Fertility
 from keras_bert.text.loading import load_tokenizer
 
-from .test_processes import HANGS, read_until, start, terminal  # noqa: F401 (fixtures)
+from ..support.processes import HANGS, read_until
 
 pytest.importorskip("tokenizers", reason="needs tokenizers, which learns")
 pytest.importorskip("sentencepiece", reason="needs sentencepiece, which learns")
@@ -24,7 +25,11 @@ def corpus(tmp_path):
     return tmp_path / "texts"
 
 
-@pytest.mark.parametrize("options", [[], ["--cased"]])
+SLOW = [pytest.param(kind, [], marks=pytest.mark.slow) for kind in ("wordpiece", "sentencepiece")]
+SLOW += [pytest.param(kind, ["--cased"], marks=pytest.mark.slow) for kind in ("bytepair", "sentencepiece")]
+
+
+@pytest.mark.parametrize("options", [[], pytest.param(["--cased"], marks=pytest.mark.slow)])
 def test_one_file(run, corpus, tmp_path, options):
     path = tmp_path / "my.txt"
     result = run("vocab", str(corpus), "--size", "40", "--output", str(path), *options)
@@ -39,21 +44,25 @@ def test_one_file(run, corpus, tmp_path, options):
     assert second == f"{pieces / 70:.3g} pieces a word, {size / pieces:.3g} bytes a piece, 0.00% unknown"
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "bytepair", "sentencepiece"])
-@pytest.mark.parametrize("options", [[], ["--cased"]])
-def test_directories(run, corpus, tmp_path, kind, options):
+@pytest.mark.parametrize(("kind", "options"), [("wordpiece", ["--cased"]), ("bytepair", []), *SLOW])
+def test_directories(run, corpus, tmp_path, monkeypatch, kind, options):
+    monkeypatch.setattr("keras_bert.text.learning.fertility", lambda *_: Fertility(1.5, 2.5, 0.25))
     size = {"wordpiece": 40, "bytepair": 280, "sentencepiece": 31 if options else 30}[kind]
     paths = [str(corpus / "a.txt"), str(corpus / "b.txt")]
     result = run("vocab", *paths, "--size", str(size), "--kind", kind, "--output", str(tmp_path / "new"), *options)
     assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[1] == "1.5 pieces a word, 2.5 bytes a piece, 25.00% unknown"
     expected = learn_vocabulary(LINES, size, kind, lowercase=False if options else None)
-    read = load_tokenizer(tmp_path / "new")
-    assert type(read) is type(expected)
-    assert read.vocabulary == expected.vocabulary
-    assert read.tokenize(LINES).to_list() == expected.tokenize(LINES).to_list()
+    expected.save_preset(tmp_path / "expected")
+    written, wanted = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("new", "expected")
+    )
+    assert written == wanted
+    assert load_tokenizer(tmp_path / "new").vocabulary == expected.vocabulary
 
 
-def test_a_warning_is_a_line(run, corpus, tmp_path):
+def test_a_warning_is_a_line(run, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_bert.text.learning.fertility", lambda *_: Fertility(1.5, 2.5, 0.25))
     result = run("vocab", str(corpus), "--size", "4000", "--output", str(tmp_path / "new"))
     assert result.exit_code == 0
     (line,) = result.stderr.splitlines()
@@ -115,8 +124,9 @@ def test_misuse(fails, corpus, tmp_path):
         assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytepair", "sentencepiece"])
-def test_ctrl_c_while_a_library_learns(start, terminal, tmp_path, kind):  # noqa: F811
+def test_ctrl_c_while_a_library_learns(start, terminal, tmp_path, kind):
     """Which would learn for minutes, and hears of no signal."""
     rng = random.Random(0)
     words = ["".join(rng.choices("abcdefghijklmnop", k=rng.randint(3, 30))) for _ in range(300_000)]

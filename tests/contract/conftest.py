@@ -1,74 +1,85 @@
-"""The SavedModels that the contract is held against: ours, exported anew, and the two that TF Hub published."""
+"""The SavedModels to test the contract on: ours, newly exported, and two published on TF Hub."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-import keras
 import pytest
-import tensorflow as tf
-import tensorflow_text  # noqa: F401  the preprocessors need its operations
 
-from keras_bert import BertConfig, BertEncoder, BertPreprocessor
-from keras_bert.saved_model import export_encoder, export_preprocessor
-from keras_bert.tasks import BertMaskedLM
+from ..golden import make_golden_export as golden
+from ..support import small
+from ..support.data import TF_HUB
 
-# A program of its own, with Keras 2; pytest would import it in search of doctests.
+# A separate program, with Keras 2; pytest would import it in search of doctests.
 collect_ignore = ["legacy_client.py"]
 
-TF_HUB = Path(__file__).parents[3] / "shared/data/tfhub"
-TF_HUB_NAMES = {"preprocessor": "bert_en_uncased_preprocess_3", "encoder": "small_bert_en_uncased_L-2_H-128_A-2_2"}
+
+class Models(NamedTuple):
+    """A preprocessor, an encoder of two layers, and their properties.
+
+    Attributes:
+        find: "preprocessor" or "encoder" -> the directory of its SavedModel.
+        vocabulary: list of the tokens.
+        length: the sequence length of the preprocessor.
+        positions: the longest row that the encoder takes.
+        hidden_size: int.
+        weights: the encoder's number of parameters.
+    """
+
+    find: Callable[[str], Path]
+    vocabulary: list[str]
+    length: int
+    positions: int
+    hidden_size: int
+    weights: int
+
+    def ids(self, *pieces):
+        return [self.vocabulary.index(piece) for piece in pieces]
 
 
 @pytest.fixture(scope="session")
-def exports(tmp_path_factory):
-    """Holds `preprocessor` and `encoder` (with `.mlm`), of the same kind and size as the two of TF Hub."""
-    directory = tmp_path_factory.mktemp("exports")
-    export_preprocessor(BertPreprocessor.from_preset("all-MiniLM-L6-v2"), directory / "preprocessor")
-    keras.utils.set_random_seed(0)
-    model = BertMaskedLM(BertEncoder(BertConfig.tiny(initializer_range=0.1)))
-    export_encoder(model, directory / "encoder")
-    return directory
+def ours(exported):
+    sizes, weights = small.CONFIG, small.weights()
+    count = sum(value.size for name, value in weights.items() if not name.startswith("cls."))
+    return Models(exported, small.VOCABULARY, golden.SEQUENCE_LENGTH, sizes.max_positions, sizes.hidden_size, count)
 
 
 @pytest.fixture(scope="session")
-def tf_hub():
-    """Holds the SavedModels that TF Hub published, under their names."""
-    if not TF_HUB.is_dir():
-        pytest.skip(f"TF Hub's SavedModels are not part of this repository; looked for them in {TF_HUB}")
-    return TF_HUB
+def theirs(shared_data):
+    vocabulary = (TF_HUB["preprocessor"] / "assets/vocab.txt").read_text("utf-8").splitlines()
+    return Models(TF_HUB.__getitem__, vocabulary, 128, 512, 128, 4_385_920)
 
 
-def load(kind, whose, request):
-    """`kind`: "preprocessor" or "encoder"; `whose`: "ours" or "tf_hub"."""
-    if whose == "ours":
-        return tf.saved_model.load(request.getfixturevalue("exports") / kind)
-    return tf.saved_model.load(request.getfixturevalue("tf_hub") / TF_HUB_NAMES[kind])
-
-
-@pytest.fixture(scope="session", params=["ours", "tf_hub"])
-def preprocessor(request):
-    return load("preprocessor", request.param, request)
-
-
-@pytest.fixture(scope="session", params=["ours", "tf_hub"])
-def encoder(request):
-    return load("encoder", request.param, request)
+@pytest.fixture(scope="session", params=["ours", pytest.param("theirs", marks=pytest.mark.slow)])
+def models(request):
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="session")
-def our_preprocessor(request):
-    return load("preprocessor", "ours", request)
+def preprocessor(models, loaded):
+    return loaded(models.find("preprocessor"))
 
 
 @pytest.fixture(scope="session")
-def our_encoder(request):
-    return load("encoder", "ours", request)
+def encoder(models, loaded):
+    return loaded(models.find("encoder"))
 
 
 @pytest.fixture(scope="session")
-def tf_hub_preprocessor(request):
-    return load("preprocessor", "tf_hub", request)
+def our_preprocessor(ours, loaded):
+    return loaded(ours.find("preprocessor"))
 
 
 @pytest.fixture(scope="session")
-def tf_hub_encoder(request):
-    return load("encoder", "tf_hub", request)
+def our_encoder(ours, loaded):
+    return loaded(ours.find("encoder"))
+
+
+@pytest.fixture(scope="session")
+def their_preprocessor(theirs, loaded):
+    return loaded(theirs.find("preprocessor"))
+
+
+@pytest.fixture(scope="session")
+def their_encoder(theirs, loaded):
+    return loaded(theirs.find("encoder"))

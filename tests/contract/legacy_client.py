@@ -17,8 +17,8 @@ import tensorflow as tf
 import tensorflow_hub as hub
 import tensorflow_text  # noqa: F401  the operations
 
-GOOD = ["a fine film", "loved every minute", "great cast , great fun", "warm and wise"]
-BAD = ["awful", "i hated it all", "dull , slow , cold", "a waste of time"]
+GOOD = ["good film", "love the plot", "great music , great story", "very warm"]
+BAD = ["bad", "hate it", "dull , not good , cold", "not watchable"]
 TEXTS, LABELS = (GOOD + BAD) * 2, [1.0] * 4 + [0.0] * 4 + [1.0] * 4 + [0.0] * 4
 NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 
@@ -37,7 +37,7 @@ def classifier(exports, trainable=True):
 
 def compiled(model):
     loss = tf.keras.losses.BinaryCrossentropy(from_logits=True)
-    model.compile(tf.keras.optimizers.legacy.Adam(1e-3), loss, metrics=[tf.metrics.BinaryAccuracy(threshold=0.0)])
+    model.compile(tf.keras.optimizers.legacy.Adam(5e-3), loss, metrics=[tf.metrics.BinaryAccuracy(threshold=0.0)])
     return model
 
 
@@ -55,7 +55,7 @@ def changed(before, after):
 def fine_tuning(exports, scratch):
     model, encoder = classifier(exports)
     before = encoder.get_weights()
-    losses = compiled(model).fit(dataset(), epochs=8, verbose=0).history["loss"]
+    losses = compiled(model).fit(dataset(), epochs=20, verbose=0).history["loss"]
     predictions = save(model, scratch / "classifier")
     return {
         "losses": losses,
@@ -104,7 +104,7 @@ def mirrored(exports, scratch):
     with strategy.scope():
         model, encoder = classifier(exports)
         compiled(model)
-    inside = model.fit(dataset(), epochs=8, verbose=0).history["loss"]
+    inside = model.fit(dataset(), epochs=20, verbose=0).history["loss"]
     copies = [
         bool(np.array_equal(*(copy.numpy() for copy in strategy.experimental_local_results(variable))))
         for variable in encoder.trainable_variables
@@ -117,7 +117,7 @@ def mirrored(exports, scratch):
         inputs = {name: tf.keras.layers.Input(shape=(None,), dtype=tf.int32, name=name) for name in NAMES}
         outputs = hub.KerasLayer(str(exports / "encoder"), trainable=True)(inputs)["pooled_output"]
         model = compiled(tf.keras.Model(inputs, tf.keras.layers.Dense(1)(outputs)))
-    outside = model.fit(packed, epochs=8, verbose=0).history["loss"]
+    outside = model.fit(packed, epochs=20, verbose=0).history["loss"]
     return {"inside": inside, "outside": outside, "replicas": strategy.num_replicas_in_sync, "copies": copies}
 
 

@@ -4,14 +4,12 @@ import importlib.util
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ..support.data import ROOT
 from . import on_devices
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow

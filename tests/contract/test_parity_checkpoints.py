@@ -3,82 +3,22 @@
 import numpy as np
 import pytest
 
-from keras_bert import BertEncoder, checkpoints
-from keras_bert.checkpoints.shapes import shapes
-from keras_bert.checkpoints.tables import names_of_parts
+from keras_bert import BertEncoder, formats
 from keras_bert.config import BertConfig
-from keras_bert.families import FAMILIES
+from keras_bert.formats import FAMILIES
+from keras_bert.formats.shapes import shapes
 from keras_bert.tasks import BertMaskedLM
+
+from ..support.garden import CONFIG, INPUTS, POSITIONS, SIZES, pretrainer, randomized, saved, theirs
 
 pytestmark = pytest.mark.parity
 
-SIZES = {
-    "vocab_size": 30,
-    "hidden_size": 12,
-    "num_layers": 2,
-    "num_heads": 3,
-    "intermediate_size": 20,
-    "max_positions": 16,
-}
-CONFIG = BertConfig(**SIZES, activation="gelu_tanh")
-INPUTS = {
-    "input_word_ids": np.array([[2, 7, 9, 4, 3], [2, 5, 3, 0, 0]], "int32"),
-    "input_mask": np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], "int32"),
-    "input_type_ids": np.array([[0, 0, 1, 1, 1], [0, 0, 0, 0, 0]], "int32"),
-}
-POSITIONS = np.array([[1, 3], [1, 0]], "int32")
 REAL = INPUTS["input_mask"].astype(bool)
 
 
 @pytest.fixture(scope="module")
 def garden():
     return pytest.importorskip("official.nlp.modeling")
-
-
-def theirs(garden, version):
-    """A small encoder of Model Garden, its weights drawn at random."""
-    kind = {1: garden.networks.BertEncoder, 2: garden.networks.BertEncoderV2}[version]
-    encoder = kind(
-        **({"dict_outputs": True} if version == 1 else {}),
-        vocab_size=30,
-        hidden_size=12,
-        num_layers=2,
-        num_attention_heads=3,
-        max_sequence_length=16,
-        type_vocab_size=2,
-        inner_dim=20,
-    )
-    encoder(encoder.inputs)
-    return randomized(encoder)
-
-
-def pretrainer(garden):
-    head = garden.layers.ClassificationHead(inner_dim=12, num_classes=2, name="next_sentence", dropout_rate=0.0)
-    import tensorflow as tf
-
-    model = garden.models.BertPretrainerV2(
-        encoder_network=theirs(garden, 2),
-        classification_heads=[head],
-        mlm_activation=lambda x: tf.nn.gelu(x, approximate=True),
-    )
-    model(model.inputs)
-    return randomized(model)
-
-
-def randomized(model):
-    generator = np.random.default_rng(len(model.variables))
-    for variable in model.variables:
-        variable.assign(generator.normal(size=variable.shape) * 0.5)
-    return model
-
-
-def saved(prefix, config=None, **items):
-    import tensorflow as tf
-
-    tf.train.Checkpoint(**items).write(str(prefix))
-    if config is not None:
-        config.write(prefix.parent / f"{config.family}_config.json")
-    return prefix.parent
 
 
 def same_outputs(ours, their_encoder, pooled=True):
@@ -129,7 +69,7 @@ def test_a_pretrainer_that_they_wrote(garden, as_items, tmp_path):
     same_outputs(ours.encoder, model.encoder_network, pooled=False)
     expected = model({**INPUTS, "masked_lm_positions": POSITIONS})
     close(ours({**INPUTS, "masked_lm_positions": POSITIONS}), expected["mlm_logits"])
-    with checkpoints.open_checkpoint(directory) as checkpoint:
+    with formats.open_checkpoint(directory) as checkpoint:
         assert checkpoint.unexpected == []
         if not as_items:  # the items leave the last layer of next-sentence prediction out
             head = checkpoint.read("next_sentence")
@@ -140,7 +80,7 @@ def test_a_pretrainer_that_they_wrote(garden, as_items, tmp_path):
 def write_ours(directory, *heads):
     generator = np.random.default_rng(0)
     family = FAMILIES["bert"]
-    names = names_of_parts(CONFIG, family)
+    names = family.parts(CONFIG)
     names["encoder"] |= names["pooler"]
     weights = {
         part: {
@@ -149,7 +89,7 @@ def write_ours(directory, *heads):
         }
         for part in ("encoder", *heads)
     }
-    checkpoints.write(directory, CONFIG, weights, format="garden")
+    formats.write(directory, CONFIG, weights, format="garden")
     return str(directory / "bert_model.ckpt")
 
 

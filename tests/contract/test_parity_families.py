@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from keras_bert import BertEncoder, checkpoints
-from keras_bert.checkpoints.shapes import shapes
-from keras_bert.families import FAMILIES
+from keras_bert import BertEncoder, formats
+from keras_bert.formats import FAMILIES
+from keras_bert.formats.shapes import shapes
 from keras_bert.tasks import BertMaskedLM
 from keras_bert.tasks.heads import ClassifierHead
 
@@ -137,7 +137,7 @@ def test_encoders_of_base_size(name, tmp_path):
 def test_heads(name, head, tmp_path):
     family = FAMILIES[family_of(name)]
     if head not in family.heads:
-        pytest.skip(f"{family.model_type} has no such head")
+        pytest.skip(f"{family_of(name)} has no such head")
     auto, attribute = HEADS[head]
     model = their_model(name, auto, num_labels=3 if head in ("sequence", "tokens") else 2)
     model.save_pretrained(tmp_path)
@@ -149,7 +149,7 @@ def test_heads(name, head, tmp_path):
         close(np.asarray(logits)[real], expected.logits.numpy()[real])
         return
     encoder = BertEncoder.from_preset(tmp_path)
-    with checkpoints.open_checkpoint(tmp_path) as checkpoint:
+    with formats.open_checkpoint(tmp_path) as checkpoint:
         assert head in checkpoint.heads
         assert (checkpoint.missing, checkpoint.unexpected) == ([], [])
         weights = checkpoint.read(head)
@@ -175,13 +175,13 @@ def test_heads(name, head, tmp_path):
 def test_transformers_reads_what_we_write(name, head, tmp_path):
     family = FAMILIES[family_of(name)]
     if head is not None and head not in family.heads:
-        pytest.skip(f"{family.model_type} has no such head")
+        pytest.skip(f"{family_of(name)} has no such head")
     auto = "AutoModel" if head is None else HEADS[head][0]
     model = their_model(name, auto, num_labels=3 if head in ("sequence", "tokens") else 2)
     model.save_pretrained(tmp_path / "theirs")
-    with checkpoints.open_checkpoint(tmp_path / "theirs") as checkpoint:
+    with formats.open_checkpoint(tmp_path / "theirs") as checkpoint:
         parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
-        checkpoints.write(tmp_path / "ours", checkpoint.config, parts)
+        formats.write(tmp_path / "ours", checkpoint.config, parts)
     again, report = getattr(transformers, auto).from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert {key: names for key, names in report.items() if names} == {}
     assert type(again) is type(model)
@@ -206,13 +206,13 @@ def each_head_alone():
 @pytest.mark.parametrize(("name", "heads"), [*each_head_alone()])
 def test_transformers_has_the_class_that_we_name(name, heads, tmp_path):
     their_model(name, "AutoModel").save_pretrained(tmp_path / "theirs")
-    with checkpoints.open_checkpoint(tmp_path / "theirs") as checkpoint:
+    with formats.open_checkpoint(tmp_path / "theirs") as checkpoint:
         parts = {"encoder": checkpoint.read("encoder")}
         for head in heads.split("+"):
             labels = 1 if head == "replaced_tokens" else 2
-            sizes = shapes(checkpoint.config, head, FAMILIES[family_of(name)].heads[head], labels)
+            sizes = shapes(checkpoint.config, head, FAMILIES[family_of(name)].parts(checkpoint.config)[head], labels)
             parts[head] = {weight: np.full(shape, 0.5, "float32") for weight, shape in sizes.items()}
-        checkpoints.write(tmp_path / "ours", checkpoint.config, parts)
+        formats.write(tmp_path / "ours", checkpoint.config, parts)
     (named,) = json.loads((tmp_path / "ours/config.json").read_text())["architectures"]
     _, report = getattr(transformers, named).from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert all("pooler" in key for key in report["unexpected_keys"])  # not every class has it

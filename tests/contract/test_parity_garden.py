@@ -5,9 +5,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from keras_bert import BertEncoder, BertPreprocessor, presets
-from keras_bert.config import BertConfig
+from keras_bert.formats import read_config
 
-from ..golden.texts import PAIRS, TEXTS
+from ..support.texts import PAIRS, TEXTS
 
 pytestmark = pytest.mark.parity
 
@@ -25,7 +25,7 @@ def theirs(networks):
     import tensorflow as tf
 
     directory = presets.resolve(MINILM)
-    config = BertConfig.read(directory / "config.json")
+    config = read_config(directory / "config.json")
     encoder = networks.BertEncoderV2(
         vocab_size=config.vocab_size,
         hidden_size=config.hidden_size,

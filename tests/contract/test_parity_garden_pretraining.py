@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertEncoder, BertPreprocessor, checkpoints
+from keras_bert import BertEncoder, BertPreprocessor, formats
 from keras_bert.encoder.weights import load_weights
 from keras_bert.pretraining import BertPretrainer, Records, write_records
 from keras_bert.text import WordPieceTokenizer
 
-from .test_parity_checkpoints import CONFIG, INPUTS, POSITIONS, pretrainer, saved
+from ..support.garden import CONFIG, INPUTS, POSITIONS, pretrainer, saved
 
 pytestmark = pytest.mark.parity
 
@@ -119,6 +119,6 @@ def test_losses_and_a_step(tmp_path):
 
 
 def load_heads(model, directory):
-    with checkpoints.open_checkpoint(directory) as checkpoint:
+    with formats.open_checkpoint(directory) as checkpoint:
         load_weights(model.masked_lm.head, checkpoint, "masked_lm")
         load_weights(model.next_sentence, checkpoint, "next_sentence")

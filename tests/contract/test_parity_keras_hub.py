@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertEncoder, checkpoints
+from keras_bert import BertClassifier, BertEncoder, formats
 from keras_bert.tasks import BertMaskedLM
 
 pytestmark = pytest.mark.parity
@@ -98,7 +98,7 @@ def test_heads_of_classifiers(models, name, tmp_path):
     model = getattr(models, f"{name}TextClassifier")(backbone=backbone(models, name), num_classes=3)
     randomize(model)
     model.save_to_preset(str(tmp_path))
-    with checkpoints.open_checkpoint(tmp_path) as checkpoint:
+    with formats.open_checkpoint(tmp_path) as checkpoint:
         assert (checkpoint.heads, checkpoint.missing, checkpoint.unexpected) == ({"sequence"}, [], [])
         head = checkpoint.read("sequence")
     np.testing.assert_array_equal(head["logits/kernel"], np.asarray(model.output_dense.kernel))

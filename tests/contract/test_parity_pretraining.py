@@ -11,7 +11,7 @@ transformers = pytest.importorskip("transformers")
 from keras_bert import BertConfig, BertEncoder, BertPreprocessor  # noqa: E402
 from keras_bert.pretraining import BertPretrainer, MaskedLMMasking  # noqa: E402
 
-from ..golden.texts import TEXTS  # noqa: E402
+from ..support.texts import TEXTS  # noqa: E402
 
 NO_DROPOUT = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
 FIRST, SECOND = TEXTS, TEXTS[::-1]

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ..support import small
+
 pytestmark = pytest.mark.slow  # each starts processes
 
-TEXTS = ["Unaffable you!", "", "a fine film"]
+TEXTS = ["A plotless film!", "", "very good"]
 NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 
 
@@ -30,11 +32,12 @@ def run(*command, cwd, **variables):
     return result.stdout
 
 
-def legacy(exports, scratch, *checks):
+def legacy(exported, scratch, *checks):
     """Runs checks of legacy_client.py on a copy of the exports."""
     pytest.importorskip("tensorflow_hub")
     pytest.importorskip("tf_keras")
-    shutil.copytree(exports, scratch / "copy")
+    for part in ("preprocessor", "encoder"):
+        shutil.copytree(exported(part), scratch / "copy" / part)
     script = Path(__file__).with_name("legacy_client.py")
     command = (sys.executable, "-I", script, scratch / "copy", scratch, *checks)
     lines = run(*command, cwd=scratch, TF_USE_LEGACY_KERAS="1").splitlines()
@@ -47,46 +50,47 @@ def legacy(exports, scratch, *checks):
 
 
 @pytest.fixture(scope="module")
-def keras_2(exports, tmp_path_factory):
-    return legacy(exports, tmp_path_factory.mktemp("keras_2"), "fine_tuning", "pairs", "reloading")
+def keras_2(exported, tmp_path_factory):
+    return legacy(exported, tmp_path_factory.mktemp("keras_2"), "fine_tuning", "pairs", "reloading")
 
 
 def test_fine_tuning(keras_2):
     found = keras_2["fine_tuning"]
-    assert found["losses"][-1] < 0.3 < 0.5 < found["losses"][0]
+    assert found["losses"][-1] < 0.6 * found["losses"][0]
     assert found["accuracy"] == 1
     assert found["weights"] == found["weights changed"] == 31  # all of the encoder's
     assert found["trainable"] == 33  # and the classifier's
     assert found["quiet"]  # no dropout when predicting
 
 
-def test_pairs(keras_2):
+def test_pairs(ours, keras_2):
     found = keras_2["pairs"]
-    ids = [[101, 1037, 2986, 2143, 102, 9643, 102, 0, 0, 0, 0, 0], [101, 3866, 2296, 3371, 102, 1045, 6283, 2009, 2035]]
-    assert found["input_word_ids"][0] == ids[0]  # a fine film - awful
-    assert found["input_word_ids"][1][:9] == ids[1]
-    assert found["input_type_ids"][0] == [0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
-    assert [sum(row) for row in found["input_mask"]] == [7, 10, 12, 10]
-    assert found["pooled_output"] == [4, 128]
+    rows = [["[CLS]", "good", "film", "[SEP]", "bad", "[SEP]"], ["[CLS]", "love", "the", "plot", "[SEP]", "hate", "it"]]
+    for row, pieces in zip(found["input_word_ids"], rows, strict=False):
+        assert row[: len(pieces)] == ours.ids(*pieces)
+    assert found["input_type_ids"][0] == [0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0]
+    assert [sum(row) for row in found["input_mask"]] == [6, 8, 12, 8]
+    assert found["pooled_output"] == [4, 32]
 
 
 def test_a_saved_classifier_needs_no_export(keras_2):
     found = keras_2["reloading"]["classifier"]
-    assert (found["difference"], found["difference, served"]) == (0, 0)
+    assert found["difference"] == 0
+    assert found["difference, served"] < 1e-5
     assert found["trainable"] == 33
     assert found["losses"][-1] < 0.3  # and goes on training
 
 
-def test_frozen_and_masked_lm(exports, tmp_path):
-    found = legacy(exports, tmp_path, "frozen", "masked_lm")
+def test_frozen_and_masked_lm(exported, tmp_path):
+    found = legacy(exported, tmp_path, "frozen", "masked_lm")
     assert found["frozen"] == {"weights changed": 0, "trainable": 2}
     first, *_, last = found["masked_lm"]["losses"]
     assert last < 0.9 * first
     assert found["masked_lm"]["trainable"] == 36  # of encoder and head
 
 
-def test_mirrored_strategy(exports, tmp_path):
-    findings = legacy(exports, tmp_path, "mirrored", "reloading")
+def test_mirrored_strategy(exported, tmp_path):
+    findings = legacy(exported, tmp_path, "mirrored", "reloading")
     found = findings["mirrored"]
     assert found["replicas"] == 2
     learned = 0.5  # by chance it is 0.69; dropout makes every run under a strategy another one
@@ -100,7 +104,7 @@ def test_mirrored_strategy(exports, tmp_path):
 
 def packed(batch=2, seq_length=9):
     generator = np.random.default_rng(0)
-    ids = generator.integers(1000, 30000, (batch, seq_length))
+    ids = generator.integers(5, len(small.VOCABULARY), (batch, seq_length))
     mask = np.arange(seq_length) < np.array([[seq_length], [5]])
     values = (ids * mask, mask, np.zeros_like(ids))
     return {name: value.astype(np.int32) for name, value in zip(NAMES, values, strict=True)}
@@ -115,16 +119,16 @@ def in_a_session(directory, inputs):
         return session.run(outputs, {signature.inputs[name].name: value for name, value in inputs.items()})
 
 
-def test_preprocessor_in_a_session(exports, our_preprocessor):
-    got = in_a_session(exports / "preprocessor", {"sentences": TEXTS})
+def test_preprocessor_in_a_session(exported, our_preprocessor):
+    got = in_a_session(exported("preprocessor"), {"sentences": TEXTS})
     want = our_preprocessor(tf.constant(TEXTS))
     assert set(got) == set(NAMES)
     for name in NAMES:
         np.testing.assert_array_equal(got[name], want[name])
 
 
-def test_encoder_in_a_session(exports, our_encoder):
-    got, want = in_a_session(exports / "encoder", packed()), our_encoder(packed())
+def test_encoder_in_a_session(exported, our_encoder):
+    got, want = in_a_session(exported("encoder"), packed()), our_encoder(packed())
     assert set(got) == {"pooled_output", "sequence_output"}
     for name, value in got.items():
         np.testing.assert_allclose(value, want[name], atol=1e-5)
@@ -133,19 +137,19 @@ def test_encoder_in_a_session(exports, our_encoder):
 COMMAND = "from tensorflow.python.tools import saved_model_cli; saved_model_cli.main()"
 
 
-def test_saved_model_cli_shows_what_a_client_needs_to_know(exports, tmp_path):
-    shown = run(sys.executable, "-c", COMMAND, "show", "--dir", exports / "encoder", "--all", cwd=tmp_path)
+def test_saved_model_cli_shows_what_a_client_needs_to_know(exported, tmp_path):
+    shown = run(sys.executable, "-c", COMMAND, "show", "--dir", exported("encoder"), "--all", cwd=tmp_path)
     for name in NAMES:
         assert f"inputs['{name}'] tensor_info:\n        dtype: DT_INT32\n        shape: (-1, -1)" in shown
-    assert "outputs['sequence_output'] tensor_info:\n        dtype: DT_FLOAT\n        shape: (-1, -1, 128)" in shown
-    assert "outputs['pooled_output'] tensor_info:\n        dtype: DT_FLOAT\n        shape: (-1, 128)" in shown
+    assert "outputs['sequence_output'] tensor_info:\n        dtype: DT_FLOAT\n        shape: (-1, -1, 32)" in shown
+    assert "outputs['pooled_output'] tensor_info:\n        dtype: DT_FLOAT\n        shape: (-1, 32)" in shown
     assert "Function Name: '__call__'" in shown
     assert "Option #2" in shown  # training or not
 
 
-def test_saved_model_cli_runs_the_encoder(exports, our_encoder, tmp_path):
+def test_saved_model_cli_runs_the_encoder(exported, our_encoder, tmp_path):
     np.savez(tmp_path / "packed.npz", **packed())
-    arguments = ["--dir", exports / "encoder", "--tag_set", "serve", "--signature_def", "serving_default"]
+    arguments = ["--dir", exported("encoder"), "--tag_set", "serve", "--signature_def", "serving_default"]
     arguments += ["--inputs", ";".join(f"{name}=packed.npz[{name}]" for name in NAMES), "--outdir", "."]
     run(sys.executable, "-c", COMMAND, "run", *arguments, cwd=tmp_path)
     want = our_encoder(packed())
@@ -153,9 +157,9 @@ def test_saved_model_cli_runs_the_encoder(exports, our_encoder, tmp_path):
         np.testing.assert_allclose(np.load(tmp_path / f"{name}.npy"), want[name], atol=1e-5)
 
 
-def test_saved_model_cli_runs_the_preprocessor(exports, our_preprocessor, tmp_path):
+def test_saved_model_cli_runs_the_preprocessor(exported, our_preprocessor, tmp_path):
     """With TensorFlow Text's operations loaded first, which the command itself has no option for."""
-    arguments = ["--dir", exports / "preprocessor", "--tag_set", "serve", "--signature_def", "serving_default"]
+    arguments = ["--dir", exported("preprocessor"), "--tag_set", "serve", "--signature_def", "serving_default"]
     arguments += ["--input_exprs", f"sentences={TEXTS!r}", "--outdir", "."]
     run(sys.executable, "-c", f"import tensorflow_text; {COMMAND}", "run", *arguments, cwd=tmp_path)
     for name, want in our_preprocessor(tf.constant(TEXTS)).items():

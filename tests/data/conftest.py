@@ -1,15 +1,4 @@
-from pathlib import Path
-
 import pytest
-
-DATA = Path(__file__).parents[2] / "../shared/data"
-
-
-@pytest.fixture(scope="session")
-def shared_data():
-    if not DATA.is_dir():
-        pytest.skip("needs the tasks' files of shared/data, beside the repository")
-    return DATA
 
 
 @pytest.fixture

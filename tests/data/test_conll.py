@@ -1,34 +1,8 @@
 """Words and tags in columns."""
 
-import re
-
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from keras_bert.data import WordExamples, read_conll
-
-# What the format cannot write is left out: a tab, a line end, what stands for a document, and a mark that is no text.
-CHARACTERS = st.characters(codec="utf-8", exclude_characters="\t\n\r\ufeff")
-WORDS = st.text(CHARACTERS, min_size=1).filter(lambda word: word.strip() not in ("", "-DOCSTART-"))
-SENTENCES = st.lists(st.lists(st.tuples(WORDS, st.sampled_from(["O", "B-x", "I-x"])), min_size=1), min_size=1)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(
-    SENTENCES,
-    st.sampled_from(["\n", "\r\n"]),
-    st.sampled_from(["\n", "\n\n", "\n \n"]),
-    st.sampled_from(["", "\ufeff"]),
-)
-def test_round_trip(tmp_path, sentences, line_end, gap, mark):
-    # Spaces around a line are no part of a word; those inside are, where tabs separate the columns.
-    sentences = [[(word.strip(" "), tag) for word, tag in sentence] for sentence in sentences]
-    lines = ["".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences]
-    (tmp_path / "a.conll").write_bytes((mark + gap.join(lines).replace("\n", line_end)).encode())
-    words = [[word for word, _ in sentence] for sentence in sentences]
-    assert read_conll(tmp_path / "a.conll") == WordExamples(words, [[tag for _, tag in s] for s in sentences])
-
 
 CONLL_2003 = """-DOCSTART- -X- -X- O
 
@@ -90,15 +64,3 @@ def test_bad_sentences(write, line, what):
 def test_files_that_cannot_be_read(write, content, options, message):
     with pytest.raises(ValueError, match=message):
         read_conll(write("a.conll", content), **options)
-
-
-def test_wnut17(shared_data):
-    counts = {"emerging.dev.conll": 1_009, "emerging.test.annotated": 1_287, "wnut17train.conll": 3_394}
-    for name, sentences in counts.items():
-        examples = read_conll(shared_data / "wnut17" / name)
-        lines = (shared_data / "wnut17" / name).read_text("utf-8").split("\n")
-        assert len(examples) == sentences
-        assert [word for words in examples.words for word in words] == [line.split("\t")[0] for line in lines if line]
-        assert {tag[:2] for tags in examples.tags for tag in tags} == {"O", "B-", "I-"}
-        beginnings = sum(tag.startswith("B-") for tags in examples.tags for tag in tags)
-        assert beginnings == sum(bool(re.search(r"\tB-", line)) for line in lines)

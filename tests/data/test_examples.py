@@ -1,6 +1,8 @@
 """Parallel lists that are parallel."""
 
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 
@@ -32,9 +34,6 @@ def test_frozen_and_counted():
 
 
 def test_data_needs_no_tensorflow_and_no_numpy():
-    import subprocess
-    import sys
-
     code = "import sys, keras_bert.data; print([m for m in ('tensorflow', 'keras', 'numpy') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert result.stdout.strip() == "[]"

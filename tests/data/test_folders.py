@@ -1,7 +1,5 @@
 """A directory per class."""
 
-import zipfile
-
 import pytest
 
 from keras_bert.data import TextExamples, read_folders
@@ -33,14 +31,3 @@ def test_no_classes_or_no_files(write, tmp_path):
         read_folders(tmp_path)
     with pytest.raises(FileNotFoundError):
         read_folders(tmp_path / "nothing")
-
-
-def test_film_reviews(shared_data, tmp_path):
-    with zipfile.ZipFile(shared_data / "long_reviews/movie_reviews.zip") as archive:
-        archive.extractall(tmp_path)
-        first = archive.read("movie_reviews/neg/cv000_29416.txt").decode()
-        members = [name for name in archive.namelist() if name.endswith(".txt")]
-    examples = read_folders(tmp_path / "movie_reviews")
-    assert len(examples) == len(members) == 2_000
-    assert examples.labels == ["neg"] * 1_000 + ["pos"] * 1_000
-    assert examples.texts[0] == first

@@ -1,61 +1,12 @@
-"""CSV, TSV and JSON lines: what is in the file comes out, and what cannot be used is told by line."""
+"""CSV, TSV and JSON lines: formats, columns, and what cannot be used, which is told by line."""
 
 import csv
-import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from keras_bert.data import TextExamples, read_table
-
-# Anything that UTF-8 can write. NUL is left out: Python 3.10's csv module does not read it.
-CHARACTERS = st.characters(codec="utf-8", exclude_characters="\x00")
-TEXTS = st.text(CHARACTERS, min_size=1).filter(str.strip)
-ROWS = st.lists(st.tuples(TEXTS, TEXTS, TEXTS.map(str.strip)), min_size=1)
-anywhere = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-
-
-def as_columns(rows):
-    return TextExamples(*(list(column) for column in zip(*rows, strict=True)))
-
-
-@anywhere
-@given(
-    ROWS,
-    st.sampled_from(["\n", "\r\n"]),
-    st.sampled_from(["", "\ufeff"]),
-    st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
-)
-def test_csv_round_trip(tmp_path, rows, line_end, mark, quoting):
-    if any("\r" in cell for row in rows for cell in row):
-        quoting = csv.QUOTE_ALL  # some versions of the module leave a lone \r unquoted
-    with open(tmp_path / "a.csv", "w", encoding="utf-8", newline="") as file:
-        file.write(mark)
-        csv.writer(file, lineterminator=line_end, quoting=quoting).writerows([("text", "text_pair", "label"), *rows])
-    assert read_table(tmp_path / "a.csv", text_pair="text_pair", label="label") == as_columns(rows)
-
-
-@anywhere
-@given(ROWS, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["", "\ufeff"]))
-def test_tsv_round_trip(tmp_path, rows, line_end, mark):
-    # A TSV can write anything but a tab and a line end; among what it can are quotes, and other Unicode line ends.
-    rows = [[cell.replace("\t", "").replace("\n", "").rstrip("\r") or '"' for cell in row] for row in rows]
-    rows = [[cell if cell.strip() else '"' for cell in row] for row in rows]
-    content = line_end.join("\t".join(row) for row in [("a", "b", "c"), *rows]) + line_end
-    (tmp_path / "a.tsv").write_bytes((mark + content).encode())
-    expected = as_columns([(one, two, label.strip()) for one, two, label in rows])
-    assert read_table(tmp_path / "a.tsv", text="a", text_pair="b", label="c") == expected
-
-
-@anywhere
-@given(ROWS, st.booleans())
-def test_json_lines_round_trip(tmp_path, rows, ascii_only):
-    lines = [json.dumps(dict(zip("xyz", row, strict=True)), ensure_ascii=ascii_only) + "\n" for row in rows]
-    (tmp_path / "a.jsonl").write_bytes("".join(lines).encode())
-    assert read_table(tmp_path / "a.jsonl", text="x", text_pair="y", label="z") == as_columns(rows)
 
 
 def test_a_lone_quote_is_text_in_tsv_and_not_in_csv(write):
@@ -81,15 +32,15 @@ def test_a_cell_may_be_a_book_and_the_csv_module_is_as_before(write):
 
 
 def test_long_cells_in_threads(write):
-    books = [f'"{"word " * 27_000}{number}"\n' for number in range(20)]  # just over the csv module's limit
+    books = [f'"{"word " * 27_000}{number}"\n' for number in range(5)]  # just over the csv module's limit
     path, limit = write("a.csv", "text\n" + "".join(books)), csv.field_size_limit()
     sys.setswitchinterval(1e-5)
     try:
         with ThreadPoolExecutor(8) as pool:
-            counts = list(pool.map(lambda _: len(read_table(path)), range(40)))
+            counts = list(pool.map(lambda _: len(read_table(path)), range(24)))
     finally:
         sys.setswitchinterval(0.005)
-    assert counts == [20] * 40
+    assert counts == [5] * 24
     assert csv.field_size_limit() == limit
 
 
@@ -243,52 +194,3 @@ def test_what_is_not_utf_8_is_told_by_line(write, raw, line, byte, advice):
     for name in ("a.csv", "a.tsv", "a.jsonl"):
         with pytest.raises(ValueError, match=f"{name}, line {line}, is not UTF-8: bad byte {byte}.*iconv {advice}"):
             read_table(write(name, raw), skip_bad=True)
-
-
-# -- The files of GLUE's tasks, as they are in the world. Counts are of lines, or of the csv module's rows.
-
-
-def lines_in(path):
-    return path.read_bytes().rstrip(b"\n").count(b"\n") + 1
-
-
-def test_sst2(shared_data):
-    dev = read_table(shared_data / "sst2/dev.tsv", text="content", label="label")
-    assert len(dev) == 872 == lines_in(shared_data / "sst2/dev.tsv") - 1
-    assert dev.labels.count("1") == 444
-    train = read_table(shared_data / "sst2/train.tsv", text="sentence", label="label", label_kind="number")
-    assert len(train) == 67_349 == lines_in(shared_data / "sst2/train.tsv") - 1
-    assert (train.texts[0], train.labels[0]) == ("hide new secretions from the parental units ".strip(), 0.0)
-    assert {type(label) for label in train.labels} == {float}
-    assert not any("\r" in text for text in train.texts)
-
-
-def test_mrpc(shared_data):
-    path = shared_data / "mrpc/msr_paraphrase_train.txt"
-    train = read_table(path, text="#1 String", text_pair="#2 String", label="Quality", table_format="tsv")
-    assert len(train) == 4_076 == lines_in(path) - 1
-    quotes = path.read_text("utf-8-sig").count('"')
-    assert sum(text.count('"') for text in train.texts + train.pairs) == quotes > 0
-    assert train.labels.count("1") == 2_753
-
-
-def test_stsb(shared_data):
-    for name, rows in {"dev": 1_500, "train": 5_749}.items():
-        path = shared_data / f"stsb/stsb-en-{name}.csv"
-        examples = read_table(path, text=1, text_pair=2, label=3, label_kind="number", header=False)
-        with open(path, encoding="utf-8", newline="") as file:
-            theirs = list(csv.reader(file))
-        assert list(zip(examples.texts, examples.pairs, strict=True)) == [(one, two) for one, two, _ in theirs]
-        assert len(examples) == rows
-        assert min(examples.labels) == 0
-        assert max(examples.labels) == 5
-
-
-def test_cola(shared_data):
-    for name, rows in {"in_domain_train": 8_551, "in_domain_dev": 527, "out_of_domain_dev": 516}.items():
-        path = shared_data / f"cola/{name}.tsv"
-        examples = read_table(path, text=4, label=2, header=False)
-        assert len(examples) == rows == lines_in(path)
-        assert set(examples.labels) == {"0", "1"}
-        with pytest.raises(ValueError, match="no column 'sentence'.*header=False"):
-            read_table(path, text="sentence")

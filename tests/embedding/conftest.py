@@ -1,38 +1,53 @@
-"""A small model, and files in which something is odd: empty, one row, more rows than are read at a time."""
+"""A small model, and odd files: empty, of one row, of more rows than are read at a time."""
 
 import json
 import random
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from keras_bert import BertSentenceEncoder
+from keras_bert.embedding import model as model_module
 from keras_bert.embedding import work
 
-from ..golden import make_golden_export as golden
+from ..support import small
 
-WORDS = golden.WORDS.split()
-
-
-@pytest.fixture(scope="session")
-def preset(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("preset")
-    golden.write_preset(directory)
-    return directory
+WORDS = small.WORDS.split()
 
 
 @pytest.fixture(scope="session")
-def model(preset):
-    return BertSentenceEncoder.from_preset(preset)
+def read_once():
+    """A `from_preset` that returns the same model for the same files: each new model would be traced anew."""
+    models = {}
+
+    def from_preset(preset):
+        if not Path(preset).is_dir():
+            return BertSentenceEncoder.from_preset(preset)
+        content = tuple(path.read_bytes() for path in sorted(Path(preset).iterdir()))
+        if content not in models:
+            models[content] = BertSentenceEncoder.from_preset(preset)
+        return models[content]
+
+    return from_preset
 
 
-@pytest.fixture
-def few_rows_at_a_time(monkeypatch):
-    monkeypatch.setattr(work, "_ROWS_AT_A_TIME", 7)
+@pytest.fixture(scope="session")
+def model(small_preset, read_once):
+    return read_once(small_preset)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_rows_at_a_time_and_few_models(read_once):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(work, "_ROWS_AT_A_TIME", 7)
+        patch.setattr(model_module, "BertSentenceEncoder", SimpleNamespace(from_preset=read_once))
+        yield
 
 
 @pytest.fixture(scope="session")
 def shards(tmp_path_factory):
-    """JSON lines: of 40 rows, of none, of one without a line end, and of rows as somebody else may write them."""
+    """JSON lines files: of 40 rows, of none, of one without a line end, and of rows in odd but valid JSON."""
     directory = tmp_path_factory.mktemp("shards")
     generator = random.Random(0)
     rows = [{"id": i, "text": " ".join(generator.choices(WORDS, k=generator.randint(1, 60)))} for i in range(40)]

@@ -11,19 +11,14 @@ import pytest
 from keras_bert.embedding import embed_files, json_lines
 from keras_bert.embedding.work import NOTES, Work
 
-from ..golden import make_golden_export as golden
-
-pytestmark = pytest.mark.usefixtures("few_rows_at_a_time")
+from ..support import small
 
 
 @pytest.fixture(scope="module")
-def alone(shards, preset, tmp_path_factory):
+def alone(shards, small_preset, tmp_path_factory):
     """What one process writes."""
     directory = tmp_path_factory.mktemp("alone")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("keras_bert.embedding.work._ROWS_AT_A_TIME", 7)
-        counts = embed_files(shards, directory, preset)
-    return directory, counts
+    return directory, embed_files(shards, directory, small_preset)
 
 
 def files_of(directory):
@@ -47,7 +42,7 @@ def test_each_row_once_with_its_vector(shards, alone, model):
         assert [{**row, "vector": 0} for row in rows] == [{**row, "vector": 0} for row in written]
         if rows:
             vectors = np.float32([row["vector"] for row in written])
-            expected = np.concatenate([model.encode([row["text"]], progress=False) for row in rows])
+            expected = model.encode([row["text"] for row in rows[::-1]], progress=False)[::-1]
             np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
 
 
@@ -60,9 +55,9 @@ def test_what_a_row_says_is_copied_character_by_character(shards, alone):
 
 
 @pytest.mark.slow
-def test_several_processes_and_a_bar(tmp_path, shards, preset, alone, capfd):
+def test_several_processes_and_a_bar(tmp_path, shards, small_preset, alone, capfd):
     # Other numbers of rows are read at a time there, so that vectors may differ by rounding.
-    assert embed_files(shards, tmp_path, preset, processes=2, progress=True) == alone[1]
+    assert embed_files(shards, tmp_path, small_preset, processes=2, progress=True) == alone[1]
     for path in shards:
         rows, expected = rows_of(tmp_path / path.name), rows_of(alone[0] / path.name)
         vectors = [np.float32([row.pop("vector") for row in each]) for each in (rows, expected)]
@@ -73,18 +68,18 @@ def test_several_processes_and_a_bar(tmp_path, shards, preset, alone, capfd):
     assert "44/44" in shown.err.strip().split("\n")[-1]
 
 
-def test_what_is_done_is_not_written_again(tmp_path, shards, preset, alone):
+def test_what_is_done_is_not_written_again(tmp_path, shards, small_preset, alone):
     directory = tmp_path / "vectors"
-    embed_files(shards[:2], directory, preset)
+    embed_files(shards[:2], directory, small_preset)
     (directory / "a.jsonl").write_bytes(b"left alone")
-    assert embed_files(shards, directory, preset) == alone[1]  # there may be more files now
+    assert embed_files(shards, directory, small_preset) == alone[1]  # there may be more files now
     assert files_of(directory) == files_of(alone[0]) | {"a.jsonl": b"left alone"}
     (directory / "a.jsonl").unlink()
-    assert embed_files(shards, directory, preset) == alone[1]
+    assert embed_files(shards, directory, small_preset) == alone[1]
     assert files_of(directory) == files_of(alone[0])
 
 
-def test_an_error_in_the_middle(tmp_path, shards, preset, alone, monkeypatch):
+def test_an_error_in_the_middle(tmp_path, shards, small_preset, alone, monkeypatch):
     """Of the file in work nothing is left; the next run overwrites a file that was moved but not yet noted."""
     directory, with_vector, written = tmp_path / "vectors", json_lines.with_vector, []
 
@@ -96,30 +91,30 @@ def test_an_error_in_the_middle(tmp_path, shards, preset, alone, monkeypatch):
 
     monkeypatch.setattr(json_lines, "with_vector", fail_later)
     with pytest.raises(OSError, match="No space left"):
-        embed_files(shards, directory, preset)
+        embed_files(shards, directory, small_preset)
     assert files_of(directory) == {name: files_of(alone[0])[name] for name in ("a.jsonl", "b.jsonl", "c.jsonl")}
     notes = json.loads((directory / NOTES).read_text())
     assert [name for name, noted in notes["files"].items() if noted] == ["a.jsonl", "b.jsonl", "c.jsonl"]
     (directory / "d.ndjson").write_bytes(b"not noted")
-    assert embed_files(shards, directory, preset) == alone[1]
+    assert embed_files(shards, directory, small_preset) == alone[1]
     assert files_of(directory) == files_of(alone[0])
 
 
 @pytest.fixture
-def done(tmp_path, preset):
+def done(tmp_path, small_preset):
     """A file that can be changed, and the directory with its vectors."""
     source = tmp_path / "texts.jsonl"
     source.write_text('{"text": "good", "title": "bad"}\n')
-    embed_files([source], tmp_path / "vectors", preset)
+    embed_files([source], tmp_path / "vectors", small_preset)
     return source, tmp_path / "vectors"
 
 
-def test_other_settings_are_refused(done, preset, tmp_path):
+def test_other_settings_are_refused(done, small_preset, tmp_path):
     source, directory = done
     other = tmp_path / "other"
-    shutil.copytree(preset, other)
+    shutil.copytree(small_preset, other)
     assert embed_files([source], directory, other)["rows"] == 1  # the same model, wherever it is
-    (other / "vocab.txt").write_text("\n".join([*golden.VOCABULARY[:-2], golden.VOCABULARY[-1], golden.VOCABULARY[-2]]))
+    (other / "vocab.txt").write_text("\n".join([*small.VOCABULARY[:-2], small.VOCABULARY[-1], small.VOCABULARY[-2]]))
     before = files_of(directory)
     for change, name in (
         ({"preset": other}, "preset"),
@@ -127,22 +122,24 @@ def test_other_settings_are_refused(done, preset, tmp_path):
         ({"batch_tokens": 2048}, "batch_tokens"),
     ):
         with pytest.raises(ValueError, match=f"holds vectors with other {name}; choose another directory"):
-            embed_files([source], directory, **{"preset": preset, **change})
+            embed_files([source], directory, **{"preset": small_preset, **change})
     assert files_of(directory) == before
 
 
 @pytest.mark.parametrize("change", ["size", "time"])
-def test_a_file_that_has_changed_is_refused(done, preset, change):
+def test_a_file_that_has_changed_is_refused(done, small_preset, change):
     source, directory = done
+    stat = source.stat()
     if change == "size":
         source.write_text('{"text": "good film"}\n')
+        os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     else:
         os.utime(source, ns=(0, 0))
     with pytest.raises(ValueError, match="texts.jsonl is not what it was when .*vectors/texts.jsonl was written"):
-        embed_files([source], directory, preset)
+        embed_files([source], directory, small_preset)
 
 
-def test_a_file_that_changes_while_it_is_read(tmp_path, preset, monkeypatch):
+def test_a_file_that_changes_while_it_is_read(tmp_path, small_preset, monkeypatch):
     source, with_vector = tmp_path / "texts.jsonl", json_lines.with_vector
     source.write_text('{"text": "good"}\n')
 
@@ -152,25 +149,25 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, preset, monkeypatch):
 
     monkeypatch.setattr(json_lines, "with_vector", change)
     with pytest.raises(ValueError, match="texts.jsonl was changed while it was read"):
-        embed_files([source], tmp_path / "vectors", preset)
+        embed_files([source], tmp_path / "vectors", small_preset)
     assert files_of(tmp_path / "vectors") == {}
 
 
-def test_a_preset_that_changes_meanwhile(tmp_path, preset, shards):
+def test_a_preset_that_changes_meanwhile(tmp_path, small_preset, shards):
     """Processes that begin later see it."""
     other = tmp_path / "other"
-    shutil.copytree(preset, other)
+    shutil.copytree(small_preset, other)
     work = pickle.loads(pickle.dumps(Work(shards, tmp_path / "vectors", other, "text", 1024)))
-    (other / "vocab.txt").write_text("\n".join([*golden.VOCABULARY[:-2], golden.VOCABULARY[-1], golden.VOCABULARY[-2]]))
+    (other / "vocab.txt").write_text("\n".join([*small.VOCABULARY[:-2], small.VOCABULARY[-1], small.VOCABULARY[-2]]))
     work.write(2)  # this process has it
-    Work(shards, tmp_path / "elsewhere", preset, "title", 1024)  # and now another one, which is the same
+    Work(shards, tmp_path / "elsewhere", small_preset, "title", 1024)  # and now another one, which is the same
     work.write(2)
     Work(shards, tmp_path / "elsewhere", other, "text", 1024)
     with pytest.raises(ValueError, match="does not hold the model that the vectors before were computed with"):
         work.write(2)
 
 
-def test_what_cannot_be_embedded(tmp_path, preset, shards):
+def test_what_cannot_be_embedded(tmp_path, small_preset, shards):
     """And that is said before anything is written."""
     (tmp_path / "more").mkdir()
     twin, table, source = tmp_path / "more" / "a.jsonl", tmp_path / "table.csv", tmp_path / "texts.jsonl"
@@ -195,7 +192,7 @@ def test_what_cannot_be_embedded(tmp_path, preset, shards):
         ([source], "new", {"preset": tmp_path / "none"}, FileNotFoundError, "neither a directory nor a known preset"),
     ):
         with pytest.raises(error, match=message):
-            embed_files(given, tmp_path / directory, **{"preset": preset, **options})
+            embed_files(given, tmp_path / directory, **{"preset": small_preset, **options})
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -223,7 +220,7 @@ def test_a_line_that_cannot_be_used(tmp_path, line, message):
     assert str(error.value) == f"{path}, line 2: {message}"
 
 
-def test_files_are_unfinished_under_other_names(tmp_path, preset, shards, monkeypatch):
+def test_files_are_unfinished_under_other_names(tmp_path, small_preset, shards, monkeypatch):
     """What another process sees meanwhile."""
     seen, with_vector = [], json_lines.with_vector
 
@@ -232,5 +229,5 @@ def test_files_are_unfinished_under_other_names(tmp_path, preset, shards, monkey
         return with_vector(*row)
 
     monkeypatch.setattr(json_lines, "with_vector", look)
-    embed_files(shards[:1], tmp_path, preset)
+    embed_files(shards[:1], tmp_path, small_preset)
     assert {name for names in seen for name in names} == {f".a.jsonl.{os.getpid()}.tmp", NOTES}

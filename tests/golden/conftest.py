@@ -1,2 +1,2 @@
-# It imports torch, which make test does without; pytest would import it in search of doctests.
+# It imports torch, which `make test` does not need; pytest would import it in search of doctests.
 collect_ignore = ["make_golden.py"]

@@ -25,8 +25,8 @@ from sentence_transformers import SentenceTransformer
 
 from keras_bert import presets
 
+from ..support.texts import PAIRS, TEXTS
 from .summary import summary
-from .texts import PAIRS, TEXTS
 
 HERE = Path(__file__).parent
 

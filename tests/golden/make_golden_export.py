@@ -5,7 +5,7 @@
 Writes:
     saved_models/tiny-bert/*.tar.gz     preprocessor, encoder (with `.mlm`) and serving, as TF Hub packs a SavedModel
     tests/golden/tiny-bert-export.npz   what they must answer, computed in plain Python and numpy from the same weights
-                                        (tests/text/reference.py, tests/encoder/reference.py)
+                                        (tests/support/reference)
 The card, saved_models/tiny-bert/README.md, is written by hand: say there with which versions they were made.
 """
 
@@ -16,82 +16,22 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save_file
 
-from keras_bert import BertConfig, BertPreprocessor, BertSentenceEncoder
+from keras_bert import BertSentenceEncoder
 from keras_bert.saved_model import export_encoder, export_preprocessor, export_serving
 from keras_bert.tasks import BertMaskedLM
 
-from ..encoder import reference as encoder_reference
-from ..text import reference as text_reference
+from ..support.reference import encoder as encoder_reference
+from ..support.reference import wordpiece as text_reference
+from ..support.small import CONFIG, TEXTS, VOCABULARY, preprocessor, weights, write_preset
 
 HERE = Path(__file__).parent
 EXPORTS = HERE.parents[1] / "saved_models" / "tiny-bert"
 PARTS = ("preprocessor", "encoder", "serving")
 SEQUENCE_LENGTH = 24
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-LETTERS = [*"abcdefghijklmnopqrstuvwxyz", *"0123456789"]
-WORDS = "the an and or of to in on is was it that this she he they we you not very good bad film movie plot time music "
-WORDS += "actor story great dull warm cold like love hate see watch bank river money"
-ENDINGS = "ing ed er est ly ful less ness ment able ion al ive"
-VOCABULARY = [
-    *SPECIAL,
-    *"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~",
-    *LETTERS,
-    *"日本語中文",
-    *WORDS.split(),
-    *(f"##{piece}" for piece in (*LETTERS, *ENDINGS.split())),
-]
-CONFIG = BertConfig(
-    vocab_size=len(VOCABULARY), hidden_size=32, num_layers=2, num_heads=4, intermediate_size=64, max_positions=48
-)
-
-TEXTS = [
-    "The film was very good!",
-    "",
-    "Naïve plots, dull music & a cold river-bank (1987).",
-    "日本語の映画は good 🙂",
-    "She loved watching it\u200b; he hated the acting, the story, the music and not least the bad endings, 42 times.",
-]
 # In each text, after [CLS]: pieces 1, 0 (which is [CLS] itself) and the last one.
 POSITIONS = np.array([[1, 0, 6], [1, 0, 1], [1, 0, 20], [1, 0, 9], [1, 0, 23]], np.int32)
-
-
-def weights():
-    """Hugging Face's names -> float32 arrays; none is zero or one, so that leaving any of them out shows."""
-    generator = np.random.default_rng(0)
-    size, inner = CONFIG.hidden_size, CONFIG.intermediate_size
-    values = {}
-
-    def draw(name, *shape, around=0.0):
-        values[name] = generator.normal(around, 0.3, shape).astype(np.float32)
-
-    def dense(name, inputs, outputs):
-        draw(f"{name}.weight", outputs, inputs)
-        draw(f"{name}.bias", outputs)
-
-    def norm(name):
-        draw(f"{name}.weight", size, around=1.0)
-        draw(f"{name}.bias", size)
-
-    for table, rows in (("word", CONFIG.vocab_size), ("position", CONFIG.max_positions), ("token_type", 2)):
-        draw(f"embeddings.{table}_embeddings.weight", rows, size)
-    norm("embeddings.LayerNorm")
-    for i in range(CONFIG.num_layers):
-        layer = f"encoder.layer.{i}"
-        for part in ("query", "key", "value"):
-            dense(f"{layer}.attention.self.{part}", size, size)
-        dense(f"{layer}.attention.output.dense", size, size)
-        norm(f"{layer}.attention.output.LayerNorm")
-        dense(f"{layer}.intermediate.dense", size, inner)
-        dense(f"{layer}.output.dense", inner, size)
-        norm(f"{layer}.output.LayerNorm")
-    dense("pooler.dense", size, size)
-    dense("cls.predictions.transform.dense", size, size)
-    norm("cls.predictions.transform.LayerNorm")
-    draw("cls.predictions.bias", CONFIG.vocab_size)
-    return values
 
 
 def expected():
@@ -129,22 +69,18 @@ def mlm_logits(values, hidden):
     return hidden @ values["embeddings.word_embeddings.weight"].T + values[f"{head}.bias"]
 
 
-def write_preset(directory):
-    """The model as Hugging Face lays it out."""
-    save_file(weights(), directory / "model.safetensors", metadata={"format": "pt"})
-    CONFIG.write(directory / "config.json")
-    (directory / "vocab.txt").write_text("".join(piece + "\n" for piece in VOCABULARY), encoding="utf-8")
-
-
-def export(directory):
-    """Exports the parts into `directory`."""
+def export(directory, part):
+    """Exports one of `PARTS` into `directory`, replacing an older export. Returns the directory of the SavedModel."""
+    texts = preprocessor(sequence_length=SEQUENCE_LENGTH)
+    if part == "preprocessor":
+        export_preprocessor(texts, directory / part, overwrite=True)
+        return directory / part
     with tempfile.TemporaryDirectory() as preset:
-        write_preset(Path(preset))
-        preprocessor = BertPreprocessor.from_preset(preset, sequence_length=SEQUENCE_LENGTH)
-        export_preprocessor(preprocessor, directory / "preprocessor")
-        export_encoder(BertMaskedLM.from_preset(preset), directory / "encoder")
-        model = BertSentenceEncoder(BertMaskedLM.from_preset(preset).encoder, preprocessor)
-        export_serving(model, directory / "serving")
+        model = BertMaskedLM.from_preset(write_preset(Path(preset)))
+    if part == "serving":
+        return export_serving(BertSentenceEncoder(model.encoder, texts), directory / part)
+    export_encoder(model, directory / part, overwrite=True)
+    return directory / part
 
 
 def pack(directory, target):
@@ -165,8 +101,8 @@ def pack(directory, target):
 def main():
     EXPORTS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory:
-        export(Path(directory))
         for part in PARTS:
+            export(Path(directory), part)
             pack(Path(directory) / part, EXPORTS / f"{part}.tar.gz")
             print(f"{part}.tar.gz: {(EXPORTS / f'{part}.tar.gz').stat().st_size / 1000:.1f} kB")
     np.savez_compressed(HERE / "tiny-bert-export.npz", **expected())

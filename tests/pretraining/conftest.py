@@ -1,56 +1,51 @@
-"""A small corpus with something to learn, and a vocabulary for it."""
+"""Fixtures for pre-training. Equal settings share one writer of records: a new one would be traced anew."""
+
+import functools
 
 import numpy as np
 import pytest
 
-from keras_bert import BertConfig, BertEncoder, BertPreprocessor
-from keras_bert.text import WordPieceTokenizer
+from keras_bert.pretraining import Records, write_records, writing
+from keras_bert.pretraining.shards import ShardWriter
 
-LETTERS = "abcdefgh"
-VOCABULARY = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    ".",
-    *(letter + end for letter in LETTERS for end in "0123"),
-]
+from ..support import corpus as small_corpus
 
 
-@pytest.fixture(scope="session")
-def corpus(tmp_path_factory):
-    """80 documents of sentences of six words: the letter tells the document, the digits count."""
-    generator = np.random.default_rng(0)
-    documents = []
-    for _ in range(80):
-        letter = generator.choice(list(LETTERS))
-        lines = [
-            " ".join(f"{letter}{(start + i) % 4}" for i in range(6)) + "." for start in generator.integers(0, 4, 12)
-        ]
-        documents.append("\n".join(lines))
-    directory = tmp_path_factory.mktemp("corpus")
-    for number in range(2):
-        (directory / f"{number}.txt").write_text("\n\n".join(documents[number::2]))
-    return sorted(directory.iterdir())
+@pytest.fixture(scope="package", autouse=True)
+def few_writers():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing, "ShardWriter", functools.cache(ShardWriter))
+        yield
 
 
 @pytest.fixture(scope="session")
 def preprocessor():
-    return BertPreprocessor(WordPieceTokenizer(VOCABULARY), sequence_length=24)
+    return small_corpus.preprocessor()
 
 
-@pytest.fixture
-def new_encoder():
-    def make(**changes):
-        sizes = {
-            "hidden_size": 32,
-            "num_layers": 2,
-            "num_heads": 2,
-            "intermediate_size": 64,
-            "max_positions": 24,
-            **changes,
-        }
-        return BertEncoder(BertConfig(vocab_size=len(VOCABULARY), **sizes))
+@pytest.fixture(scope="package")
+def written(corpus, preprocessor, tmp_path_factory):
+    """The directory of records of the corpus in two copies, and their counts. Tests must not change them."""
+    directory = tmp_path_factory.mktemp("records")
+    return directory, write_records(corpus, directory, preprocessor, copies=2, progress=False, **small_corpus.WRITTEN)
 
-    return make
+
+@pytest.fixture(scope="package")
+def records(written):
+    return Records(written[0])
+
+
+@pytest.fixture(scope="session")
+def batch():
+    """16 examples of random tokens, in the form of records."""
+    generator = np.random.default_rng(0)
+    mask = np.int32(np.arange(small_corpus.LENGTH) < generator.integers(8, small_corpus.LENGTH + 1, (16, 1)))
+    return {
+        "input_word_ids": mask * generator.integers(5, len(small_corpus.VOCABULARY), mask.shape, np.int32),
+        "input_mask": mask,
+        "input_type_ids": mask * np.int32(np.arange(small_corpus.LENGTH) > 4),
+        "masked_lm_positions": np.tile(np.int32([1, 3, 5, 0]), (16, 1)),
+        "masked_lm_ids": generator.integers(5, len(small_corpus.VOCABULARY), (16, 4), np.int32),
+        "masked_lm_weights": np.tile(np.float32([1, 1, 1, 0]), (16, 1)),
+        "next_sentence_labels": generator.integers(0, 2, 16, np.int32),
+    }

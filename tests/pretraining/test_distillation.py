@@ -6,31 +6,25 @@ import pytest
 from scipy.special import log_softmax
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPreprocessor, BertQuestionAnswerer
-from keras_bert.pretraining import BertPretrainer, Records, learning_from, student_of, write_records
+from keras_bert.pretraining import BertPretrainer, learning_from, student_of
 from keras_bert.training import fine_tune
 
+from ..support.corpus import encoder
+
 LABELS = ["x", "y", "z"]
-
-
-@pytest.fixture
-def teacher(new_encoder, preprocessor):
-    keras.utils.set_random_seed(0)
-    encoder = new_encoder(hidden_dropout=0.0, attention_dropout=0.0, num_layers=12, initializer_range=0.3)
-    return BertClassifier(encoder, preprocessor, LABELS)
-
-
-@pytest.fixture
-def pretrained(new_encoder, preprocessor):
-    keras.utils.set_random_seed(0)
-    encoder = new_encoder(hidden_dropout=0.0, attention_dropout=0.0, num_layers=4, initializer_range=0.3)
-    return BertPretrainer(encoder, preprocessor)
+INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
 @pytest.fixture(scope="module")
-def batch(corpus, preprocessor, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("records")
-    write_records(corpus, directory, preprocessor, layout="sentences", progress=False)
-    return {name: value.numpy() for name, value in next(iter(Records(directory).in_order(16))).items()}
+def teacher(preprocessor):
+    """With DistilBERT's number of layers, which are narrow."""
+    sizes = {"num_layers": 12, "hidden_size": 8, "intermediate_size": 8}
+    return BertClassifier(encoder(initializer_range=0.3, **sizes), preprocessor, LABELS)
+
+
+@pytest.fixture(scope="module")
+def pretrained(preprocessor):
+    return BertPretrainer(encoder(initializer_range=0.3), preprocessor)
 
 
 def test_a_student_has_every_other_layer_of_its_teacher(teacher):
@@ -49,11 +43,14 @@ def test_a_student_has_every_other_layer_of_its_teacher(teacher):
     assert np.any(teacher.encoder.pooler.kernel)  # the two share nothing
 
 
-@pytest.mark.parametrize("kind", ["teacher", "pretrained"])
-def test_with_all_layers_it_is_the_teacher(request, kind, batch):
-    model = request.getfixturevalue(kind)
-    names = ["input_word_ids", "input_mask", "input_type_ids"]
-    inputs = {name: batch[name] for name in names + ["masked_lm_positions"] * (kind == "pretrained")}
+@pytest.mark.parametrize("kind", [BertClassifier, BertPretrainer])
+def test_with_all_layers_it_is_the_teacher(kind, preprocessor, batch):
+    model = kind(
+        encoder(initializer_range=0.3, num_layers=2),
+        preprocessor,
+        **{"labels": LABELS} if kind is BertClassifier else {},
+    )
+    inputs = {name: batch[name] for name in INPUTS + ("masked_lm_positions",) * (kind is BertPretrainer)}
     student = student_of(model, model.encoder.config.num_layers)
     for ours, theirs in zip(*(keras.tree.flatten(each(inputs)) for each in (student, model)), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -85,24 +82,21 @@ def divergence(teacher, student, temperature):
 
 
 def losses(student, teacher, inputs, targets, temperature, weights=None):
-    """A student's own loss, and the one with the teacher, both of one step of training that changes nothing."""
+    """A student's own loss, and the one with the teacher, as a step of training has them."""
     found = []
     for each in (None, teacher):
         with learning_from(each, student, temperature):
-            student.compile(keras.optimizers.SGD(0.0), student.training_loss())
-            found.append(student.train_on_batch(inputs, targets, weights))
-    return [np.float64(np.ravel(each)[0]) for each in found]
+            student.compile("sgd", student.training_loss())
+            found.append(student.compute_loss(inputs, targets, student(inputs, training=True), weights))
+    return [np.float64(each) for each in found]
 
 
 @pytest.mark.parametrize("problem_type", ["single_label_classification", "multi_label_classification", "regression"])
-def test_the_loss_of_a_classifier(new_encoder, preprocessor, problem_type, batch):
-    keras.utils.set_random_seed(1)
-    dropout = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+def test_the_loss_of_a_classifier(preprocessor, problem_type, batch):
     student, teacher = (
-        BertClassifier(new_encoder(initializer_range=0.5, **dropout), preprocessor, LABELS, problem_type)
-        for _ in range(2)
+        BertClassifier(encoder(seed, initializer_range=0.5), preprocessor, LABELS, problem_type) for seed in (1, 2)
     )
-    inputs = {name: batch[name] for name in ("input_word_ids", "input_mask", "input_type_ids")}
+    inputs = {name: batch[name] for name in INPUTS}
     targets = (
         np.arange(16) % 3 if problem_type.startswith("single") else np.random.default_rng(0).integers(0, 2, (16, 3))
     )
@@ -121,13 +115,9 @@ def test_the_loss_of_a_classifier(new_encoder, preprocessor, problem_type, batch
 
 
 @pytest.mark.parametrize("pairs", [True, False])
-def test_the_loss_of_a_masked_language_model(new_encoder, preprocessor, pairs, batch):
-    keras.utils.set_random_seed(1)
-    dropout = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
-    student, teacher = (
-        BertPretrainer(new_encoder(initializer_range=0.5, **dropout), preprocessor, pairs) for _ in range(2)
-    )
-    inputs = {name: batch[name] for name in ("input_word_ids", "input_mask", "input_type_ids", "masked_lm_positions")}
+def test_the_loss_of_a_masked_language_model(preprocessor, pairs, batch):
+    student, teacher = (BertPretrainer(encoder(seed, initializer_range=0.5), preprocessor, pairs) for seed in (1, 2))
+    inputs = {name: batch[name] for name in (*INPUTS, "masked_lm_positions")}
     targets, weights = {"masked_lm": batch["masked_lm_ids"]}, {"masked_lm": batch["masked_lm_weights"]}
     if pairs:
         targets["next_sentence"] = batch["next_sentence_labels"]
@@ -143,27 +133,26 @@ def test_the_loss_of_a_masked_language_model(new_encoder, preprocessor, pairs, b
     np.testing.assert_allclose(together, (2 * alone + 5 * apart + (1 - cosine).mean()) / 8, rtol=1e-5)
 
 
-def test_the_teacher_stays_as_it_is_and_apart(teacher):
-    student = student_of(teacher, num_layers=2)
+def test_the_teacher_stays_as_it_is_and_apart(preprocessor, batch):
+    teacher = BertClassifier(encoder(), preprocessor, LABELS)
+    student = student_of(teacher, num_layers=1)
+    student.encoder.trainable = False  # a smaller step is traced
     weights, before = len(student.weights), teacher.get_weights()
-    own = student.compute_loss
+    own, examples = student.compute_loss, ({name: batch[name] for name in INPUTS}, np.arange(16) % 3)
     with learning_from(teacher, student):
         student.compile(keras.optimizers.SGD(1.0), student.training_loss())
-        student.fit(["a0 a1", "b0 b1"], ["x", "y"], verbose=0)
+        student.fit(*examples, verbose=0)
         assert len(student.weights) == weights  # with the teacher's, they would be saved
     assert all(map(np.array_equal, teacher.get_weights(), before))
     assert not all(map(np.array_equal, student.head.get_weights(), teacher.head.get_weights()))
     assert student.compute_loss == own
-    student.evaluate(["a0 a1"], ["x"], verbose=0)  # of the labels alone
-    student.fit(["a0 a1"], ["x"], verbose=0)
+    assert student.train_function is None  # it was traced with the teacher
 
 
 @pytest.mark.slow
-def test_it_learns_what_the_teacher_says(tmp_path, new_encoder, preprocessor):
+def test_it_learns_what_the_teacher_says(tmp_path, preprocessor):
     """The labels say nothing: every text has each of the two once."""
-    keras.utils.set_random_seed(0)
-    quiet = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
-    teacher, student = (BertClassifier(new_encoder(**quiet), preprocessor, ["a", "b"]) for _ in range(2))
+    teacher, student = (BertClassifier(encoder(seed), preprocessor, ["a", "b"]) for seed in (0, 1))
     texts = [f"{letter}{i} {letter}{j}" for letter in "abcdefgh" for i in range(4) for j in range(4)]
     labels = ["a" if text[0] in "aceg" else "b" for text in texts]
     fine_tune(teacher, (texts, labels), epochs=10, learning_rate=3e-3, progress=False)
@@ -182,7 +171,7 @@ def test_it_learns_what_the_teacher_says(tmp_path, new_encoder, preprocessor):
         fine_tune(student, nothing, directory=tmp_path, teacher=teacher, **settings)
 
 
-def test_who_cannot_teach_whom(teacher, pretrained, new_encoder, preprocessor):
+def test_who_cannot_teach_whom(teacher, pretrained, preprocessor):
     def refused(teacher, student, message, **options):
         with pytest.raises(ValueError, match=message), learning_from(teacher, student, **options):
             raise AssertionError
@@ -190,10 +179,10 @@ def test_who_cannot_teach_whom(teacher, pretrained, new_encoder, preprocessor):
     student = student_of(teacher, num_layers=1)
     refused(pretrained, student, "a BertClassifier cannot learn from a BertPretrainer")
     windows = BertPreprocessor(preprocessor.tokenizer, sequence_length=24, stride=8)
-    answerer = BertQuestionAnswerer(new_encoder(), windows)
+    answerer = BertQuestionAnswerer(encoder(), windows)
     refused(answerer, answerer, "both must be BertPretrainer, or both BertClassifier")
     refused(teacher, student, "temperature is 0; expected a number above 0", temperature=0)
-    other = BertClassifier(new_encoder(), preprocessor, ["x", "z", "y"])
+    other = BertClassifier(encoder(), preprocessor, ["x", "z", "y"])
     refused(teacher, other, r"labels of the teacher: \['x', 'y', 'z'\], of the student: \['x', 'z', 'y'\]")
-    wide = BertPretrainer(new_encoder(hidden_size=64), preprocessor)
+    wide = BertPretrainer(encoder(hidden_size=64), preprocessor)
     refused(wide, pretrained, "hidden_size of the teacher is 64, of the student 32")

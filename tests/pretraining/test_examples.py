@@ -67,7 +67,7 @@ def test_a_second_segment_is_taken_from_anywhere():
 
 
 def test_one_in_ten_is_shorter():
-    pieces, counts = corpus(documents=2000)
+    pieces, counts = corpus(documents=700)
 
     def is_shorter(shorter):
         (first, second), _, _ = make_examples(pieces, counts, ROOM, "sentence_order", shorter=shorter)

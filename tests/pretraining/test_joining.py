@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertPreprocessor
 from keras_bert.pretraining.joining import joined, sequences_of
-from keras_bert.text import WordPieceTokenizer
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
 
@@ -29,9 +27,12 @@ def test_texts_that_fill_a_sequence_share_none():
 
 @pytest.mark.parametrize("pad", ["[PAD]", "c"])
 def test_rows_are_joined_as_they_are(pad):
-    preprocessor = BertPreprocessor(WordPieceTokenizer(PIECES, pad_token=pad), sequence_length=8)
-    packed = preprocessor(["a", "b a", "a b b a a", "b"])
-    found = tf.function(lambda counts: joined(packed, counts, PIECES.index(pad)))(tf.constant([2, 1, 1], tf.int64))
+    texts = [["[CLS]", *text.split(), "[SEP]"] for text in ("a", "b a", "a b b a a", "b")]
+    rows = np.int32([[PIECES.index(piece) for piece in text + [pad] * (8 - len(text))] for text in texts])
+    mask = np.int32([[1] * len(text) + [0] * (8 - len(text)) for text in texts])
+    packed = {"input_word_ids": rows, "input_mask": mask, "input_type_ids": 0 * mask}
+    packed = {name: tf.constant(value) for name, value in packed.items()}
+    found = joined(packed, tf.constant([2, 1, 1], tf.int64), PIECES.index(pad))
     cls, sep, a, b, no = (PIECES.index(piece) for piece in ("[CLS]", "[SEP]", "a", "b", pad))
     ids = [[cls, a, sep, cls, b, a, sep, no], [cls, a, b, b, a, a, sep, no], [cls, b, sep] + [no] * 5]
     np.testing.assert_array_equal(found["input_word_ids"], ids)

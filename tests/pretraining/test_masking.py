@@ -4,26 +4,33 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertPreprocessor
 from keras_bert.pretraining import MaskedLMMasking, unmasked
 from keras_bert.text import WordPieceTokenizer
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+from ..support.small import SPECIAL
+
 LETTERS = "abcdefghijklmnopqrst"
 TOKENIZER = WordPieceTokenizer([*SPECIAL, *LETTERS, *(f"##{letter}" for letter in LETTERS)])
 PREDICTIONS = 19
 
 
-def packed(rows=4000, words=40, seed=0):
-    """Rows of up to 128 pieces, in words of one to four, the last ones shorter, some with a piece that is unknown."""
+def packed(rows=2000, words=20, seed=0):
+    """Pairs of up to 128 pieces, in words of one to four, the last ones shorter, some with a piece that is unknown."""
     generator = np.random.default_rng(seed)
-    texts = []
+    found = {name: np.zeros((rows, 128), np.int32) for name in ("input_word_ids", "input_mask", "input_type_ids")}
     for row in range(rows):
-        lengths = generator.integers(1, 5, size=words if row % 2 else generator.integers(0, words))
-        texts.append(
-            " ".join("".join(generator.choice(list(LETTERS), length)) for length in lengths) + " ?" * (row % 3)
-        )
-    return BertPreprocessor(TOKENIZER, sequence_length=128)((texts, texts[::-1]))
+        segments = []
+        for _ in range(2):
+            lengths = generator.integers(1, 5, size=words if row % 2 else generator.integers(0, words))
+            pieces = generator.integers(len(SPECIAL), len(SPECIAL) + len(LETTERS), lengths.sum())
+            starts = np.cumsum(lengths) - lengths
+            pieces[np.setdiff1d(np.arange(len(pieces)), starts)] += len(LETTERS)
+            segments.append([*pieces, *[TOKENIZER.unk_token_id] * (row % 3)][:62])
+        ids = [TOKENIZER.cls_token_id, *segments[0], TOKENIZER.sep_token_id, *segments[1], TOKENIZER.sep_token_id]
+        found["input_word_ids"][row, : len(ids)] = ids
+        found["input_mask"][row, : len(ids)] = 1
+        found["input_type_ids"][row, len(segments[0]) + 2 : len(ids)] = 1
+    return {name: tf.constant(value) for name, value in found.items()}
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +114,7 @@ def test_words_are_whole(inputs):
 
 
 def test_spans_are_as_long_as_spanbert_draws_them():
-    ids = np.tile(np.arange(5, 25, dtype=np.int32), (3000, 25))  # 500 words of one piece
+    ids = np.tile(np.arange(5, 25, dtype=np.int32), (1500, 25))  # 500 words of one piece
     found = chosen(MaskedLMMasking(TOKENIZER, 75, unit="span")({"input_word_ids": tf.constant(ids)}, seed=[0, 1]))
     edges = np.diff(np.pad(found, ((0, 0), (1, 1))).astype(int), axis=1)
     runs = (edges == -1).sum()
@@ -136,7 +143,8 @@ def test_in_a_dataset(inputs):
 
 
 def test_nothing_to_choose():
-    rows = BertPreprocessor(TOKENIZER, sequence_length=8)(["", "? ?"])
+    cls, sep, unknown = TOKENIZER.cls_token_id, TOKENIZER.sep_token_id, TOKENIZER.unk_token_id
+    rows = {"input_word_ids": tf.constant([[cls, sep, 0, 0, 0], [cls, unknown, unknown, sep, 0]], tf.int32)}
     masked = MaskedLMMasking(TOKENIZER, 3)(rows, [0, 0])
     np.testing.assert_array_equal(masked["input_word_ids"], rows["input_word_ids"])
     assert not masked["masked_lm_weights"].numpy().any()

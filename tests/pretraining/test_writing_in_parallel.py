@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import sys
 import time
@@ -11,37 +12,39 @@ import pytest
 from keras_bert.pretraining import Records, write_records
 from keras_bert.pretraining.beam import write_records_with_beam
 from keras_bert.pretraining.records import SETTINGS
-from keras_bert.processes import in_processes
+from keras_bert.pretraining.writing import Work
 
-from ..processes import start_process
+from ..support import corpus as small_corpus
+from ..support.processes import HANGS, start_process
 
-WRITTEN = {"layout": "sentences", "part_bytes": 2000, "copies": 2, "unit": "span"}
-HANGS = 300  # seconds
-
-
-@pytest.fixture(scope="module")
-def alone(corpus, preprocessor, tmp_path_factory):
-    """What one process writes."""
-    directory = tmp_path_factory.mktemp("alone")
-    return directory, write_records(corpus, directory, preprocessor, **WRITTEN, progress=False)
+WRITTEN = {**small_corpus.WRITTEN, "copies": 2}
 
 
 def files_of(directory):
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-def test_the_same_files(tmp_path, corpus, preprocessor, alone, capfd):
+def test_what_writes_can_be_sent(tmp_path, corpus, preprocessor, written):
+    """To another process, where it writes the same file."""
+    settings = {"objective": "next_sentence", "predictions": None, "unit": "piece", "pack": False, "seed": 0}
+    work = pickle.loads(pickle.dumps(Work(corpus, tmp_path, preprocessor, **settings, **WRITTEN)))
+    name, counts = work.write(1)
+    assert (tmp_path / name).read_bytes() == (written[0] / name).read_bytes()
+    assert json.loads((written[0] / SETTINGS).read_text())["shards"][name] == counts
+
+
+@pytest.mark.slow
+def test_the_same_files(tmp_path, corpus, preprocessor, written, capfd):
     counts = write_records(corpus, tmp_path, preprocessor, **WRITTEN, processes=2, progress=True)
-    assert counts == alone[1]
-    assert files_of(tmp_path) == files_of(alone[0])
+    assert counts == written[1]
+    assert files_of(tmp_path) == files_of(written[0])
     shown = capfd.readouterr()
     assert shown.out == ""
     (bar,) = shown.err.strip().split("\n")  # and no word of TensorFlow's
     assert f"{len(Records(tmp_path).files)}/{len(Records(tmp_path).files)}" in bar
 
 
-@pytest.mark.slow
-def test_what_is_done_is_not_written_again(tmp_path, corpus, preprocessor, alone):
+def test_what_is_done_is_not_written_again(tmp_path, corpus, preprocessor, written):
     records = tmp_path / "records"
     write_records(corpus, records, preprocessor, **WRITTEN, progress=False)
     names = sorted(path.name for path in records.glob("*.tfrecord"))
@@ -51,8 +54,8 @@ def test_what_is_done_is_not_written_again(tmp_path, corpus, preprocessor, alone
         (records / name).write_bytes(b"half")
     (records / SETTINGS).write_text(json.dumps(notes))
     (records / names[0]).write_bytes(b"left alone")
-    write_records(corpus, records, preprocessor, **WRITTEN, processes=2, progress=False)
-    assert files_of(records) == files_of(alone[0]) | {names[0]: b"left alone"}
+    write_records(corpus, records, preprocessor, **WRITTEN, progress=False)
+    assert files_of(records) == files_of(written[0]) | {names[0]: b"left alone"}
 
 
 @pytest.mark.slow
@@ -67,17 +70,6 @@ def test_an_error_is_the_same(tmp_path, corpus, preprocessor):
         messages.append(str(error.value))
         assert not list(directory.glob("*.tmp"))
     assert messages[0] == messages[1]
-
-
-def die(item):
-    os.write(2, b"the last words")
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.slow
-def test_a_process_that_is_killed(tmp_path):
-    with pytest.raises(RuntimeError, match="(?s)use fewer processes or smaller parts.*the last words"):
-        list(in_processes(die, range(2), 2, tmp_path))
 
 
 _SCRIPT = """
@@ -119,15 +111,15 @@ def test_an_interruption(tmp_path, corpus, by):
     assert not list(records.glob("*.tmp"))
 
 
-def test_a_pipeline(tmp_path, corpus, preprocessor, alone):
+def test_a_pipeline(tmp_path, corpus, preprocessor, written):
     pytest.importorskip("apache_beam", reason="needs Apache Beam, which holds back numpy and protobuf")
-    assert write_records_with_beam(corpus, tmp_path, preprocessor, **WRITTEN) == alone[1]
-    assert files_of(tmp_path) == files_of(alone[0])
+    assert write_records_with_beam(corpus, tmp_path, preprocessor, **WRITTEN) == written[1]
+    assert files_of(tmp_path) == files_of(written[0])
     first = min(tmp_path.glob("*.tfrecord"))
     first.write_bytes(b"left alone")
     for write in (write_records, write_records_with_beam):  # nothing is left to do
-        assert write(corpus, tmp_path, preprocessor, **WRITTEN) == alone[1]
-    assert files_of(tmp_path) == files_of(alone[0]) | {first.name: b"left alone"}
+        assert write(corpus, tmp_path, preprocessor, **WRITTEN) == written[1]
+    assert files_of(tmp_path) == files_of(written[0]) | {first.name: b"left alone"}
 
 
 def test_a_pipeline_that_fails(tmp_path, corpus, preprocessor):

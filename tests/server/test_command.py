@@ -1,44 +1,63 @@
-"""keras-bert serve when it cannot."""
+"""keras-bert serve: its options, and when it cannot serve."""
 
 import socket
-import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
-from .process import ENVIRONMENT, HANGS
+import keras_bert.server
+from keras_bert.cli import main
+from keras_bert.server import run
 
 
-def fails(*arguments, before: str = ""):
-    """The only line that the command writes, without its `Error: `."""
-    code = f"{before}\nfrom keras_bert.cli import main\nmain(prog_name='keras-bert')"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "serve", *arguments],
-        capture_output=True, text=True, env=ENVIRONMENT, timeout=HANGS, check=False,
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert done.stdout == ""
-    *log, line = done.stderr.splitlines()
-    assert all(" version " in each for each in log), done.stderr
+def fails(*arguments):
+    """The line that the command writes, without its `Error: `."""
+    result = CliRunner().invoke(main, ["serve", *map(str, arguments)], catch_exceptions=False)
+    assert (result.exit_code, result.stdout) == (1, "")
+    *log, line = result.stderr.splitlines()
+    assert all(" version " in each for each in log), result.stderr
     assert line.startswith("Error: ")
     return line.removeprefix("Error: ")
 
 
-@pytest.mark.slow
+OPTIONS = "--port 1 --rest-port 2 --host ::1 --model-name bert --max-batch 3 --no-batching --queue 4 --timeout 5.5"
+
+
+def test_options(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(run, "serve", lambda settings, announce: asked.append(settings) or announce("ready"))
+    directory = tmp_path / "toy"
+    assert CliRunner().invoke(main, ["serve", str(directory)]).exit_code == 2  # there is none
+    directory.mkdir()
+    for options in ("", OPTIONS):
+        result = CliRunner().invoke(main, ["serve", str(directory), *options.split()])
+        assert (result.exit_code, result.output) == (0, "ready\n")
+    assert asked == [
+        run.Settings(directory, "toy", "127.0.0.1", 8500, 8501, max_batch=16, batching=True, queue=1024, timeout=30),
+        run.Settings(directory, "bert", "::1", 1, 2, max_batch=3, batching=False, queue=4, timeout=5.5),
+    ]
+
+
 @pytest.mark.parametrize("module", ["grpc", "aiohttp", "tensorflow_serving"])
-def test_without_the_extra(toy_versions, module):
-    message = fails(str(toy_versions), before=f"import sys; sys.modules['{module}'] = None")
+def test_without_the_extra(tmp_path, monkeypatch, module):
+    for name in [name for name in sys.modules if name.startswith(("keras_bert.server.", "tensorflow_serving."))]:
+        monkeypatch.delitem(sys.modules, name)
+        if name.startswith("keras_bert"):
+            monkeypatch.delattr(keras_bert.server, name.rpartition(".")[2])
+    monkeypatch.setitem(sys.modules, module, None)
+    message = fails(tmp_path)
     assert message.startswith(f"there is no {module}")
     assert message.endswith("which serving needs: pip install 'keras-bert-models[serve]'")
 
 
 def test_nothing_to_serve(tmp_path, toy_model):
-    assert fails(str(tmp_path)).startswith(f"{tmp_path} has no version: a version is a SavedModel in a directory")
-    message = fails(str(toy_model))
-    assert message.startswith(f"{toy_model} is itself a SavedModel")
+    free = ("--port", 0, "--rest-port", 0)
+    assert fails(tmp_path, *free).startswith(f"{tmp_path} has no version: a version is a SavedModel in a directory")
+    assert fails(toy_model, *free).startswith(f"{toy_model} is itself a SavedModel")
     (tmp_path / "2").mkdir()
     (tmp_path / "2" / "saved_model.pb").write_bytes(b"not a model")
-    assert fails(str(tmp_path)).startswith(f"{tmp_path} has no version that can be loaded. version 2: ")
+    assert fails(tmp_path, *free).startswith(f"{tmp_path} has no version that can be loaded. version 2: ")
 
 
 @pytest.mark.parametrize("option", ["--port", "--rest-port"])
@@ -48,14 +67,5 @@ def test_a_port_that_is_taken(toy_versions, option):
         taken.listen()
         port = taken.getsockname()[1]
         other = {"--port": "--rest-port", "--rest-port": "--port"}[option]
-        message = fails(str(toy_versions), option, str(port), other, "0")
+        message = fails(toy_versions, option, port, other, 0)
     assert message.startswith(f"cannot listen on 127.0.0.1, port {port}: ")
-
-
-def test_help_does_not_wait_for_tensorflow():
-    code = (
-        "import sys; from keras_bert.cli import main\n"
-        "main(['serve', '--help'], standalone_mode=False)\n"
-        "sys.exit('slow' if {'tensorflow', 'grpc', 'numpy'} & set(sys.modules) else 0)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=HANGS)

@@ -16,7 +16,7 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from .process import HANGS, at_once, output
+from .servers import HANGS, at_once, output
 
 
 def fails(call) -> tuple[grpc.StatusCode, str]:

@@ -1,1 +1,35 @@
-from ..text.conftest import shared_data, tokenizer, vocabulary  # noqa: F401
+"""Fixtures for tests of several tasks."""
+
+import pytest
+import tensorflow as tf
+
+from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+
+
+@pytest.fixture
+def untraced():
+    """Runs tf.functions eagerly: tracing takes longer than a few calls."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def bert_tiny_mlm(shared_data):
+    """The directory of a small pre-trained BERT from Hugging Face."""
+    return shared_data / "bert-tiny-mlm"
+
+
+@pytest.fixture
+def real_tokenizer(shared_data):
+    """Loads the published tokenizer of a family: real_tokenizer("roberta")."""
+    vocabs = shared_data / "vocabs"
+
+    def make(family):
+        if family == "roberta":
+            return BytePairTokenizer(vocabs / "roberta_vocab.json", vocabs / "roberta_merges.txt")
+        if family == "albert":
+            return SentencePieceTokenizer(vocabs / "albert_spiece.model")
+        return WordPieceTokenizer(vocabs / "bert_uncased_vocab.txt")
+
+    return make

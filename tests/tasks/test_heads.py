@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert import BertConfig
-from keras_bert.families import FAMILIES
+from keras_bert.formats import FAMILIES
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 
 SMALL = {"vocab_size": 20, "hidden_size": 8, "num_layers": 1, "num_heads": 2, "intermediate_size": 16}
@@ -49,7 +49,7 @@ def randomized(layer):
 def test_classifier(family, task, activation):
     head = ClassifierHead(config(family, activation="relu"), task, units=3)
     weights = randomized(head)
-    assert set(weights) == set(FAMILIES[family].heads[task])
+    assert set(weights) == set(FAMILIES[family].parts(head.config)[task])
     expected = HIDDEN
     if activation is not None:
         expected = ACTIVATIONS[activation](expected @ weights["transform/kernel"] + weights["transform/bias"])
@@ -61,7 +61,7 @@ def test_classifier(family, task, activation):
 def test_masked_lm(family, width):
     head = MaskedLMHead(config(family, activation="relu", embedding_size=width))
     weights = randomized(head)
-    assert set(weights) == set(FAMILIES[family].heads["masked_lm"])
+    assert set(weights) == set(FAMILIES[family].parts(head.config)["masked_lm"])
     table = np.random.default_rng(2).normal(size=(20, width or 8)).astype(np.float32)
     x = HIDDEN @ weights["transform/kernel"] + weights["transform/bias"]
     x = gelu(x) if family == "roberta" else np.maximum(x, 0)  # RoBERTa's head has gelu whatever the encoder has

@@ -4,25 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertPreprocessor
 from keras_bert.tasks.long_text import most_context, places_of_pieces
-from keras_bert.text import WordPieceTokenizer
 from keras_bert.text.windows import windows
 
-from ..golden import make_golden_export as golden
-
-
-def is_max_context(spans, current, position):
-    """`_check_is_max_context` of google-research/bert, run_squad.py; spans are (start, length)."""
-    best_score, best = None, None
-    for index, (start, length) in enumerate(spans):
-        end = start + length - 1
-        if position < start or position > end:
-            continue
-        score = min(position - start, end - position) + 0.01 * length
-        if best_score is None or score > best_score:
-            best_score, best = score, index
-    return current == best
+from ..support import small
+from ..support.reference.squad import is_max_context
 
 
 @pytest.mark.parametrize(("room", "stride"), [(7, 3), (7, 7), (6, 1), (3, 2), (384, 128), (200, 30)])
@@ -42,8 +28,8 @@ def test_most_context_is_googles(room, stride):
 @pytest.mark.parametrize("settings", [{}, {"stride": 2}, {"stride": 9}])
 @pytest.mark.parametrize("sequence_length", [None, 8, 20])
 def test_places_hold_the_pieces_in_order(settings, sequence_length):
-    tokenizer = WordPieceTokenizer(golden.VOCABULARY)
-    preprocessor = BertPreprocessor(tokenizer, sequence_length, max_sequence_length=24, **settings)
+    tokenizer = small.tokenizer()
+    preprocessor = small.preprocessor(sequence_length=sequence_length, **settings)
     texts = ["film plot", "", "the an and or of to in on is was", " ".join(["movie", "good", "time"] * 10)]
     pieces = tokenizer.tokenize(texts)
     packed = preprocessor.pack(pieces)["input_word_ids"]

@@ -1,26 +1,78 @@
-from pathlib import Path
+"""Tokenizers that tests of text share: each is traced once per process."""
 
 import pytest
+import tensorflow as tf
 
-from keras_bert import presets
-from keras_bert.text import WordPieceTokenizer
+from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 
-DATA = Path(__file__).parents[2] / "../shared/data"
-
-
-@pytest.fixture(scope="session")
-def shared_data():
-    if not DATA.is_dir():
-        pytest.skip("needs the vocabularies, TF Hub models and texts of shared/data, beside the repository")
-    return DATA
+from ..support import small, tokenization
+from ..support.reference import bytepair as reference
+from ..support.texts import SENTENCES
 
 
-@pytest.fixture(scope="session")
-def vocabulary():
-    """BERT's uncased English one: 30,522 pieces."""
-    return (presets.resolve("all-MiniLM-L6-v2") / "vocab.txt").read_text("utf-8").split("\n")[:-1]
+@pytest.fixture
+def untraced():
+    """Runs tf.functions eagerly: for a single call, tracing a tokenizer takes longer than running it."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="session")
-def tokenizer(vocabulary):
+def tokenizer() -> WordPieceTokenizer:
+    """The small tokenizer."""
+    return small.tokenizer()
+
+
+@pytest.fixture(scope="session")
+def real_tokenizer(vocabulary) -> WordPieceTokenizer:
+    """The tokenizer of BERT's uncased English vocabulary."""
     return WordPieceTokenizer(vocabulary)
+
+
+@pytest.fixture(scope="session")
+def merges() -> list[tuple[str, str]]:
+    return reference.train(SENTENCES, 120)
+
+
+@pytest.fixture(scope="session")
+def byte_pairs(merges) -> BytePairTokenizer:
+    return small.byte_pairs(merges)
+
+
+@pytest.fixture(scope="session")
+def roberta(shared_data) -> BytePairTokenizer:
+    """The tokenizer of the published vocabulary."""
+    return BytePairTokenizer(shared_data / "vocabs/roberta_vocab.json", shared_data / "vocabs/roberta_merges.txt")
+
+
+@pytest.fixture(scope="session")
+def albert_model(tmp_path_factory):
+    """The path of a small model."""
+    path = tmp_path_factory.mktemp("albert") / "spiece.model"
+    path.write_bytes(tokenization.train_albert())
+    return path
+
+
+@pytest.fixture(scope="session")
+def xlm_model(tmp_path_factory):
+    """The path of a small model."""
+    path = tmp_path_factory.mktemp("xlm") / "sentencepiece.bpe.model"
+    path.write_bytes(tokenization.train_xlm_roberta())
+    return path
+
+
+@pytest.fixture(scope="session")
+def albert(albert_model) -> SentencePieceTokenizer:
+    return SentencePieceTokenizer(albert_model)
+
+
+@pytest.fixture(scope="session")
+def xlm_roberta(xlm_model) -> SentencePieceTokenizer:
+    return SentencePieceTokenizer(xlm_model, family="xlm-roberta")
+
+
+@pytest.fixture(scope="session", params=["tokenizer", "byte_pairs", "albert"])
+def any_tokenizer(request):
+    """One tokenizer of each kind in turn."""
+    return request.getfixturevalue(request.param)

@@ -3,29 +3,18 @@
 import unicodedata
 
 import numpy as np
-import pytest
 
 from keras_bert import BertPreprocessor
-from keras_bert.text import SentencePieceTokenizer
+from keras_bert.text import WordPieceTokenizer
 from keras_bert.text.explanation import ExplainedPiece, explain
 
-from . import reference_bytepair
-from .test_bytepair import make
-from .test_unicode import SENTENCES
+from ..support import small
+from ..support.texts import SENTENCES
 
-TEXTS = ["", " ", "a", "Cafés?", "tabs\tand\nlines", "½ ﬁn 東京 🦒🏽 e\u0301", *SENTENCES]
-
-
-@pytest.fixture(scope="module", params=["wordpiece", "bytepair", "albert"])
-def any_tokenizer(request):
-    if request.param == "bytepair":
-        return make(reference_bytepair.train(SENTENCES, 300))
-    if request.param == "wordpiece":
-        return request.getfixturevalue("tokenizer")
-    return SentencePieceTokenizer(request.getfixturevalue("shared_data") / "vocabs/albert_spiece.model")
+TEXTS = ["", " ", "a", "Cafés?", "tabs\tand\nlines", "½ ﬁn 東京 🦒🏽 e\u0301", *SENTENCES[5:7], *SENTENCES[-3:]]
 
 
-def test_pieces_are_what_the_model_sees(any_tokenizer):
+def test_pieces_are_what_the_model_sees(any_tokenizer, untraced):
     packed = BertPreprocessor(any_tokenizer, sequence_length=None, max_sequence_length=2048)(TEXTS)
     for row, pieces in enumerate(explain(any_tokenizer, TEXTS)):
         pieces = [piece for piece in pieces if piece.piece is not None]
@@ -36,7 +25,7 @@ def test_pieces_are_what_the_model_sees(any_tokenizer):
         assert [piece.piece for piece in pieces] == [any_tokenizer.vocabulary[piece.id] for piece in pieces]
 
 
-def test_spans_are_those_of_the_tokenizer_and_hold_all_of_the_text(any_tokenizer):
+def test_spans_are_those_of_the_tokenizer_and_hold_all_of_the_text(any_tokenizer, untraced):
     _, starts, ends = (each.to_list() for each in any_tokenizer.tokenize_with_offsets(TEXTS))
     for row, (text, pieces) in enumerate(zip(TEXTS, explain(any_tokenizer, TEXTS), strict=True)):
         first, *inside, last = pieces
@@ -58,30 +47,30 @@ def of_text(tokenizer, text):
     return explain(tokenizer, [text])[0][1:-1]
 
 
-@pytest.mark.parametrize(
-    ("text", "changes"),
-    [
-        ("cafe", [()]),
-        ("CAFÉ", [("C -> c", "A -> a", "F -> f", "É -> e")]),
-        ("cafe\u0301", [("e\u0301 -> e",)]),
-        ("Ca\u200bfe", [("U+200B dropped", "C -> c")]),
-        ("\u200bcafe\x07", [("U+200B dropped",), (), ("U+0007 dropped",)]),
-        ("a \t\u3000 b", [(), ()]),
-        ("🦒", [("not in the vocabulary",)]),
-    ],
-)
-def test_changes_of_wordpiece(tokenizer, text, changes):
-    assert [piece.changes for piece in of_text(tokenizer, text)] == changes
+def test_changes_of_wordpiece(untraced):
+    expected = {
+        "cafe": [()],
+        "CAFÉ": [("C -> c", "A -> a", "F -> f", "É -> e")],
+        "cafe\u0301": [("e\u0301 -> e",)],
+        "Ca\u200bfe": [("U+200B dropped", "C -> c")],
+        "\u200bcafe\x07": [("U+200B dropped",), (), ("U+0007 dropped",)],
+        "a \t\u3000 b": [(), ()],
+        "🦒": [("not in the vocabulary",)],
+    }
+    explained = explain(WordPieceTokenizer([*small.SPECIAL, "cafe", "a", "b"]), [*expected])
+    assert {
+        text: [each.changes for each in row[1:-1]] for text, row in zip(expected, explained, strict=True)
+    } == expected
 
 
-def test_dropped_characters_stand_where_they_stood(tokenizer):
+def test_dropped_characters_stand_where_they_stood(tokenizer, untraced):
     piece, dropped = of_text(tokenizer, "é\x07")
     assert (piece.piece, piece.byte_span, piece.character_span) == ("e", (0, 2), (0, 1))
     assert dropped == ExplainedPiece(None, None, None, None, (2, 3), (1, 2), "\x07", ("U+0007 dropped",))
 
 
-def test_bytes_within_a_character():
-    pieces = of_text(make([]), "é a")
+def test_bytes_within_a_character(untraced):
+    pieces = of_text(small.byte_pairs([]), "é a")
     assert [(piece.byte_span, piece.character_span, piece.text) for piece in pieces[:2]] == [
         ((0, 1), (0, 1), "é"),
         ((1, 2), (0, 1), "é"),

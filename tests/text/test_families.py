@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import keras
 import numpy as np
@@ -12,31 +13,19 @@ import tensorflow as tf
 
 from keras_bert import BertPreprocessor
 from keras_bert.saved_model import export_preprocessor
-from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
-from keras_bert.text.byte_level import byte_symbols
+from keras_bert.text import BytePairTokenizer
 
-from . import reference_bytepair
-from .test_bytepair import make
-from .test_unicode import SENTENCES
+from ..support import small
+from ..support.texts import SENTENCES
 
 TEXTS = ["hello world", "a", "the quick brown fox 2010, jumps over", *SENTENCES]
-KINDS = ["bytepair", "albert", "wordpiece"]
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def any_tokenizer(request):
-    if request.param == "bytepair":
-        return make(reference_bytepair.train(SENTENCES, 300))
-    if request.param == "wordpiece":
-        return WordPieceTokenizer(request.getfixturevalue("vocabulary"))
-    return SentencePieceTokenizer(request.getfixturevalue("shared_data") / "vocabs/albert_spiece.model")
 
 
 def values(outputs):
     return {name: np.asarray(tensor).tolist() for name, tensor in outputs.items()}
 
 
-def test_pairs(any_tokenizer):
+def test_pairs(any_tokenizer, untraced):
     preprocessor = BertPreprocessor(any_tokenizer, sequence_length=None)
     packed = values(preprocessor((["a"], ["hello"])))
     a, b = (any_tokenizer.tokenize(text).numpy().tolist() for text in ("a", "hello"))
@@ -48,14 +37,14 @@ def test_pairs(any_tokenizer):
         want = [cls, *a, sep, *b, sep]
         types = [0] * (2 + len(a)) + [1] * (len(b) + 1)
     assert packed == {"input_word_ids": [want], "input_mask": [[1] * len(want)], "input_type_ids": [types]}
-    short = BertPreprocessor(any_tokenizer, sequence_length=16)
-    for name, rows in values(short((TEXTS, TEXTS[::-1]))).items():
-        assert [len(row) for row in rows] == [16] * len(TEXTS), name
-    rows = values(short((TEXTS[2:], TEXTS[2:])))
+    long = tf.ragged.constant([[*range(5, 25)], [5]]), tf.ragged.constant([[6], [*range(5, 25)]])
+    rows = values(BertPreprocessor(any_tokenizer, sequence_length=16).pack(long))
+    assert {name: [len(row) for row in each] for name, each in rows.items()} == {name: [16, 16] for name in rows}
     assert {row.count(sep) for row in rows["input_word_ids"]} == {any_tokenizer.pair_format.special_tokens(2) - 1}
-    with pytest.raises(ValueError, match="truncation is error"):
-        BertPreprocessor(any_tokenizer, sequence_length=len(want) - 1, truncation="error")((["a"], ["hello"]))
-    assert values(BertPreprocessor(any_tokenizer, sequence_length=len(want), truncation="error")((["a"], ["hello"])))
+    for length in (len(want), len(want) - 1):
+        strict = BertPreprocessor(any_tokenizer, sequence_length=length, truncation="error")
+        with pytest.raises(ValueError, match="truncation is error") if length < len(want) else nullcontext():
+            strict.pack(([a], [b]))
 
 
 @pytest.mark.slow
@@ -115,7 +104,7 @@ def _write_config(directory, vocabulary_size):
     )
 
 
-def test_presets_need_not_say_which_tokenizer(any_tokenizer, tmp_path):
+def test_presets_need_not_say_which_tokenizer(any_tokenizer, tmp_path, untraced):
     preprocessor = BertPreprocessor(any_tokenizer)
     preprocessor.save_preset(tmp_path)
     _write_config(tmp_path, any_tokenizer.vocabulary_size)
@@ -125,6 +114,14 @@ def test_presets_need_not_say_which_tokenizer(any_tokenizer, tmp_path):
     assert again.max_sequence_length == again.sequence_length == 40
 
 
+def test_a_type_that_is_not_known(tmp_path):
+    (tmp_path / "tokenizer.json").write_text('{"model": {"type": "WordLevel", "vocab": []}}')
+    _write_config(tmp_path, 50)
+    with pytest.raises(ValueError, match=r"holds a WordLevel tokenizer; supported are WordPiece, BPE, Unigram"):
+        BertPreprocessor.from_preset(tmp_path)
+
+
+@pytest.mark.slow
 def test_presets_with_tokenizer_json_alone(shared_data, tmp_path):
     path = shared_data / "vocabs/roberta_tokenizer.json"
     (tmp_path / "tokenizer.json").write_bytes(path.read_bytes())
@@ -132,9 +129,6 @@ def test_presets_with_tokenizer_json_alone(shared_data, tmp_path):
     preprocessor = BertPreprocessor.from_preset(tmp_path, sequence_length=8)
     assert isinstance(preprocessor.tokenizer, BytePairTokenizer)
     assert values(preprocessor(["Hello world!"]))["input_word_ids"] == [[0, 31414, 232, 328, 2, 1, 1, 1]]
-    (tmp_path / "tokenizer.json").write_text('{"model": {"type": "WordLevel", "vocab": []}}')
-    with pytest.raises(ValueError, match=r"holds a WordLevel tokenizer; supported are WordPiece, BPE, Unigram"):
-        BertPreprocessor.from_preset(tmp_path)
 
 
 @pytest.mark.parity
@@ -149,10 +143,10 @@ def test_pairs_as_hugging_face(any_tokenizer, tmp_path):
         assert packed[ours].numpy().tolist() == want[name], ours
 
 
+@pytest.mark.slow
 def test_exported_pairs_are_packed_as_the_model_does(tmp_path):
     """RoBERTa's pairs have two separators, also when another process packs them."""
-    letters = list(byte_symbols())
-    tokenizer = BytePairTokenizer([*letters, "<s>", "</s>", "<pad>", "<unk>", "<mask>"], [])
+    tokenizer = small.byte_pairs([])
     preprocessor = BertPreprocessor(tokenizer, sequence_length=9)
     export_preprocessor(preprocessor, tmp_path / "exported")
     exported = tf.saved_model.load(tmp_path / "exported")

@@ -9,6 +9,8 @@ import tensorflow_text  # noqa: F401  TF Hub's model needs its ops
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import ROBERTA_PAIRS, pack, truncate
 
+from ..support import small
+
 
 def popped(a, b, room):
     """`_truncate_seq_pair` of the original BERT (create_pretraining_data.py), which also trains on pairs."""
@@ -49,18 +51,16 @@ def test_truncation_of_one(truncation):
     assert truncate([segment], 2, truncation)[0].to_list() == [[1, 2], [], [4]]
 
 
-def test_truncation_error_names_row_length_and_limit(tokenizer):
-    preprocessor = BertPreprocessor(tokenizer, sequence_length=6, truncation="error")
-    assert preprocessor(["one two three four"])["input_mask"].numpy().sum() == 6
-    texts = ["fits", "one two three four five six", "one two three four five"]
+def test_truncation_error_names_row_length_and_limit(untraced):
+    preprocessor = small.preprocessor(sequence_length=6, truncation="error")
+    assert preprocessor(["the film was good"])["input_mask"].numpy().sum() == 6
+    texts = ["film", "the film was very good !", "the film was very good"]
     with pytest.raises(ValueError, match="truncation is error: the row, .* are 1 6 4"):
         preprocessor(texts)
     with pytest.raises(ValueError, match="are 0 5 3"):
-        preprocessor((["one two"], ["three four five"]))
+        preprocessor((["the film"], ["was very good"]))
     with pytest.raises(ValueError, match="are 0 7 4"):
         preprocessor.pack([[1, 2, 3, 4, 5, 6, 7]])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="too long"):
-        tf.function(preprocessor)(tf.constant(texts))
 
 
 def test_packed_layout():
@@ -106,14 +106,15 @@ def hub(shared_data):
     return tf.saved_model.load(str(shared_data / "tfhub/bert_en_uncased_preprocess_3"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truncation", ["round_robin", "longest_first"])
-def test_same_as_tf_hub_at_every_length(hub, tokenizer, truncation):
+def test_same_as_tf_hub_at_every_length(hub, real_tokenizer, truncation):
     first = [_text(a, 0) for a, _ in LENGTHS]
     second = [_text(b, 5) for _, b in LENGTHS]
     theirs = [hub.tokenize(tf.constant(texts)) for texts in (first, second)]
     for length in range(3, 81):
-        preprocessor = BertPreprocessor(tokenizer, sequence_length=length, truncation=truncation)
-        segments = tuple(tokenizer.tokenize(texts) for texts in (first, second))
+        preprocessor = BertPreprocessor(real_tokenizer, sequence_length=length, truncation=truncation)
+        segments = tuple(real_tokenizer.tokenize(texts) for texts in (first, second))
         seq_length = tf.constant(length)
         _same(preprocessor.pack(segments[0]), hub.bert_pack_inputs(theirs[:1], seq_length))
         _same(preprocessor.pack(segments), hub.bert_pack_inputs(theirs, seq_length))
@@ -122,9 +123,10 @@ def test_same_as_tf_hub_at_every_length(hub, tokenizer, truncation):
             _same(preprocessor((first, second)), hub.bert_pack_inputs(theirs, seq_length))
 
 
-def test_same_as_calling_tf_hub(hub, tokenizer):
+@pytest.mark.slow
+def test_same_as_calling_tf_hub(hub, real_tokenizer):
     texts = [_text(a, 3) for a, _ in LENGTHS]
-    _same(BertPreprocessor(tokenizer, truncation="round_robin")(texts), hub(tf.constant(texts)))
+    _same(BertPreprocessor(real_tokenizer, truncation="round_robin")(texts), hub(tf.constant(texts)))
 
 
 def _same(ours, theirs):

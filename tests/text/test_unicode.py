@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from keras_bert.text import WordPieceTokenizer
 from keras_bert.text.normalization import BertNormalizer
 
-from . import reference
+from ..support.reference import wordpiece as reference
+from ..support.small import SPECIAL
+from ..support.texts import SENTENCES
+from ..support.tokenization import NASTY, compare_word_pieces, random_texts, words_of
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 SETTINGS = {
     "uncased": {},
     "cased": {"lowercase": False},
@@ -23,30 +25,65 @@ SETTINGS = {
     "cased, accents stripped": {"lowercase": False, "strip_accents": True},
     "cjk not split": {"split_on_cjk": False},
 }
+# The first and last of each range that a rule names, and those beside them; all that is said of Latin and controls.
+BORDERS = "㏿㐀䶵䷀䷿一鿕ꀀ\ud7fb\ue000豈\ufad9ﬀ𝒳𠀀𪛖𪜀𫜴𫝀𫠝𫠠丽𪘀\U0002fa1d\U000e0001\U000e0020\U000f0000\U0010fffd"
+BORDERS += "".join(map(chr, range(1, 0x250)))
+# Inside, before, alone and after.
+TEXTS = [f"a{c}b {c}c d {c} e{c}" for c in sorted({*NASTY, *BORDERS})]
+TEXTS += [*SENTENCES, "", " ", " ".join(SENTENCES), *random_texts(NASTY + "abehinorstäéñ ", 100)]
 
-SENTENCES = [
-    "The quick brown fox doesn't jump over 3.5 “lazy” dogs — or does it?",
-    "Übergrößenträger füßen auf Straßenbahnschienen; ÄÖÜ, ß und ẞ.",
-    "Dès Noël où un zéphyr haï me vêt de glaçons würmiens, je dîne d’exquis rôtis de bœuf.",
-    "El pingüino Wenceslao hizo kilómetros; ¿qué vive allí? ¡Él, solo, año tras año!",
-    "Příliš žluťoučký kůň úpěl ďábelské ódy. Łódź, Kraków.",
-    "Pijamalı hasta yağız şoföre çabucak güvendi: İSTANBUL, IĞDIR, ığdır.",
-    "Ξεσκεπάζω τὴν ψυχοφθόρα βδελυγμία. ΟΔΥΣΣΕΥΣ ΣΟΦΟΣ, Σ.",
-    "Съешь же ещё этих мягких французских булок, да выпей чаю. ЙОД, Ёж.",
-    "نص حكيم له سر قاطع وذو شأن عظيم مكتوب على ثوب أخضر، كِتَابٌ.",
-    "דג סקרן שט בים מאוכזב ולפתע מצא חברה, בְּרֵאשִׁית",
-    "ऋषियों को सताने वाले दुष्ट राक्षसों के राजा रावण का सर्वनाश किया।",
-    "আমি কাঁচ খেতে পারি, তাতে আমার কোনো ক্ষতি হয় না।",
-    "நான் கண்ணாடி சாப்பிடுவேன், அதனால் எனக்கு ஒரு கேடும் வராது.",
-    "เป็นมนุษย์สุดประเสริฐเลิศคุณค่า กว่าบรรดาฝูงสัตว์เดรัจฉาน",
-    "我能吞下玻璃而不伤身体。漢字、𠀀𪚥與標點！",
-    "いろはにほへと ちりぬるを。ガラスは食べられます、ﾊﾝｶｸ。",
-    "나는 유리를 먹을 수 있어요. 그래도 아프지 않아요",
-    "Tôi có thể ăn thủy tinh mà không hại gì. Đường Nguyễn Huệ",
-    "👩‍👩‍👧‍👦 family, 🇫🇷 flag, 👍🏽 thumbs, ❤️ heart, 1️⃣ keycap, 🏴󠁧󠁢󠁥󠁮󠁧󠁿 tag",
-    "soft\u00adhyphen zero\u200bwidth\ufeff nbsp\u00a0here line\u2028para\u2029 nel\x85 tab\tnew\r\nline \0nul \ufffd",
-    "e\u0301 vs é, a\u0323\u0302\u0301b, \u0301leading, x\u0300\u0301\u0302\u0303 \u0344 A\u030a Å Å K ſ ﬁ ㎏ ½ ² ªº",
-]
+
+@pytest.fixture(scope="module")
+def pieces():
+    return [*SPECIAL, *(piece for piece in words_of([*TEXTS, *"abcde"]) if piece not in SPECIAL)]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_texts_of_all_kinds(pieces, setting, untraced):
+    compare_word_pieces(WordPieceTokenizer(pieces, **SETTINGS[setting]), TEXTS)
+
+
+def test_texts_of_all_kinds_in_a_graph(tokenizer):
+    """Where what no row needs is left out, which others need."""
+    for texts in (TEXTS, ["plain words", "and more"], ["Plain", "naïve"], []):
+        compare_word_pieces(tokenizer, texts)
+
+
+def check_spans(tokenizer, texts):
+    """What the offsets cut out of the text is, normalized, what the piece says."""
+    ids, starts, ends = (ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts))
+    for text, *spans in zip(texts, ids, starts, ends, strict=True):
+        before = 0
+        for piece_id, start, end in zip(*spans, strict=True):
+            cut = text.encode()[start:end].decode()
+            assert start >= before or unicodedata.decomposition(cut) or unicodedata.category(cut[0]) == "Lo"
+            before = max(before, start)
+            if piece_id != tokenizer.unk_token_id:
+                piece = tokenizer.vocabulary[piece_id].removeprefix("##")
+                normalized = "".join(char for char, _ in reference.normalize(cut))
+                assert piece.replace("ς", "σ") in normalized.replace("ς", "σ"), ascii(text)
+
+
+def test_spans_say_what_the_pieces_say(pieces, untraced):
+    check_spans(WordPieceTokenizer(pieces), SENTENCES)
+
+
+def no_character_hides_a_long_word(chars):
+    """Rows that skip the count of characters really have no long words."""
+    pieces = sorted({char for char, _ in reference.normalize("a" + "".join(chars))} - set(" \t\n\r"))
+    texts = [f"aaa{c}aaa" for c in chars]
+    plain = BertNormalizer(lowercase=True, strip_accents=True, max_chars_per_word=3).plain_rows(tf.constant(texts))
+    texts = [text for text, skips in zip(texts, plain.numpy(), strict=True) if skips]
+    assert len(texts) > 30
+    vocabulary = SPECIAL + pieces + ["##" + piece for piece in pieces]
+    compare_word_pieces(WordPieceTokenizer(vocabulary, max_chars_per_word=3), texts)
+
+
+def test_no_character_hides_a_long_word(untraced):
+    no_character_hides_a_long_word([*map(chr, range(1, 0x250)), *map(chr, range(0x2010, 0x2070)), *"中一"])
+
+
+# -- Every character there is
 
 
 @pytest.fixture(scope="session")
@@ -74,37 +111,12 @@ def known():
     return "".join(chr(c) for c, yes in zip(assigned, agreed, strict=True) if yes)
 
 
-def compare(tokenizer, texts):
-    """Holds ids and offsets to the reference."""
-    setting = {
-        "lowercase": tokenizer.lowercase,
-        "strip_accents": tokenizer.strip_accents,
-        "split_on_cjk": tokenizer.split_on_cjk,
-        "max_chars": tokenizer.max_chars_per_word,
-    }
-    strips = tokenizer.lowercase if tokenizer.strip_accents is None else tokenizer.strip_accents
-    vocabulary = {piece: index for index, piece in enumerate(tokenizer.vocabulary)}
-    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
-    assert tokenizer.tokenize(texts).to_list() == ids.to_list()
-    for text, *got in zip(texts, ids.to_list(), starts.to_list(), ends.to_list(), strict=True):
-        want = reference.tokenize(text, vocabulary, **setting)
-        assert got[0] == [vocabulary[piece] for piece, _, _ in want], ascii(text)
-        byte = [0]
-        for char in text:
-            byte.append(byte[-1] + len(char.encode()))
-        assert got[1] == [byte[first] for _, first, _ in want], ascii(text)
-        stops = [last + 1 for _, _, last in want]
-        if strips:  # stripped accents belong to the letter before them
-            stops = [_after_marks(text, stop) for stop in stops]
-        assert got[2] == [byte[stop] for stop in stops], ascii(text)
+@pytest.fixture(scope="module")
+def known_set(known):
+    return frozenset(known)
 
 
-def _after_marks(text, stop):
-    while stop < len(text) and unicodedata.category(text[stop]) == "Mn":
-        stop += 1
-    return stop
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_character(known, setting):
     setting = SETTINGS[setting]
@@ -112,77 +124,50 @@ def test_every_character(known, setting):
     pieces = {char for char, _ in reference.normalize(known, setting.get("lowercase", True), strip)}
     pieces = sorted(pieces.union("abcde") - set(" \t\n\r"))
     tokenizer = WordPieceTokenizer(SPECIAL + pieces + ["##" + piece for piece in pieces], **setting)
-    # Inside, before, alone and after. Every fifth for the settings that no published model has: it takes a while.
-    chars = known if setting in ({}, {"lowercase": False}) else known[::5]
+    # Every fifth for all settings but the one that most models have: each character then is in one of them at least.
+    chars = known if setting == {} else known[[*SETTINGS.values()].index(setting) :: 5]
     for i in range(0, len(chars), 20_000):
-        compare(tokenizer, [f"a{c}b {c}c d {c} e{c}" for c in chars[i : i + 20_000]])
+        compare_word_pieces(tokenizer, [f"a{c}b {c}c d {c} e{c}" for c in chars[i : i + 20_000]])
 
 
-def test_no_character_hides_a_long_word(known):
-    """Rows that skip the count of characters really have no long words."""
-    chars = [char for char in known if char < "\u4e10"]
-    pieces = sorted({char for char, _ in reference.normalize("a" + "".join(chars))} - set(" \t\n\r"))
-    vocabulary = SPECIAL + pieces + ["##" + piece for piece in pieces]
-    texts = [f"aaa{c}aaa" for c in chars]
-    plain = BertNormalizer(lowercase=True, strip_accents=True, max_chars_per_word=3).plain_rows(tf.constant(texts))
-    texts = [text for text, skips in zip(texts, plain.numpy(), strict=True) if skips]
-    assert len(texts) > 100
-    compare(WordPieceTokenizer(vocabulary, max_chars_per_word=3), texts)
+@pytest.mark.slow
+def test_of_all_characters_none_hides_a_long_word(known):
+    no_character_hides_a_long_word([char for char in known if char < "\u4e10"])
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_sentences_in_many_languages(vocabulary, setting):
-    compare(WordPieceTokenizer(vocabulary, **SETTINGS[setting]), [*SENTENCES, "", " ", " ".join(SENTENCES)])
+@pytest.mark.slow
+@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.given(
+    st.lists(st.text(st.sampled_from(NASTY + "abehinorstäéñ ") | st.characters(), max_size=40), max_size=4)
+)
+def test_arbitrary_unicode(real_tokenizer, known_set, texts):
+    texts = ["".join(filter(known_set.__contains__, text)) for text in texts]
+    compare_word_pieces(real_tokenizer, texts)
+    check_spans(real_tokenizer, texts)
 
 
+# -- Real vocabularies, a real book, and a process in another country
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uncased", "cased", "multi_cased", "chinese"])
 def test_sentences_with_real_vocabularies(shared_data, name):
     path = shared_data / f"vocabs/bert_{name}_vocab.txt"
-    compare(WordPieceTokenizer(path, lowercase=name in ("uncased", "chinese")), SENTENCES)
+    tokenizer = WordPieceTokenizer(path, lowercase=name in ("uncased", "chinese"))
+    sizes = {"uncased": 30522, "cased": 28996, "multi_cased": 119547, "chinese": 21128}
+    assert tokenizer.vocabulary_size == sizes[name]
+    compare_word_pieces(tokenizer, SENTENCES)
 
 
-def test_a_real_book(shared_data, tokenizer):
+@pytest.mark.slow
+def test_a_real_book(shared_data, real_tokenizer):
     book = shared_data / "gutenberg/A-Tale-of-Two-Cities_98.txt"
-    compare(tokenizer, book.read_text("utf-8").split("\n\n")[:1500])
-
-
-# Characters with a rule of their own come up more often than chance would have it.
-NASTY = "ΣσςİIıßẞÅÅKſﬁé\u0301\u0307\u0323\u0344\u200b\u200d\u00ad\ufeff\0\ufffd\x7f\x85\u2028\u00a0\u3000\u180e"
-NASTY += "一〇々가각ﾊ豈𠀀😀🏽\ue000.,'’-_[]#$^`~中 \t\n\raAbB19"
-
-
-@hypothesis.settings(max_examples=150, deadline=None)
-@hypothesis.given(data=st.data())
-def test_arbitrary_unicode(tokenizer, known, data):
-    allowed = frozenset(known)
-    chars = st.sampled_from(NASTY) | st.sampled_from("abehinorstäéñ ") | st.characters().filter(allowed.__contains__)
-    texts = data.draw(st.lists(st.text(chars, max_size=40), min_size=1, max_size=4))
-    compare(tokenizer, texts)
-    check_spans(tokenizer, texts)
-
-
-def check_spans(tokenizer, texts):
-    """What the offsets cut out of the text is, normalized, what the piece says."""
-    ids, starts, ends = (ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts))
-    for text, *spans in zip(texts, ids, starts, ends, strict=True):
-        before = 0
-        for piece_id, start, end in zip(*spans, strict=True):
-            cut = text.encode()[start:end].decode()
-            assert start >= before or unicodedata.decomposition(cut) or unicodedata.category(cut[0]) == "Lo"
-            before = max(before, start)
-            if piece_id != tokenizer.unk_token_id:
-                piece = tokenizer.vocabulary[piece_id].removeprefix("##")
-                normalized = "".join(char for char, _ in reference.normalize(cut))
-                assert piece.replace("ς", "σ") in normalized.replace("ς", "σ"), ascii(text)
-
-
-def test_spans_of_real_text(tokenizer):
-    check_spans(tokenizer, SENTENCES)
+    compare_word_pieces(real_tokenizer, book.read_text("utf-8").split("\n\n")[:1500])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("locale", ["tr_TR.UTF-8", "lt_LT.UTF-8"])
-def test_locale_does_not_matter(locale, tokenizer):
+def test_locale_does_not_matter(locale):
     """ICU's lower-casing follows the process's locale, in which a Turkish I becomes a dotless ı."""
     code = """
 import sys

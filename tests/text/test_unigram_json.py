@@ -4,53 +4,16 @@ import base64
 import json
 import re
 
-import hypothesis
 import pytest
-from hypothesis import strategies as st
 
 from keras_bert.text import SentencePieceTokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.sentencepiece_json import tokenizer_json
 from keras_bert.text.sentencepiece_proto import charsmap_of, pieces_of
 
-from .test_sentencepiece import ODD, is_known
-from .test_unicode import SENTENCES
+from ..support.tokenization import ALBERT_SYMBOLS, UNIGRAM_TEXTS
 
-SYMBOLS = ["(", ")", '"', "-", "."]
-TEXTS = [
-    *SENTENCES,
-    *ODD,
-    "Hello (world). a.b x-y",
-    "`` ''' a'",
-    "（x） \x85a",
-    "😀 a👩‍👩‍👧b",
-    "한국어 हिन्दी ไทยนี้ ΟΔΟΣ",
-    "",
-    " a  b\t\nc ",
-]
 SETTINGS = [{}, {"lowercase": False}, {"strip_accents": False}]
-
-
-def train(path, sentences=SENTENCES, **options):
-    spm = pytest.importorskip("sentencepiece", reason="needs sentencepiece to train a small model")
-    words = [word for text in sentences for word in text.split()]
-    options = {"minloglevel": 2, "character_coverage": 1.0, "vocab_size": 600, **options}
-    texts = iter([*sentences, *words, *"1234567890,1,2"] * 5)
-    spm.SentencePieceTrainer.train(sentence_iterator=texts, model_prefix=str(path)[: -len(".model")], **options)
-    return path
-
-
-@pytest.fixture(scope="module")
-def albert_model(tmp_path_factory):
-    names = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "control_symbols": ["[CLS]", "[SEP]", "[MASK]"]}
-    sentences = [text for text in SENTENCES if not re.search("[가-힣]", text)]
-    return train(tmp_path_factory.mktemp("albert") / "spiece.model", sentences, **names, user_defined_symbols=SYMBOLS)
-
-
-@pytest.fixture(scope="module")
-def xlm_model(tmp_path_factory):
-    path = tmp_path_factory.mktemp("xlm") / "sentencepiece.bpe.model"
-    return train(path, unk_id=0, bos_id=1, eos_id=2, pad_id=-1)
 
 
 def save_json(path, model, family="albert-transformers", lowercase=True, strip_accents=True):
@@ -60,27 +23,39 @@ def save_json(path, model, family="albert-transformers", lowercase=True, strip_a
     return content
 
 
-def test_xlm_roberta_is_the_model_it_was_made_of(xlm_model, tmp_path):
+def test_xlm_roberta_is_the_model_it_was_made_of(xlm_model, tmp_path, untraced):
     save_json(tmp_path, xlm_model, "xlm-roberta", False, False)
     rebuilt = load_tokenizer(tmp_path)
     original = SentencePieceTokenizer(xlm_model, "xlm-roberta")
     assert (rebuilt.family, rebuilt.vocabulary) == ("xlm-roberta", original.vocabulary)
-    for one, other in zip(rebuilt.tokenize_with_offsets(TEXTS), original.tokenize_with_offsets(TEXTS), strict=True):
-        assert one.to_list() == other.to_list()
+    found, expected = (each.tokenize_with_offsets(UNIGRAM_TEXTS) for each in (rebuilt, original))
+    assert [each.to_list() for each in found] == [each.to_list() for each in expected]
     model = xlm_model.read_bytes()
     assert charsmap_of(rebuilt.model) == charsmap_of(model)
     assert pieces_of(rebuilt.model) == pieces_of(model)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_albert_is_the_model_it_was_made_of(albert_model, tmp_path, setting):
+def test_albert_is_the_model_it_was_made_of(albert_model, tmp_path, setting, untraced):
     save_json(tmp_path, albert_model, **setting)
     rebuilt = load_tokenizer(tmp_path)
     original = SentencePieceTokenizer(albert_model, "albert-transformers", **setting)
     assert rebuilt.get_config() | {"model_file": ""} == original.get_config() | {"model_file": ""}
-    assert rebuilt.tokenize(TEXTS).to_list() == original.tokenize(TEXTS).to_list()
+    assert rebuilt.tokenize(UNIGRAM_TEXTS).to_list() == original.tokenize(UNIGRAM_TEXTS).to_list()
 
 
+def test_symbols_are_words_of_their_own(albert_model, untraced):
+    """And `` and '' are one; a comma stays with its digit."""
+    tokenizer = SentencePieceTokenizer(albert_model, "albert-transformers")
+    ids, starts, ends = (each.numpy().tolist() for each in tokenizer.tokenize_with_offsets("(dogs).x-y ``a'' 2010,"))
+    pieces = [tokenizer.vocabulary[i] for i in ids]
+    assert [piece for piece in pieces if piece in ALBERT_SYMBOLS] == ["(", ")", ".", "-", '"', '"']
+    assert pieces[-1] == "▁2010,"
+    spans = [(start, end) for piece, start, end in zip(pieces, starts, ends, strict=True) if piece in ALBERT_SYMBOLS]
+    assert spans == [(0, 1), (5, 6), (6, 7), (8, 9), (11, 13), (14, 16)]
+
+
+@pytest.mark.slow
 def test_albert_as_transformers_has_it(shared_data):
     """Ids of transformers 5.23 for the published ALBERT's spiece.model."""
     tokenizer = SentencePieceTokenizer(shared_data / "vocabs/albert_spiece.model", "albert-transformers")
@@ -89,26 +64,8 @@ def test_albert_as_transformers_has_it(shared_data):
     want = '▁hello ( ▁world ) . ▁x - ▁ y ▁ " a " ▁in ▁2010, ▁ e <unk>'
     assert [tokenizer.vocabulary[i] for i in ids] == want.split(" ")
     cut = [text.encode()[a:b].decode() for a, b in zip(starts, ends, strict=True)]
-    assert cut == [
-        "Hello",
-        "(",
-        "world",
-        ")",
-        ".",
-        "x",
-        "-",
-        "",
-        "y",
-        " ",
-        "``",
-        "a",
-        "''",
-        "in",
-        "2010,",
-        " ",
-        "É",
-        "Σ",
-    ]
+    expected = ["Hello", "(", "world", ")", ".", "x", "-", "", "y", " ", "``", "a", "''", "in", "2010,", " ", "É", "Σ"]
+    assert cut == expected
     (words,) = tokenizer.group_by_word(tokenizer.tokenize(["x-y"]))
     assert [len(word) for word in words.to_list()[0]] == [2, 2]
     aware = SentencePieceTokenizer(
@@ -125,7 +82,7 @@ def test_what_tokenizer_config_says_has_the_last_word(albert_model, tmp_path):
     assert (tokenizer.lowercase, tokenizer.strip_accents) == (False, False)
 
 
-def test_saved_and_read_again(albert_model, tmp_path):
+def test_saved_and_read_again(albert_model, tmp_path, untraced):
     tokenizer = SentencePieceTokenizer(albert_model, "albert-transformers", lowercase=False)
     SentencePieceTokenizer(albert_model).save_preset(tmp_path)
     with pytest.raises(FileExistsError, match=r"already has spiece\.model"):
@@ -134,14 +91,12 @@ def test_saved_and_read_again(albert_model, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
     again = load_tokenizer(tmp_path)
     assert again.get_config() | {"model_file": ""} == tokenizer.get_config() | {"model_file": ""}
-    assert again.tokenize(TEXTS).to_list() == tokenizer.tokenize(TEXTS).to_list()
-    assert (
-        SentencePieceTokenizer.from_config(again.get_config()).tokenize(TEXTS).to_list()
-        == again.tokenize(TEXTS).to_list()
-    )
+    assert again.tokenize(UNIGRAM_TEXTS).to_list() == tokenizer.tokenize(UNIGRAM_TEXTS).to_list()
+    third = SentencePieceTokenizer.from_config(again.get_config())
+    assert third.tokenize(UNIGRAM_TEXTS).to_list() == again.tokenize(UNIGRAM_TEXTS).to_list()
 
 
-def test_older_spelling(xlm_model, tmp_path):
+def test_older_spelling(xlm_model, tmp_path, untraced):
     """transformers 4: a normalizer that is no sequence, Metaspace with add_prefix_space, a mask that is normalized."""
     content = save_json(tmp_path, xlm_model, "xlm-roberta", False, False)
     (content["normalizer"],) = content["normalizer"]["normalizers"]
@@ -151,7 +106,7 @@ def test_older_spelling(xlm_model, tmp_path):
     del content["model"]["byte_fallback"]
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     original = SentencePieceTokenizer(xlm_model, "xlm-roberta")
-    assert load_tokenizer(tmp_path).tokenize(TEXTS).to_list() == original.tokenize(TEXTS).to_list()
+    assert load_tokenizer(tmp_path).tokenize(UNIGRAM_TEXTS).to_list() == original.tokenize(UNIGRAM_TEXTS).to_list()
 
 
 def metaspace(content):
@@ -240,85 +195,3 @@ def test_the_table_is_not_written_twice(albert_model, tmp_path):
     """What transformers writes in base64 is what the model has."""
     steps = save_json(tmp_path, albert_model)["normalizer"]["normalizers"]
     assert base64.b64decode(steps[-1]["precompiled_charsmap"]) == charsmap_of(albert_model.read_bytes())
-
-
-def saved_by_transformers(model, family, path, **settings):
-    transformers = pytest.importorskip("transformers")
-    kind = transformers.XLMRobertaTokenizer if family == "xlm-roberta" else transformers.AlbertTokenizer
-    kind.from_pretrained(model.parent, **settings).save_pretrained(path)
-    assert sorted(file.name for file in path.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
-    return transformers.AutoTokenizer.from_pretrained(path)
-
-
-def differences(path, theirs, texts):
-    ours = load_tokenizer(path)
-    ids = theirs(texts, add_special_tokens=False)["input_ids"]
-    return [
-        (text, row) for text, row, want in zip(texts, ours.tokenize(texts).to_list(), ids, strict=True) if row != want
-    ]
-
-
-# What the two libraries do otherwise with the same model: marks behind a character that its normalization changes,
-# U+0085 (XLM-RoBERTa's), and a "▁" in the text.
-UNLIKE = re.compile("[\x85▁]|[^\0-\x7f][\u0300-\u036f]|\u20e3|[\u0900-\u0dff\u0e00-\u0e7f]")
-
-
-@pytest.fixture(scope="module")
-def published(shared_data, tmp_path_factory):
-    """The published ALBERT's model, in a directory of its own."""
-    path = tmp_path_factory.mktemp("published") / "spiece.model"
-    path.write_bytes((shared_data / "vocabs/albert_spiece.model").read_bytes())
-    return path
-
-
-@pytest.mark.parity
-@pytest.mark.parametrize(
-    ("model", "setting"),
-    [
-        ("xlm_model", {}),
-        *(
-            (name, setting)
-            for name in ("albert_model", "published")
-            for setting in (
-                {},
-                {"do_lower_case": False},
-                {"keep_accents": True},
-                {"do_lower_case": False, "keep_accents": True},
-            )
-        ),
-    ],
-)
-def test_same_as_transformers(model, setting, request, shared_data, tmp_path):
-    family = "xlm-roberta" if model == "xlm_model" else "albert-transformers"
-    theirs = saved_by_transformers(request.getfixturevalue(model), family, tmp_path / "theirs", **setting)
-    book = (shared_data / "gutenberg/A-Tale-of-Two-Cities_98.txt").read_text("utf-8").split("\n\n")[:800]
-    accents = family == "xlm-roberta" or setting.get("keep_accents")
-    texts = [text for text in [*TEXTS, *book] if not (accents and UNLIKE.search(text)) and "[CLS]" not in text]
-    assert len(texts) > 800
-    assert differences(tmp_path / "theirs", theirs, texts) == []
-    # What they save again, and what we save of it, is the same.
-    theirs.save_pretrained(tmp_path / "again")
-    load_tokenizer(tmp_path / "again").save_preset(tmp_path / "ours")
-    transformers = pytest.importorskip("transformers")
-    ours = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
-    assert ours(texts)["input_ids"] == theirs(texts)["input_ids"]
-
-
-@pytest.fixture(scope="module")
-def of_transformers(published, tmp_path_factory):
-    path = tmp_path_factory.mktemp("theirs") / "albert"
-    theirs = saved_by_transformers(published, "albert-transformers", path)
-    return load_tokenizer(path), theirs
-
-
-@pytest.mark.parity
-@hypothesis.settings(max_examples=200, deadline=None)
-@hypothesis.given(st.lists(st.text(st.sampled_from("abt 12,.-('`\"É½\u0301\0\u200b漢Σ") | st.characters()), max_size=4))
-def test_arbitrary_unicode(of_transformers, texts):
-    ours, theirs = of_transformers
-    texts = ["".join(char for char in text if is_known(char) and char not in "▁\1") for text in texts]
-    ids = ours.tokenize([*texts, ""]).to_list()
-    for text, row in zip(texts, ids, strict=False):
-        if "<" in text:  # the name of a special token in capitals is that token there, once it is lower-cased
-            continue
-        assert row == theirs(text, add_special_tokens=False)["input_ids"], ascii(text)

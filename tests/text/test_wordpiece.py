@@ -13,22 +13,17 @@ import tensorflow as tf
 from keras_bert import presets
 from keras_bert.text import WordPieceTokenizer
 
-from .test_unicode import SENTENCES, SPECIAL, compare
+from ..support.small import SPECIAL, VOCABULARY
+from ..support.texts import SENTENCES
+from ..support.tokenization import compare_word_pieces, words_of
 
 WORDS = [*SPECIAL, "a", "##a", "é", "##é", "b", "##b", "ж", "##ж", "中", "[", "]", "mask"]
 
 
-def test_ids_of_the_original(shared_data):
+def test_ids_of_the_original(shared_data, real_tokenizer, untraced):
     """Ids that Google's and TF Hub's own code gave."""
-    vectors = json.loads((shared_data / "verified_vectors.json").read_text("utf-8"))
-    tokenizer = WordPieceTokenizer(shared_data / "vocabs/bert_uncased_vocab.txt")
-    for text, ids in vectors["bert_en_uncased_preprocess_3"].items():
-        assert tokenizer.tokenize(text).numpy().tolist() == ids[1:-1]
-
-
-def test_paper_example(tokenizer):
-    pieces = [tokenizer.vocabulary[i] for i in tokenizer.tokenize("unaffable")]
-    assert pieces == ["una", "##ffa", "##ble"]
+    vectors = json.loads((shared_data / "verified_vectors.json").read_text("utf-8"))["bert_en_uncased_preprocess_3"]
+    assert real_tokenizer.tokenize([*vectors]).to_list() == [ids[1:-1] for ids in vectors.values()]
 
 
 def test_forms_of_input(tokenizer):
@@ -50,8 +45,8 @@ def test_forms_of_input(tokenizer):
 
 def test_special_token_ids(tokenizer):
     names = ("pad", "unk", "cls", "sep", "mask")
-    assert [getattr(tokenizer, f"{name}_token_id") for name in names] == [0, 100, 101, 102, 103]
-    assert tokenizer.vocabulary_size == len(tokenizer.vocabulary) == 30522
+    assert [getattr(tokenizer, f"{name}_token_id") for name in names] == [0, 1, 2, 3, 4]
+    assert tokenizer.vocabulary_size == len(tokenizer.vocabulary) == len(VOCABULARY)
 
 
 def test_offsets_count_bytes_of_the_text_as_given(tokenizer):
@@ -62,83 +57,85 @@ def test_offsets_count_bytes_of_the_text_as_given(tokenizer):
     assert "".join(cut) == "CrèmeBRÛLÉE漢字🙂e\u0301ＡＢ"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("limit", [1, 5, 200, 1500])
-def test_long_words(limit):
+@pytest.mark.parametrize("limit", [5, 200, *(pytest.param(limit, marks=pytest.mark.slow) for limit in (1, 1500))])
+def test_long_words(limit, untraced):
     """The limit counts characters after normalization; the op beneath counts bytes."""
     tokenizer = WordPieceTokenizer(WORDS, max_chars_per_word=limit, strip_accents=False)
     lengths = [limit - 1, limit, limit + 1, 2 * limit, 5 * limit]
     chars = "aжé中" if limit < 1000 else "ж"  # the reference takes the square of the length
     words = [char * length for char in chars for length in lengths]
     mixed = ["ab" * (limit // 2) + "ж" * (limit - limit // 2 * 2), "\u200b".join("ж" * limit), "a" * limit + "中" + "b"]
-    compare(tokenizer, [*words, *mixed, " ".join(words), "a " + "ж" * (limit + 1) + "," + "b" * limit, "", "é" * limit])
+    compare_word_pieces(
+        tokenizer, [*words, *mixed, " ".join(words), "a " + "ж" * (limit + 1) + "," + "b" * limit, "", "é" * limit]
+    )
     stripping = WordPieceTokenizer(WORDS, max_chars_per_word=limit)
-    compare(stripping, ["á" * limit, "á" * (limit + 1), "a\u0301" * limit + " b", "a\u0301" * (limit + 1) + " b"])
+    compare_word_pieces(
+        stripping, ["á" * limit, "á" * (limit + 1), "a\u0301" * limit + " b", "a\u0301" * (limit + 1) + " b"]
+    )
 
 
-def test_special_tokens_in_text(vocabulary, tokenizer):
-    text = "Paris is the [MASK] of France.[SEP]Non, naïve [mask]"
+def test_special_tokens_in_text(tokenizer, untraced):
+    text = "Plot is the [MASK] of story.[SEP]Not, naïve [mask]"
     mask, sep = tokenizer.mask_token_id, tokenizer.sep_token_id
     assert mask not in tokenizer.tokenize(text).numpy()
-    aware = WordPieceTokenizer(vocabulary, special_tokens_in_text=True)
+    aware = WordPieceTokenizer(VOCABULARY, special_tokens_in_text=True)
     ids, starts, ends = aware.tokenize_with_offsets([text, "", "[MASK][MASK]", "plain"])
     parts = [tokenizer.tokenize(part).numpy().tolist() for part in text.replace("[SEP]", "[MASK]").split("[MASK]")]
     assert ids.to_list() == [
         [*parts[0], mask, *parts[1], sep, *parts[2]],
         [],
         [mask, mask],
-        tokenizer.tokenize("plain"),
+        tokenizer.tokenize("plain").numpy().tolist(),
     ]
-    assert aware.tokenize([text, "", "[MASK][MASK]", "plain"]).to_list() == ids.to_list()
     for piece, start, end in zip(ids[0], starts[0], ends[0], strict=True):
         cut = text.encode()[start:end].decode()
-        assert tokenizer.tokenize(cut).numpy().tolist() == [piece] or cut == aware.vocabulary[piece] or len(cut) < 3
+        normalized = cut if cut in (aware.vocabulary[mask], aware.vocabulary[sep]) else cut.lower().replace("ï", "i")
+        assert aware.vocabulary[piece].removeprefix("##") == normalized
     with pytest.raises(ValueError, match="row 2"):
-        aware.tokenize([b"a", b"[MASK] b [MASK]", b"[MASK] \xff"])
+        aware.tokenize_with_offsets([b"a", b"[MASK] b [MASK]", b"[MASK] \xff"])
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Hello, world!",
-        "I don't know; she's 50% sure (or not).",
-        'He said "yes" and left.',
-        "It costs $3.50, or 1,000,000 in all, at 10:30.",
-        "A well-known state-of-the-art and/or thing.",
-        "“Really?” she asked: ‘No…’",
-        "Wait... what?! [no]",
-        "It’s five o'clock.",
-        "The dogs' tails",
-        "The 'best' one",
-        "漢字とかな。中文，好！",
-        "",
-    ],
-)
-def test_detokenize_puts_punctuation_where_a_reader_expects_it(shared_data, text):
-    name = "cased" if "漢" not in text else "multi_cased"
-    tokenizer = WordPieceTokenizer(shared_data / f"vocabs/bert_{name}_vocab.txt", lowercase=False)
-    assert tokenizer.detokenize(tokenizer.tokenize(text)).numpy().decode() == text
+PUNCTUATED = [
+    "Hello, world!",
+    "I don't know; she's 50% sure (or not).",
+    'He said "yes" and left.',
+    "It costs $3.50, or 1,000,000 in all, at 10:30.",
+    "A well-known state-of-the-art and/or thing.",
+    "“Really?” she asked: ‘No…’",
+    "Wait... what?! [no]",
+    "It’s five o'clock.",
+    "The dogs' tails",
+    "The 'best' one",
+    "漢字とかな。中文，好！",
+    "",
+]
+
+
+def test_detokenize_puts_punctuation_where_a_reader_expects_it(untraced):
+    tokenizer = WordPieceTokenizer([*SPECIAL, *words_of(PUNCTUATED)], lowercase=False)
+    texts = tokenizer.detokenize(tokenizer.tokenize(PUNCTUATED)).numpy().tolist()
+    assert [text.decode() for text in texts] == PUNCTUATED
 
 
 def test_detokenize_forms(tokenizer):
-    ids = tokenizer.tokenize(["unaffable, don't!", "hello"])
-    want = [b"unaffable, don't!", b"hello"]
+    ids = tokenizer.tokenize(["watching, don't!", "film"])
+    want = [b"watching, don't!", b"film"]
     assert tokenizer.detokenize(ids).numpy().tolist() == want
     assert tokenizer.detokenize(ids.to_list()).numpy().tolist() == want
     assert tokenizer.detokenize(ids.to_tensor()).numpy().tolist() == want  # [PAD] is left out
     assert tokenizer.detokenize(tf.cast(ids, tf.int64)).numpy().tolist() == want
     assert tokenizer.detokenize(ids[0]).numpy() == want[0]
     assert tokenizer.detokenize([]).numpy() == b""
-    assert tokenizer.detokenize([101, 7592, 103, 100, 102]).numpy() == b"hello [MASK] [UNK]"
-    assert tokenizer.detokenize([2015, 7592]).numpy() == b"s hello"
+    film, ending = (tokenizer.vocabulary.index(piece) for piece in ("film", "##ing"))
+    assert tokenizer.detokenize([2, film, 4, 1, 3]).numpy() == b"film [MASK] [UNK]"
+    assert tokenizer.detokenize([ending, film]).numpy() == b"ing film"
 
 
-@pytest.mark.parametrize(("ids", "message"), [([[0, 30522]], "30521: 30522"), ([-1], "30521: -1")])
-def test_detokenize_ids_outside_the_vocabulary(tokenizer, ids, message):
-    with pytest.raises(ValueError, match=message):
-        tokenizer.detokenize(ids)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="outside the vocabulary"):
-        tf.function(tokenizer.detokenize)(tf.constant(ids))
+def test_detokenize_ids_outside_the_vocabulary(tokenizer):
+    size = tokenizer.vocabulary_size
+    for ids, bad in (([[0, size]], size), ([-1], -1)):
+        with pytest.raises(ValueError, match=f"{size - 1}: {bad}$"):
+            tokenizer.detokenize(ids)
 
 
 @pytest.mark.parametrize("ids", [[[[1]]], 3, [1.5], tf.constant([1.5]), tf.constant(["a"])])
@@ -198,14 +195,14 @@ def test_made_while_a_graph_is_traced():
     @tf.function
     def trace(texts):
         made.append(WordPieceTokenizer(WORDS))
-        return made[0].tokenize(texts).values
+        return made[0].tokenize_with_offsets(texts)[0].values
 
     trace(tf.constant(["á b"]))
-    assert made[0].tokenize(["a á"]).to_list() == [[5, 5]]
+    assert made[0].tokenize_with_offsets(["a á"])[0].to_list() == [[5, 5]]
     assert made[0].tokenize_with_offsets(["ж"])[2].to_list() == [[2]]
 
 
-def test_config_round_trip():
+def test_config_round_trip(untraced):
     tokenizer = WordPieceTokenizer([*WORDS, "<unk>"], lowercase=False, split_on_cjk=False, unk_token="<unk>")
     config = keras.saving.serialize_keras_object(tokenizer)
     again = keras.saving.deserialize_keras_object(json.loads(json.dumps(config)))
@@ -213,8 +210,8 @@ def test_config_round_trip():
     assert again.tokenize(["ab中 xyz"]).to_list() == tokenizer.tokenize(["ab中 xyz"]).to_list() == [[17, 17]]
 
 
-def test_preset_round_trip(vocabulary, tmp_path):
-    tokenizer = WordPieceTokenizer(vocabulary, lowercase=False, strip_accents=True, split_on_cjk=False)
+def test_preset_round_trip(tmp_path):
+    tokenizer = WordPieceTokenizer(VOCABULARY, lowercase=False, strip_accents=True, split_on_cjk=False)
     (tmp_path / "config.json").write_text("{}")
     tokenizer.save_preset(tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "tokenizer_config.json", "vocab.txt"]
@@ -267,9 +264,10 @@ def test_same_ids_and_spans_as_hugging_face_tokenizers(shared_data, vocabulary):
             assert list(zip(starts[row], ends[row], strict=True)) == encoding.offsets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["hello wörld " * 800_000, "é" * 5_000_000], ids=["words", "one word"])
-def test_ten_megabytes(tokenizer, text):
-    ids, starts, ends = tokenizer.tokenize_with_offsets(text)
+def test_ten_megabytes(real_tokenizer, text):
+    ids, starts, ends = real_tokenizer.tokenize_with_offsets(text)
     assert starts[0] == 0
     assert ends[-1] == len(text.rstrip().encode())
     assert len(ids) == (1_600_000 if " " in text else 1)

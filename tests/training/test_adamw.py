@@ -3,29 +3,11 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from keras_bert import BertConfig, BertEncoder
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
 
-STEPS = 20
-
-
-def problem():
-    """A matrix and a vector, and gradients of very different sizes."""
-    generator = np.random.default_rng(0)
-    weights = [generator.normal(size=(5, 4)), generator.normal(size=4)]
-    scales = 10.0 ** generator.integers(-9, 1, (STEPS, 5, 4))
-    gradients = [(generator.normal(size=(5, 4)) * scale, generator.normal(size=4)) for scale in scales]
-    return weights, gradients
-
-
-def trained(optimizer, weights, gradients):
-    variables = [keras.Variable(weight, dtype="float32") for weight in weights]
-    apply = tf.function(lambda *each: optimizer.apply(list(each), variables))
-    for each in gradients:
-        apply(*(tf.constant(gradient, tf.float32) for gradient in each))
-    return [variable.numpy() for variable in variables]
+from ..support import small
+from ..support.optimizers import STEPS, problem, trained
 
 
 def by_hand(weights, gradients, rate, decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-8):
@@ -60,7 +42,7 @@ def test_accumulated_gradients_are_one_update():
 
 
 def test_lower_layers_learn_more_slowly():
-    encoder = BertEncoder(BertConfig.tiny())
+    encoder = small.encoder()
     optimizer = AdamW(1.0, layer_decay=0.5, num_layers=2)
     optimizer.build(encoder.trainable_variables)
     shares = {
@@ -77,6 +59,11 @@ def test_from_config(optimizer):
     again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
     assert again.get_config() == optimizer.get_config()
     assert (again.decay, float(again._learning_rate(1))) == (0.1, pytest.approx(5e-4))
+
+
+def test_without_warmup_the_first_step_has_the_peak():
+    schedule = WarmupThenDecay(1.0, 0, 4)
+    assert [float(schedule(step)) for step in range(5)] == [1, 0.75, 0.5, 0.25, 0]
 
 
 @pytest.mark.parametrize(("warmup", "total"), [(-1, 5), (6, 5)])

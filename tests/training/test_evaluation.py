@@ -3,28 +3,41 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert import BertClassifier, BertTokenClassifier
 from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION
 from keras_bert.training import evaluate
 
-from .long_run import WORDS, examples, model
+from ..support import small
+from ..support.reviews import classifier, examples
+
+WORDS = ["the", "actor", "love", "good", "music", "and", "bad"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_traced():
+    """Which takes longer than the few texts of these tests."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 def tagger(labels):
     """One whose labels differ from word to word."""
-    learner = model()
-    learner = BertTokenClassifier(learner.encoder, learner.preprocessor, labels)
-    generator = np.random.default_rng(0)
-    for weight in learner.weights:
-        weight.assign(weight + generator.normal(scale=0.5, size=weight.shape))
-    logits = learner(learner.preprocessor.pack([[5, 6, 7, 8, 9, 10, 11]]))
+    learner = small.task(BertTokenClassifier, labels, config={"num_layers": 1})
+    logits = learner(learner.preprocessor.pack([[5, 60, 70, 80, 90, 100, 110]]))
     learner.head.logits.bias.assign_sub(np.mean(logits, axis=(0, 1)))
     return learner
 
 
-def test_parts_of_speech_are_counted_word_by_word():
-    learner = tagger(["number", "colour"])
+@pytest.fixture(scope="module")
+def of_words():
+    return tagger(["number", "colour"])
+
+
+def test_parts_of_speech_are_counted_word_by_word(of_words):
+    learner = of_words
     sentences = [WORDS[:3], WORDS[3:], ["red"]]
     given = [[answer["label"] for answer in answers] for answers in learner.tag(sentences)]
     assert {label for labels in given for label in labels} == {"number", "colour"}
@@ -43,18 +56,18 @@ def test_entities_are_counted_whole():
     assert next(iter(evaluate(learner, sentences, given))) == "f1"
 
 
-def test_words_that_are_cut_off_count_as_wrong():
-    learner = tagger(["number", "colour"])
-    sentence = ["one"] * 20  # of which 14 fit
+def test_words_that_are_cut_off_count_as_wrong(of_words):
+    learner = of_words
+    sentence = ["good"] * 30  # of which 22 fit
     with pytest.warns(UserWarning, match="cut off"):
         label = learner.tag([sentence])[0][0]["label"]
     with pytest.warns(UserWarning, match="cut off"):
-        assert evaluate(learner, [sentence], [[label] * 20])["accuracy"] <= 14 / 20
+        assert evaluate(learner, [sentence], [[label] * 30])["accuracy"] <= 22 / 30
 
 
 def test_classifiers():
-    learner = model()
-    x, y = examples()
+    learner = classifier(scale=0.3)
+    x, y = examples(8)
     given = [answer["label"] for answer in learner.classify(x)]
     right = np.mean([a == b for a, b in zip(given, y, strict=True)])
     assert evaluate(learner, x, y) == {"accuracy": pytest.approx(right)}
@@ -71,10 +84,10 @@ def test_classifiers():
 
 def test_labels_that_the_model_does_not_have(monkeypatch):
     """Such as 0 and 1 in the file and names in the model: they would all count as wrong."""
-    learner = model()
+    learner = classifier()
     monkeypatch.setattr(learner, "classify", lambda *_, **__: pytest.fail("it computes"))
-    with pytest.raises(ValueError, match="'1' is not one of the labels, which are number, colour"):
-        evaluate(learner, ["one", "red"], ["number", "1"])
+    with pytest.raises(ValueError, match="'1' is not one of the labels, which are good, bad"):
+        evaluate(learner, ["one", "red"], ["good", "1"])
 
 
 def test_what_is_no_task():

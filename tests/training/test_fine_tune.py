@@ -1,5 +1,6 @@
-"""fine_tune beside what test_resuming.py says of it: class weights, budgets of tokens, long texts, best epochs."""
+"""fine_tune beside what test_resuming.py says of it: what it heeds, which epoch it keeps, what it refuses."""
 
+import gc
 import re
 import warnings
 
@@ -7,81 +8,118 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import log_softmax
 
 from keras_bert import BertClassifier, BertTokenClassifier
-from keras_bert.training import evaluate, fine_tune
+from keras_bert.training import fine_tune
+from keras_bert.training.batching import batches_of_epoch
 
-from .long_run import examples, model
-
-
-def test_the_best_epoch_is_kept():
-    """Measured with the labels exchanged, the model gets worse while it learns."""
-    learner = model()
-    x, y = examples()
-    wrong = ["number" if label == "colour" else "colour" for label in y]
-    history = fine_tune(learner, (x, y), (x, wrong), epochs=8, batch_size=4, learning_rate=1e-2, progress=False)
-    accuracies = [epoch["accuracy"] for epoch in history]
-    assert accuracies[-1] < 0.3 < max(accuracies)
-    assert evaluate(learner, x, wrong)["accuracy"] == max(accuracies)
+from ..support import small
+from ..support.reviews import LABELS, SETTINGS, classifier, examples
 
 
-def test_nothing_is_tuned_while_it_trains(monkeypatch):
-    """Or the end of an epoch may wait for the thread that tunes."""
-    tuned, fit = [], keras.Model.fit
+@pytest.fixture(scope="module")
+def untrained():
+    """A model for runs that are refused."""
+    return classifier()
+
+
+def test_the_best_epoch_is_kept_and_classes_have_weights(tmp_path, monkeypatch):
+    """Where measures get better once; and a run that ended early goes on with nothing.
+
+    A class that counts for nothing is never learned. Labels may be numbers.
+    """
+    accuracies, after, tuned, fit = [0.2, 0.7, 0.3, 0.6, 0.5], [], [], keras.Model.fit
+    measured = iter([{"accuracy": each} for each in accuracies])
+    monkeypatch.setattr("keras_bert.training.evaluation.evaluate", lambda model, x, y: next(measured))
 
     def watched(self, dataset, **settings):
+        # Or the end of an epoch may wait for the thread that tunes.
         tuned.append(dataset.options().autotune.enabled)
         return fit(self, dataset, **settings)
 
     monkeypatch.setattr(keras.Model, "fit", watched)
-    fine_tune(model(), examples(), epochs=1, batch_size=8, progress=False)
-    assert tuned == [False]
-
-
-def test_class_weights():
-    """A class that counts for nothing is never learned."""
-    learner = model()
+    learner = classifier()
+    note = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: after.append(learner.get_weights()))
+    run = {**SETTINGS, "epochs": 5, "patience": 2, "directory": tmp_path}
+    run |= {"learning_rate": 0.1, "class_weight": {"bad": 0.0}}
     x, y = examples()
-    settings = {"epochs": 6, "batch_size": 8, "learning_rate": 1e-2, "progress": False}
-    fine_tune(learner, (x, y), class_weight={"colour": 0.0}, **settings)
-    assert {answer["label"] for answer in learner.classify(x)} == {"number"}
-    with pytest.raises(ValueError, match="class_weight of colour is -1.0"):
-        fine_tune(learner, (x, y), class_weight={"colour": -1.0}, **settings)
-    with pytest.raises(ValueError, match="class_weight names odd, but the labels are number, colour"):
-        fine_tune(learner, (x, y), class_weight={"odd": 1.0}, **settings)
-    numbers = BertClassifier(learner.encoder, learner.preprocessor, ["colour"], problem_type="regression")
-    with pytest.raises(ValueError, match="class_weight is for a BertClassifier that gives each text one class"):
-        fine_tune(numbers, (x, [1.0] * len(x)), class_weight={"colour": 2.0}, **settings)
-    tagger = BertTokenClassifier(learner.encoder, learner.preprocessor, ["a", "b"])
-    with pytest.raises(ValueError, match="class_weight is for a BertClassifier that gives each text one class"):
-        fine_tune(tagger, ([["one"]], [["a"]]), class_weight={"a": 1.0}, **settings)
+    numbered = x, np.array([LABELS.index(label) for label in y])
+    history = fine_tune(learner, numbered, (x, y), callbacks=[note], **run)
+    assert [epoch["accuracy"] for epoch in history] == accuracies[:4]
+    assert set(tuned) == {False}
+    assert all(np.any(a != b) for a, b in zip(after[1], after[3], strict=True) if a.shape == (2,))
+    for kept, expected in zip(learner.get_weights(), after[1], strict=True):
+        np.testing.assert_array_equal(kept, expected)
+    assert {LABELS[i] for i in np.argmax(learner(x), axis=-1)} == {"good"}
+    assert fine_tune(learner, numbered, (x, y), **run) == history
 
 
-def test_a_budget_of_tokens_and_accumulated_gradients():
-    x, y = examples()
-    x = x * 3
-    history = []
-    for settings in ({"batch_tokens": 64}, {"batch_size": 4, "accumulate": 4}):
-        learner = model()
-        keras.utils.set_random_seed(1)
-        epochs = fine_tune(learner, (x, y * 3), epochs=6, learning_rate=1e-2, progress=False, **settings)
-        assert epochs[-1]["loss"] < epochs[0]["loss"]
-        history.append(epochs)
-    assert int(learner.optimizer.iterations) == 6 * 30 // 4
-    assert history[0] != history[1]
+def test_class_weights_that_cannot_be(untrained):
+    def refused(model, examples, message, **class_weight):
+        with pytest.raises(ValueError, match=message):
+            fine_tune(model, examples, class_weight=class_weight, **SETTINGS)
+
+    refused(untrained, examples(), "class_weight of bad is -1.0", bad=-1.0)
+    refused(untrained, examples(), "class_weight names odd, but the labels are good, bad", odd=1.0)
+    one_class = "class_weight is for a BertClassifier that gives each text one class"
+    numbers = BertClassifier(untrained.encoder, untrained.preprocessor, ["bad"], problem_type="regression")
+    refused(numbers, (["one"], [1.0]), one_class, bad=2.0)
+    refused(
+        BertTokenClassifier(untrained.encoder, untrained.preprocessor, ["a", "b"]),
+        ([["one"]], [["a"]]),
+        one_class,
+        a=1.0,
+    )
 
 
-def test_nothing_to_train_on():
+def test_a_budget_of_tokens_accumulated_gradients_and_a_teacher():
+    """Of a model with windows, whose steps are too small to change it."""
+    x, y = examples(20)
+    x[3] = "bad film " * 20
+    learner, teacher = (classifier(text={"stride": 8}, seed=seed, scale=0.3) for seed in (0, 1))
+    batches = []
+    count = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: batches.append(batch))
+    recipe = {"batch_tokens": 30, "accumulate": 2, "learning_rate": 1e-9, "warmup": 0.0, "seed": 3}
+    settings = {**SETTINGS, "batch_size": None, "epochs": 1, "callbacks": [count], **recipe}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # nothing is cut
+        (epoch,) = fine_tune(learner, (x, y), teacher=teacher, temperature=3.0, **settings)
+    plan = batches_of_epoch(learner.examples(x, y).lengths, 3, 0, batch_tokens=30)
+    assert len(batches) == len(plan) > 3
+    assert int(learner.optimizer.iterations) == len(plan) // 2
+    ours, theirs = (np.float64(model(x)) for model in (learner, teacher))
+    of_labels = -log_softmax(ours, axis=-1)[range(20), [LABELS.index(label) for label in y]]
+    ours, theirs = log_softmax(ours / 3, axis=-1), log_softmax(theirs / 3, axis=-1)
+    losses = (of_labels + 9 * (np.exp(theirs) * (theirs - ours)).sum(-1)) / 2
+    # Each batch's mean counts as its rows do.
+    assert epoch["loss"] == pytest.approx(losses.mean(), rel=1e-4)
+
+
+def test_a_trained_model_does_not_stay_in_memory():
+    """As it does where TensorFlow keeps the graph of the training step, which holds weights and moments."""
+
+    def graphs():
+        gc.collect()
+        graphs = [each for each in gc.get_objects() if type(each).__name__ == "FuncGraph"]
+        return sum(any("adamw" in each.name for each in graph.get_operations()) for graph in graphs)
+
+    before = graphs()
+    fine_tune(classifier(), examples(4), **{**SETTINGS, "epochs": 1})
+    assert graphs() == before
+
+
+def test_nothing_to_train_on(untrained):
     with pytest.raises(ValueError, match="there are no examples"):
-        fine_tune(model(), ([], []))
+        fine_tune(untrained, ([], []))
     with pytest.raises(ValueError, match="there are 2 texts, but 1 labels"):
-        fine_tune(model(), (["one", "two"], ["number"]))
+        fine_tune(untrained, (["one", "two"], ["good"]))
     with pytest.raises(TypeError, match="train is a .*Dataset; expected a tuple of two, .* for the model's fit"):
-        fine_tune(model(), tf.data.Dataset.from_tensor_slices(examples()))
+        fine_tune(untrained, tf.data.Dataset.from_tensor_slices(examples()))
     with pytest.raises(TypeError, match="validation is a tuple; expected a tuple of two"):
-        fine_tune(model(), examples(), (["one"],))
+        fine_tune(untrained, examples(), (["one"],))
     with pytest.raises(ValueError, match="give one of the two"):
-        fine_tune(model(), examples(), batch_size=2, batch_tokens=64)
+        fine_tune(untrained, examples(), batch_size=2, batch_tokens=64)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +129,7 @@ def test_nothing_to_train_on():
         ({"batch_size": 0}, "batch_size is 0; expected 1 or more"),
         ({"patience": 0}, "patience is 0; expected 1 or more"),
         ({"accumulate": 0}, "accumulate is 0; expected 1 or more"),
-        ({"accumulate": 99}, "accumulate is 99, but there are 10 batches in all: no update would be made"),
+        ({"accumulate": 99}, "accumulate is 99, but there are 6 batches in all: no update would be made"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0; expected a number above 0"),
         ({"learning_rate": float("nan")}, "learning_rate is nan; expected a number above 0"),
         ({"clip_norm": -1}, "clip_norm is -1; expected a number above 0"),
@@ -102,57 +140,28 @@ def test_nothing_to_train_on():
         ({"warmup": 10}, "warmup is 10; expected a share, 0 to 1"),
     ],
 )
-def test_numbers_with_which_nothing_can_be_trained(settings, message):
+def test_numbers_with_which_nothing_can_be_trained(untrained, settings, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        fine_tune(model(), examples(), progress=False, **{"epochs": 1, "batch_size": 4, **settings})
-
-
-def test_a_loss_that_is_no_number_ends_the_run(tmp_path):
-    """At once, and nothing of it is written over the last good state."""
-    run = {"epochs": 2, "batch_size": 4, "directory": tmp_path, "progress": False, "checkpoint_seconds": 0}
-    learner = model()
-
-    class Ruin(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            if batch == 4:
-                learner.head.set_weights([np.full_like(each, np.nan) for each in learner.head.get_weights()])
-
-    with pytest.raises(ValueError, match="the loss is nan after batch 6 of epoch 1.* a lower learning_rate"):
-        fine_tune(learner, examples(), callbacks=[Ruin()], **run)
-    assert np.isfinite(fine_tune(model(), examples(), **run)[-1]["loss"])  # it goes on
+        fine_tune(untrained, examples(), **{**SETTINGS, "epochs": 1, **settings})
 
 
 @pytest.mark.parametrize(
     ("validation", "message"),
     [
-        ((["one", "red"], ["number", "odd"]), "'odd' is not one of the labels"),
-        ((["one", "red"], ["number"]), "there are 2 examples to evaluate with, but labels of 1"),
+        ((["one", "red"], ["good", "odd"]), "'odd' is not one of the labels"),
+        ((["one", "red"], ["good"]), "there are 2 examples to evaluate with, but labels of 1"),
     ],
 )
-def test_validation_that_cannot_be_is_found_before_training(validation, message):
-    learner = model()
-    before = learner.get_weights()
+def test_validation_that_cannot_be_is_found_before_training(untrained, validation, message):
+    before = untrained.get_weights()
     with pytest.raises(ValueError, match=message):
-        fine_tune(learner, examples(), validation, epochs=1, progress=False)
-    np.testing.assert_equal(learner.get_weights(), before)
+        fine_tune(untrained, examples(), validation, **SETTINGS)
+    np.testing.assert_equal(untrained.get_weights(), before)
 
 
-def test_labels_may_be_numbers():
-    x, y = examples()
-    numbers = np.array([["number", "colour"].index(label) for label in y])
-    histories = [fine_tune(model(), (x, each), epochs=1, batch_size=8, progress=False) for each in (y, numbers)]
-    assert histories[0] == histories[1]
-
-
-def test_what_is_cut_is_counted():
-    settings = {"epochs": 1, "batch_size": 2, "progress": False}
-    x, y = ["one " * 30, "red", "two " * 15, "blue " * 14], ["number", "colour", "number", "colour"]
-    with pytest.warns(
-        UserWarning, match="2 of 4 examples have more than 16 pieces, and are cut; with long_text='windows'"
-    ):
-        fine_tune(model(), (x, y), **settings)
-    learner = model()
-    learner.preprocessor.stride = 8
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        assert len(fine_tune(learner, (x, y), **settings)) == 1
+def test_what_is_cut_is_counted(untrained):
+    longest = small.preprocessor().max_sequence_length
+    x = ["the " * count for count in (1, longest - 2, longest - 1, 2 * longest)]
+    cut = f"2 of 4 examples have more than {longest} pieces, and are cut; with long_text='windows'"
+    with pytest.warns(UserWarning, match=cut), pytest.raises(ValueError, match="no update would be made"):
+        fine_tune(untrained, (x, ["good", "bad"] * 2), **SETTINGS, accumulate=99)

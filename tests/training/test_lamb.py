@@ -5,7 +5,7 @@ from keras.optimizers import deserialize, serialize
 
 from keras_bert.training import LAMB, WarmupThenDecay
 
-from .test_adamw import STEPS, problem, trained
+from ..support.optimizers import STEPS, problem, trained
 
 
 def by_hand(weights, gradients, rate, decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6):

@@ -1,19 +1,34 @@
 """A run that is interrupted, at any moment and however, ends with the weights of one that was not, bit for bit."""
 
+import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 
-from keras_bert.training import fine_tune
+from keras_bert.training import evaluation, fine_tune
 
+from ..support import reviews
+from ..support.data import ROOT
+from ..support.reviews import classifier, examples
 from . import long_run
-from .long_run import SETTINGS, examples, model
 
-STEPS = 30  # in all
+SETTINGS = {**reviews.SETTINGS, "checkpoint_seconds": 0}
+STEPS = 12  # in all, six an epoch
+
+
+def measured(model, x, y):
+    """What takes the place of `evaluate`: a number that tells any two models apart, for which nothing is traced."""
+    return {"accuracy": float(np.mean(model(x)[:, 0]))}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def measures():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluation, "evaluate", measured)
+        yield
 
 
 class Stop(BaseException):
@@ -32,16 +47,18 @@ class StopAt(keras.callbacks.Callback):
 
 
 def trained(directory=None, stop_at=None, **changes):
-    """Weights, random state and history of a run, which perhaps stops on the way."""
-    learner = model()
-    x, y = examples()
-    callbacks = [StopAt(stop_at)] if stop_at else []
-    settings = {**SETTINGS, "progress": False, "callbacks": callbacks, **changes}
+    """The model, and the history of a run, or None where it stopped on the way."""
+    learner = classifier(dropout=0.3)
+    settings = {**SETTINGS, "callbacks": [StopAt(stop_at)] if stop_at else [], **changes}
     try:
-        history = fine_tune(learner, (x, y), (x[:10], y[:10]), directory, **settings)
+        return learner, fine_tune(learner, examples(), examples(6), directory, **settings)
     except Stop:
-        return None
-    return [variable.numpy() for variable in learner.variables], history
+        return learner, None
+
+
+def values(learner):
+    """Weights and random state."""
+    return [variable.numpy() for variable in learner.variables]
 
 
 @pytest.fixture(scope="module")
@@ -49,100 +66,108 @@ def unbroken():
     return trained()
 
 
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory):
+    """The directory of a run whose loss was no number any more: it ended at once, and saved nothing of it."""
+    directory, steps = tmp_path_factory.mktemp("broken"), []
+
+    class Ruin(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            steps.append(batch)
+            if len(steps) == 8:
+                head = self.model.head
+                head.set_weights([np.full_like(each, np.nan) for each in head.get_weights()])
+
+    with pytest.raises(ValueError, match="the loss is nan after batch 3 of epoch 2.* a lower learning_rate"):
+        trained(directory, callbacks=[Ruin()])
+    return directory
+
+
+@pytest.fixture
+def begun(broken, tmp_path):
+    """The same, to go on with."""
+    return shutil.copytree(broken, tmp_path / "run")
+
+
 def assert_same(got, want):
-    for value, expected in zip(got[0], want[0], strict=True):
+    for value, expected in zip(values(got[0]), values(want[0]), strict=True):
         np.testing.assert_array_equal(value, expected)
     assert got[1] == want[1]
 
 
-def test_a_run_repeats(unbroken, tmp_path):
-    assert_same(trained(tmp_path), unbroken)
-    assert unbroken[1][-1]["loss"] < unbroken[1][0]["loss"]
-    assert [epoch["epoch"] for epoch in unbroken[1]] == [1, 2, 3]
+def test_interrupted_by_an_error(unbroken, begun):
+    resumed = trained(begun)
+    assert_same(resumed, unbroken)
+    learner, history = resumed
+    assert [epoch["epoch"] for epoch in history] == [1, 2]
+    assert history[1]["loss"] < history[0]["loss"]
+    # A run that is over stays so: there is no step at which to stop.
+    assert fine_tune(learner, examples(), examples(6), begun, **SETTINGS, callbacks=[StopAt(1)]) == history
+    assert_same((learner, history), unbroken)
+    best = max(epoch["accuracy"] for epoch in history)
+    assert measured(learner, *examples(6))["accuracy"] == pytest.approx(best, rel=1e-6)
 
 
-# The first step, both sides of an epoch's end, the last step.
-@pytest.mark.parametrize("step", [1, *(pytest.param(step, marks=pytest.mark.slow) for step in (10, 11, 30))])
-def test_interrupted_once(unbroken, tmp_path, step):
-    assert trained(tmp_path, stop_at=step) is None
+@pytest.fixture(scope="module")
+def another():
+    """A model for runs that are refused."""
+    return classifier(dropout=0.3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("learning_rate", 1e-4), ("seed", 1), ("epochs", 4), ("frozen_layers", 0), ("examples", 22)]
+)
+def test_another_run_is_refused(begun, another, name, value):
+    changes, count = ({}, value) if name == "examples" else ({name: value}, 24)
+    with pytest.raises(ValueError, match=f"holds a run with other {name}"):
+        fine_tune(another, examples(count), examples(6), begun, **SETTINGS | changes)
+
+
+def test_a_damaged_state_says_so(begun, another):
+    state = begun / "state.safetensors"
+    state.write_bytes(state.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="is damaged .*; delete it to begin again"):
+        fine_tune(another, examples(), examples(6), begun, **SETTINGS)
+
+
+# The end of an epoch before it is measured, the last step.
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [6, 12])
+def test_interrupted_at_other_moments(unbroken, tmp_path, step):
+    assert trained(tmp_path, stop_at=step)[1] is None
     assert_same(trained(tmp_path), unbroken)
 
 
 @pytest.mark.slow
-def test_interrupted_with_lora_and_frozen_layers(tmp_path):
-    part = {"lora_rank": 2, "frozen_layers": 1, "epochs": 2}  # 20 steps
-    assert trained(tmp_path, stop_at=17, **part) is None
-    rest = trained(tmp_path, stop_at=20 - 17 + 1, **part)  # never: it does not begin again
-    assert_same(rest, trained(**part))
+def test_interrupted_with_lora(tmp_path):
+    assert trained(tmp_path, stop_at=8, lora_rank=2, frozen_layers=0)[1] is None
+    rest = trained(tmp_path, stop_at=STEPS - 8 + 1, lora_rank=2, frozen_layers=0)  # never: it does not begin again
+    assert_same(rest, trained(lora_rank=2, frozen_layers=0))
 
 
 @pytest.mark.slow
 def test_interrupted_again_and_again(unbroken, tmp_path):
-    result, runs = None, 0
-    while result is None:
-        result, runs = trained(tmp_path, stop_at=7), runs + 1
-    assert runs > STEPS // 7
-    assert_same(result, unbroken)
+    history, runs = None, 0
+    while history is None:
+        (learner, history), runs = trained(tmp_path, stop_at=5), runs + 1
+    assert runs > STEPS // 5
+    assert_same((learner, history), unbroken)
 
 
 @pytest.mark.slow
 def test_between_two_saves(unbroken, tmp_path):
     """What was done since is done again."""
-    assert trained(tmp_path, stop_at=17, checkpoint_seconds=1e9) is None  # saved after the first epoch only
+    assert trained(tmp_path, stop_at=9, checkpoint_seconds=1e9)[1] is None  # saved after the first epoch only
     assert_same(trained(tmp_path), unbroken)
 
 
 @pytest.mark.slow
-def test_a_run_that_is_over_stays_so(unbroken, tmp_path):
-    trained(tmp_path)
-    assert_same(trained(tmp_path, stop_at=1), unbroken)  # there is no step at which to stop
-
-
-def test_early_stopping_goes_on_too(tmp_path):
-    # Measures never get better than the first: labels that nobody can learn.
-    learner = model()
-    x, y = examples()
-    settings = {**SETTINGS, "epochs": 6, "patience": 2, "learning_rate": 1e-9, "progress": False}
-    history = fine_tune(learner, (x, y), (x[:10], y[:10]), tmp_path, **settings)
-    assert len(history) == 3
-    assert fine_tune(model(), (x, y), (x[:10], y[:10]), tmp_path, **settings) == history
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"learning_rate": 1e-4}, {"seed": 1}, {"epochs": 4}, pytest.param({"lora_rank": 2}, marks=pytest.mark.slow)],
-)
-def test_another_run_is_refused(tmp_path, change):
-    assert trained(tmp_path, stop_at=3) is None
-    (name,) = change
-    with pytest.raises(ValueError, match=f"holds a run with other {name}"):
-        trained(tmp_path, **change)
-
-
-@pytest.mark.slow
-def test_other_examples_are_refused(tmp_path):
-    assert trained(tmp_path, stop_at=3) is None
-    x, y = examples(39)
-    with pytest.raises(ValueError, match="holds a run with other examples"):
-        fine_tune(model(), (x, y), directory=tmp_path, progress=False, **SETTINGS)
-
-
-def test_a_damaged_state_says_so(tmp_path):
-    assert trained(tmp_path, stop_at=3) is None
-    state = tmp_path / "state.safetensors"
-    state.write_bytes(state.read_bytes()[:1000])
-    with pytest.raises(ValueError, match="is damaged .*; delete it to begin again"):
-        trained(tmp_path)
-
-
-@pytest.mark.slow
 def test_killed(tmp_path):
-    """As by `kill -9`, several times; each process begins anew."""
-    root = Path(__file__).parents[2]
+    """As by `kill -9`; each process begins anew."""
     command = [sys.executable, "-m", long_run.__name__]
 
     def run(directory, weights, steps=None):
-        process = subprocess.Popen([*command, directory, weights], cwd=root, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([*command, directory, weights], cwd=ROOT, stdout=subprocess.PIPE, text=True)
         for number, _ in enumerate(process.stdout, start=1):
             if number == steps:
                 process.kill()
@@ -150,8 +175,7 @@ def test_killed(tmp_path):
         return process.wait()
 
     assert run(tmp_path / "unbroken", tmp_path / "unbroken.npz") == 0
-    for steps in (4, 17):
-        assert run(tmp_path / "broken", tmp_path / "broken.npz", steps) == -9
+    assert run(tmp_path / "broken", tmp_path / "broken.npz", steps=8) == -9  # in the second epoch
     assert run(tmp_path / "broken", tmp_path / "broken.npz") == 0
     want, got = (np.load(tmp_path / name) for name in ("unbroken.npz", "broken.npz"))
     assert want.files == got.files

@@ -2,13 +2,10 @@
 
 import json
 import random
-from pathlib import Path
 
 import pytest
 
 from keras_bert.training.squad_metrics import squad_v1, squad_v2
-
-DATA = Path(__file__).parents[2] / "../shared/data/squad"
 
 
 @pytest.mark.parametrize(
@@ -106,12 +103,10 @@ def predictions_like(questions, seed):
 
 @pytest.mark.parity
 @pytest.mark.parametrize(("version", "with_scores"), [("1.1", False), ("2.0", False), ("2.0", True)])
-def test_same_as_the_official_scripts(version, with_scores):
+def test_same_as_the_official_scripts(shared_data, version, with_scores):
     """Model Garden has them among its tools. With scores that several questions share, as rounded ones do."""
     official = pytest.importorskip(f"official.nlp.tools.squad_evaluate_v{version.replace('.', '_')}")
-    if not DATA.is_dir():
-        pytest.skip("needs the questions of shared/data, beside the repository")
-    articles = json.loads((DATA / f"dev-v{version}.json").read_text("utf-8"))["data"]
+    articles = json.loads((shared_data / "squad" / f"dev-v{version}.json").read_text("utf-8"))["data"]
     paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
     asked = [(paragraph["context"], question) for paragraph in paragraphs for question in paragraph["qas"]]
     answers = [[answer["text"] for answer in question["answers"]] for _, question in asked]

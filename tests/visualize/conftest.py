@@ -1,4 +1,4 @@
-"""Weights that are easy to foresee."""
+"""Attention weights with known values."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def vectors_of(scores):
 
 @pytest.fixture
 def weights():
-    """Of 2 layers of 10 heads. Head n: 0.9 for the token n places behind, and 0.02, just drawn, for the others."""
+    """2 layers of 10 heads. Head n: 0.9 for the token n places after, and 0.02, just visible, for the others."""
     size = len(TOKENS)
     scores = np.full((2, 10, size, size), 0.02, np.float32)
     for head in range(10):

@@ -1,0 +1,130 @@
+"""keras-bert finetune, trained to the end on each kind of task; and a run that is interrupted."""
+
+import json
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer
+
+from ..support.commands import KINDS, QUICK, columns
+from ..support.processes import HANGS
+
+pytestmark = pytest.mark.slow
+
+
+def test_what_is_trained_and_how(run, untrained, table, tmp_path, monkeypatch):
+    """Everything reaches `fine_tune` and the report; the evaluation examples are answered once when all is over."""
+    classified = []
+    classify = BertClassifier.classify
+    monkeypatch.setattr(
+        BertClassifier,
+        "classify",
+        lambda *given, **settings: classified.append(classify(*given, **settings)) or classified[-1],
+    )
+    options = ("--class-weight", "praise=0", "--class-weight", "blame=2", "--batch-tokens", "64", "--lora-rank", "2")
+    model = tmp_path / "model"
+    quick = ("--epochs", "2", "--learning-rate", "5e-2")
+    result = run(
+        "finetune", "classify", *columns(table), "--preset", untrained, "--output", str(model), *options, *quick
+    )
+    assert result.exit_code == 0, result.output
+    assert len(classified) == 2 + 1
+    assert {answer["label"] for answer in classified[-1]} == {"blame"}  # the other class counts for nothing
+    report = (model / "report.md").read_text()
+    for line in ("| class_weight | {'praise': 0.0, 'blame': 2.0} |", "| batch_tokens | 64 |", "| lora_rank | 2 |"):
+        assert line in report
+    before, after = (BertEncoder.from_preset(each) for each in (untrained, model))
+    np.testing.assert_array_equal(
+        before.embeddings.word_embeddings.embeddings, after.embeddings.word_embeddings.embeddings
+    )
+    assert not np.array_equal(before.blocks[0].attention.qkv.kernel, after.blocks[0].attention.qkv.kernel)
+
+
+def test_pairs_and_numbers(run, untrained, tmp_path):
+    generator = np.random.default_rng(0)
+    words = KINDS["blame"] + KINDS["praise"]
+    rows = [generator.choice(words, 2).tolist() for _ in range(64)]
+    lines = [json.dumps({"a": a, "b": b, "score": float(a in KINDS["blame"])}) for a, b in rows]
+    (tmp_path / "train.jsonl").write_text("\n".join(lines))
+    result = run(
+        "finetune", "classify", "--train", str(tmp_path / "train.jsonl"), "--eval", str(tmp_path / "train.jsonl"),
+        "--text-column", "a", "--text-pair-column", "b", "--label-column", "score", "--problem", "numbers",
+        "--preset", untrained, "--output", str(tmp_path / "model"), *QUICK,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    measures = dict(line.split("\t") for line in result.stdout.splitlines())
+    assert float(measures["pearson"]) > 0.9
+    (tmp_path / "pairs.jsonl").write_text(
+        '{"text": "bad", "text_pair": "good"}\n{"text": "good", "text_pair": "bad"}\n'
+    )
+    one, two = map(
+        json.loads, run("predict", str(tmp_path / "model"), str(tmp_path / "pairs.jsonl")).stdout.splitlines()
+    )
+    assert one["values"]["value"] > 0.5 > two["values"]["value"]
+
+
+def test_tag(run, untrained, tmp_path):
+    generator = np.random.default_rng(0)
+    tag_of = {word: "O" if kind == "blame" else "B-praise" for kind, words in KINDS.items() for word in words}
+    sentences = [generator.choice(list(tag_of), 5) for _ in range(48)]
+    path = tmp_path / "train.conll"
+    path.write_text("\n\n".join("\n".join(f"{word}\t{tag_of[word]}" for word in words) for words in sentences) + "\n")
+    model = str(tmp_path / "model")
+    files = ("--train", str(path), "--eval", str(path))
+    windows = ("--sequence-length", "5", "--long-text", "windows")  # of three words
+    result = run("finetune", "tag", *files, "--preset", untrained, "--output", model, *windows, *QUICK)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0] == "f1\t1.0000"
+    assert run("evaluate", model, str(path)).stdout == result.stdout
+    (answer,) = map(json.loads, run("predict", model, input=b"bad good dull\n").stdout.splitlines())
+    (entity,) = answer["entities"]
+    assert (entity["text"], entity["label"], entity["start"], entity["end"]) == ("good", "praise", 4, 8)
+
+
+def test_answer(run, untrained, tmp_path):
+    generator = np.random.default_rng(0)
+    questions = []
+    for i in range(64):
+        words = [*generator.choice(KINDS["blame"], 3), generator.choice(KINDS["praise"])]
+        generator.shuffle(words)
+        context = " ".join(words)
+        praised = next(word for word in words if word in KINDS["praise"])
+        answers = [{"text": praised, "answer_start": context.index(praised)}]
+        questions.append({"context": context, "qas": [{"id": str(i), "question": "what is it?", "answers": answers}]})
+    path = tmp_path / "train.json"
+    path.write_text(json.dumps({"version": "1.1", "data": [{"title": "", "paragraphs": questions}]}))
+    files = ("--train", str(path), "--eval", str(path))
+    model = str(tmp_path / "model")
+    result = run("finetune", "answer", *files, "--preset", untrained, "--output", model, *QUICK)
+    assert result.exit_code == 0, result.output
+    measures = dict(line.split("\t") for line in result.stdout.splitlines())
+    assert float(measures["exact_match"]) > 90
+    line = json.dumps({"question": "what is it?", "context": "cold warm bad"}).encode()
+    (answer,) = map(json.loads, run("predict", model, "--jsonl", input=line).stdout.splitlines())
+    assert (answer["answer"], answer["start"], answer["end"]) == ("warm", 5, 9)
+    assert isinstance(BertQuestionAnswerer.from_preset(model), BertQuestionAnswerer)
+
+
+def test_an_interrupted_run_goes_on(run, start, untrained, table, tmp_path):
+    def command(name):
+        settings = ("--preset", untrained, "--epochs", "8", "--batch-size", "2", "--learning-rate", "1e-4")
+        return "finetune", "classify", *columns(table), *settings, "--output", str(tmp_path / name)
+
+    process = start(*command("broken"))
+    while not (tmp_path / "broken/training/state.safetensors").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=HANGS)
+    assert process.returncode == 130
+    assert said.decode().splitlines()[-1] == "Interrupted; the same command goes on with what was done."
+    assert not (tmp_path / "broken/config.json").exists()
+    for name in ("broken", "unbroken"):
+        result = run(*command(name))
+        assert result.exit_code == 0, result.output
+        assert ("epoch 1:" in result.stderr) == (name == "unbroken")
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("broken", "unbroken")]
+    assert models[0] == models[1]

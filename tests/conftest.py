@@ -1,0 +1,131 @@
+"""Fixtures for all tests.
+
+Fixtures that need TensorFlow import it: pytest-xdist's first process, which runs no test, reads this file too.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import pty
+import struct
+import subprocess
+import termios
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from keras_bert import presets
+
+from .support.data import SHARED_DATA
+from .support.processes import start_command
+
+if TYPE_CHECKING:
+    from keras_bert.text import WordPieceTokenizer
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real texts, vocabularies and models, beside the repository."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"needs real data, which are not part of this repository; looked for them in {SHARED_DATA}")
+    return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def vocabulary() -> list[str]:
+    """BERT's uncased English vocabulary: 30,522 tokens."""
+    return (presets.resolve("all-MiniLM-L6-v2") / "vocab.txt").read_text("utf-8").split("\n")[:-1]
+
+
+@pytest.fixture(scope="session")
+def tokenizer(vocabulary) -> WordPieceTokenizer:
+    """The tokenizer of that vocabulary."""
+    from keras_bert.text import WordPieceTokenizer
+
+    return WordPieceTokenizer(vocabulary)
+
+
+@pytest.fixture(scope="session")
+def small_preset(tmp_path_factory) -> Path:
+    """The directory of a small BERT in Hugging Face's layout. Tests must not change it."""
+    from .support import small
+
+    return small.write_preset(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture(scope="session")
+def _minilm_of_pages(tmp_path_factory) -> Path:
+    from .support import small
+
+    return small.write_minilm_of_pages(tmp_path_factory.mktemp("minilm"))
+
+
+@pytest.fixture
+def reader(tmp_path, monkeypatch, _minilm_of_pages) -> Path:
+    """The working directory for a page's commands; `all-MiniLM-L6-v2` is a smaller model there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "all-MiniLM-L6-v2").symlink_to(_minilm_of_pages)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory) -> Callable[[str], Path]:
+    """A small model's SavedModels as they are written now: "preprocessor", "encoder" (with `.mlm`), "serving".
+
+    An export takes seconds, so each is written at its first use. Tests must not change them. The first two overwrite
+    an old SavedModel, of which nothing may stay.
+    """
+    from .golden import make_golden_export
+
+    directory = tmp_path_factory.mktemp("exported")
+    for part in ("preprocessor", "encoder"):
+        (directory / part).mkdir()
+        for name in ("saved_model.pb", "old.txt"):
+            (directory / part / name).write_text("old")
+    return functools.cache(lambda part: make_golden_export.export(directory, part))
+
+
+@pytest.fixture(scope="session")
+def loaded() -> Callable[[Path], Any]:
+    """`tf.saved_model.load`, once for each directory. Tests must not change the variables."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  the operations of preprocessors
+
+    return functools.cache(tf.saved_model.load)
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> list[Path]:
+    """Two small files to pre-train on. Tests must not change them."""
+    from .support import corpus
+
+    return corpus.write(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen]]:
+    """Starts `keras-bert` in a process that ends with the test: start("encode", "a cat")."""
+    processes = []
+
+    def start(*arguments: str, **settings) -> subprocess.Popen:
+        processes.append(start_command(*arguments, **settings))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, int]]:
+    """The two ends of a terminal of 80 columns: the user's and the process's."""
+    user, process = pty.openpty()
+    fcntl.ioctl(process, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    yield user, process
+    os.close(user)
+    os.close(process)

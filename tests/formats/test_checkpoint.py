@@ -1,0 +1,154 @@
+"""One interface for every format: what is there, what is missing, what is left over; shapes; heads."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from keras_bert import BertEncoder, formats
+from keras_bert.encoder.weights import variables_by_name
+from keras_bert.formats import FAMILIES
+from keras_bert.formats.shapes import shapes
+from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
+
+from ..support.checkpoints import CONFIGS, parts_of, random_weights, read_all, same
+
+FAMILY_AND_HEAD = [(family, head) for family in CONFIGS for head in (None, *FAMILIES[family].heads)]
+
+
+# Families of the same layers are among the slow ones.
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(each, marks=pytest.mark.slow) if each in ("ernie", "xlm-roberta") else each for each in CONFIGS],
+)
+def test_shapes_are_those_of_the_layers(family):
+    config = CONFIGS[family]
+
+    def of_layer(layer):
+        return {name: tuple(variable.shape) for name, variable in variables_by_name(layer).items()}
+
+    parts = parts_of(config)
+    assert shapes(config, "encoder", parts["encoder"]) == of_layer(BertEncoder(config))
+    for task in FAMILIES[family].heads:
+        head = MaskedLMHead(config) if task == "masked_lm" else ClassifierHead(config, task, units=5)
+        head.build()
+        assert shapes(config, task, parts[task], labels=5) == of_layer(head)
+    keras.backend.clear_session()
+
+
+@pytest.mark.parametrize(("family", "head"), FAMILY_AND_HEAD)
+def test_round_trip(family, head, tmp_path):
+    config, weights = CONFIGS[family], random_weights(CONFIGS[family], *filter(None, [head]))
+    formats.write(tmp_path, config, weights)
+    read_format, read_config, read_weights = read_all(tmp_path)
+    assert (read_format, read_config) == ("hugging_face", config)
+    assert same(read_weights, weights)
+
+
+def change(directory, function):
+    path = directory / "model.safetensors"
+    save_file(function(load_file(path)), path)
+
+
+def test_missing_and_unexpected_names(tmp_path):
+    formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"], "masked_lm"))
+    lost = ["bert.encoder.layer.1.output.dense.bias", "cls.predictions.bias"]
+
+    def damaged(weights):
+        kept = {name: value for name, value in weights.items() if name not in lost}
+        buffers = {"bert.embeddings.position_ids": np.arange(16)}  # old files have it; nobody misses it
+        return {**kept, **buffers, "stranger": np.ones(3, "float32"), "bert.x": np.ones(3, "float32")}
+
+    change(tmp_path, damaged)
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        assert checkpoint.missing == ["cls.predictions.bias", "encoder.layer.1.output.dense.bias"]
+        assert checkpoint.unexpected == ["bert.x", "stranger"]
+        assert checkpoint.heads == {"masked_lm"}
+        for part, name in (("encoder", "encoder.layer.1.output.dense.bias"), ("masked_lm", "cls.predictions.bias")):
+            with pytest.raises(ValueError, match=f"model.safetensors: {name} is missing"):
+                checkpoint.read(part)
+
+
+def test_no_such_part(tmp_path):
+    formats.write(tmp_path, CONFIGS["roberta"], random_weights(CONFIGS["roberta"]))
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        with pytest.raises(ValueError, match=r"roberta in this format has no 'next_sentence'; it may have enc"):
+            checkpoint.read("next_sentence")
+        with pytest.raises(ValueError, match=r"lm_head.bias is missing"):
+            checkpoint.read("masked_lm")
+    with pytest.raises(ValueError, match="roberta in this format has no next_sentence; it has masked_lm"):
+        formats.write(tmp_path / "other", CONFIGS["roberta"], {"next_sentence": {}})
+    with pytest.raises(ValueError, match="format is 'onnx'; it can be hugging_face"):
+        formats.write(tmp_path / "other", CONFIGS["roberta"], {}, format="onnx")
+    assert not (tmp_path / "other").exists()
+
+
+def test_shapes_that_are_asked_for(tmp_path):
+    formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"], "sequence"))
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        assert checkpoint.shapes("sequence") == {"logits/kernel": (12, 3), "logits/bias": (3,)}
+        with pytest.raises(ValueError, match=r"classifier.weight has shape \(3, 12\), but .* asks for \(5, 12\)"):
+            checkpoint.read("sequence", {"logits/kernel": (12, 5), "logits/bias": (5,)})
+
+
+@pytest.mark.parametrize("name", ["cls.predictions.decoder.weight", "cls.predictions.decoder.bias"])
+def test_a_decoder_of_its_own_is_refused(name, tmp_path):
+    formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"], "masked_lm"))
+    original = "bert.embeddings.word_embeddings.weight" if "weight" in name else "cls.predictions.bias"
+    change(tmp_path, lambda weights: {**weights, name: weights[original].copy()})
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        assert checkpoint.unexpected == []
+        checkpoint.read("masked_lm")
+    change(tmp_path, lambda weights: {**weights, name: weights[name] + 1})
+    with (
+        formats.open_checkpoint(tmp_path) as checkpoint,
+        pytest.raises(ValueError, match=f"{name} differs from {original}; only a decoder that shares"),
+    ):
+        checkpoint.read("masked_lm")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_named(value, tmp_path):
+    weights = random_weights(CONFIGS["bert"])
+    weights["encoder"]["block_1/attention/qkv/kernel"][3, 30] = value  # the value's third
+    formats.write(tmp_path, CONFIGS["bert"], weights)
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        with pytest.warns(UserWarning, match=r"1.attention.self.value.weight holds 1 values that are NaN or inf"):
+            read = checkpoint.read("encoder")
+        assert same({"encoder": read}, weights)
+
+
+def test_a_head_of_the_same_names_is_told_by_the_architecture(tmp_path):
+    for head in ("tokens", "sequence"):
+        formats.write(tmp_path / head, CONFIGS["bert"], random_weights(CONFIGS["bert"], head))
+        with formats.open_checkpoint(tmp_path / head) as checkpoint:
+            assert checkpoint.heads == {head}
+    both = random_weights(CONFIGS["bert"], "tokens", "sequence")
+    with pytest.raises(ValueError, match=r"two heads of .* are both stored as classifier.weight"):
+        formats.write(tmp_path / "both", CONFIGS["bert"], both)
+
+
+def test_the_pooler_is_what_the_weights_say(tmp_path):
+    config = CONFIGS["bert"]
+    without = dataclasses.replace(config, pooler=False)
+    weights = random_weights(without, "masked_lm")
+    assert not any("pooler" in name for name in weights["encoder"])
+    formats.write(tmp_path, without, weights)
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        assert not checkpoint.config.pooler
+        assert checkpoint.missing == []
+
+
+def test_reading_is_lazy(tmp_path):
+    """What one weight's damage costs is that weight: the others are read without it."""
+    weights = random_weights(CONFIGS["bert"])
+    formats.write(tmp_path, CONFIGS["bert"], weights)
+    change(tmp_path, lambda tensors: {**tensors, "pooler.dense.bias": np.arange(12)})
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        lazy = checkpoint.weights("encoder")
+        assert len(lazy) == len(weights["encoder"]) == len(list(lazy))
+        np.testing.assert_array_equal(lazy["pooler/kernel"], weights["encoder"]["pooler/kernel"])
+        with pytest.raises(ValueError, match=r"pooler.dense.bias is int64, but a weight must be a float tensor"):
+            lazy["pooler/bias"]

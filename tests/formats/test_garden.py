@@ -1,0 +1,139 @@
+"""TF Model Garden's checkpoints; what its own code makes of them, tests/contract/test_parity_checkpoints.py says."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import formats
+from keras_bert.formats import garden, tf1
+from keras_bert.formats.tensorflow_file import write_object_graph
+from keras_bert.formats.tensors import Tensors
+
+from ..support.checkpoints import CONFIGS, random_weights, read_all, same
+
+CONFIG = CONFIGS["bert"]
+HEADS = [(), ("masked_lm",), ("masked_lm", "next_sentence"), ("sequence",)]
+
+
+@pytest.mark.parametrize("heads", HEADS)
+@pytest.mark.parametrize("with_config", [True, False])
+def test_round_trip(heads, with_config, tmp_path):
+    weights = random_weights(CONFIG, *heads)
+    formats.write(tmp_path, CONFIG, weights, format="garden")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "bert_config.json",
+        "bert_model.ckpt.data-00000-of-00001",
+        "bert_model.ckpt.index",
+    ]
+    if not with_config:
+        (tmp_path / "bert_config.json").unlink()
+    read_format, read_config, read_weights = read_all(tmp_path)
+    assert (read_format, read_config) == ("garden", CONFIG)
+    assert same(read_weights, weights)
+
+
+def test_heads_are_kept_apart(tmp_path):
+    weights = random_weights(CONFIG)
+    formats.write(tmp_path, CONFIG, weights, format="garden")
+    reader = tf.train.load_checkpoint(str(tmp_path / "bert_model.ckpt"))
+    shapes = reader.get_variable_to_shape_map()
+    layer = "encoder/_transformer_layers/1/_attention_layer"
+    ending = ".ATTRIBUTES/VARIABLE_VALUE"
+    assert shapes[f"{layer}/_value_dense/kernel/{ending}"] == [12, 3, 4]
+    assert shapes[f"{layer}/_value_dense/bias/{ending}"] == [3, 4]
+    assert shapes[f"{layer}/_output_dense/kernel/{ending}"] == [3, 4, 12]
+    ours = weights["encoder"]["block_1/attention/qkv/kernel"]
+    np.testing.assert_array_equal(
+        reader.get_tensor(f"{layer}/_value_dense/kernel/{ending}"), ours[:, 24:].reshape(12, 3, 4)
+    )
+
+
+def write_as(tmp_path, path_of, weights, rename=lambda name: name, aliases=None):
+    """Writes a model of other objects, and of variables of other names, than `formats.write` does."""
+    table = garden.TABLES["bert"]
+    paths = {rename(name): path_of(name) for name in Tensors(CONFIG, table, weights).shapes}
+    renamed = ((rename(name), value) for name, value in Tensors(CONFIG, table, weights))
+    write_object_graph(tmp_path / "ckpt-7", renamed, paths.__getitem__, aliases or {})
+
+
+def test_other_objects_around_the_same_variables(tmp_path):
+    """The keys are paths through the objects; version 1 of the encoder has others than version 2."""
+    weights = random_weights(CONFIG, "masked_lm", "next_sentence")
+    write_as(tmp_path, lambda name: f"model/layer_with_weights-{name.replace('/', '_')}", weights)
+    assert same(read_all(tmp_path)[2], weights)
+
+
+def test_names_inside_of_another_model(tmp_path):
+    weights = random_weights(CONFIG, "masked_lm", "next_sentence")
+    write_as(
+        tmp_path,
+        lambda name: name,
+        weights,
+        lambda name: f"bert/{name}" if name.startswith(("cls", "next")) else f"bert_encoder_v2_1/{name}",
+    )
+    assert same(read_all(tmp_path)[2], weights)
+
+
+def test_the_first_pretrainers_next_sentence_head(tmp_path):
+    weights = random_weights(CONFIG, "masked_lm", "next_sentence")
+    old = "predictions/transform/logits"
+    write_as(tmp_path, lambda name: name, weights, lambda name: name.replace("next_sentence/logits", old))
+    assert same(read_all(tmp_path)[2], weights)
+
+
+def test_the_second_pretrainers_pooler(tmp_path):
+    """Its next-sentence head has a pooler; the encoder's own was never trained."""
+    weights = random_weights(CONFIG, "masked_lm", "next_sentence")
+    trained = {"next_sentence/pooler_dense/kernel": "kernel", "next_sentence/pooler_dense/bias": "bias"}
+    tensors = dict(Tensors(CONFIG, garden.TABLES["bert"], weights))
+    tensors |= {name: random_weights(CONFIG, seed=1)["encoder"][f"pooler/{kind}"] for name, kind in trained.items()}
+    write_object_graph(tmp_path / "ckpt-7", tensors.items(), lambda name: name, {})
+    read = read_all(tmp_path)[2]
+    for name, kind in trained.items():
+        np.testing.assert_array_equal(read["encoder"].pop(f"pooler/{kind}"), tensors[name])
+        weights["encoder"].pop(f"pooler/{kind}")
+    assert same(read, weights)
+
+
+def test_an_optimizer_is_not_looked_at(tmp_path):
+    weights = random_weights(CONFIG)
+    tensors = dict(Tensors(CONFIG, garden.TABLES["bert"], weights))
+    tensors |= {"Adam/iter": np.float32(3), "pooler_transform/kernel/m": np.ones(3, "float32"), "stranger": np.ones(2)}
+    write_object_graph(
+        tmp_path / "ckpt-7",
+        tensors.items(),
+        lambda name: f"optimizer/{name}" if name.startswith("Adam") or name.endswith("/m") else f"model/{name}",
+        {},
+    )
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        assert (checkpoint.missing, checkpoint.unexpected) == ([], ["stranger"])
+        assert same({"encoder": checkpoint.read("encoder")}, weights)
+
+
+def test_albert_needs_its_configuration(tmp_path):
+    """How often the one layer is repeated, no weight tells."""
+    config = dataclasses.replace(CONFIGS["albert"], num_groups=1)
+    weights = random_weights(config, "masked_lm")
+    tensors = Tensors(config, garden.TABLES["albert"], weights)
+    write_object_graph(tmp_path / "ckpt-7", tensors, lambda name: f"model/{name}", {})
+    with pytest.raises(ValueError, match=r"has no transformer/layer_0/.*, and no configuration"):
+        formats.open_checkpoint(tmp_path)
+    (tmp_path / "albert_config.json").write_text(json.dumps(tf1.values_of(config)))
+    assert same(read_all(tmp_path)[2], weights)
+
+
+def test_only_bert_is_written(tmp_path):
+    with pytest.raises(ValueError, match="Model Garden's checkpoints are written of bert, not of albert"):
+        formats.write(tmp_path, CONFIGS["albert"], random_weights(CONFIGS["albert"]), format="garden")
+
+
+def test_a_damaged_object_graph(tmp_path):
+    names = ["_CHECKPOINTABLE_OBJECT_GRAPH"]
+    tf.raw_ops.SaveV2(
+        prefix=str(tmp_path / "ckpt"), tensor_names=names, shape_and_slices=[""], tensors=[tf.constant(b"\xff\xff")]
+    )
+    with pytest.raises(ValueError, match=r"ckpt.index: the object graph in it is damaged"):
+        formats.open_checkpoint(tmp_path)

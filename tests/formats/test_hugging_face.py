@@ -1,0 +1,184 @@
+"""Hugging Face's layout, in and out: what is there, what is missing, and what is damaged."""
+
+import dataclasses
+import json
+import shutil
+import struct
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from keras_bert import BertEncoder, formats, presets
+
+from ..support.checkpoints import CONFIGS, random_weights, read_all, same
+
+CONFIG = dataclasses.replace(CONFIGS["bert"], num_layers=1)
+
+
+@pytest.fixture
+def preset(tmp_path):
+    """A directory with a small random model."""
+    formats.write(tmp_path / "preset", CONFIG, random_weights(CONFIG))
+    return tmp_path / "preset"
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """What that model gives."""
+    directory = tmp_path_factory.mktemp("expected")
+    formats.write(directory, CONFIG, random_weights(CONFIG), overwrite=True)
+    return outputs(BertEncoder.from_preset(directory))
+
+
+def change(directory, function):
+    """Rewrites the weights by way of `function`, from a dict of arrays to another."""
+    save_file(function(load_file(directory / "model.safetensors")), directory / "model.safetensors")
+
+
+def outputs(encoder):
+    inputs = {"input_word_ids": np.arange(10).reshape(2, 5), "input_type_ids": np.array([[0, 0, 1, 1, 1]] * 2)}
+    return encoder(inputs)
+
+
+def test_round_trip_is_bit_identical(preset, tmp_path):
+    BertEncoder.from_preset(preset).save_preset(tmp_path / "again")
+    first, second = (load_file(path / "model.safetensors") for path in (preset, tmp_path / "again"))
+    assert sorted(first) == sorted(second)
+    assert all(first[name].tobytes() == second[name].tobytes() for name in first)
+    assert (preset / "config.json").read_text() == (tmp_path / "again" / "config.json").read_text()
+
+
+def test_names_are_those_of_a_published_checkpoint(tmp_path):
+    published = presets.resolve("all-MiniLM-L6-v2")
+    with formats.open_checkpoint(published) as checkpoint:
+        formats.write(tmp_path, checkpoint.config, {"encoder": checkpoint.weights("encoder")})
+    ours, theirs = load_file(tmp_path / "model.safetensors"), load_file(published / "model.safetensors")
+    theirs.pop("embeddings.position_ids", None)  # a buffer with 0, 1, 2, ...
+    assert {name: value.shape for name, value in ours.items()} == {name: value.shape for name, value in theirs.items()}
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize(("prefix", "old_names"), [("", True), ("bert.", False), ("bert.", True)])
+def test_spellings(preset, prefix, old_names):
+    def respell(name):
+        if old_names:
+            name = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+        return prefix + name
+
+    change(preset, lambda weights: {respell(name): value for name, value in weights.items()})
+    assert same(read_all(preset)[2], random_weights(CONFIG))
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float16", 1e-2), (ml_dtypes.bfloat16, 1e-1), ("float64", 1e-6)])
+def test_float_types(preset, expected, dtype, tolerance):
+    change(preset, lambda weights: {name: value.astype(dtype) for name, value in weights.items()})
+    encoder = BertEncoder.from_preset(preset)
+    assert {str(weight.dtype) for weight in encoder.weights} == {"float32"}
+    np.testing.assert_allclose(outputs(encoder)["sequence_output"], expected["sequence_output"], atol=tolerance)
+
+
+def test_a_file_without_pooler(preset):
+    change(preset, lambda weights: {name: value for name, value in weights.items() if "pooler" not in name})
+    encoder = BertEncoder.from_preset(preset)
+    assert not encoder.config.pooler
+    result = outputs(encoder)
+    np.testing.assert_array_equal(result["pooled_output"], result["sequence_output"][:, 0])
+
+
+def test_nothing_is_overwritten_unasked(preset):
+    before = (preset / "model.safetensors").read_bytes()
+    with pytest.raises(FileExistsError, match=r"already has config.json, model.safetensors; pass overwrite=True"):
+        BertEncoder(CONFIG).save_preset(preset)
+    assert (preset / "model.safetensors").read_bytes() == before
+    BertEncoder(CONFIG).save_preset(preset, overwrite=True)
+    assert (preset / "model.safetensors").read_bytes() != before
+    assert sorted(path.name for path in preset.iterdir()) == ["README.md", "config.json", "model.safetensors"]
+
+
+QUERY = "encoder.layer.0.attention.self.query.weight"
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda w: {k: v for k, v in w.items() if k != QUERY}, f"{QUERY} is missing"),
+        (
+            lambda w: {**w, QUERY: w[QUERY][:, :6]},
+            rf"{QUERY} has shape \(12, 6\), but the configuration asks for \(12, 12\)",
+        ),
+        (lambda w: {k: v for k, v in w.items() if k.startswith("pooler")}, r"is missing; .*; and \d+ more"),
+        (lambda w: {k: v for k, v in w.items() if k != "pooler.dense.bias"}, "pooler.dense.bias is missing"),
+        (lambda w: {**w, QUERY: w[QUERY].astype("int32")}, f"{QUERY} is int32, but a weight must be a float tensor"),
+    ],
+)
+def test_bad_weights_fail_by_name(preset, function, message):
+    change(preset, function)
+    with pytest.raises(ValueError, match=message) as raised:
+        BertEncoder.from_preset(preset)
+    assert "model.safetensors" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"num_hidden_layers": 10**12}, "num_layers must be at most 1,000, not 1,000,000,000,000"),
+        ({"num_hidden_layers": 1000}, r"encoder\.layer\.\d+\.attention\.self\.query\.weight is missing"),
+        (
+            {"vocab_size": 10**13},
+            r"word_embeddings\.weight has shape .* asks for \(10000000000000, ",
+        ),
+    ],
+)
+def test_sizes_that_the_file_does_not_have(preset, sizes, message):
+    """They cost no memory, and the next model can be loaded."""
+    config = json.loads((preset / "config.json").read_text())
+    (preset / "config.json").write_text(json.dumps(config | sizes))
+    with pytest.raises(ValueError, match=message):
+        BertEncoder.from_preset(preset)
+    (preset / "config.json").write_text(json.dumps(config))
+    assert BertEncoder.from_preset(preset).built
+
+
+def test_a_vocabulary_of_another_size(preset):
+    values = json.loads((preset / "config.json").read_text())
+    (preset / "config.json").write_text(json.dumps({**values, "vocab_size": 31}))
+    with pytest.raises(
+        ValueError, match=r"word_embeddings.weight has shape \(30, 12\), but the configuration asks for \(31, 12\)"
+    ):
+        BertEncoder.from_preset(preset)
+
+
+@pytest.mark.parametrize("size", [0, 5, 100, 3000])
+def test_truncated(preset, size):
+    path = preset / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(ValueError, match=r"model.safetensors .* is not a whole safetensors file; fetch it again"):
+        BertEncoder.from_preset(preset)
+
+
+def test_a_header_that_claims_too_much(preset):
+    path = preset / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", 1 << 60) + path.read_bytes()[8:])
+    with pytest.raises(ValueError, match="is not a whole safetensors file"):
+        BertEncoder.from_preset(preset)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_missing_file_is_named(preset, name):
+    (preset / name).unlink()
+    with pytest.raises(FileNotFoundError, match=f"has no {name}.*; it holds "):
+        BertEncoder.from_preset(preset)
+
+
+def test_an_interrupted_write_leaves_nothing(preset, monkeypatch):
+    shutil.rmtree(preset)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        BertEncoder(CONFIG).save_preset(preset)
+    assert list(preset.iterdir()) == []

@@ -1,0 +1,85 @@
+"""KerasHub's preset directories, made here as KerasHub writes them (which is tested live in tests/contract)."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+
+from keras_bert import formats
+
+from ..support.checkpoints import CONFIGS, read_all, same
+from ..support.keras_hub import CLASSES, write_weights
+
+
+@pytest.mark.parametrize("family", CLASSES)
+@pytest.mark.parametrize("head", [None, "masked_lm", "sequence"])
+def test_every_backbone(family, head, tmp_path):
+    if family == "electra" and head:
+        pytest.skip("KerasHub has no tasks for ELECTRA")
+    config = CONFIGS[family]
+    expected = write_weights(tmp_path, family, [head] if head else [])
+    read_format, read_config, weights = read_all(tmp_path)
+    assert read_format == "keras_hub"
+    assert read_config.pooler == (family in ("bert", "albert"))
+    for field in ("family", "num_layers", "num_heads", "max_positions", "embedding_size", "groups", "pad_token_id"):
+        assert getattr(read_config, field) == getattr(config, field), field
+    gelu = "gelu" if family in ("roberta", "xlm-roberta", "distilbert") else "gelu_tanh"
+    assert read_config.activation == gelu
+    assert read_config.layer_norm_epsilon == (1e-5 if "roberta" in family else 1e-12)
+    if config.positions_after_padding:
+        expected["encoder"]["embeddings/position/embeddings"][:2] = 0
+        expected["encoder"]["embeddings/type/embeddings"][:] = 0
+    for name in ("pooler/kernel", "pooler/bias"):
+        if not read_config.pooler:
+            expected["encoder"].pop(name, None)
+    assert same(weights, expected)
+
+
+def test_what_is_missing_is_named(tmp_path):
+    write_weights(tmp_path, "bert", ["masked_lm"])
+    name = "layers/transformer_encoder_1/_self_attention_layer/key_dense/vars/1"
+    with h5py.File(tmp_path / "model.weights.h5", "a") as file:
+        del file[name]
+        file["layers/stranger/vars/0"] = np.ones(3)
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        assert (checkpoint.missing, checkpoint.unexpected) == ([name], ["layers/stranger/vars/0"])
+        with pytest.raises(ValueError, match=rf"model.weights.h5: {name} is missing"):
+            checkpoint.read("encoder")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"class_name": "GPT2Backbone"}, "class_name is 'GPT2Backbone'; known are BertBackbone"),
+        ({"config": None}, "config.json: it has no 'config'"),
+        ({"config": {"num_inner_repetitions": 2}}, "num_inner_repetitions is 2; only 1"),
+        ({"config": {"hidden_dim": "wide"}}, "hidden_size must be a whole number of at least 1, not 'wide'"),
+    ],
+)
+def test_a_config_that_is_not_known(change, message, tmp_path):
+    write_weights(tmp_path, "bert")
+    values = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**values, **change}))
+    with pytest.raises(ValueError, match=message):
+        formats.open_checkpoint(tmp_path)
+
+
+def test_a_file_that_is_cut_short(tmp_path):
+    write_weights(tmp_path, "bert")
+    path = tmp_path / "model.weights.h5"
+    path.write_bytes(path.read_bytes()[:3000])
+    with pytest.raises(ValueError, match=r"model.weights.h5 \(3,000 bytes\) is not a whole HDF5 file; fetch it again"):
+        formats.open_checkpoint(tmp_path)
+
+
+def test_arrays_that_are_kept_elsewhere_are_refused(tmp_path):
+    """An HDF5 file may say that an array's values are the bytes of any other file."""
+    write_weights(tmp_path, "bert")
+    name = "layers/dense/vars/1"
+    (tmp_path / "secret").write_bytes(bytes(48))
+    with h5py.File(tmp_path / "model.weights.h5", "a") as file:
+        del file[name]
+        file.create_dataset(name, (12,), "float32", external=[(str(tmp_path / "secret"), 0, 48)])
+    with pytest.raises(ValueError, match=f"{name} is kept in another file"):
+        formats.open_checkpoint(tmp_path)

@@ -1,0 +1,89 @@
+"""The weights in a SavedModel: TF Hub's, and our own."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertEncoder, formats
+from keras_bert.saved_model import export_encoder
+from keras_bert.tasks import BertMaskedLM
+
+from ..support.checkpoints import CONFIGS, random_weights, read_all, same
+from ..support.data import TF_HUB
+
+
+@pytest.fixture(scope="module", params=["roberta", pytest.param("albert", marks=pytest.mark.slow)])
+def exported(request, tmp_path_factory):
+    """What `export_encoder` writes, and the model."""
+    config = dataclasses.replace(CONFIGS[request.param], num_layers=4 if request.param == "albert" else 1)
+    directory = tmp_path_factory.mktemp("exported")
+    weights = random_weights(config, "masked_lm")
+    formats.write(directory / "preset", config, weights)
+    export_encoder(BertMaskedLM.from_preset(directory / "preset"), directory / "model")
+    return directory / "model", config, weights
+
+
+def test_our_own_need_a_configuration(exported, tmp_path):
+    directory, config, weights = exported
+    shutil.copytree(directory, tmp_path / "model")
+    shutil.rmtree(tmp_path / "model" / "assets.extra", ignore_errors=True)
+    with pytest.raises(ValueError, match=r"has no assets.extra/config.json: how many heads"):
+        formats.open_checkpoint(tmp_path / "model")
+    formats.write_config(tmp_path / "model" / "assets.extra" / "config.json", config)
+    read_format, read_config, read_weights = read_all(tmp_path / "model")
+    assert (read_format, read_config) == ("saved_model", config)
+    assert same(read_weights, weights)
+    first = BertEncoder.from_preset(tmp_path / "model").blocks[0]
+    np.testing.assert_array_equal(first.intermediate.kernel, weights["encoder"]["block_0/intermediate/kernel"])
+
+
+def test_a_damaged_graph(tmp_path):
+    config, weights = CONFIGS["bert"], random_weights(CONFIGS["bert"])
+    formats.write(tmp_path, config, weights, format="garden")
+    (tmp_path / "variables").mkdir()
+    for path in tmp_path.glob("bert_model.ckpt.*"):
+        path.rename(tmp_path / "variables" / path.name.replace("bert_model.ckpt", "variables"))
+    (tmp_path / "saved_model.pb").write_bytes(b"")  # no operations at all: the tanh approximation
+    assert same(read_all(tmp_path)[2], weights)
+    (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 9)
+    with pytest.raises(ValueError, match=r"saved_model.pb is not a SavedModel, or is damaged"):
+        formats.open_checkpoint(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def tf_hub(shared_data):
+    return TF_HUB["encoder"]
+
+
+def test_the_real_one(tf_hub):
+    with formats.open_checkpoint(tf_hub) as checkpoint:
+        assert checkpoint.format == "saved_model"
+        assert (checkpoint.missing, checkpoint.unexpected) == ([], [])
+        assert checkpoint.heads == {"masked_lm"}
+        config = checkpoint.config
+    assert (config.num_layers, config.hidden_size, config.num_heads, config.activation) == (2, 128, 2, "gelu_tanh")
+
+
+@pytest.mark.slow
+def test_the_real_ones_outputs(tf_hub):
+    theirs = tf.saved_model.load(tf_hub)
+    ours = BertMaskedLM.from_preset(tf_hub)
+    generator = np.random.default_rng(0)
+    mask = (np.arange(12) < np.array([[12], [7], [1]])).astype("int32")
+    inputs = {
+        "input_word_ids": generator.integers(1, 30522, mask.shape).astype("int32") * mask,
+        "input_mask": mask,
+        "input_type_ids": np.sort(generator.integers(0, 2, mask.shape)).astype("int32") * mask,
+    }
+    positions = np.array([[0, 5, 11], [6, 2, 0], [0, 0, 0]], "int32")
+    expected = theirs.mlm({**{k: tf.constant(v) for k, v in inputs.items()}, "masked_lm_positions": positions})
+    outputs = ours.encoder(inputs)
+    logits = ours({**inputs, "masked_lm_positions": positions})
+    real = mask.astype(bool)
+    np.testing.assert_allclose(outputs["pooled_output"], expected["pooled_output"], atol=1e-5)
+    np.testing.assert_allclose(logits, expected["mlm_logits"], atol=2e-5)
+    for ours_layer, their_layer in zip(outputs["encoder_outputs"], expected["encoder_outputs"], strict=True):
+        np.testing.assert_allclose(np.asarray(ours_layer)[real], np.asarray(their_layer)[real], atol=1e-5)

@@ -1,0 +1,87 @@
+"""`pytorch_model.bin`: read only with torch, and never run."""
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from keras_bert import formats
+
+from ..support.checkpoints import CONFIGS, random_weights, read_all, same
+
+WEIGHTS = random_weights(CONFIGS["bert"], "masked_lm")
+
+
+@pytest.fixture
+def directory(tmp_path):
+    formats.write(tmp_path, CONFIGS["bert"], WEIGHTS)
+    return tmp_path
+
+
+def test_without_torch_it_is_refused(directory, monkeypatch):
+    (directory / "model.safetensors").unlink()
+    (directory / "pytorch_model.bin").write_bytes(pickle.dumps({"a": 1}))
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"pytorch_model.bin is a pickle, which can run .* writes model.safetensors"):
+        formats.open_checkpoint(directory)
+
+
+def test_safetensors_are_preferred(directory):
+    (directory / "pytorch_model.bin").write_bytes(b"never looked at")
+    assert same(read_all(directory)[2], WEIGHTS)
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def saved(directory, torch):
+    """Writes the model as torch does, by way of `change`, from tensors to what is saved."""
+
+    def save(change=lambda tensors: tensors, **kwargs):
+        tensors = {name: torch.tensor(value) for name, value in load_file(directory / "model.safetensors").items()}
+        torch.save(change(tensors), directory / "pytorch_model.bin", **kwargs)
+        (directory / "model.safetensors").unlink()
+        return directory
+
+    return save
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_tensors(saved, zipped):
+    directory = saved(_use_new_zipfile_serialization=zipped)
+    assert same(read_all(directory)[2], WEIGHTS)
+
+
+def test_half_precision(saved, torch):
+    directory = saved(lambda tensors: {name: value.bfloat16() for name, value in tensors.items()})
+    read = read_all(directory)[2]["encoder"]["pooler/kernel"]
+    np.testing.assert_allclose(read, WEIGHTS["encoder"]["pooler/kernel"], rtol=2**-8)
+
+
+def test_code_is_refused_and_not_run(saved, tmp_path):
+    mark = tmp_path / "was run"
+
+    class Bomb:
+        def __reduce__(self):
+            return open, (str(mark), "w")
+
+    directory = saved(lambda tensors: {**tensors, "x": Bomb()})
+    with pytest.raises(ValueError, match=r"pytorch_model.bin was refused: it holds more than tensors"):
+        formats.open_checkpoint(directory)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 0.9])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_truncated(saved, share, zipped):
+    directory = saved(_use_new_zipfile_serialization=zipped)
+    path = directory / "pytorch_model.bin"
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ValueError, match=r"pytorch_model.bin"):
+        formats.open_checkpoint(directory)

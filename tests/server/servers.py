@@ -1,0 +1,206 @@
+"""Servers, in a thread or in a process of their own, and clients that know nothing of this package."""
+
+import asyncio
+import logging
+import queue
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+from unittest import mock
+
+import grpc
+import numpy as np
+import requests
+import tensorflow as tf
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tensorflow.core.framework.tensor_pb2 import TensorProto
+from tensorflow_serving.apis import (
+    get_model_status_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from keras_bert.server import run
+
+from ..support.processes import HANGS, start_command
+
+# As `keras-bert serve` has them, but for the ports: any that are free.
+DEFAULTS = {"port": 0, "rest_port": 0, "host": "127.0.0.1", "max_batch": 16, "batching": True, "queue": 1024}
+DEFAULTS |= {"timeout": 30.0}
+
+
+class Server:
+    """A server of `directory`, on free ports.
+
+    Attributes:
+        ready: the line that it announces.
+        log: the lines that it logged so far.
+    """
+
+    def __init__(self, directory: Path, ready: str) -> None:
+        self.name = directory.name
+        self.ready = ready
+        self.port, self.rest_port = map(int, re.findall(r"port (\d+)", ready))
+        self.url = f"http://127.0.0.1:{self.rest_port}/v1/models/{self.name}"
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}")
+        self.stub = prediction_service_pb2_grpc.PredictionServiceStub(self.channel)
+
+    def post(self, verb: str, body: object, **settings) -> requests.Response:
+        """To `verb`, such as ":predict", the JSON of `body`, or `body` itself if it is bytes."""
+        kind = "data" if isinstance(body, bytes) else "json"
+        return requests.post(self.url + verb, **{kind: body}, timeout=HANGS, **settings)
+
+    def predict(
+        self, signature: str = "", version: int | None = None, outputs=(), timeout: float = HANGS, **inputs
+    ) -> predict_pb2.PredictResponse:
+        """Over gRPC, of arrays or protos by name."""
+        return self.stub.Predict(self.request(signature, version, outputs, **inputs), timeout)
+
+    def request(self, signature: str = "", version: int | None = None, outputs=(), **inputs):
+        request = predict_pb2.PredictRequest(model_spec={"name": self.name, "signature_name": signature})
+        if version is not None:
+            request.model_spec.version.value = version
+        request.output_filter.extend(outputs)
+        for name, value in inputs.items():
+            is_proto = isinstance(value, TensorProto)
+            request.inputs[name].CopyFrom(value if is_proto else tf.make_tensor_proto(value))
+        return request
+
+    def states(self) -> dict[int, str]:
+        """The state of every version that the server knows, by GetModelStatus."""
+        request = get_model_status_pb2.GetModelStatusRequest(model_spec={"name": self.name})
+        response = model_service_pb2_grpc.ModelServiceStub(self.channel).GetModelStatus(request, HANGS)
+        names = get_model_status_pb2.ModelVersionStatus.State
+        return {each.version: names.Name(each.state) for each in response.model_version_status}
+
+    def wait_for(self, **states: str) -> None:
+        """Until the versions are in these states: `wait_for(v2="AVAILABLE")`."""
+        wanted = {int(name[1:]): state for name, state in states.items()}
+        wait_until(lambda: wanted.items() <= self.states().items(), lambda: (self.states(), self.log))
+
+    def healthy(self) -> bool:
+        request = health_pb2.HealthCheckRequest()
+        response = health_pb2_grpc.HealthStub(self.channel).Check(request, HANGS)
+        return response.status == health_pb2.HealthCheckResponse.SERVING
+
+    def close(self) -> None:
+        self.channel.close()
+
+
+class Thread(Server):
+    """In a thread of this process: what signals do is left to `Process`.
+
+    Args:
+        directory: holds the versions.
+        **settings: fields of `run.Settings` that differ from `DEFAULTS`.
+    """
+
+    def __init__(self, directory: Path, **settings: object) -> None:
+        self.log: list[str] = []
+        self._error: BaseException | None = None
+        self._handler = logging.Handler()
+        self._handler.emit = lambda record: self.log.append(record.getMessage())
+        logging.getLogger("keras_bert.server").addHandler(self._handler)
+        logging.getLogger("keras_bert.server").setLevel(logging.INFO)
+        told: queue.Queue[str | None] = queue.Queue()
+        settings = run.Settings(directory=directory, model_name=directory.name, **{**DEFAULTS, **settings})
+        self._stopped = asyncio.Event()
+        self._thread = threading.Thread(target=self._serve, args=(settings, told), daemon=True)
+        with mock.patch.object(run, "_stop_signal", return_value=self._stopped):  # only a main thread has signals
+            self._thread.start()
+            ready = told.get(timeout=HANGS)
+        assert ready, (self._error, self.log)
+        super().__init__(directory, ready)
+
+    def _serve(self, settings: run.Settings, told: "queue.Queue[str | None]") -> None:
+        async def serve() -> None:
+            self._loop = asyncio.get_running_loop()
+            await run._serve(settings, told.put)
+
+        try:
+            asyncio.run(serve())
+        except BaseException as error:
+            self._error = error
+        finally:
+            told.put(None)
+
+    def stop(self) -> None:
+        """As the first signal does: what was accepted is answered, and then the server ends."""
+        self._loop.call_soon_threadsafe(self._stopped.set)
+
+    def wait(self) -> None:
+        """Until the server has ended."""
+        self._thread.join(HANGS)
+        assert not self._thread.is_alive()
+        assert self._error is None
+
+    def close(self) -> None:
+        super().close()
+        if self._thread.is_alive():
+            self.stop()
+        self.wait()
+        logging.getLogger("keras_bert.server").removeHandler(self._handler)
+
+
+class Process(Server):
+    """`keras-bert serve DIRECTORY`."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self.process = start_command("serve", str(directory), "--port", "0", "--rest-port", "0", *options, text=True)
+        self.log: list[str] = []
+        self._reader = threading.Thread(target=self._read_log, daemon=True)
+        self._reader.start()
+        ready = self.process.stdout.readline()
+        assert ready, self.log
+        super().__init__(directory, ready)
+
+    def _read_log(self) -> None:
+        for line in self.process.stderr:
+            self.log.append(line.rstrip("\n"))
+
+    def terminate(self, number: int = signal.SIGTERM) -> int:
+        """Sends a signal, and returns the exit code."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """The exit code; by then the log is complete."""
+        self._reader.join(HANGS)
+        return self.process.wait(timeout=HANGS)
+
+    def close(self) -> None:
+        super().close()
+        self.process.kill()
+        self.process.wait()
+
+
+def wait_until(condition, explanation=lambda: "") -> None:
+    deadline = time.monotonic() + HANGS
+    while not condition():
+        assert time.monotonic() < deadline, explanation()
+        time.sleep(0.05)
+
+
+def at_once(jobs) -> list:
+    """Runs all jobs, each in a thread of its own, and returns their results or exceptions in order."""
+    jobs = list(jobs)
+    results: queue.Queue = queue.Queue()
+
+    def work(number, job):
+        try:
+            results.put((number, job()))
+        except Exception as error:
+            results.put((number, error))
+
+    threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in enumerate(jobs)]
+    for thread in threads:
+        thread.start()
+    found = dict(results.get(timeout=HANGS) for _ in jobs)
+    return [found[number] for number in range(len(jobs))]
+
+
+def output(response: predict_pb2.PredictResponse, name: str) -> np.ndarray:
+    return tf.make_ndarray(response.outputs[name])

@@ -1,0 +1,70 @@
+"""Small random weights of every family, for tests of files: no model is built."""
+
+import numpy as np
+
+from keras_bert import BertConfig, formats
+from keras_bert.formats import FAMILIES
+from keras_bert.formats.shapes import shapes
+
+SIZES = {
+    "vocab_size": 30,
+    "hidden_size": 12,
+    "num_layers": 2,
+    "num_heads": 3,
+    "intermediate_size": 20,
+    "max_positions": 16,
+}
+CONFIGS = {
+    "bert": BertConfig(**SIZES, activation="gelu_tanh"),
+    "ernie": BertConfig(**SIZES, family="ernie", activation="relu"),
+    "roberta": BertConfig.named("roberta-base", **SIZES),
+    "xlm-roberta": BertConfig.named("xlm-roberta-base", **SIZES),
+    "distilbert": BertConfig.named("distilbert-base", **SIZES),
+    "albert": BertConfig.named("albert-base", **{**SIZES, "num_layers": 4, "embedding_size": 6, "num_groups": 2}),
+    "electra": BertConfig.named("electra-small", **SIZES | {"embedding_size": 6}),
+}
+LABELS = {"next_sentence": 2, "spans": 2, "replaced_tokens": 1}
+
+
+def parts_of(config):
+    """Hugging Face's names of the weights of the encoder, with its pooler, and of each head."""
+    parts = FAMILIES[config.family].parts(config)
+    pooler = parts.pop("pooler")
+    return {**parts, "encoder": {**parts["encoder"], **(pooler if config.pooler else {})}}
+
+
+def random_weights(config, *heads, seed=0):
+    """float32 arrays by part (the encoder and `heads`) and by our names."""
+    generator = np.random.default_rng(seed)
+    parts = parts_of(config)
+    return {
+        part: {
+            name: generator.normal(size=shape).astype(np.float32)
+            for name, shape in shapes(config, part, parts[part], LABELS.get(part, 3)).items()
+        }
+        for part in ("encoder", *heads)
+    }
+
+
+def heads_of(family):
+    return tuple(FAMILIES[family].heads)
+
+
+def read_all(directory):
+    """The content of a checkpoint: format, configuration, and weights by part."""
+    with formats.open_checkpoint(directory) as checkpoint:
+        assert (checkpoint.missing, checkpoint.unexpected) == ([], [])
+        parts = ("encoder", *sorted(checkpoint.heads))
+        return checkpoint.format, checkpoint.config, {part: checkpoint.read(part) for part in parts}
+
+
+def same(first, second):
+    """Whether the weights of two models are the same, bit by bit."""
+    assert first.keys() == second.keys()
+    for part in first:
+        assert first[part].keys() == second[part].keys()
+        for name, value in first[part].items():
+            assert value.dtype == second[part][name].dtype == np.float32, name
+            assert value.shape == second[part][name].shape, name
+            assert value.tobytes() == second[part][name].tobytes(), (part, name)
+    return True

@@ -1,0 +1,181 @@
+"""Compares tokenizers with the plain ones of `reference`; texts to compare them on."""
+
+import io
+import random
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+
+from .reference import bytepair, wordpiece
+from .texts import SENTENCES
+
+# Characters with a rule of their own.
+NASTY = "ΣσςİIıßẞÅÅKſﬁé\u0301\u0307\u0323\u0344\u200b\u200d\u00ad\ufeff\0\ufffd\x7f\x85\u2028\u00a0\u3000\u180e"
+NASTY += "一〇々가각ﾊ豈𠀀😀🏽\ue000.,'’-_[]#$^`~中 \t\n\raAbB19"
+# Texts that byte pairs split in special ways.
+ODD_WORDS = ["", " ", "  ", "\n", " \n", "a  b", "a \n b ", "  's", " 's", "''s", "'s's'll've", "I'LL 'll", "x'd9'm"]
+ODD_WORDS += ["\u3000'ta", "a\u00a0 b", "\u00a0\u00a0b", "1½²Ⅷ٣a", "<s>", "<mask>", "'", "'r", "'v e"]
+ODD_WORDS += ["a\0b\x7f\x85\ufeff\ufffd\U0010ffff\U000e0041"]
+# Texts that ALBERT's preparation or SentencePiece changes.
+ODD_PIECES = [
+    "",
+    " ",
+    "a  b",
+    "in 2010, 1, x92000, 1,2,3, the",
+    "a\x1cb\x1fe\x85c\x0bd",
+    "ÉÀ½ İ ÄΣ ΟΔΟΣ 3,\u00a0",
+    "``a''",
+]
+ODD_PIECES += ["½", "\u0301", "line \0nul\0", "\u0301 a\u0301", "İÌÍĨĮ", "[CLS]a[SEP] <s>", "\u200ba", "K ſ ㎏ 漢字"]
+UNIGRAM_TEXTS = [
+    *SENTENCES,
+    *ODD_PIECES,
+    "Hello (world). a.b x-y",
+    "`` ''' a'",
+    "（x） \x85a",
+    "😀 a👩‍👩‍👧b",
+    "한국어 हिन्दी ไทยนี้ ΟΔΟΣ",
+    "",
+    " a  b\t\nc ",
+]
+
+
+def random_texts(chars: Sequence[str], count: int, longest: int = 40) -> list[str]:
+    """Texts of up to `longest` random characters, the same in each call."""
+    generator = random.Random(0)
+    return ["".join(generator.choices(chars, k=generator.randrange(longest + 1))) for _ in range(count)]
+
+
+def words_of(texts: Sequence[str]) -> list[str]:
+    """A vocabulary for WordPiece: the words of the texts in every spelling, their halves, and their characters."""
+    spellings = [(lower, strip) for lower in (True, False) for strip in (True, False)]
+    words = [word for text in texts for each in spellings for word in wordpiece.words(wordpiece.normalize(text, *each))]
+    words = sorted({"".join(char for char, _ in word) for word in words})
+    parts = [part for word in words for part in (word, word[: len(word) // 2 + 1], *word)]
+    parts += [f"##{part}" for word in words for part in (word[len(word) // 2 + 1 :], *word) if part]
+    return [piece for piece in dict.fromkeys(parts) if not any(map(str.isspace, piece))]
+
+
+def compare_word_pieces(tokenizer: WordPieceTokenizer, texts: Sequence[str]) -> None:
+    """Asserts that ids and offsets are those of the reference."""
+    setting = {
+        "lowercase": tokenizer.lowercase,
+        "strip_accents": tokenizer.strip_accents,
+        "split_on_cjk": tokenizer.split_on_cjk,
+        "max_chars": tokenizer.max_chars_per_word,
+    }
+    strips = tokenizer.lowercase if tokenizer.strip_accents is None else tokenizer.strip_accents
+    vocabulary = {piece: index for index, piece in enumerate(tokenizer.vocabulary)}
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
+    assert tokenizer.tokenize(texts).to_list() == ids.to_list()
+    for text, *got in zip(texts, ids.to_list(), starts.to_list(), ends.to_list(), strict=True):
+        want = wordpiece.tokenize(text, vocabulary, **setting)
+        assert got[0] == [vocabulary[piece] for piece, _, _ in want], ascii(text)
+        byte = [0]
+        for char in text:
+            byte.append(byte[-1] + len(char.encode()))
+        assert got[1] == [byte[first] for _, first, _ in want], ascii(text)
+        stops = [last + 1 for _, _, last in want]
+        if strips:  # stripped accents belong to the letter before them
+            stops = [_after_marks(text, stop) for stop in stops]
+        assert got[2] == [byte[stop] for stop in stops], ascii(text)
+
+
+def _after_marks(text: str, stop: int) -> int:
+    while stop < len(text) and unicodedata.category(text[stop]) == "Mn":
+        stop += 1
+    return stop
+
+
+def compare_byte_pairs(tokenizer: BytePairTokenizer, texts: Sequence[str]) -> None:
+    """Asserts that ids and offsets are those of the reference, and that the ids give the texts back."""
+    ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
+    index = {piece: i for i, piece in enumerate(tokenizer.vocabulary)}
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
+    assert tokenizer.tokenize(texts).to_list() == ids.to_list()
+    byte_of = {symbol: byte for byte, symbol in bytepair.SYMBOLS.items()}
+    for text, row, first, last in zip(texts, ids.to_list(), starts.to_list(), ends.to_list(), strict=True):
+        pieces = bytepair.tokenize(text, ranks)
+        assert row == [index[piece] for piece in pieces], ascii(text)
+        data, place = text.encode(), 0
+        for piece, start, end in zip(pieces, first, last, strict=True):
+            raw = bytes(byte_of[symbol] for symbol in piece)
+            place += len(raw)
+            assert end == place
+            skipped = raw.startswith(b" ") and not raw.decode(errors="replace").isspace()
+            assert data[start:end] == raw[skipped:], ascii(text)
+    assert tokenizer.detokenize(ids).numpy().tolist() == [text.encode() for text in texts]
+
+
+def is_known(char: str) -> bool:
+    """Whether both Python's and TensorFlow's version of Unicode have the character."""
+    in_python = unicodedata.category(char) not in ("Cs", "Cn")
+    return in_python and (tf.strings.unicode_script(ord(char)) != 103 or unicodedata.category(char) == "Co")
+
+
+def prepared(text: str, lowercase: bool = True, strip_accents: bool = True) -> str:
+    """A text as google-research/albert prepares it for SentencePiece."""
+    if strip_accents:
+        text = unicodedata.normalize("NFKD", " ".join(text.split()))
+        text = "".join(char for char in text if not unicodedata.combining(char))
+    return text.lower() if lowercase else text
+
+
+def albert_pieces(model: Any, text: str, **setting: bool) -> Iterator[str]:
+    """Yields the tokens of google/sentencepiece's `model`; those that end in a digit and a comma are split."""
+    for piece in model.encode(prepared(text, **setting), out_type=str):
+        if re.search(r"\d,$", piece):
+            number = model.encode(piece[:-1].replace("▁", ""), out_type=str)
+            if not piece.startswith("▁"):
+                number[0] = number[0].removeprefix("▁")
+            yield from [part for part in number if part]
+            yield ","
+        else:
+            yield piece
+
+
+def check_sentencepiece_spans(tokenizer: SentencePieceTokenizer, texts: Sequence[str]) -> None:
+    """Asserts that spans are in order and within the text, and that in plain ASCII texts they spell their tokens."""
+    ids, starts, ends = (ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts))
+    assert tokenizer.tokenize(texts).to_list() == ids
+    for text, *spans in zip(texts, ids, starts, ends, strict=True):
+        before = 0
+        for piece_id, start, end in zip(*spans, strict=True):
+            assert before <= start <= end <= len(text.encode()), ascii(text)
+            before = start
+            cut = text.encode()[start:end].decode()  # and whole characters
+            if text.isascii() and text.isprintable() and piece_id != tokenizer.unk_token_id:
+                piece = tokenizer.vocabulary[piece_id].replace("▁", "")
+                assert (cut.strip().lower() if tokenizer.lowercase else cut.strip()) == piece
+
+
+ALBERT_SYMBOLS = ["(", ")", '"', "-", "."]
+
+
+def train_albert() -> bytes:
+    """A small SentencePiece model with ALBERT's special tokens and symbols."""
+    names = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "control_symbols": ["[CLS]", "[SEP]", "[MASK]"]}
+    sentences = [text for text in SENTENCES if not re.search("[가-힣]", text)]
+    sentences += ["in 2010, 1, 2, of 10, and 1,2,3 or 12, the 2010, of a film x7, y7, z7, u7, v7, w7,"] * 9
+    return _train(sentences, **names, user_defined_symbols=ALBERT_SYMBOLS)
+
+
+def train_xlm_roberta() -> bytes:
+    """A small SentencePiece model with XLM-RoBERTa's own layout: <unk>, <s>, </s> first."""
+    return _train(SENTENCES, unk_id=0, bos_id=1, eos_id=2, pad_id=-1)
+
+
+def _train(sentences: Sequence[str], **options: Any) -> bytes:
+    library = pytest.importorskip("sentencepiece", reason="needs sentencepiece to train a small model")
+    words = [word for text in sentences for word in text.split()]
+    texts = iter([*sentences, *words, *"1234567890,1,2"] * 5)
+    options = {"minloglevel": 2, "character_coverage": 1.0, "vocab_size": 600, **options}
+    model = io.BytesIO()
+    library.SentencePieceTrainer.train(sentence_iterator=texts, model_writer=model, **options)
+    return model.getvalue()

@@ -1,0 +1,159 @@
+"""Tasks saved and read again; which head a task has whose labels are given: the preset's, or a new one."""
+
+import json
+import shutil
+import warnings
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert import BertClassifier, BertSentenceEncoder, BertTokenClassifier
+from keras_bert.tasks.classifier import MULTI_LABEL
+
+from ..support import small
+from ..support.checkpoints import CONFIGS
+from ..support.keras_hub import PIECES, write_weights, write_wordpiece
+
+TASKS = [BertClassifier, BertTokenClassifier]
+FIRST = ["A", "B", "C"]
+WINDOWS = {"sequence_length": 8, "stride": 3}
+
+
+def new(kind, labels=FIRST, **settings):
+    return small.task(kind, labels, config={"num_layers": 1}, **settings)
+
+
+@pytest.fixture(scope="module", params=TASKS, ids=lambda task: task.HEAD)
+def saved(request, tmp_path_factory):
+    """A task, the directory of one with the labels of FIRST, and its head's kernel."""
+    directory = tmp_path_factory.mktemp("preset")
+    model = new(request.param)
+    model.save_preset(directory)
+    return request.param, directory, model.head.logits.kernel.numpy()
+
+
+def changed(directory, copy, **changes):
+    """A copy with other values in its configuration."""
+    shutil.copytree(directory, copy)
+    values = json.loads((copy / "config.json").read_text()) | changes
+    (copy / "config.json").write_text(json.dumps({k: v for k, v in values.items() if v is not None}))
+    return copy
+
+
+def is_head(model, kernel):
+    return np.array_equal(model.head.logits.kernel, kernel)
+
+
+# -- There and back
+
+
+def test_a_classifier(tmp_path):
+    model = new(BertClassifier, text=WINDOWS, pairs=True, problem_type=MULTI_LABEL, pool="max", dropout=0.3)
+    model.save_preset(tmp_path / "preset")
+    model.save(tmp_path / "model.keras")
+    for again in (BertClassifier.from_preset(tmp_path / "preset"), keras.models.load_model(tmp_path / "model.keras")):
+        assert small.same(again, model)
+        assert again.labels == FIRST
+        assert (again.problem_type, again.pool, again.pairs, again.dropout_rate) == (MULTI_LABEL, "max", True, 0.3)
+        assert (again.preprocessor.sequence_length, again.preprocessor.stride) == (8, 3)
+    config = json.loads((tmp_path / "preset/config.json").read_text())
+    assert config["architectures"] == ["BertForSequenceClassification"]
+    assert config["id2label"] == {"0": "A", "1": "B", "2": "C"}
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        model.save_preset(tmp_path / "preset")
+    other = BertClassifier.from_preset(tmp_path / "preset", pool="mean", dropout=0.1, pairs=False, long_text="truncate")
+    assert (other.pool, other.dropout_rate, other.pairs, other.preprocessor.stride) == ("mean", 0.1, False, None)
+
+
+def test_a_token_classifier(tmp_path):
+    model = new(BertTokenClassifier, text=WINDOWS)
+    model.save_preset(tmp_path / "preset")
+    model.save(tmp_path / "model.keras")
+    model.save_weights(tmp_path / "model.weights.h5")
+    loaded = new(BertTokenClassifier, text=WINDOWS, seed=1)
+    assert not small.same(loaded, model)
+    loaded.load_weights(tmp_path / "model.weights.h5")
+    again = BertTokenClassifier.from_preset(tmp_path / "preset")
+    for each in (again, keras.models.load_model(tmp_path / "model.keras"), loaded):
+        assert small.same(each, model)
+    assert (again.labels, again.dropout_rate, again.preprocessor.stride) == (FIRST, 0.0, 3)
+    config = json.loads((tmp_path / "preset/config.json").read_text())
+    assert config["architectures"] == ["BertForTokenClassification"]
+    assert config["id2label"] == {"0": "A", "1": "B", "2": "C"}
+    settings = {"long_text": "windows", "sequence_length": 12, "dropout": 0.2}
+    others = BertTokenClassifier.from_preset(tmp_path / "preset", labels=["D", "E"], **settings)
+    assert (others.labels, others.preprocessor.stride, others.dropout_rate) == (["D", "E"], 6, 0.2)
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        model.save_preset(tmp_path / "preset")
+    with pytest.raises(ValueError, match="head_tail"):
+        BertTokenClassifier.from_preset(tmp_path / "preset", long_text="head_tail")
+
+
+def test_another_task_takes_the_encoder_only(tmp_path):
+    """Its encoder and its tokenizer serve; not its head, labels, lengths and settings."""
+    new(BertClassifier, text=WINDOWS).save_preset(tmp_path / "classifier")
+    with pytest.raises(ValueError, match="has no head of this task"):
+        BertTokenClassifier.from_preset(tmp_path / "classifier")
+    tagger = BertTokenClassifier.from_preset(tmp_path / "classifier", labels=["O", "B-x"])
+    assert (tagger.labels, tagger.preprocessor.stride) == (["O", "B-x"], None)
+    tagger.save_preset(tmp_path / "tagger")
+    with pytest.raises(ValueError, match="has no head of this task"):
+        BertClassifier.from_preset(tmp_path / "tagger")
+    assert BertClassifier.from_preset(tmp_path / "tagger", labels=["O", "B-x"]).preprocessor.sequence_length is None
+
+
+def test_a_preset_of_keras_hub(untraced, tmp_path):
+    weights = write_weights(tmp_path, "bert", ["sequence"])
+    pieces = [*PIECES, *(f"piece{i}" for i in range(CONFIGS["bert"].vocab_size - len(PIECES)))]
+    write_wordpiece(tmp_path, pieces=pieces, lowercase=True)
+    model = BertClassifier.from_preset(tmp_path, labels=FIRST)
+    np.testing.assert_array_equal(model.head.logits.kernel, weights["sequence"]["logits/kernel"])
+    assert model.preprocessor(["Cafe b"])["input_word_ids"].numpy().tolist() == [[2, 7, 10, 3]]
+    model.save_preset(tmp_path / "ours")
+    again = BertClassifier.from_preset(tmp_path / "ours")
+    assert again.preprocessor.tokenizer.tokenize(["Cafe b"]).to_list() == [[7, 10]]
+    sentence_encoder = BertSentenceEncoder.from_preset(tmp_path)
+    for one, other in ((again, model), (sentence_encoder.encoder, model.encoder)):
+        for ours, theirs in zip(one.get_weights(), other.get_weights(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+# -- Labels
+
+
+@pytest.mark.parametrize("names", [None, {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}])
+def test_a_head_without_names_is_used_for_as_many_labels(saved, tmp_path, names):
+    task, directory, kernel = saved
+    directory = changed(directory, tmp_path / "preset", id2label=names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model = task.from_preset(directory, labels=["x", "y", "z"])
+    assert is_head(model, kernel)
+    assert model.labels == ["x", "y", "z"]
+    if names is None:
+        with pytest.raises(ValueError, match=r"has no names for its 3 labels: say which labels there are, labels="):
+            task.from_preset(directory)
+
+
+def test_a_head_that_is_left_out_is_told(saved):
+    task, directory, kernel = saved
+    with pytest.warns(UserWarning, match="has a trained head for A, B, C; for A, C, B a new one is drawn") as told:
+        model = task.from_preset(directory, labels=["A", "C", "B"])
+    assert told[0].filename == __file__
+    assert not np.allclose(np.sort(model.head.logits.kernel), np.sort(kernel))  # nor one whose answers are exchanged
+
+
+def test_a_head_for_fewer_labels_is_left_out_without_a_word(saved):
+    task, directory, _ = saved
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model = task.from_preset(directory, labels=["A", "B"])
+    assert model.labels == ["A", "B"]
+    assert model.head.logits.kernel.shape == (small.CONFIG.hidden_size, 2)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_preset_without_a_head(small_preset, task):
+    with pytest.raises(ValueError, match="has no head of this task: say which labels there are, labels="):
+        task.from_preset(small_preset)

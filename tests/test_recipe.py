@@ -1,0 +1,141 @@
+"""A hyper-parameter is written in keras_bert/recipe.py, and nowhere else: all that its field becomes."""
+
+import dataclasses
+import inspect
+import re
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from keras_bert import recipe, training
+from keras_bert.cli import main, runs
+
+# The commands, and the recipe that each makes of its options.
+COMMANDS = {
+    ("finetune", "classify"): recipe.FineTuningRecipe,
+    ("finetune", "tag"): recipe.FineTuningRecipe,
+    ("finetune", "answer"): recipe.FineTuningRecipe,
+    ("pretrain",): recipe.PretrainingRecipe,
+    ("distill", "classify"): recipe.FineTuningWithTeacher,
+    ("distill", "pretrain"): recipe.PretrainingWithTeacher,
+}
+FIELDS = {field.name: (kind, field) for kind in set(COMMANDS.values()) for field in dataclasses.fields(kind)}
+
+
+def made(name, value):
+    """A recipe with this field."""
+    kind, _ = FIELDS[name]
+    return kind.of(**{"steps": 1} if "steps" in kind.__dataclass_fields__ else {}, **{name: value})
+
+
+@pytest.mark.parametrize("name", sorted(FIELDS))
+def test_each_field_has_one_line_of_help_and_a_default_within_its_limits(name):
+    _, field = FIELDS[name]
+    assert re.fullmatch(r"[A-Z].{10,120}\.", field.metadata["help"])
+    assert field.metadata["limits"] in field.metadata["help"]
+    if field.default is not dataclasses.MISSING:
+        made(name, field.default)
+
+
+BAD = {"1 or more": 0, "0 or more": -1, "a number above 0": 0, "a share, 0 to 1": 1.5}
+
+
+@pytest.mark.parametrize("name", sorted(FIELDS.keys() - {"steps", "class_weight"}))
+def test_bad_values_are_refused_by_name(name):
+    limits = FIELDS[name][1].metadata["limits"]
+    bad = BAD.get(limits, "sgd")
+    with pytest.raises(ValueError, match=f"^{name} is {bad!r}; expected {limits}$"):
+        made(name, bad)
+    with pytest.raises(TypeError, match=rf"^{name} is \['many'\]; expected a "):
+        made(name, ["many"])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"epochs": 2.0}, "epochs is 2.0; expected a whole number"),
+        ({"learning_rate": None}, "learning_rate is None; expected a number"),
+        ({"learning_rate": float("inf")}, "learning_rate is inf; expected a number above 0"),
+        ({"class_weight": {"good": 1, "bad": -1.0}}, "class_weight of bad is -1.0; expected 0 or more"),
+    ],
+)
+def test_what_cannot_be(given, message):
+    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
+        recipe.FineTuningRecipe.of(**given)
+
+
+def test_what_is_not_given():
+    found = recipe.FineTuningRecipe()
+    assert (found.batch_size, found.class_weight, found.learning_rate, found.warmup) == (32, {}, 5e-5, 0.1)
+    assert recipe.FineTuningRecipe(batch_tokens=64).batch_size is None
+    found = recipe.PretrainingRecipe(steps=1)
+    assert (found.learning_rate, found.warmup, found.weight_decay) == (1e-4, 0.01, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [(training.fine_tune, recipe.FineTuningWithTeacher), (training.pretrain, recipe.PretrainingWithTeacher)],
+)
+def test_functions_take_the_fields_and_refuse_other_names(function, kind):
+    shown = inspect.signature(function).parameters
+    for field in dataclasses.fields(kind):
+        assert field.name in shown
+        assert f"        {field.name}: " in function.__doc__
+    assert "recipe" not in shown
+    assert "**recipe" not in function.__doc__
+    needed = {name: None for name, each in shown.items() if each.default is each.empty}
+    names = ", ".join(field.name for field in dataclasses.fields(kind))
+    with pytest.raises(TypeError, match=f"^there is no hyper-parameter epoch; there are {names}$"):
+        function(**needed, epoch=2)
+
+
+@pytest.mark.parametrize("names", COMMANDS)
+def test_commands_have_the_fields_as_options(names):
+    command = main
+    for name in names:
+        command = command.commands[name]
+    options = {option.name: option for option in command.params}
+    expected = {field.name: field for field in dataclasses.fields(COMMANDS[names])}
+    if names[-1] in ("tag", "answer"):
+        del expected["class_weight"]
+    assert options.keys() & FIELDS.keys() == expected.keys()
+    for name, field in expected.items():
+        assert options[name].opts == [f"--{name.replace('_', '-')}"]
+        assert options[name].help.startswith(field.metadata["help"])
+        assert options[name].required == (field.default is dataclasses.MISSING)
+        if field.default not in (None, dataclasses.MISSING):
+            assert (options[name].default, options[name].show_default) == (field.default, True)
+
+
+def test_a_new_field_needs_nothing_else():
+    """It is checked, an option, in the documentation, and in the settings of the run and its report."""
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class New(recipe.FineTuningRecipe):
+        label_smoothing: float = recipe._field(0.0, "a share, 0 to 1", "Share of a label that goes to the others")
+
+    @recipe.takes(New)
+    def train(model, **recipe):
+        """Trains.
+
+        Args:
+            model: a task.
+            **recipe: fields.
+        """
+        return vars(New.of(**recipe))
+
+    @click.command()
+    @runs.recipe_options(New)
+    @click.option("--other")
+    def command(recipe, other):
+        click.echo(f"{train(None, **vars(recipe))['label_smoothing']} {recipe.epochs} {other}")
+
+    def said(*options):
+        return CliRunner().invoke(command, options).output
+
+    assert "label_smoothing" in inspect.signature(train).parameters
+    assert "label_smoothing: Share of a label that goes to the others; a share, 0 to 1." in train.__doc__
+    assert said() == "0.0 3 None\n"
+    assert said("--label-smoothing", "0.5", "--epochs", "2", "--other", "x") == "0.5 2 x\n"
+    assert said("--label-smoothing", "2") == "Error: label_smoothing is 2.0; expected a share, 0 to 1\n"

@@ -1,0 +1,114 @@
+"""BytePairTokenizer's files: configurations, presets, tokenizer.json, and what is wrong with them."""
+
+import json
+
+import keras
+import pytest
+
+from keras_bert.text import BytePairTokenizer
+
+from ..support import small
+from ..support.reference import bytepair as reference
+
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+
+
+def test_config_round_trip(merges, untraced):
+    tokenizer = small.byte_pairs(merges[:20], add_prefix_space=True, special_tokens_in_text=True)
+    config = keras.saving.serialize_keras_object(tokenizer)
+    again = keras.saving.deserialize_keras_object(json.loads(json.dumps(config)))
+    assert again.get_config() == tokenizer.get_config()
+    texts = ["the <mask> ther", "é"]
+    assert again.tokenize(texts).to_list() == tokenizer.tokenize(texts).to_list()
+
+
+def test_preset_round_trip(merges, tmp_path, untraced):
+    tokenizer = small.byte_pairs(merges[:20], add_prefix_space=True)
+    tokenizer.save_preset(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["merges.txt", "tokenizer_config.json", "vocab.json"]
+    assert BytePairTokenizer.from_preset(tmp_path).get_config() == tokenizer.get_config()
+    assert not BytePairTokenizer.from_preset(tmp_path, add_prefix_space=False).add_prefix_space
+    with pytest.raises(FileExistsError, match=r"already has vocab\.json, merges\.txt"):
+        tokenizer.save_preset(tmp_path)
+
+
+def tokenizer_json(tokenizer):
+    """As transformers 5 writes it, which writes nothing else."""
+    special = [{"id": tokenizer.vocabulary.index(each), "content": each, "special": True} for each in SPECIAL]
+    vocabulary = {piece: i for i, piece in enumerate(tokenizer.vocabulary)}
+    return {
+        "added_tokens": special,
+        "normalizer": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space, "use_regex": True},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": [list(pair) for pair in tokenizer.merges]},
+    }
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+def test_reads_tokenizer_json(merges, prefix, tmp_path, untraced):
+    tokenizer = small.byte_pairs(merges[:20], add_prefix_space=prefix)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer_json(tokenizer)))
+    assert BytePairTokenizer.from_preset(tmp_path).get_config() == tokenizer.get_config()
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("normalizer", {"type": "NFC"}, "normalizes with 'NFC'"),
+        ("pre_tokenizer", {"type": "Whitespace"}, "splits text with 'Whitespace'"),
+        ("pre_tokenizer", {"use_regex": False}, "by another pattern"),
+        ("model", {"dropout": 0.1}, "has dropout 0.1"),
+        ("model", {"ignore_merges": True}, "has ignore_merges True"),
+        ("model", {"continuing_subword_prefix": "##"}, "marks continuing pieces with '##'"),
+        ("model", {"end_of_word_suffix": "</w>"}, "marks the ends of words with '</w>'"),
+        ("model", {"type": "Unigram"}, "holds a Unigram tokenizer, not byte pairs"),
+    ],
+)
+def test_other_tokenizers_are_refused(part, change, message, tmp_path, untraced):
+    content = tokenizer_json(small.byte_pairs([]))
+    content[part] = (content[part] or {}) | change
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=message):
+        BytePairTokenizer.from_preset(tmp_path)
+
+
+@pytest.mark.slow
+def test_reads_the_published_tokenizer_json(shared_data, roberta, tmp_path):
+    (tmp_path / "tokenizer.json").write_bytes((shared_data / "vocabs/roberta_tokenizer.json").read_bytes())
+    assert BytePairTokenizer.from_preset(tmp_path).get_config() == roberta.get_config()
+
+
+PIECES = {piece: i for i, piece in enumerate([*SPECIAL, *reference.SYMBOLS.values(), "ab"])}
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "merges", "message"),
+    [
+        ({}, [], "has no <unk>; add it, or pass unk_token="),
+        ({**PIECES, "x1": 999}, [], "ids of its 263 pieces are not 0 to 262"),
+        ({**PIECES, "x1": "7"}, [], "'x1' has the id '7'"),
+        ([*PIECES, "a"], [], "has 'a' twice"),
+        ([*PIECES][:-20], [], "has no .; it stands for byte"),
+        (PIECES, ["a b", "a"], "merge 1 is 'a'; expected two pieces"),
+        (PIECES, ["a b", "ab c"], "merge 1 makes 'abc' of 'ab' and 'c', but the vocabulary has no 'abc'"),
+    ],
+)
+def test_bad_vocabularies(vocabulary, merges, message):
+    with pytest.raises(ValueError, match=message):
+        BytePairTokenizer(vocabulary, merges)
+
+
+def test_bad_files(tmp_path, untraced):
+    with pytest.raises(FileNotFoundError, match="no vocabulary file at"):
+        BytePairTokenizer(tmp_path / "vocab.json", [])
+    (tmp_path / "vocab.json").write_text(json.dumps(PIECES))
+    with pytest.raises(FileNotFoundError, match="no merges at"):
+        BytePairTokenizer(tmp_path / "vocab.json", tmp_path / "merges.txt")
+    (tmp_path / "merges.txt").write_bytes(b"#version: 0.2\r\na b\r\n")
+    assert BytePairTokenizer(tmp_path / "vocab.json", tmp_path / "merges.txt").merges == [("a", "b")]
+    (tmp_path / "merges.txt").write_bytes(b"a \xff\n")
+    with pytest.raises(ValueError, match=r"merges\.txt is not UTF-8"):
+        BytePairTokenizer(tmp_path / "vocab.json", tmp_path / "merges.txt")
+    (tmp_path / "vocab.json").write_text("[1]")
+    with pytest.raises(ValueError, match="holds a JSON list"):
+        BytePairTokenizer(tmp_path / "vocab.json", [])

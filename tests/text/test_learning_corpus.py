@@ -1,0 +1,103 @@
+"""The corpora of learn_vocabulary: texts, files, directories, samples of large ones; and what it refuses."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from keras_bert.text import learn_vocabulary, learning, learning_corpus, learning_words
+
+from ..support.texts import SENTENCES
+
+pytest.importorskip("tokenizers", reason="needs tokenizers, which learns")
+pytest.importorskip("sentencepiece", reason="needs sentencepiece, which learns")
+pytestmark = pytest.mark.usefixtures("untraced")
+KINDS = ["wordpiece", "bytepair", "sentencepiece"]
+
+
+def test_files_directories_and_iterators_are_the_same_corpus(tmp_path):
+    texts = [sentence for sentence in SENTENCES if "\0" not in sentence]
+    lines = [" ".join(text.split()) for text in texts]
+    (tmp_path / "a.txt").write_text("\ufeff" + "\r\n".join(lines[:9]) + "\n\n", "utf-8")
+    (tmp_path / "b.txt").write_text("\n".join(lines[9:]), "utf-8")
+    (tmp_path / "c.log").write_text("something else", "utf-8")
+    expected = learn_vocabulary(lines, 640).vocabulary
+    for corpus in (iter(lines), tmp_path, [tmp_path / "a.txt", tmp_path / "b.txt"], [tmp_path / "a.txt", *lines[9:]]):
+        assert learn_vocabulary(corpus, 640).vocabulary == expected
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 7, 100])
+def test_lines_are_the_same_however_a_file_is_read(tmp_path, monkeypatch, batch_bytes):
+    monkeypatch.setattr(learning_corpus, "_BATCH_BYTES", batch_bytes)
+    (tmp_path / "a.txt").write_text("\ufeffone é two\nthree\n\n  four \r\nfive", "utf-8")
+    batches = [*learning.read_batches(tmp_path / "a.txt")]
+    assert b" ".join(b" ".join(batch) for batch in batches) == "one é two three four five".encode()
+
+
+def test_a_corpus_is_read_as_it_is_needed():
+    taken = []
+
+    def texts():
+        for i in range(100_000):
+            taken.append(i)
+            yield "1234 " * 200
+
+    batches = learning.read_batches(texts())
+    assert [len(taken) for _ in zip(range(3), batches, strict=False)] == [1049, 2098, 3147]
+
+
+def test_rare_words_are_forgotten_when_there_are_too_many(monkeypatch):
+    monkeypatch.setattr(learning_words, "_MOST_WORDS", 4)
+    words = Counter()
+    learning_words.count(words, "aaabbcccddef")
+    assert words == {"a": 3, "b": 2, "c": 3, "d": 2}
+    learning_words.count(words, "ghaa")
+    assert words == {"a": 5, "b": 2, "c": 3, "d": 2}
+
+
+@pytest.mark.parametrize("batch_bytes", [2**20, 30])
+def test_sentencepiece_thins_what_is_too_large(monkeypatch, batch_bytes):
+    texts = [f"word{i} and{i % 7}" for i in range(200)]
+    whole = learn_vocabulary(texts, 40, "sentencepiece")
+    fourth = learn_vocabulary(texts[::4], 40, "sentencepiece")
+    monkeypatch.setattr(learning_corpus, "_BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(learning, "_MOST_BYTES", sum(map(len, texts)) // 3)
+    assert learn_vocabulary(iter(texts), 40, "sentencepiece").model == fourth.model != whole.model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("corpus", [[], [""], ["", " \n\t"], iter(())])
+def test_an_empty_corpus(kind, corpus):
+    if kind == "bytepair" and corpus and any(corpus):
+        return  # white space is text to it
+    with pytest.raises(ValueError, match="^the corpus is empty: there are no words in it$"):
+        learn_vocabulary(corpus, 500, kind)
+
+
+def test_what_is_no_text():
+    with pytest.raises(TypeError, match="^the corpus is one str, 'corpus.txt'; expected texts, or a pathlib.Path$"):
+        learn_vocabulary("corpus.txt", 100)
+    with pytest.raises(TypeError, match="^text 1 is 5 \\(int\\); expected a str or a pathlib.Path$"):
+        learn_vocabulary(["a", 5], 100)
+    with pytest.raises(ValueError, match="^text 2 has the lone surrogate '.ud800' at character 1, "):
+        learn_vocabulary(["a", "b", "c\ud800"], 100)
+
+
+def test_files_that_are_no_text(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    for content, message in (
+        (b"caf\xe9 noir", "is not UTF-8 text: byte 0xe9 at offset 3; convert it first"),
+        (b"a line\n" * 5000 + b"\xff", "is not UTF-8 text: byte 0xff at offset 35,000; "),
+        ("text".encode("utf-16"), "is no text: it has a byte 0x00 at offset 3"),
+        (b"a line\n" * 5000 + b"PK\0", "is no text: it has a byte 0x00 at offset 35,002"),
+    ):
+        path.write_bytes(content)
+        for batch_bytes in (2**20, 1000):
+            monkeypatch.setattr(learning_corpus, "_BATCH_BYTES", batch_bytes)
+            with pytest.raises(ValueError, match=f"^{re.escape(f'{path} {message}')}"):
+                learn_vocabulary(path, 100)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=f"^there is no file {path}$"):
+        learn_vocabulary([path], 100)
+    with pytest.raises(FileNotFoundError, match=f"^the directory {tmp_path} has no .txt files$"):
+        learn_vocabulary(tmp_path, 100)

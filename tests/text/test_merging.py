@@ -1,0 +1,86 @@
+"""MergeRules: the pieces of any bytes, and of words so long that they are cut into windows."""
+
+import random
+
+import hypothesis
+import pytest
+import tensorflow as tf
+from hypothesis import strategies as st
+
+from keras_bert.text.merging import MergeRules
+
+from ..support.reference import bytepair as reference
+from ..support.texts import SENTENCES
+
+SYMBOLS = [reference.SYMBOLS[byte] for byte in range(256)]
+
+
+UNITS = ["a", "ab", "aab", "é漢", "-=", "".join(chr(97 + i * i % 23) for i in range(50))]
+
+
+def rules_of(merges):
+    """The rules, and the name of each id."""
+    pieces = [*dict.fromkeys([*SYMBOLS, *(a + b for a, b in merges)])]
+    ids = {piece: i for i, piece in enumerate(pieces)}
+    return MergeRules(merges, ids, [ids[symbol] for symbol in SYMBOLS]), pieces
+
+
+def check(merges, rules, pieces, words):
+    """Holds pieces to the reference."""
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    found = [[pieces[i] for i in row] for row in rules(tf.constant(words, tf.string)).to_list()]
+    for word, row in zip(words, found, strict=True):
+        assert row == reference.merge([reference.SYMBOLS[b] for b in word], ranks), word
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """Rules that make runs of many lengths."""
+    texts = [(unit * 128)[:length] for unit in UNITS for length in (3 * len(unit), 95, 128)]
+    merges = reference.train([*texts, *SENTENCES[:3]], 300)
+    return merges, *rules_of(merges)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_long_words(learned, unit):
+    """Windows begin wherever they may."""
+    assert learned[1].window == 64
+    lengths = (63, 64, 65, 95, 96, 97, 128, 129, 160, 161, 500)
+    check(*learned, [(unit * length)[:length].encode() for length in lengths])
+
+
+def test_any_bytes(learned):
+    """Also those that no text has; long ones are cut into windows."""
+    generator = random.Random(0)
+    words = [generator.randbytes(generator.randrange(300)) for _ in range(30)]
+    words += ["".join(generator.choices("abh-the ", k=generator.randrange(300))).encode() for _ in range(30)]
+    words += ["".join(generator.choices("漢字仮名交文日本語é", k=700)).encode()]
+    check(*learned, [b"", *words, b"a"])
+
+
+def test_merges_that_cannot_be_cut(untraced):
+    """abc is made in two ways, and the parts of one rule come later: only whole words are merged, as the rules say."""
+    merges = [("b", "c"), ("ab", "c"), ("a", "b"), ("a", "bc"), ("abc", "abc")]
+    generator = random.Random(0)
+    rules, pieces = rules_of(merges)
+    assert rules.window is None
+    check(merges, rules, pieces, ["".join(generator.choices("abc", k=k)).encode() for k in (1, 5, 100, 200)])
+    rules, pieces = rules_of([("a", "b"), ("b", "c"), ("a", "b")])  # the last of equal rules counts, as in a dict
+    assert [pieces[i] for i in rules(tf.constant(["abc"])).values] == ["a", "bc"]
+
+
+def test_windows_that_never_agree_grow(untraced):
+    """A piece longer than a window: both cuts have it nowhere."""
+    merges = [("a" * 2**i, "a" * 2**i) for i in range(8)]
+    check(merges, *rules_of(merges), [b"a" * 300, b"a" * 255, b"b" + b"a" * 400 + b"c"])
+
+
+def test_no_rules(untraced):
+    assert MergeRules([], {"a": 0}, [0] * 256)(tf.constant(["aa"])).to_list() == [[0, 0]]
+
+
+@pytest.mark.slow
+@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.given(st.lists(st.binary(max_size=300) | st.text("abh-", max_size=300).map(str.encode), max_size=3))
+def test_many_bytes(learned, words):
+    check(*learned, words)
