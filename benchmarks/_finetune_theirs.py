@@ -8,7 +8,7 @@ import torch
 import transformers
 from _finetune_tasks import CLASSES, NUMBERS, QUESTIONS, WORDS, Examples, inputs_and_labels
 
-from keras_bert.training.batching import batches_of_epoch
+from keras_bert.training.epoch_batches import batches_of_epoch
 
 _MODELS = {
     CLASSES: transformers.AutoModelForSequenceClassification,
@@ -52,7 +52,7 @@ class Theirs:
         if self.kind == QUESTIONS:
             targets = [self._span(encoding, i, y) for i in range(len(encoding["input_ids"]))]
         elif self.kind == WORDS:
-            targets = [{"labels": self._of_first_pieces(encoding.word_ids(i), tags)} for i, tags in enumerate(y)]
+            targets = [{"labels": self._of_first_tokens(encoding.word_ids(i), tags)} for i, tags in enumerate(y)]
         else:
             targets = [{"labels": label if self.kind == NUMBERS else self.labels.index(label)} for label in y]
         return [{**row, **target} for row, target in zip(_rows(encoding), targets, strict=True)]
@@ -66,13 +66,13 @@ class Theirs:
         columns = x if isinstance(x, tuple) else (x,)
         return self.tokenizer(*columns, truncation=True, max_length=512, is_split_into_words=self.kind == WORDS)
 
-    def _of_first_pieces(self, words: list[int | None], tags: list[str]) -> list[int]:
+    def _of_first_tokens(self, words: list[int | None], tags: list[str]) -> list[int]:
         """A word's label where it begins, -100 elsewhere."""
         begins = [word is not None and word != before for word, before in zip(words, [None, *words], strict=False)]
         return [self.labels.index(tags[word]) if new else -100 for word, new in zip(words, begins, strict=True)]
 
     def _span(self, encoding: transformers.BatchEncoding, i: int, answers: list) -> dict[str, int]:
-        """The first and the last piece of the answer; `[CLS]` where the window does not have all of it."""
+        """The first and the last token of the answer; `[CLS]` where the window does not have all of it."""
         text, start = answers[encoding["overflow_to_sample_mapping"][i]][0]
         places = [
             place
@@ -125,13 +125,13 @@ class Theirs:
             return [self.labels[row.argmax()] for row in logits]
         answers = []
         for i, words in enumerate(x):
-            of_word = dict(zip(reversed(encoding.word_ids(i)), reversed(logits[i]), strict=False))  # of first pieces
+            of_word = dict(zip(reversed(encoding.word_ids(i)), reversed(logits[i]), strict=False))  # of first tokens
             tags = {word: self.labels[row.argmax()] for word, row in of_word.items() if word is not None}
             answers.append([tags.get(word, "O") for word in range(len(words))])
         return answers
 
     def _logits(self, rows: list[dict[str, Any]]) -> list[np.ndarray]:
-        """Of each row; of its pieces without padding where these have logits."""
+        """Of each row; of its tokens without padding where these have logits."""
         self.model.eval()
         found: list[Any] = [None] * len(rows)
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]["input_ids"]))
@@ -148,7 +148,7 @@ class Theirs:
         return found
 
     def _best_spans(self, encoding: Any, logits: list[np.ndarray], contexts: list[str]) -> list[str]:
-        """The span with the highest sum of logits, of the 20 best starts and ends of each window, at most 30 pieces."""
+        """The span with the highest sum of logits, of the 20 best starts and ends of each window, at most 30 tokens."""
         best = [(-np.inf, "")] * len(contexts)
         for i, row in enumerate(logits):
             number = encoding["overflow_to_sample_mapping"][i]

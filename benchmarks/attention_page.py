@@ -19,7 +19,7 @@ from _measure import cores, versions
 from playwright.sync_api import sync_playwright
 
 from keras_bert.visualize import AttentionView
-from keras_bert.visualize.weights import Weights
+from keras_bert.visualize.attention_weights import Weights
 
 SIZES = {"bert-base, 128 tokens": (12, 12, 128), "bert-large, 200 tokens": (24, 16, 200)}
 HEAD_SIZE = 64  # of both

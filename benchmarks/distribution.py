@@ -3,7 +3,7 @@
 python benchmarks/distribution.py steps [--rounds 5]
 python benchmarks/distribution.py kill [--runs 10] [--data DIR]
 
-`steps`: MiniLM, AdamW, a global batch of 32 rows of 64 pieces, without dropout; each contestant is a group of
+`steps`: MiniLM, AdamW, a global batch of 32 rows of 64 tokens, without dropout; each contestant is a group of
 processes, pinned to cores, and all are interleaved. Also prints what a ring of many GPUs would give on paper.
 `kill`: a classifier trained by `keras-bert launch --workers 2`, a worker of which is killed at a random moment after
 its first checkpoint, so many times; beside a run that is left alone. RESULTS.md has what came out.
@@ -30,7 +30,7 @@ from _measure import Elsewhere, answer_calls, cores, interleave, ratios, version
 from keras_bert.training.state import read_notes
 
 DATA = Path(__file__).parents[2] / "shared/data"
-ROWS, PIECES, STEPS = 32, 64, 4
+ROWS, TOKENS, STEPS = 32, 64, 4
 ALONE = "one process, both cores"
 # Name -> the strategy, and the cores of each process.
 GROUPS = {
@@ -57,13 +57,13 @@ def trainer(kind: str):
     from keras_bert.training import AdamW, strategy, workers
 
     with strategy(kind).scope():
-        model = BertClassifier.from_preset("all-MiniLM-L6-v2", ["a", "b"], sequence_length=PIECES, dropout=0.0)
+        model = BertClassifier.from_preset("all-MiniLM-L6-v2", ["a", "b"], sequence_length=TOKENS, dropout=0.0)
         model.compile(AdamW(1e-5, global_clipnorm=1.0), model.training_loss(), jit_compile=False)
     generator = np.random.default_rng(0)
     row = {
-        "input_word_ids": generator.integers(1000, 20000, (ROWS, PIECES)).astype("int32"),
-        "input_mask": np.ones((ROWS, PIECES), "int32"),
-        "input_type_ids": np.zeros((ROWS, PIECES), "int32"),
+        "input_word_ids": generator.integers(1000, 20000, (ROWS, TOKENS)).astype("int32"),
+        "input_mask": np.ones((ROWS, TOKENS), "int32"),
+        "input_type_ids": np.zeros((ROWS, TOKENS), "int32"),
     }
     batch = tf.data.Dataset.from_tensors((row, generator.integers(0, 2, ROWS))).repeat(STEPS)
     batches = batch.with_options(workers.DATA_OPTIONS)
@@ -104,7 +104,7 @@ class Group:
 
 
 def steps(arguments: argparse.Namespace) -> None:
-    print(versions(["tensorflow", "keras"]), f"{cores()} cores; {ROWS} rows of {PIECES} pieces a step")
+    print(versions(["tensorflow", "keras"]), f"{cores()} cores; {ROWS} rows of {TOKENS} tokens a step")
     groups = {name: Group(*how) for name, how in GROUPS.items()}
     sent = groups[ALONE]("bytes")
     rates = interleave(groups, arguments.rounds)

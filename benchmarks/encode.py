@@ -30,7 +30,7 @@ from keras_bert.formats import read_config
 
 MINILM = "all-MiniLM-L6-v2"
 STSB = Path(__file__).parents[2] / "shared/data/stsb"
-MAX_LENGTH = 256  # pieces; what the model is meant for
+MAX_LENGTH = 256  # tokens; what the model is meant for
 PEERS = ["tensorflow", "keras", "torch", "onnxruntime", "openvino", "sentence-transformers", "tokenizers", "keras-hub"]
 
 Encode = Callable[[list[str]], np.ndarray]  # texts -> float32 [texts, hidden], of length 1
@@ -161,21 +161,21 @@ def length_sorted(run, batch_tokens: int, in_flight: int) -> Encode:
     tokenizer.enable_truncation(MAX_LENGTH)
 
     def encode(texts):
-        pieces = [np.array(encoding.ids) for encoding in tokenizer.encode_batch(texts)]
+        tokens = [np.array(encoding.ids) for encoding in tokenizer.encode_batch(texts)]
         vectors = np.empty((len(texts), 384), np.float32)
 
         def encode_rows(rows):
-            lengths = np.array([len(pieces[row]) for row in rows])
+            lengths = np.array([len(tokens[row]) for row in rows])
             mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)  # [batch, seq_length]
             ids = np.zeros_like(mask)
-            ids[mask.astype(bool)] = np.concatenate([pieces[row] for row in rows])
+            ids[mask.astype(bool)] = np.concatenate([tokens[row] for row in rows])
             hidden = run({"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)})
             sums = np.einsum("bsh,bs->bh", hidden, mask.astype(np.float32))
             vectors[rows] = sums / np.linalg.norm(sums, axis=1, keepdims=True)
 
         batches = [[]]
-        for row in sorted(range(len(texts)), key=lambda row: -len(pieces[row])):
-            if batches[-1] and (len(batches[-1]) + 1) * len(pieces[batches[-1][0]]) > batch_tokens:
+        for row in sorted(range(len(texts)), key=lambda row: -len(tokens[row])):
+            if batches[-1] and (len(batches[-1]) + 1) * len(tokens[batches[-1][0]]) > batch_tokens:
                 batches.append([])
             batches[-1].append(row)
         with ThreadPoolExecutor(in_flight) as pool:
@@ -293,7 +293,7 @@ def main() -> None:
     by_text = dict(zip(parts[reference], vectors[reference], strict=True))
     ceiling_name = max(ceilings, key=lambda name: statistics.median(rates[name]))
     print(
-        f"\n{count} texts, {lengths.mean():.1f} pieces each with [CLS] and [SEP]; {gigaflops:.3f} GFLOP a text on them"
+        f"\n{count} texts, {lengths.mean():.1f} tokens each with [CLS] and [SEP]; {gigaflops:.3f} GFLOP a text on them"
     )
     print(f"{cores()} cores, load {busy:.1f} before the start; Python {sys.version.split()[0]}, {versions(PEERS)}\n")
     print(f"{'':28}{'texts/s':>8}  {'ratio (min..max)':20}{'of sgemm':>8}{'difference':>12}  texts  setting")

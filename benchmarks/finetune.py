@@ -44,7 +44,7 @@ from _measure import cores, interleave, rate, ratios, versions
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier, presets
 from keras_bert.tasks.task import BertTask
 from keras_bert.training import AdamW, WarmupThenDecay, fine_tune
-from keras_bert.training.batching import batches_of_epoch
+from keras_bert.training.epoch_batches import batches_of_epoch
 from keras_bert.training.fine_tune import dataset_of, packing
 
 DATA = Path(__file__).parents[2] / "shared/data"
@@ -128,7 +128,7 @@ def scores(arguments: argparse.Namespace) -> None:
 # What becomes of a text -> arguments of from_preset. [CLS] and [SEP] take two of a window's 128 places.
 WINDOWS = {"sequence_length": 128, "long_text": "windows", "stride": 126, "pool": "mean"}
 LENGTHS = {
-    "the first 128 pieces": {"sequence_length": 128},
+    "the first 128 tokens": {"sequence_length": 128},
     "the first 256": {"sequence_length": 256},
     "all, in windows of 128 side by side, their mean": WINDOWS,
 }
@@ -137,7 +137,7 @@ LENGTHS = {
 def of_sentences(preset: str, folder: Path, directory: Path) -> None:
     """Writes a model that knows the sentiment of sentences (SST-2), from which to go on to whole reviews.
 
-    From the preset itself, a few hundred updates teach nothing where labels are of 900 pieces.
+    From the preset itself, a few hundred updates teach nothing where labels are of 900 tokens.
     """
     keras.utils.set_random_seed(0)
     model = BertClassifier.from_preset(preset, ["neg", "pos"])

@@ -3,7 +3,7 @@
 python benchmarks/load.py [--rounds 5] [--size bert-base]
 
 Each process imports its library and makes a small model before the clock starts, then loads the same directory and
-runs the model on eight pieces: what a library maps into memory it has not read before. Memory is how much the process
+runs the model on eight tokens: what a library maps into memory it has not read before. Memory is how much the process
 grew at its highest in all of this, in multiples of the file.
 """
 

@@ -67,7 +67,7 @@ def activations(batch: int, length: int) -> None:
     peaks = [peak(STEP, json.dumps([config, rows, length])) for rows in (small, large)]
     measured = (peaks[1] - peaks[0]) / (large - small)
     counted = summarize(BertConfig(**config), batch_size=1, sequence_length=length).activation_bytes
-    print(f"activations of {length} pieces: counted {counted / 2**20:.1f} MiB, measured {measured / 2**20:.1f} MiB,")
+    print(f"activations of {length} tokens: counted {counted / 2**20:.1f} MiB, measured {measured / 2**20:.1f} MiB,")
     print(f"ratio {counted / measured:.2f}")
 
 

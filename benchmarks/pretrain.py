@@ -4,7 +4,7 @@ python benchmarks/pretrain.py [--garden PYTHON] [--batches 4] [--rounds 5]
 
 BERT-Small (4 layers, 512 wide), masks and next sentence, AdamW with clipping: forward, backward and update, float32.
 Batches are made once, by `write_records` from the books of ../shared/data/gutenberg beside the repository, or of
---data; all train on the same: 32 rows of 128 pieces with up to 20 masks, 8 rows of 512 with up to 76. One row in ten is
+--data; all train on the same: 32 rows of 128 tokens with up to 20 masks, 8 rows of 512 with up to 76. One row in ten is
 shorter, as in the paper, so there is padding; it is not counted. keras_bert: `BertPretrainer` under Keras's `fit`, as
 `pretrain` compiles it. transformers: `BertForPreTraining`, labels at the masked positions. Model Garden: its task
 `MaskedLMTask`, with the encoder, the heads and the optimizer that it builds. Each has a process of its own; Model

@@ -3,18 +3,18 @@
 python benchmarks/pretrain_data.py [--data FOLDER] [--rounds 5]
 
 Every .txt file of FOLDER (by default the books of ../shared/data/gutenberg beside the repository), one epoch in random
-order, from opening the files to the last batch of 32 rows of 128 pieces, 15% of them masked anew each time they are
+order, from opening the files to the last batch of 32 rows of 128 tokens, 15% of them masked anew each time they are
 seen; nothing is left from the round before. keras_bert: `write_records` (in one process, and in as many as there are
 cores, each of which has to import TensorFlow first), `Records.shuffled`, `MaskedLMMasking`; and, told separately, all
 but the first, which is what every further epoch takes. Hugging Face: `load_dataset("text")`, `map` with a fast
-tokenizer, `map` that groups pieces into rows, as transformers' run_mlm.py does both, in as many processes as there are
+tokenizer, `map` that groups tokens into rows, as transformers' run_mlm.py does both, in as many processes as there are
 cores, and a DataLoader with as many workers around `DataCollatorForLanguageModeling`. A text is a line there, as
 run_mlm.py reads them, or a paragraph, which leaves out most of the [CLS] and [SEP] around lines.
 
 Equal: the texts, the vocabulary, the length of a row, the share of masks, the cores. Not equal: keras_bert finds
 documents and sentences, and fills a row with whole sentences of one document, which leaves some padding at its end;
-theirs fills each row to the last piece, across texts, and drops what is left of every thousand texts. keras_bert masks
-15% of each row, theirs 15% on average; and it gives positions and the pieces that were there, where theirs gives labels
+theirs fills each row to the last token, across texts, and drops what is left of every thousand texts. keras_bert masks
+15% of each row, theirs 15% on average; and it gives positions and the tokens that were there, where theirs gives labels
 for the whole row. Each has a process of its own, and libraries are imported before.
 """
 
@@ -97,8 +97,8 @@ def hugging_face(files: list[str]) -> Callable[[str], None]:
     def work(text_is: str) -> None:
         with tempfile.TemporaryDirectory() as cache:
             texts = datasets.load_dataset("text", data_files=files, split="train", sample_by=text_is, cache_dir=cache)
-            pieces = texts.map(tokenized, batched=True, num_proc=cores(), remove_columns=["text"])
-            rows = pieces.map(grouped, batched=True, num_proc=cores())
+            tokens = texts.map(tokenized, batched=True, num_proc=cores(), remove_columns=["text"])
+            rows = tokens.map(grouped, batched=True, num_proc=cores())
             for _ in torch.utils.data.DataLoader(rows, BATCH, shuffle=True, collate_fn=collate, num_workers=cores()):
                 pass
 

@@ -4,9 +4,9 @@ python benchmarks/pretrain_from_scratch.py learn [--steps 14000]
 python benchmarks/pretrain_from_scratch.py finetune [--seeds 3]
 python benchmarks/pretrain_from_scratch.py kill [--steps 600]
 
-`learn`: a vocabulary of 8,000 pieces and a BERT-Tiny (2 layers, 128 wide), from nine books and nine tenths of the Brown
-corpus, by masks and next sentence; how many masked pieces of a tenth book it finds, beside two who know only how
-frequent pieces are; and how often it sees whether a sentence follows another, where the other one is taken from
+`learn`: a vocabulary of 8,000 tokens and a BERT-Tiny (2 layers, 128 wide), from nine books and nine tenths of the Brown
+corpus, by masks and next sentence; how many masked tokens of a tenth book it finds, beside two who know only how
+frequent tokens are; and how often it sees whether a sentence follows another, where the other one is taken from
 elsewhere in that book, and where it is from there or any of fifty unseen texts of Brown's. It leaves the model, with
 its learning curve, in --output/model; run again, it goes on where it stopped.
 `finetune`: that model, and one of the same architecture with random weights, on 10,000 sentences of SST-2, by one
@@ -87,7 +87,7 @@ def prepare(data: Path, folder: Path) -> tuple[BertPreprocessor, dict[str, Path]
         files = sorted((texts / name).glob("*.txt"))
         copies = 10 if name == "learned" else 1
         counts = write_records(files, directory, preprocessor, copies=copies, predictions=PREDICTIONS)
-        print(f"{name}: {counts['pieces']:,} pieces, {counts['examples']:,} examples", flush=True)
+        print(f"{name}: {counts['tokens']:,} tokens, {counts['examples']:,} examples", flush=True)
     return preprocessor, records
 
 
@@ -111,7 +111,7 @@ def learn(arguments: argparse.Namespace) -> None:
         records["learned"],
         arguments.steps,
         folder / arguments.run,
-        held_out=records["book"],
+        validation=records["book"],
         masking=MaskedLMMasking(preprocessor.tokenizer, PREDICTIONS),
         measure_every=measure_every,
         checkpoint_seconds=arguments.checkpoint_seconds,
@@ -127,7 +127,7 @@ def learn(arguments: argparse.Namespace) -> None:
         print("\t".join(f"{each[name]:.4}" if isinstance(each[name], float) else f"{each[name]}" for name in names))
     print(f"| of {HELD_OUT.partition('_')[0]} | right |")
     print("|---|---|")
-    print(f"| masked pieces | {by_step[-1]['masked_lm_accuracy']:.1%} |")
+    print(f"| masked tokens | {by_step[-1]['masked_lm_accuracy']:.1%} |")
     for name, share in frequencies(preprocessor, Records(records["learned"]), Records(records["book"])).items():
         print(f"| {name} | {share:.1%} |")
     for name, others in (("book", "elsewhere in it"), ("texts", "of it or of any of 50 texts of Brown's")):
@@ -148,8 +148,8 @@ def next_sentence(model: BertPretrainer, records: Records) -> tuple[float, float
     return float(np.mean(right)), float(max(share, 1 - share))
 
 
-def frequencies(preprocessor: BertPreprocessor, learned: Records, held_out: Records) -> dict[str, float]:
-    """How many of the masked pieces of a text is right who knows only how often each piece occurs in another."""
+def frequencies(preprocessor: BertPreprocessor, learned: Records, validation: Records) -> dict[str, float]:
+    """How many of the masked tokens of a text is right who knows only how often each token occurs in another."""
     tokenizer = preprocessor.tokenizer
     size = tokenizer.vocabulary_size
     counts, masked = np.zeros(size), np.zeros(size)
@@ -157,7 +157,7 @@ def frequencies(preprocessor: BertPreprocessor, learned: Records, held_out: Reco
         counts += np.bincount(unmasked(batch)["input_word_ids"].numpy().ravel(), minlength=size)
     for token in tokenizer.special_tokens.values():
         counts[tokenizer.vocabulary.index(token)] = 0
-    for batch in held_out.in_order(4096):
+    for batch in validation.in_order(4096):
         ids, weights = batch["masked_lm_ids"].numpy(), batch["masked_lm_weights"].numpy()
         masked += np.bincount(ids.ravel(), weights.ravel(), minlength=size)
     p, q = counts / counts.sum(), masked / masked.sum()

@@ -122,8 +122,8 @@ def contestant(name: str, threads: int, batches: list[list[str]], kind: str, pre
         else:
             run = tokenizer.tokenize
     elif name == "TF Text FastBertTokenizer":
-        pieces = Path(vocabulary).read_text("utf-8").splitlines()
-        tokenizer = tf_text.FastBertTokenizer(pieces, token_out_type=tf.int32, lower_case_nfd_strip_accents=True)
+        tokens = Path(vocabulary).read_text("utf-8").splitlines()
+        tokenizer = tf_text.FastBertTokenizer(tokens, token_out_type=tf.int32, lower_case_nfd_strip_accents=True)
         run = tf.function(tokenizer.tokenize, input_signature=batch)
     elif name == "TF Text BertTokenizer":
         tokenizer = tf_text.BertTokenizer(vocabulary, lower_case=True, token_out_type=tf.int32)
@@ -242,9 +242,9 @@ def compare(kind: str, vocabularies: Path, batches: list[list[str]], size: float
             )
 
 
-def _around_difference(ours: list[int], theirs: list[int], pieces: list[str]) -> str:
+def _around_difference(ours: list[int], theirs: list[int], tokens: list[str]) -> str:
     at = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
-    show = lambda ids: " ".join(pieces[i] for i in ids[max(0, at - 2) : at + 6])  # noqa: E731
+    show = lambda ids: " ".join(tokens[i] for i in ids[max(0, at - 2) : at + 6])  # noqa: E731
     return f"ours `{show(ours)}`, theirs `{show(theirs)}`"
 
 

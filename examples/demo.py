@@ -31,14 +31,14 @@ model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
 preprocessor, encoder, tokenizer = model.preprocessor, model.encoder, model.preprocessor.tokenizer
 
 
-def pieces(ids: np.ndarray) -> list[str]:
+def tokens(ids: np.ndarray) -> list[str]:
     return [tokenizer.vocabulary[i] for i in ids]
 
 
 title("1. Strings become three integer tensors")
 inputs = preprocessor(SENTENCES)
 for row, sentence in enumerate(SENTENCES):
-    print(f"{sentence!r}: {' '.join(pieces(inputs['input_word_ids'][row].numpy()))}")
+    print(f"{sentence!r}: {' '.join(tokens(inputs['input_word_ids'][row].numpy()))}")
 for name, tensor in inputs.items():
     print(f"\n{name}  {tensor.dtype.name} {tuple(tensor.shape)}\n{tensor.numpy()}")
 

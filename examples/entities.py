@@ -58,25 +58,25 @@ def main() -> None:
 
     model.save_preset("saved_models/entities", overwrite=True)
 
-    # The same in Keras's own words, from strings to logits of every piece. Labels belong to words, so what it trains on
+    # The same in Keras's own words, from strings to logits of every token. Labels belong to words, so what it trains on
     # is packed from words, and the model that is trained begins where the packed ids are.
     encoder = BertEncoder.from_preset(PRESET)
     encoder.pooler.trainable = False  # only for what is said of a whole text
     ids = {name: keras.Input((None,), dtype="int32", name=name) for name in INPUTS}
-    hidden = keras.layers.Dropout(0.1)(encoder(ids)["sequence_output"])  # [batch, pieces, hidden]
+    hidden = keras.layers.Dropout(0.1)(encoder(ids)["sequence_output"])  # [batch, tokens, hidden]
     from_ids = keras.Model(ids, keras.layers.Dense(len(model.labels))(hidden))
     text = keras.Input(shape=(), dtype="string")
     preprocessor = BertPreprocessor.from_preset(PRESET, sequence_length=None)
     from_text = keras.Model(text, from_ids(preprocessor(text)))
 
-    packed, targets = model.arrays(words, tags)  # int32 [sentences, pieces]: -1 but for the first piece of a word
+    packed, targets = model.arrays(words, tags)  # int32 [sentences, tokens]: -1 but for the first token of a word
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
     from_ids.compile(keras.optimizers.AdamW(1e-4), loss)
     losses = from_ids.fit(packed, targets, batch_size, epochs, verbose=0).history["loss"]
     print(f"functional model: loss {losses[0]:.3f} to {losses[-1]:.3f}")
     best = from_text.predict(tf.constant(texts[1:]), verbose=0)[0].argmax(-1)
-    pieces = [preprocessor.tokenizer.vocabulary[i] for i in preprocessor(texts[1])["input_word_ids"].numpy()]
-    said = [f"{piece}/{model.labels[i]}" for piece, i in zip(pieces, best, strict=True) if piece[0] != "["]
+    tokens = [preprocessor.tokenizer.vocabulary[i] for i in preprocessor(texts[1])["input_word_ids"].numpy()]
+    said = [f"{token}/{model.labels[i]}" for token, i in zip(tokens, best, strict=True) if token[0] != "["]
     print(f"functional model: {' '.join(said)}")
 
 

@@ -61,7 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", help="a folder of folders of texts")
     parser.add_argument("--eval", help="the same, to measure with")
-    parser.add_argument("--sequence-length", type=int, help="of a row, in pieces; default: 128, or 24 without --train")
+    parser.add_argument("--sequence-length", type=int, help="of a row, in tokens; default: 128, or 24 without --train")
     parser.add_argument("--epochs", type=int, help="default: 3, or 24 without --train")
     arguments = parser.parse_args()
 
@@ -88,7 +88,7 @@ def main() -> None:
 
     model.save_preset("saved_models/long_reviews", overwrite=True)  # its windows too: from_preset reads as it did
 
-    # The same in Keras's own words: with a stride, the preprocessor gives windows, which begin so many pieces apart.
+    # The same in Keras's own words: with a stride, the preprocessor gives windows, which begin so many tokens apart.
     review = keras.Input(shape=(), dtype="string")
     windows = BertPreprocessor.from_preset(PRESET, sequence_length=length, stride=length // 2)(review)
     pooled = OverWindows(BertEncoder.from_preset(PRESET))(windows)

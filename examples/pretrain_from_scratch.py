@@ -27,7 +27,7 @@ BAD = ["a bore", "cold, dull and far too long", "I wanted my money back", "two h
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of .txt files, in UTF-8")
-    parser.add_argument("--steps", type=int, default=10000, help="batches of 32 rows of 128 pieces")
+    parser.add_argument("--steps", type=int, default=10000, help="batches of 32 rows of 128 tokens")
     parser.add_argument("--size", default="tiny", help="tiny, mini, small, medium, base or large")
     parser.add_argument("--output", type=Path, default=Path("saved_models/my-bert"), help="for all that is made")
     parser.add_argument("--train", help="a CSV, TSV or JSON lines file to fine-tune on")
@@ -37,7 +37,7 @@ def main() -> None:
     if not texts:
         parser.error(f"there are no .txt files in {arguments.folder}")
 
-    # The pieces that these texts are best written with. The same texts always give the same ones.
+    # The tokens that these texts are best written with. The same texts always give the same ones.
     if not (output / "vocabulary/vocab.txt").exists():
         learn_vocabulary(texts, size=8000).save_preset(output / "vocabulary", overwrite=True)
     tokenizer = WordPieceTokenizer.from_preset(output / "vocabulary")
@@ -46,9 +46,9 @@ def main() -> None:
     # Pairs of segments, the second of which follows the first or does not. Parts that are already written stay.
     preprocessor = BertPreprocessor(tokenizer, sequence_length=128, max_sequence_length=config.max_positions)
     counts = write_records(texts, output / "records", preprocessor)
-    print(f"{counts['pieces']:,} pieces of {tokenizer.vocabulary_size:,} kinds make {counts['examples']:,} examples")
+    print(f"{counts['tokens']:,} tokens of {tokenizer.vocabulary_size:,} kinds make {counts['examples']:,} examples")
 
-    # Each time that an example is seen, other pieces of it are hidden.
+    # Each time that an example is seen, other tokens of it are hidden.
     keras.utils.set_random_seed(0)
     model = BertPretrainer(BertEncoder(config), preprocessor)
     masking = MaskedLMMasking(tokenizer, predictions=20)

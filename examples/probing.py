@@ -67,18 +67,18 @@ def sample(files: list[list], count: int) -> tuple[list, list[str], np.ndarray]:
 
 
 def vectors(encoder: BertEncoder, preprocessor: BertPreprocessor, sentences: list) -> list[np.ndarray]:
-    """Of each layer float32 [words with a class, hidden]: the vector of each word's first piece."""
+    """Of each layer float32 [words with a class, hidden]: the vector of each word's first token."""
     layers = defaultdict(list)
     for start in range(0, len(sentences), 32):
         batch = sentences[start : start + 32]
         words = tf.ragged.constant([[word for word, _ in sentence] for sentence in batch])
-        pieces = preprocessor.tokenizer.tokenize_words(words)  # [batch, (words), (pieces)]
-        inputs = preprocessor.pack(pieces.merge_dims(1, 2))
+        tokens = preprocessor.tokenizer.tokenize_words(words)  # [batch, (words), (tokens)]
+        inputs = preprocessor.pack(tokens.merge_dims(1, 2))
         places = []
-        for row, (sentence, counts) in enumerate(zip(batch, pieces.row_lengths(axis=2).to_list(), strict=True)):
+        for row, (sentence, counts) in enumerate(zip(batch, tokens.row_lengths(axis=2).to_list(), strict=True)):
             first = np.cumsum([1, *counts[:-1]])  # behind [CLS]
             places += [(row, at) for at, (_, name) in zip(first, sentence, strict=True) if name]
-        # Layer 0 is the table of the pieces, which has no context in it.
+        # Layer 0 is the table of the tokens, which has no context in it.
         hidden = [encoder.embeddings.word_embeddings(inputs["input_word_ids"]), *encoder(inputs)["encoder_outputs"]]
         for number, layer in enumerate(hidden):
             layers[number].append(tf.gather_nd(layer, places).numpy())

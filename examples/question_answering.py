@@ -56,17 +56,17 @@ def main() -> None:
 
     model.save_preset("saved_models/question_answering", overwrite=True)
 
-    # The same in Keras's own words: two logits for each piece, whether the answer starts and whether it ends there. A
+    # The same in Keras's own words: two logits for each token, whether the answer starts and whether it ends there. A
     # long context is several rows to train on, so the model that is trained begins where the packed ids are.
     encoder = BertEncoder.from_preset(PRESET)
     encoder.pooler.trainable = False  # only for what is said of a whole text
     ids = {name: keras.Input((None,), dtype="int32", name=name) for name in INPUTS}
-    from_ids = keras.Model(ids, keras.layers.Dense(2)(encoder(ids)["sequence_output"]))  # [batch, pieces, 2]
+    from_ids = keras.Model(ids, keras.layers.Dense(2)(encoder(ids)["sequence_output"]))  # [batch, tokens, 2]
     pair = [keras.Input(shape=(), dtype="string", name=name) for name in ("question", "context")]
     preprocessor = BertPreprocessor.from_preset(PRESET, sequence_length=None, truncation="waterfall")
     from_text = keras.Model(pair, from_ids(preprocessor(pair)))
 
-    packed, targets = model.arrays(*train)  # the pieces where the answer starts and ends, int32 [rows, 2]
+    packed, targets = model.arrays(*train)  # the tokens where the answer starts and ends, int32 [rows, 2]
     from_ids.compile(keras.optimizers.AdamW(1e-4), model.training_loss())
     losses = from_ids.fit(packed, targets, batch_size, epochs, verbose=0).history["loss"]
     print(f"functional model: loss {losses[0]:.3f} to {losses[-1]:.3f}")

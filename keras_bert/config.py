@@ -127,14 +127,14 @@ class BertConfig:
         """The number of rows in the position embedding table."""
         return self.max_positions + (self.pad_token_id + 1 if self.positions_after_padding else 0)
 
-    def check_vocabulary(self, pieces: int) -> None:
+    def check_vocabulary(self, tokens: int) -> None:
         """Raises ValueError if a vocabulary of that many tokens cannot belong to this model.
 
         An embedding table has a row per token, or a few more: some are rounded up to a multiple of 8 to 128.
         """
-        if all(-(-pieces // multiple) * multiple != self.vocab_size for multiple in (1, 8, 16, 32, 64, 128)):
+        if all(-(-tokens // multiple) * multiple != self.vocab_size for multiple in (1, 8, 16, 32, 64, 128)):
             raise ValueError(
-                f"the vocabulary has {pieces} pieces, but the model's embedding table has {self.vocab_size} rows: "
+                f"the vocabulary has {tokens} tokens, but the model's embedding table has {self.vocab_size} rows: "
                 "they do not belong together"
             )
 

@@ -72,7 +72,7 @@ class FineTuningRecipe(Recipe):
 
     epochs: int = _field(3, "1 or more", "Times that each example is seen")
     batch_size: int | None = _field(None, "1 or more", "Examples a batch, by default 32")
-    batch_tokens: int | None = _field(None, "1 or more", "Most pieces a batch, with padding, in place of a batch size")
+    batch_tokens: int | None = _field(None, "1 or more", "Most tokens a batch, with padding, in place of a batch size")
     layer_decay: float = _field(1.0, "a number above 0", "Factor of the learning rate from a layer to the one below it")
     class_weight: Mapping | None = _field(None, "0 or more", "Weight of the examples of a class, by default 1")
     frozen_layers: int = _field(0, "0 or more", "Lowest layers that are frozen, with the embeddings")

@@ -51,12 +51,12 @@ def test_bad_values_are_named(changes, message):
         BertConfig(**changes)
 
 
-@pytest.mark.parametrize("pieces", [30522, 30515, 30528])
-def test_a_table_may_be_rounded_up(pieces):
-    BertConfig(vocab_size=30528 if pieces != 30515 else 30592).check_vocabulary(pieces)
+@pytest.mark.parametrize("tokens", [30522, 30515, 30528])
+def test_a_table_may_be_rounded_up(tokens):
+    BertConfig(vocab_size=30528 if tokens != 30515 else 30592).check_vocabulary(tokens)
 
 
-@pytest.mark.parametrize("pieces", [30521, 30523, 28996])
-def test_a_vocabulary_of_another_model(pieces):
-    with pytest.raises(ValueError, match=f"the vocabulary has {pieces} pieces, but .* has 30522 rows"):
-        BertConfig().check_vocabulary(pieces)
+@pytest.mark.parametrize("tokens", [30521, 30523, 28996])
+def test_a_vocabulary_of_another_model(tokens):
+    with pytest.raises(ValueError, match=f"the vocabulary has {tokens} tokens, but .* has 30522 rows"):
+        BertConfig().check_vocabulary(tokens)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import examples, finetune, pretrain, streams
+from keras_bert.cli import example_files, finetune, pretrain, streams
 from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
 
 
@@ -36,15 +36,15 @@ _teaching = streams.together(
 @distill.command()
 @_teaching
 @finetune.options(FineTuningWithTeacher)
-@examples.column_options
-def classify(teacher: Path, layers: int, train: str, evaluation: str | None, **options: Any) -> None:
+@example_files.column_options
+def classify(teacher: Path, layers: int, train: str, validation: str | None, **options: Any) -> None:
     """Distill a classifier of texts or pairs that `finetune classify` has trained.
 
     \b
     Example:
       $ keras-bert distill classify --teacher my-model --layers 3 --train train.csv --eval dev.csv --output small-model
     """
-    columns = {name: options.pop(name) for name in examples.COLUMNS}
+    columns = {name: options.pop(name) for name in example_files.COLUMNS}
 
     @functools.cache
     def model() -> Any:
@@ -58,7 +58,7 @@ def classify(teacher: Path, layers: int, train: str, evaluation: str | None, **o
         return found
 
     def read(path: str) -> Any:
-        return examples.read_texts(path, model().problem_type, **columns, skip_bad=options["skip_bad"])
+        return example_files.read_texts(path, model().problem_type, **columns, skip_bad=options["skip_bad"])
 
     def make(learned: Any, preset: Path, sequence_length: int | None) -> Any:
         from keras_bert.pretraining import student_of
@@ -67,13 +67,13 @@ def classify(teacher: Path, layers: int, train: str, evaluation: str | None, **o
         return student_of(model(), layers), {"teacher": model()}
 
     settings = {"layers": layers, **columns}
-    finetune.train_on_examples(read, make, train, evaluation, settings, preset=teacher, **options)
+    finetune.train_on_examples(read, make, train, validation, settings, preset=teacher, **options)
 
 
 @distill.command("pretrain")
 @_teaching
 @pretrain.options(PretrainingWithTeacher, objective="sentences")
-def of_pieces(teacher: Path, layers: int, corpus: tuple[str, ...], **options: Any) -> None:
+def of_tokens(teacher: Path, layers: int, corpus: tuple[str, ...], **options: Any) -> None:
     """Distill a masked language model on text: each FILE is UTF-8, or a directory of .txt files.
 
     \b

@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from keras_bert import data
-from keras_bert.cli import examples, quiet, streams
+from keras_bert.cli import example_files, quiet, streams
 
 
 @click.command()
 @click.argument("model", callback=streams.find_preset)
 @click.argument("file")
-@examples.column_options
+@example_files.column_options
 @click.option("--tag-column", type=int, default=-1, show_default=True, help="The tag's column, for taggers.")
 @click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many.")
 def evaluate(model: Path, file: str, tag_column: int, skip_bad: bool, **columns: Any) -> None:
@@ -33,13 +33,13 @@ def evaluate(model: Path, file: str, tag_column: int, skip_bad: bool, **columns:
         from keras_bert.training import evaluate as measure
     task = streams.load(load_task, model)
     if isinstance(task, BertClassifier):
-        found = examples.read_texts(file, task.problem_type, **columns, skip_bad=skip_bad)
+        found = example_files.read_texts(file, task.problem_type, **columns, skip_bad=skip_bad)
     elif isinstance(task, BertTokenClassifier):
-        found = examples.read(data.read_conll, file, skip_bad, tag_column=tag_column)
+        found = example_files.read(data.read_conll, file, skip_bad, tag_column=tag_column)
     else:
-        found = examples.read(data.read_squad, file, skip_bad)
+        found = example_files.read(data.read_squad, file, skip_bad)
     try:
-        measures = measure(task, *examples.xy(found))
+        measures = measure(task, *example_files.xy(found))
     except (ImportError, ValueError) as error:
         raise streams.Misuse(streams.one_line(error)) from error
     for name, value in measures.items():

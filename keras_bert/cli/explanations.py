@@ -12,10 +12,10 @@ import click
 from keras_bert.cli import streams
 
 if TYPE_CHECKING:
-    from keras_bert.text.explanation import ExplainedPiece
+    from keras_bert.text.explanation import ExplainedToken
     from keras_bert.text.tokenizer import Tokenizer
 
-_HEADER = ("position", "type", "id", "piece", "bytes", "characters", "text", "changed")
+_HEADER = ("position", "type", "id", "token", "bytes", "characters", "text", "changed")
 _COLOURS = ("cyan", "yellow")
 
 
@@ -25,18 +25,18 @@ def write(results: BinaryIO, tokenizer: Tokenizer, chunks: Iterable[list[str]]) 
 
     between: list[str] = []  # an empty line before each text but the first
     for chunk in chunks:
-        for text, pieces in zip(chunk, explain(tokenizer, chunk), strict=True):
-            line = _coloured(text, pieces) if results.isatty() else _shown(text)
-            streams.write_lines(results, [*between, line, *_table(pieces)])
+        for text, tokens in zip(chunk, explain(tokenizer, chunk), strict=True):
+            line = _coloured(text, tokens) if results.isatty() else _shown(text)
+            streams.write_lines(results, [*between, line, *_table(tokens)])
             between = [""]
 
 
-def _coloured(text: str, pieces: Sequence[ExplainedPiece]) -> str:
+def _coloured(text: str, tokens: Sequence[ExplainedToken]) -> str:
     parts, done, colours = [], 0, itertools.cycle(_COLOURS)
-    for piece in pieces:
-        if piece.piece is None or piece.character_span is None:
+    for token in tokens:
+        if token.token is None or token.character_span is None:
             continue
-        start, end = piece.character_span
+        start, end = token.character_span
         start = max(start, done)  # a character may be in several tokens
         if start < end:
             parts += [_shown(text[done:start]), click.style(_shown(text[start:end]), fg="black", bg=next(colours))]
@@ -44,21 +44,21 @@ def _coloured(text: str, pieces: Sequence[ExplainedPiece]) -> str:
     return "".join([*parts, _shown(text[done:])])
 
 
-def _table(pieces: Sequence[ExplainedPiece]) -> Iterator[str]:
-    rows = [_HEADER, *map(_row, pieces)]
+def _table(tokens: Sequence[ExplainedToken]) -> Iterator[str]:
+    rows = [_HEADER, *map(_row, tokens)]
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         padded = (f"{cell}{' ' * (width - _width(cell))}" for cell, width in zip(row, widths, strict=True))
         yield "  ".join(padded).rstrip()
 
 
-def _row(piece: ExplainedPiece) -> tuple[str, ...]:
-    numbers = (piece.position, piece.type_id, piece.id)
-    spans = ("" if span is None else f"{span[0]}-{span[1]}" for span in (piece.byte_span, piece.character_span))
+def _row(token: ExplainedToken) -> tuple[str, ...]:
+    numbers = (token.position, token.type_id, token.id)
+    spans = ("" if span is None else f"{span[0]}-{span[1]}" for span in (token.byte_span, token.character_span))
     position, type_id, id_ = ("" if number is None else str(number) for number in numbers)
     bytes_, characters = spans
-    changes = ", ".join(map(_shown, piece.changes))
-    return (position, type_id, id_, _shown(piece.piece or ""), bytes_, characters, _shown(piece.text), changes)
+    changes = ", ".join(map(_shown, token.changes))
+    return (position, type_id, id_, _shown(token.token or ""), bytes_, characters, _shown(token.text), changes)
 
 
 def _shown(text: str) -> str:

@@ -52,7 +52,7 @@ def export(ctx: click.Context, check: str | None) -> None:
 
 @export.command()
 @_options
-@click.option("--sequence-length", type=int, help="Pieces in a row; by default 128. 0: as many as the longest has.")
+@click.option("--sequence-length", type=int, help="Tokens in a row; by default 128. 0: as many as the longest has.")
 @_overwrite
 def preprocessor(preset: Path, output: str, sequence_length: int | None, overwrite: bool) -> None:
     """Text to input_word_ids, input_mask, input_type_ids; with .tokenize and .bert_pack_inputs as on TF Hub."""

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from keras_bert import data
-from keras_bert.cli import examples, interrupts, quiet, runs, streams
+from keras_bert.cli import example_files, interrupts, quiet, runs, streams
 from keras_bert.recipe import FineTuningRecipe
 
 _PROBLEMS = {
@@ -23,10 +23,10 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
     """The options of every command that fine-tunes; see `runs.recipe_options`."""
     return streams.together(
         click.option("--train", required=True, metavar="FILE", help="The examples to learn from."),
-        click.option("--eval", "evaluation", metavar="FILE", help="Examples to choose the best epoch by."),
+        click.option("--eval", "validation", metavar="FILE", help="Examples to choose the best epoch by."),
         click.option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on."),
         runs.recipe_options(kind, without),
-        click.option("--sequence-length", type=click.IntRange(3), help="Pieces a row; by default what texts need."),
+        click.option("--sequence-length", type=click.IntRange(3), help="Tokens a row; by default what texts need."),
         runs.strategy_option,
         click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many."),
     )
@@ -59,21 +59,21 @@ def finetune() -> None:
 @finetune.command()
 @options(FineTuningRecipe)
 @streams.preset_option
-@examples.column_options
+@example_files.column_options
 @click.option("--problem", type=click.Choice(list(_PROBLEMS)), default="classes", help="What labels are.")
 @_long_text("truncate", "head_tail", "windows")
-def classify(train: str, evaluation: str | None, problem: str, long_text: str, **options: Any) -> None:
+def classify(train: str, validation: str | None, problem: str, long_text: str, **options: Any) -> None:
     """Classify texts or pairs: CSV, TSV or JSON lines, or a directory with one directory per class.
 
     \b
     Example:
       $ keras-bert finetune classify --train train.csv --eval dev.csv --output my-model
     """
-    columns = {name: options.pop(name) for name in examples.COLUMNS}
+    columns = {name: options.pop(name) for name in example_files.COLUMNS}
     problem_type = _PROBLEMS[problem]
 
     def read(path: str) -> data.TextExamples:
-        return examples.read_texts(path, problem_type, **columns, skip_bad=options["skip_bad"])
+        return example_files.read_texts(path, problem_type, **columns, skip_bad=options["skip_bad"])
 
     def make(learned: data.TextExamples, preset: Path, **settings: Any) -> Any:
         from keras_bert import BertClassifier
@@ -85,7 +85,7 @@ def classify(train: str, evaluation: str | None, problem: str, long_text: str, *
         ), {}
 
     settings = {"problem": problem, "long_text": long_text, **columns}
-    train_on_examples(read, make, train, evaluation, settings, **options)
+    train_on_examples(read, make, train, validation, settings, **options)
 
 
 @finetune.command()
@@ -93,7 +93,7 @@ def classify(train: str, evaluation: str | None, problem: str, long_text: str, *
 @streams.preset_option
 @click.option("--tag-column", type=int, default=-1, show_default=True, help="The tag's column, from 1; -1 is the last.")
 @_long_text("truncate", "windows")
-def tag(train: str, evaluation: str | None, tag_column: int, long_text: str, **options: Any) -> None:
+def tag(train: str, validation: str | None, tag_column: int, long_text: str, **options: Any) -> None:
     """Tag words, such as named entities: CoNLL's columns, one word per line, a blank line between sentences.
 
     \b
@@ -102,7 +102,7 @@ def tag(train: str, evaluation: str | None, tag_column: int, long_text: str, **o
     """
 
     def read(path: str) -> data.WordExamples:
-        return examples.read(data.read_conll, path, options["skip_bad"], tag_column=tag_column)
+        return example_files.read(data.read_conll, path, options["skip_bad"], tag_column=tag_column)
 
     def make(learned: data.WordExamples, preset: Path, **settings: Any) -> Any:
         from keras_bert import BertTokenClassifier
@@ -110,13 +110,13 @@ def tag(train: str, evaluation: str | None, tag_column: int, long_text: str, **o
         labels = _names(learned.tags, several=True)
         return BertTokenClassifier.from_preset(preset, labels, long_text=long_text, **settings), {}
 
-    train_on_examples(read, make, train, evaluation, {"tag_column": tag_column, "long_text": long_text}, **options)
+    train_on_examples(read, make, train, validation, {"tag_column": tag_column, "long_text": long_text}, **options)
 
 
 @finetune.command()
 @options(FineTuningRecipe, without="class_weight")
 @streams.preset_option
-def answer(train: str, evaluation: str | None, **options: Any) -> None:
+def answer(train: str, validation: str | None, **options: Any) -> None:
     """Answer questions by spans of a text: SQuAD's JSON, version 1.1 or 2.0.
 
     \b
@@ -125,14 +125,14 @@ def answer(train: str, evaluation: str | None, **options: Any) -> None:
     """
 
     def read(path: str) -> data.QuestionExamples:
-        return examples.read(data.read_squad, path, options["skip_bad"])
+        return example_files.read(data.read_squad, path, options["skip_bad"])
 
     def make(learned: data.QuestionExamples, preset: Path, **settings: Any) -> Any:
         from keras_bert import BertQuestionAnswerer
 
         return BertQuestionAnswerer.from_preset(preset, **settings), {}
 
-    train_on_examples(read, make, train, evaluation, {}, **options)
+    train_on_examples(read, make, train, validation, {}, **options)
 
 
 def _names(labels: list[Any], several: bool) -> list[str]:
@@ -173,12 +173,12 @@ def train_on_examples(
             keras.utils.set_random_seed(recipe.seed)
             with devices.scope():
                 model, more = make(learned, preset, sequence_length=sequence_length)
-            to_measure = None if measured is None else examples.xy(measured)
+            to_measure = None if measured is None else example_files.xy(measured)
             click.echo(_about(learned, measured, train, evaluated), err=True)
             run = directory / runs.RUN
             lines = runs.told_each_epoch(devices, lambda epoch: f"epoch {epoch + 1}")
             more |= {"callbacks": lines, **vars(recipe)}
-            history = training.fine_tune(model, examples.xy(learned), to_measure, run, **more)
+            history = training.fine_tune(model, example_files.xy(learned), to_measure, run, **more)
             if not workers.is_chief(devices):
                 return
             model.save_preset(directory, overwrite=True)
@@ -196,6 +196,6 @@ def train_on_examples(
         click.echo(f"{name}\t{value:.4f}")
 
 
-def _about(learned: Any, measured: Any, train: str, evaluation: str | None) -> str:
+def _about(learned: Any, measured: Any, train: str, validation: str | None) -> str:
     told = f"{len(learned):,} examples from {train}"
-    return told if measured is None else f"{told}, {len(measured):,} to measure with from {evaluation}"
+    return told if measured is None else f"{told}, {len(measured):,} to measure with from {validation}"

@@ -22,7 +22,7 @@ def inspect(source: Path) -> None:
       positions   512
       parameters  22,713,216 in the encoder
       heads       none
-      vocabulary  30,522 pieces, WordPieceTokenizer
+      vocabulary  30,522 tokens, WordPieceTokenizer
       missing     nothing
       unexpected  nothing
     """
@@ -37,7 +37,7 @@ def inspect(source: Path) -> None:
         tokenizer = streams.tokenizer_of(source)
     except (OSError, ImportError, ValueError) as error:
         raise click.ClickException(streams.one_line(error)) from error
-    vocabulary = f"{tokenizer.vocabulary_size:,} pieces, {type(tokenizer).__name__}" if tokenizer else "none"
+    vocabulary = f"{tokenizer.vocabulary_size:,} tokens, {type(tokenizer).__name__}" if tokenizer else "none"
     lines = {
         "format": f"{checkpoint.format}, {checkpoint.path.name}",
         "family": config.family,

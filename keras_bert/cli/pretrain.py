@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 # The same as in `keras_bert.pretraining`, which is too slow to import for --help.
 OBJECTIVES = ("next_sentence", "sentence_order", "sentences")
 LAYOUTS = ("prose", "sentences")
-UNITS = ("piece", "word", "span")
+UNITS = ("token", "word", "span")
 _SIZES = ("tiny", "mini", "small", "medium", "base", "large")
-_RECORDS, _HELD_OUT, _THEN = "records", "held-out", "then"  # in the run's directory
+_RECORDS, _VALIDATION, _THEN = "records", "validation", "then"  # in the run's directory
 _PANELS = {
     "training loss": ["loss"],
-    "loss of the held-out text": ["masked_lm_loss", "next_sentence_loss"],
-    "accuracy on the held-out text": ["masked_lm_accuracy", "next_sentence_accuracy"],
+    "loss of the validation text": ["masked_lm_loss", "next_sentence_loss"],
+    "accuracy on the validation text": ["masked_lm_accuracy", "next_sentence_accuracy"],
 }
 
 
@@ -39,7 +39,7 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
     return streams.together(
         click.argument("corpus", metavar="FILE...", nargs=-1, required=True),
         option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on."),
-        option("--eval-file", metavar="FILE", help="Text, held out, to measure the model by."),
+        option("--eval-file", metavar="FILE", help="Text to validate on."),
         runs.recipe_options(kind),
         option(
             "--objective",
@@ -53,7 +53,7 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
             default=LAYOUTS[0],
             help="Paragraphs between blank lines; or a sentence a line, and a blank line between documents.",
         ),
-        option("--sequence-length", type=click.IntRange(5), default=128, help="Pieces a row."),
+        option("--sequence-length", type=click.IntRange(5), default=128, help="Tokens a row."),
         option("--masking", type=click.Choice(UNITS), default=UNITS[0], help="What is hidden as a whole."),
         option("--static-masking", is_flag=True, help="Hide the same each time, not anew, as RoBERTa does."),
         option("--copies", type=click.IntRange(1), default=1, help="Uses of a text, with other pairs."),
@@ -65,7 +65,7 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
             help="How many make examples of the text. The examples are the same.",
         ),
         option("--then-steps", type=click.IntRange(1), help="And so many on longer rows: the paper's last tenth."),
-        option("--then-length", type=click.IntRange(5), default=512, help="Pieces in those."),
+        option("--then-length", type=click.IntRange(5), default=512, help="Tokens in those."),
         option("--then-batch-size", type=click.IntRange(1), default=8, help="Rows a batch."),
         option(
             "--dtype",
@@ -154,7 +154,10 @@ def train_on_text(
         return recipe.steps + min((epochs - before) * recipe.measure_every, then_steps)
 
     def remove_unfinished() -> None:
-        for folder in (directory, *(part / name for part in (run, run / _THEN) for name in ("", _RECORDS, _HELD_OUT))):
+        for folder in (
+            directory,
+            *(part / name for part in (run, run / _THEN) for name in ("", _RECORDS, _VALIDATION)),
+        ):
             for unfinished in files.unfinished_files(folder):
                 unfinished.unlink(missing_ok=True)
 
@@ -162,12 +165,12 @@ def train_on_text(
         predictions = max(1, round(0.15 * preprocessor.sequence_length))
         given = {**settings, "predictions": predictions, "pack": pack, "processes": processes}
         counts = write_records(learned, folder / _RECORDS, preprocessor, copies=copies, **given)
-        click.echo(f"{_about(counts, learned, copies)}, in rows of {preprocessor.sequence_length} pieces", err=True)
-        if held_out:
-            measured = write_records(held_out, folder / _HELD_OUT, preprocessor, **given)
-            click.echo(f"to measure with: {_about(measured, held_out)}", err=True)
+        click.echo(f"{_about(counts, learned, copies)}, in rows of {preprocessor.sequence_length} tokens", err=True)
+        if validation:
+            measured = write_records(validation, folder / _VALIDATION, preprocessor, **given)
+            click.echo(f"to measure with: {_about(measured, validation)}", err=True)
         hidden = None if static_masking else MaskedLMMasking(preprocessor.tokenizer, predictions, unit=masking)
-        measured = folder / _HELD_OUT if held_out else None
+        measured = folder / _VALIDATION if validation else None
         return Phase(folder / _RECORDS, steps, batch_size, hidden, measured), counts
 
     all_steps = recipe.steps + (then_steps or 0)
@@ -180,10 +183,10 @@ def train_on_text(
         try:
             devices = runs.devices(strategy)
             learned = [path for each in corpus for path in text_files(Path(each))]
-            held_out = [] if eval_file is None else text_files(Path(eval_file))
+            validation = [] if eval_file is None else text_files(Path(eval_file))
             with devices.scope():
                 preprocessor, config, make = prepare(sequence_length, objective != "sentences")
-            _check_objective(objective, layout, config, learned, held_out)
+            _check_objective(objective, layout, config, learned, validation)
             longer, then = None, None
             if then_steps is not None:  # checks its length before any work
                 longer = BertPreprocessor(preprocessor.tokenizer, then_length, max_sequence_length=config.max_positions)
@@ -234,10 +237,10 @@ def _tokenizer(path: Path) -> Tokenizer:
         return load_tokenizer(path)
     tokenizer = WordPieceTokenizer(path)
     special = set(tokenizer.special_tokens.values())
-    for piece in tokenizer.vocabulary:
-        if piece != piece.lower() and piece not in special and not piece.startswith("[unused"):
+    for token in tokenizer.vocabulary:
+        if token != token.lower() and token not in special and not token.startswith("[unused"):
             raise ValueError(
-                f"{path} has capitals, such as {piece!r}, and by itself is read as an uncased vocabulary; give a "
+                f"{path} has capitals, such as {token!r}, and by itself is read as an uncased vocabulary; give a "
                 "directory that says so in its tokenizer_config.json, as `keras-bert vocab --cased` writes it"
             )
     return tokenizer
@@ -247,14 +250,14 @@ def _config(size: str, tokenizer: Tokenizer) -> BertConfig:
     from keras_bert.config import BertConfig
     from keras_bert.formats import read_config
 
-    pieces, padding = tokenizer.vocabulary_size, tokenizer.pad_token_id
+    tokens, padding = tokenizer.vocabulary_size, tokenizer.pad_token_id
     if size in _SIZES:
-        return BertConfig.named(f"bert-{size}", vocab_size=pieces, pad_token_id=padding)
+        return BertConfig.named(f"bert-{size}", vocab_size=tokens, pad_token_id=padding)
     if not size.endswith(".json"):
         raise ValueError(f"there is no size {size!r}; there are {', '.join(_SIZES)}, or give a CONFIG.json")
     config = read_config(size)
     try:
-        config.check_vocabulary(pieces)
+        config.check_vocabulary(tokens)
     except ValueError as error:
         raise ValueError(f"{size}: {error}") from None
     if config.pad_token_id != padding:
@@ -263,7 +266,7 @@ def _config(size: str, tokenizer: Tokenizer) -> BertConfig:
 
 
 def _check_objective(
-    objective: str, layout: str, config: BertConfig, learned: list[Path], held_out: list[Path]
+    objective: str, layout: str, config: BertConfig, learned: list[Path], validation: list[Path]
 ) -> None:
     """Raises ValueError if the model has no head for the objective, or a text has fewer documents than it needs."""
     from keras_bert.formats import FAMILIES
@@ -273,7 +276,7 @@ def _check_objective(
         raise ValueError(f"{config.family} has no head for pairs; choose --objective sentences")
     if objective != "next_sentence":
         return
-    for paths in filter(None, (learned, held_out)):
+    for paths in filter(None, (learned, validation)):
         if is_one_document(paths, layout):
             raise ValueError(
                 f"{', '.join(map(str, paths))}: there is one document only, so that no sentence can be taken from "
@@ -284,5 +287,5 @@ def _check_objective(
 
 def _about(counts: dict[str, int], paths: list[Path], copies: int = 1) -> str:
     named = str(paths[0]) if len(paths) == 1 else f"{len(paths):,} files"
-    text = ", ".join(f"{counts[name] // copies:,} {name}" for name in ("documents", "sentences", "pieces"))
+    text = ", ".join(f"{counts[name] // copies:,} {name}" for name in ("documents", "sentences", "tokens"))
     return f"{counts['examples']:,} examples of {text}, from {named}"

@@ -143,7 +143,7 @@ preset_option = click.option(
 
 
 batch_tokens_option = click.option(
-    "--batch-tokens", type=int, help="Pieces to compute at a time, padding included; fewer need less memory."
+    "--batch-tokens", type=int, help="Tokens to compute at a time, padding included; fewer need less memory."
 )
 
 

@@ -12,7 +12,7 @@ from keras_bert.cli import quiet, streams
 from keras_bert.config import SIZES, BertConfig
 
 if TYPE_CHECKING:
-    from keras_bert.encoder.summary import Part
+    from keras_bert.encoder.summary import PartSummary
     from keras_bert.formats.shapes import Shape
 
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "--sequence-length",
     type=click.IntRange(1),
-    help="Pieces of each sequence. By default 128, or all positions of a model with fewer.",
+    help="Tokens of each sequence. By default 128, or all positions of a model with fewer.",
 )
 def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
     """Show the architecture of HANDLE as a table, and the memory and the operations it needs in float32.
@@ -48,9 +48,9 @@ def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
       pooler                  768 x 768 + 768        590,592
       total                                      109,482,240
       weights        417.6 MiB
-      training step  3,110.6 MiB for 8 sequences of 128 pieces
+      training step  3,110.6 MiB for 8 sequences of 128 tokens
         activations  1,440.0 MiB of these, about
-      forward pass   174.6 million operations a piece
+      forward pass   174.6 million operations a token
     """
     with quiet.imports():
         from keras_bert.encoder.summary import summarize
@@ -67,9 +67,9 @@ def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
     _echo_table(rows)
     sequences = "1 sequence" if batch_size == 1 else f"{batch_size} sequences"
     click.echo(f"weights        {_mebibytes(model.weight_bytes)}")
-    click.echo(f"training step  {_mebibytes(model.training_bytes)} for {sequences} of {model.sequence_length} pieces")
+    click.echo(f"training step  {_mebibytes(model.training_bytes)} for {sequences} of {model.sequence_length} tokens")
     click.echo(f"  activations  {_mebibytes(model.activation_bytes)} of these, about")
-    click.echo(f"forward pass   {model.flops_per_token / 1e6:,.1f} million operations a piece")
+    click.echo(f"forward pass   {model.flops_per_token / 1e6:,.1f} million operations a token")
 
 
 def _architecture(handle: str) -> tuple[BertConfig, dict[str, dict[str, Shape]]]:
@@ -92,7 +92,7 @@ def _shapes(shapes: Sequence[Shape]) -> str:
     return " + ".join(" x ".join(map(str, shape)) for shape in shapes)
 
 
-def _times(part: Part) -> str:
+def _times(part: PartSummary) -> str:
     if part.uses == 1:
         return ""
     return f"x {part.copies}" if part.copies == part.uses else f"x {part.copies}, used {part.uses} times"

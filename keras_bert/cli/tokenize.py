@@ -1,4 +1,4 @@
-"""keras-bert tokenize: a text -> the pieces of the model's vocabulary."""
+"""keras-bert tokenize: a text -> the tokens of the model's vocabulary."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from keras_bert.cli import explanations, quiet, streams
 @click.command()
 @click.argument("text", nargs=-1)
 @streams.shared_options("text", "ids", "jsonl")
-@click.option("--explain", is_flag=True, help="Write a table for each text: its pieces, and where they come from.")
+@click.option("--explain", is_flag=True, help="Write a table for each text: its tokens, and where they come from.")
 def tokenize(
     text: tuple[str, ...],
     file: str | None,
@@ -20,12 +20,12 @@ def tokenize(
     overwrite: bool,
     explain: bool,
 ) -> None:
-    """Split each TEXT into tokens (pieces of the model's vocabulary), without [CLS] and [SEP].
+    """Split each TEXT into tokens of the model's vocabulary, without [CLS] and [SEP].
 
-    Writes text, the pieces separated by spaces; ids, their numbers in the vocabulary; or JSON lines
-    {"text", "pieces", "ids", "starts", "ends"}, where a piece stands for the bytes [start, end) of the text in UTF-8.
+    Writes text, the tokens separated by spaces; ids, their numbers in the vocabulary; or JSON lines
+    {"text", "tokens", "ids", "starts", "ends"}, where a token stands for the bytes [start, end) of the text in UTF-8.
 
-    The table of --explain includes [CLS] and [SEP]. It has each piece's position and type id in the model's input, its
+    The table of --explain includes [CLS] and [SEP]. It has each token's position and type id in the model's input, its
     byte and character ranges in the text, these characters, and the changes made to them.
 
     \b
@@ -39,7 +39,7 @@ def tokenize(
       i love pizza
       $ keras-bert tokenize --explain "Cafés?"
       Cafés?
-      position  type  id     piece  bytes  characters  text   changed
+      position  type  id     token  bytes  characters  text   changed
       0         0     101    [CLS]
       1         0     23812  cafes  0-6    0-5         Cafés  C -> c, é -> e
       2         0     1029   ?      6-7    5-6         ?
@@ -63,7 +63,7 @@ def tokenize(
 def _line(output_format: str, vocabulary: list[str], text: str, ids: list[int], starts: list, ends: list) -> str:
     if output_format == "ids":
         return " ".join(map(str, ids))
-    pieces = [vocabulary[i] for i in ids]
+    tokens = [vocabulary[i] for i in ids]
     if output_format == "text":
-        return " ".join(pieces)
-    return streams.json_line(text=text, pieces=pieces, ids=ids, starts=starts, ends=ends)
+        return " ".join(tokens)
+    return streams.json_line(text=text, tokens=tokens, ids=ids, starts=starts, ends=ends)

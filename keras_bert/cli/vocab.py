@@ -13,7 +13,7 @@ from keras_bert.cli import interrupts, quiet, streams
 
 @click.command()
 @click.argument("corpus", metavar="FILE...", nargs=-1, required=True)
-@click.option("--size", type=click.IntRange(1), required=True, help="Pieces to learn, special tokens included.")
+@click.option("--size", type=click.IntRange(1), required=True, help="Tokens to learn, special tokens included.")
 @click.option("--output", required=True, metavar="PATH", help="NAME.txt, a vocab.txt of WordPiece; or a new directory.")
 @click.option(
     "--kind",
@@ -28,7 +28,7 @@ from keras_bert.cli import interrupts, quiet, streams
     type=click.FloatRange(0.98, 1),
     default=1.0,
     show_default=True,
-    help="The share of all characters that get a piece; the rarest others are unknown.",
+    help="The share of all characters that get a token; the rarest others are unknown.",
 )
 def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: bool, character_coverage: float) -> None:
     """Learn a vocabulary of your own from text: each FILE is UTF-8, or a directory of .txt files.
@@ -39,8 +39,8 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
     \b
     Example:
       $ keras-bert vocab reviews.txt --size 55 --output vocab.txt
-      vocab.txt: 55 pieces from 85 bytes
-      3.28 pieces a word, 1.36 bytes a piece, 0.00% unknown
+      vocab.txt: 55 tokens from 85 bytes
+      3.28 tokens a word, 1.36 bytes a token, 0.00% unknown
     """
     path = Path(output).absolute()
     one_file = path.suffix == ".txt"
@@ -68,7 +68,7 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
             fits = fertility(tokenizer, paths)
             _refuse_to_replace(path, output)  # it may have been written in the meantime
             if one_file:
-                files.write_texts(path.parent, {path.name: "".join(f"{piece}\n" for piece in tokenizer.vocabulary)})
+                files.write_texts(path.parent, {path.name: "".join(f"{token}\n" for token in tokenizer.vocabulary)})
             else:
                 with files.directory_written_whole(path, "", overwrite=False) as unfinished:
                     tokenizer.save_preset(unfinished)
@@ -76,9 +76,9 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
         message = streams.one_line(error).replace("character_coverage", "--character-coverage")
         raise streams.Misuse(message) from error
     read = sum(each.stat().st_size for each in paths)
-    click.echo(f"{output}: {tokenizer.vocabulary_size:,} pieces from {read:,} bytes")
+    click.echo(f"{output}: {tokenizer.vocabulary_size:,} tokens from {read:,} bytes")
     click.echo(
-        f"{fits.pieces_per_word:.3g} pieces a word, {fits.bytes_per_piece:.3g} bytes a piece, "
+        f"{fits.tokens_per_word:.3g} tokens a word, {fits.bytes_per_token:.3g} bytes a token, "
         f"{fits.unknown:.2%} unknown"
     )
 

@@ -1,5 +1,5 @@
 """Files of texts, of any size -> the same files with a vector in each row."""
 
-from keras_bert.embedding.writing import embed_files
+from keras_bert.embedding.file_embedding import embed_files
 
 __all__ = ["embed_files"]

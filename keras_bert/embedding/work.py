@@ -9,13 +9,13 @@ from typing import Any
 
 from keras_bert import files
 from keras_bert.embedding.formats import format_of
-from keras_bert.embedding.model import load, model_of
+from keras_bert.embedding.shared_model import load, model_of
 
 NOTES = "embedding.json"
 _ROWS_AT_A_TIME = 4096  # enough to batch by length, few enough for any memory
 
 
-class Work:
+class EmbeddingWork:
     """The files to write into a directory, and a record of those done. It can be pickled, for other processes.
 
     Args:

@@ -61,5 +61,5 @@ class BertEmbeddings(keras.layers.Layer):
         """int `[batch, seq_length]`: 0, 1, 2, ...; in some families they skip padding (Liu et al. 2019, fairseq)."""
         if not self.config.positions_after_padding:
             return layout.cumulated(ops.ones_like(word_ids, "int32")) - 1
-        is_piece = ops.cast(ops.not_equal(word_ids, self.config.pad_token_id), "int32")
-        return layout.cumulated(is_piece) * is_piece + self.config.pad_token_id
+        is_token = ops.cast(ops.not_equal(word_ids, self.config.pad_token_id), "int32")
+        return layout.cumulated(is_token) * is_token + self.config.pad_token_id

@@ -29,7 +29,7 @@ def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, ...]:
     seq_length = inputs[NAMES[0]].shape[1]
     if isinstance(seq_length, int) and seq_length > config.max_positions:
         raise ValueError(
-            f"the sequence is {seq_length} pieces long, but this model has {config.max_positions} positions; "
+            f"the sequence is {seq_length} tokens long, but this model has {config.max_positions} positions; "
             "truncate the text, or split it"
         )
     _check_range(NAMES[0], inputs[NAMES[0]], config.vocab_size)

@@ -16,7 +16,7 @@ _FLOAT32 = 4  # bytes
 
 
 @dataclass(frozen=True)
-class Part:
+class PartSummary:
     """A part of a model that has weights.
 
     Attributes:
@@ -52,7 +52,7 @@ class Summary:
     config: BertConfig
     batch_size: int
     sequence_length: int
-    parts: tuple[Part, ...]
+    parts: tuple[PartSummary, ...]
     activation_bytes: int
     flops_per_token: float
 
@@ -106,7 +106,7 @@ def summarize(
         >>> summary.parameters, summary.weight_bytes, round(summary.flops_per_token / 1e6)
         (109482240, 437928960, 175)
         >>> summary.parts[0]
-        Part(name='embeddings/word', shapes=((30522, 768),), copies=1, uses=1)
+        PartSummary(name='embeddings/word', shapes=((30522, 768),), copies=1, uses=1)
     """
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}; expected at least 1")
@@ -123,7 +123,7 @@ def summarize(
     )
 
 
-def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tuple[Part, ...]:
+def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tuple[PartSummary, ...]:
     names = FAMILIES["albert"].parts(config)  # ALBERT has all parts that an encoder may have
     weights = {**names["encoder"], **(names["pooler"] if config.pooler else {})}
     found: dict[str, list[Shape]] = {}
@@ -134,7 +134,7 @@ def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tupl
         for name, shape in weights.items():
             found.setdefault(f"{head}/{name}".rpartition("/")[0], []).append(shape)
     counts = {True: (config.groups, config.num_layers), False: (1, 1)}
-    return tuple(Part(name, tuple(each), *counts[name.startswith(f"{_LAYER}/")]) for name, each in found.items())
+    return tuple(PartSummary(name, tuple(each), *counts[name.startswith(f"{_LAYER}/")]) for name, each in found.items())
 
 
 def _flops_per_token(config: BertConfig, length: int) -> float:
@@ -147,5 +147,5 @@ def _flops_per_token(config: BertConfig, length: int) -> float:
 
 def _activations(config: BertConfig, length: int) -> int:
     """Activations kept by a training step for one sequence."""
-    of_a_piece = 16 * config.hidden_size + 5 * config.intermediate_size + 2 * config.num_heads * length
-    return config.num_layers * length * of_a_piece
+    of_a_token = 16 * config.hidden_size + 5 * config.intermediate_size + 2 * config.num_heads * length
+    return config.num_layers * length * of_a_token

@@ -64,7 +64,7 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
     """
     stated = {theirs: arguments[ours] for ours, theirs in _OF_WORDPIECE.items()}
     config = {"tokenizer_class": "BertTokenizer", **stated}
-    vocabulary = "".join(piece + "\n" for piece in arguments["vocabulary"])
+    vocabulary = "".join(token + "\n" for token in arguments["vocabulary"])
     files.refuse_to_overwrite(directory, (VOCABULARY, CONFIG), overwrite)
     files.write_texts(directory, {VOCABULARY: vocabulary, CONFIG: files.to_json(config)})
 
@@ -76,7 +76,7 @@ def _wordpiece(path: Path) -> dict[str, Any]:
     kind = content.get("model", {}).get("type")
     if kind != "WordPiece":
         raise ValueError(f"{path} holds a {kind} tokenizer, not WordPiece")
-    vocabulary = _pieces_of_json(path, content)
+    vocabulary = _tokens_of_json(path, content)
     normalizer = content.get("normalizer") or {}
     if normalizer.get("type") != "BertNormalizer":
         raise ValueError(f"{path} normalizes with {normalizer.get('type')}, not with BertNormalizer")
@@ -89,12 +89,12 @@ def _wordpiece(path: Path) -> dict[str, Any]:
     }
 
 
-def _pieces_of_json(path: Path, content: dict[str, Any]) -> list[str]:
+def _tokens_of_json(path: Path, content: dict[str, Any]) -> list[str]:
     """The vocabulary in the `content` of a `tokenizer.json` at `path`, with added tokens; the index is the id."""
     ids = dict(content["model"]["vocab"])
     ids |= {token["content"]: token["id"] for token in content.get("added_tokens", [])}
     vocabulary = sorted(ids, key=ids.get)
-    if [ids[piece] for piece in vocabulary] != list(range(len(ids))):
+    if [ids[token] for token in vocabulary] != list(range(len(ids))):
         raise ValueError(f"the ids of the vocabulary in {path} are not 0 to {len(ids) - 1}")
     return vocabulary
 
@@ -126,7 +126,7 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
     # In a text, the mask token includes the space before it.
     stated["mask_token"] = {"__type": "AddedToken", "content": stated["mask_token"], "lstrip": True, "special": True}
     config = {"tokenizer_class": "RobertaTokenizer", **stated}
-    vocabulary = {piece: index for index, piece in enumerate(arguments["vocabulary"])}
+    vocabulary = {token: index for index, token in enumerate(arguments["vocabulary"])}
     merges = "".join(f"{line}\n" for line in ("#version: 0.2", *arguments["merges"]))
     files.refuse_to_overwrite(directory, (IDS, MERGES, CONFIG), overwrite)
     texts = {IDS: files.to_json(vocabulary), MERGES: merges, CONFIG: files.to_json(config)}
@@ -146,13 +146,13 @@ def _byte_pairs(path: Path) -> dict[str, Any]:
         ("splits text by another pattern than GPT-2's, use_regex:", split.get("use_regex", True), True),
         ("has dropout", model.get("dropout") or None, None),
         ("has ignore_merges", model.get("ignore_merges") or False, False),
-        ("marks continuing pieces with", model.get("continuing_subword_prefix") or "", ""),
+        ("marks continuing tokens with", model.get("continuing_subword_prefix") or "", ""),
         ("marks the ends of words with", model.get("end_of_word_suffix") or "", ""),
     ):
         if value != plain:
             raise ValueError(f"{path} {what} {value!r}, where RoBERTa's has {plain!r}: it would give other ids")
     return {
-        "vocabulary": _pieces_of_json(path, content),
+        "vocabulary": _tokens_of_json(path, content),
         "merges": model["merges"],
         "add_prefix_space": bool(split.get("add_prefix_space")),
     }

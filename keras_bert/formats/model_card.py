@@ -37,8 +37,8 @@ tags:
 | hidden size | {config.hidden_size} |
 | attention heads | {config.num_heads} |
 | feed-forward size | {config.intermediate_size} |
-| vocabulary | {config.vocab_size:,} pieces |
-| longest sequence | {config.max_positions} pieces |
+| vocabulary | {config.vocab_size:,} tokens |
+| longest sequence | {config.max_positions} tokens |
 | head | {purpose} |
 
 Read it with `keras_bert`:

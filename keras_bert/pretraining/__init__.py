@@ -2,11 +2,11 @@
 
 from keras_bert.pretraining.corpus import documents, parts_of
 from keras_bert.pretraining.distillation import learning_from, student_of
-from keras_bert.pretraining.examples import make_examples
+from keras_bert.pretraining.masked_examples import make_examples
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import BertPretrainer
+from keras_bert.pretraining.record_writing import write_records
 from keras_bert.pretraining.records import Records
-from keras_bert.pretraining.writing import write_records
 
 __all__ = [
     "BertPretrainer",

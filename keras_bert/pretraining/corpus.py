@@ -22,7 +22,7 @@ _SENTENCE_END = re.compile(r"""([.!?…]+["'”’»)\]]*)\s+(?=["'“‘«(\[¿
 _ABBREVIATION = re.compile(r"(?:^|[\s(\"'“‘])(?:Mr|Mrs|Ms|Messrs|Dr|Prof|Rev|St|Mt|Col|Gen|Capt|Lt|Hon|vs|No|[A-Z])\.$")
 
 
-class Part(NamedTuple):
+class CorpusPart(NamedTuple):
     """A part of a corpus: a range of bytes in its concatenated files. Every document begins in one part.
 
     Attributes:
@@ -35,7 +35,7 @@ class Part(NamedTuple):
     end: int
 
 
-def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Part]:
+def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[CorpusPart]:
     """Cuts a corpus into parts of about equal size that can be read independently.
 
     Args:
@@ -64,7 +64,7 @@ def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Part]
         raise ValueError("the corpus is empty")
     count = -(-size // part_bytes)
     edges = [size * i // count for i in range(count + 1)]
-    return [Part(paths, start, end) for start, end in itertools.pairwise(edges)]
+    return [CorpusPart(paths, start, end) for start, end in itertools.pairwise(edges)]
 
 
 def is_one_document(files: Sequence[str | Path], layout: str = "prose") -> bool:
@@ -79,7 +79,7 @@ def is_one_document(files: Sequence[str | Path], layout: str = "prose") -> bool:
     return len(list(itertools.islice(documents(whole, layout), 2))) == 1
 
 
-def documents(part: Part, layout: str = "prose") -> Iterator[list[str]]:
+def documents(part: CorpusPart, layout: str = "prose") -> Iterator[list[str]]:
     """The documents that begin in a part, each a list of its sentences.
 
     Args:

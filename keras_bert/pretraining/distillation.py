@@ -30,7 +30,7 @@ class Shares(NamedTuple):
 
 # For pre-training, alpha_mlm, alpha_ce and alpha_cos of DistilBERT, 2 : 5 : 1, as shares, so that gradients stay as
 # large as without a teacher. For a classifier half and half, as in DistilBERT's fine-tuning for SQuAD.
-_OF_PIECES = Shares(labels=0.25, answers=0.625, hidden=0.125)
+_OF_TOKENS = Shares(labels=0.25, answers=0.625, hidden=0.125)
 _OF_CLASSES = Shares(labels=0.5, answers=0.5, hidden=0.0)
 
 
@@ -112,7 +112,7 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
     _check_teacher(teacher, student)
     if not temperature > 0:
         raise ValueError(f"temperature is {temperature}; expected a number above 0")
-    taught = _taught_pieces if isinstance(student, BertPretrainer) else _taught_classes
+    taught = _taught_tokens if isinstance(student, BertPretrainer) else _taught_classes
     own = student.compute_loss
 
     def compute_loss(
@@ -147,7 +147,7 @@ def _check_teacher(teacher: Any, student: Any) -> None:
             "both BertClassifier"
         )
     if teacher.preprocessor.tokenizer.vocabulary != student.preprocessor.tokenizer.vocabulary:
-        raise ValueError("the teacher has another vocabulary; a student learns from what is said of the same pieces")
+        raise ValueError("the teacher has another vocabulary; a student learns from what is said of the same tokens")
     if isinstance(student, BertPretrainer):
         widths = [model.encoder.config.hidden_size for model in (teacher, student)]
         if widths[0] != widths[1]:
@@ -180,7 +180,7 @@ def _taught_classes(
     return _OF_CLASSES.labels * loss + _OF_CLASSES.answers * _weighted_mean(apart, ops.ones_like(apart))
 
 
-def _taught_pieces(
+def _taught_tokens(
     loss: Any,
     teacher: BertPretrainer,
     student: BertPretrainer,
@@ -194,9 +194,9 @@ def _taught_pieces(
     directions = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in (theirs, outputs)]
     cosine = ops.sum(directions[0] * directions[1], axis=-1)  # [batch, seq_length]
     return (
-        _OF_PIECES.labels * loss
-        + _OF_PIECES.answers * _weighted_mean(apart, sample_weight[MASKED_LM])
-        + _OF_PIECES.hidden * _weighted_mean(1.0 - cosine, x["input_mask"])
+        _OF_TOKENS.labels * loss
+        + _OF_TOKENS.answers * _weighted_mean(apart, sample_weight[MASKED_LM])
+        + _OF_TOKENS.hidden * _weighted_mean(1.0 - cosine, x["input_mask"])
     )
 
 

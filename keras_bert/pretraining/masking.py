@@ -11,7 +11,7 @@ from keras_bert.text.tokenizer import Tokenizer
 
 # Probabilities of spans of 1 to 10 words: geometric, p = 0.2, 3.8 words on average (Joshi et al. 2020, section 3.1).
 _SPAN_LENGTHS = 0.2 * 0.8 ** np.arange(10)
-UNITS = ("piece", "word", "span")
+UNITS = ("token", "word", "span")
 
 
 class MaskedLMMasking:
@@ -24,7 +24,7 @@ class MaskedLMMasking:
         tokenizer: the tokenizer of the ids.
         predictions: the most tokens that are chosen in a row.
         rate: the share of tokens, 0 to 1. At least one is chosen if a row has an ordinary token.
-        unit: what is chosen as a whole: "piece", a single token, as in the paper; "word", as in its authors' later
+        unit: what is chosen as a whole: "token", a single token, as in the paper; "word", as in its authors' later
             models ("whole word masking"); or "span", one to ten words (SpanBERT). As many units are chosen as fit.
 
     Call arguments:
@@ -49,7 +49,7 @@ class MaskedLMMasking:
         (TensorShape([1, 2]), 2.0)
     """
 
-    def __init__(self, tokenizer: Tokenizer, predictions: int, rate: float = 0.15, unit: str = "piece") -> None:
+    def __init__(self, tokenizer: Tokenizer, predictions: int, rate: float = 0.15, unit: str = "token") -> None:
         if predictions < 1:
             raise ValueError(f"predictions is {predictions}; expected at least 1")
         if not 0 < rate < 1:
@@ -79,13 +79,13 @@ class MaskedLMMasking:
         budget = tf.clip_by_value(tf.cast(budget, tf.int32), 1, self.predictions)
         # The same number for all tokens of a unit; the maximum for tokens that cannot be chosen.
         order = tf.where(can_be, self._order(ids, can_be, seed), tf.float32.max)
-        pieces_so_far = tf.searchsorted(tf.sort(order), order, side="right")  # up to the end of the token's unit
-        return can_be & (pieces_so_far <= budget)
+        tokens_so_far = tf.searchsorted(tf.sort(order), order, side="right")  # up to the end of the token's unit
+        return can_be & (tokens_so_far <= budget)
 
     def _order(self, ids: tf.Tensor, can_be: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """float32 `[batch, seq_length]`: the random rank of each token's unit."""
         random = tf.random.stateless_uniform(tf.shape(ids), seed)
-        if self.unit == "piece":
+        if self.unit == "token":
             return random
         after_special = tf.pad(~can_be[:, :-1], [[0, 0], [1, 0]], constant_values=True)
         begins = tf.gather(self._begins_word, ids) | after_special | ~can_be
@@ -100,10 +100,10 @@ class MaskedLMMasking:
         turn = tf.argsort(tf.argsort(random, axis=1), axis=1)  # a permutation: no two spans have the same rank
         return tf.cast(tf.gather(turn, span, batch_dims=1), tf.float32) + in_span
 
-    def _replaced(self, ids: tf.Tensor, kind_seed: tf.Tensor, piece_seed: tf.Tensor) -> tf.Tensor:
+    def _replaced(self, ids: tf.Tensor, kind_seed: tf.Tensor, token_seed: tf.Tensor) -> tf.Tensor:
         """The replacement of each token, if it is chosen."""
         kind = tf.random.stateless_uniform(tf.shape(ids), kind_seed)
-        ordinary = tf.random.stateless_uniform(tf.shape(ids), piece_seed, 0, len(self._ordinary_ids), tf.int32)
+        ordinary = tf.random.stateless_uniform(tf.shape(ids), token_seed, 0, len(self._ordinary_ids), tf.int32)
         other = tf.gather(self._ordinary_ids, ordinary)
         return tf.where(kind < 0.8, self._mask_id, tf.where(kind < 0.9, other, ids))
 
@@ -123,5 +123,5 @@ def unmasked(masked: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     rest = {name: value for name, value in masked.items() if name not in names}
     ids, (positions, there, weights) = masked["input_word_ids"], (masked[name] for name in names)
     places = tf.cast(tf.where(weights > 0), tf.int32)  # [n, 2]: row, prediction
-    pieces = tf.stack([places[:, 0], tf.cast(tf.gather_nd(positions, places), tf.int32)], axis=1)
-    return {**rest, "input_word_ids": tf.tensor_scatter_nd_update(ids, pieces, tf.gather_nd(there, places))}
+    tokens = tf.stack([places[:, 0], tf.cast(tf.gather_nd(positions, places), tf.int32)], axis=1)
+    return {**rest, "input_word_ids": tf.tensor_scatter_nd_update(ids, tokens, tf.gather_nd(there, places))}

@@ -10,14 +10,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.pretraining.corpus import Part, documents
-from keras_bert.pretraining.examples import Examples, make_examples
+from keras_bert.pretraining.corpus import CorpusPart, documents
 from keras_bert.pretraining.joining import joined, sequences_of
+from keras_bert.pretraining.masked_examples import MaskedExamples, make_examples
 from keras_bert.pretraining.masking import MaskedLMMasking
 from keras_bert.pretraining.records import GOOGLE, LABELS
 from keras_bert.text import BertPreprocessor
 
-COUNTS = ("documents", "sentences", "pieces", "examples", "cut")
+COUNTS = ("documents", "sentences", "tokens", "examples", "cut")
 _ROWS_AT_A_TIME = 4096
 
 
@@ -65,12 +65,12 @@ class ShardWriter:
     def __reduce__(self) -> tuple[Callable, tuple]:
         return _restored, (keras.saving.serialize_keras_object(self._preprocessor), *self._settings)
 
-    def __call__(self, part: Part, seed: list[int], path: Path) -> dict[str, int]:
+    def __call__(self, part: CorpusPart, seed: list[int], path: Path) -> dict[str, int]:
         found = list(documents(part, self._layout))
         lengths = np.array([len(document) for document in found], np.int64)
         with tf.device("CPU"):  # the same random numbers on every machine
-            pieces = self._preprocessor.tokenizer.tokenize([sentence for document in found for sentence in document])
-            examples = self._examples(pieces, lengths, seed)
+            tokens = self._preprocessor.tokenizer.tokenize([sentence for document in found for sentence in document])
+            examples = self._examples(tokens, lengths, seed)
             texts = self._texts(examples)
             count = len(texts)
             records = (
@@ -79,18 +79,18 @@ class ShardWriter:
                 for record in self._records(examples, texts[start : start + _ROWS_AT_A_TIME], [*seed, start])
             )
             _write(records, path)
-        counts = (len(found), int(lengths.sum()), len(pieces.values), count, examples.cut)
+        counts = (len(found), int(lengths.sum()), len(tokens.values), count, examples.cut)
         return dict(zip(COUNTS, counts, strict=True))
 
-    def _examples(self, pieces: tf.RaggedTensor, lengths: np.ndarray, seed: list[int]) -> Examples:
-        document_pieces = np.diff(pieces.row_splits.numpy()[np.cumsum([0, *lengths])])
-        if self._objective == "next_sentence" and np.count_nonzero(document_pieces) == 1:
+    def _examples(self, tokens: tf.RaggedTensor, lengths: np.ndarray, seed: list[int]) -> MaskedExamples:
+        document_tokens = np.diff(tokens.row_splits.numpy()[np.cumsum([0, *lengths])])
+        if self._objective == "next_sentence" and np.count_nonzero(document_tokens) == 1:
             # The corpus may have other documents, but this part has none to take random sentences from.
-            none = make_examples(pieces[:0], lengths[:0], self._room, self._objective, seed)
-            return none._replace(cut=len(pieces.values))
-        return make_examples(pieces, lengths, self._room, self._objective, seed)
+            none = make_examples(tokens[:0], lengths[:0], self._room, self._objective, seed)
+            return none._replace(cut=len(tokens.values))
+        return make_examples(tokens, lengths, self._room, self._objective, seed)
 
-    def _texts(self, examples: Examples) -> list[list[int]]:
+    def _texts(self, examples: MaskedExamples) -> list[list[int]]:
         """For each sequence, the numbers of its examples."""
         if not self._pack:
             return [[row] for row in range(int(examples.segments[0].nrows()))]
@@ -98,7 +98,7 @@ class ShardWriter:
         lengths = examples.segments[0].row_lengths().numpy() + special_tokens
         return sequences_of(lengths, self._preprocessor.sequence_length)
 
-    def _records(self, examples: Examples, texts: list[list[int]], seed: list[int]) -> list[bytes]:
+    def _records(self, examples: MaskedExamples, texts: list[list[int]], seed: list[int]) -> list[bytes]:
         masks = np.random.SeedSequence(seed).generate_state(2).astype(np.int32)
         rows = np.concatenate(texts)
         counts = np.array([len(each) for each in texts], np.int64)

@@ -1,8 +1,8 @@
 """SavedModels for TF Hub and TF Serving, and HubLayer, which calls TF Hub's."""
 
-from keras_bert.saved_model.encoder import export_encoder
+from keras_bert.saved_model.encoder_export import export_encoder
 from keras_bert.saved_model.hub_layer import HubLayer
-from keras_bert.saved_model.preprocessor import export_preprocessor
+from keras_bert.saved_model.preprocessor_export import export_preprocessor
 from keras_bert.saved_model.serving import export_serving
 
 __all__ = ["HubLayer", "export_encoder", "export_preprocessor", "export_serving"]

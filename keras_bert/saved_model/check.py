@@ -12,9 +12,9 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert import files
+from keras_bert.saved_model.saving import MARK
 from keras_bert.saved_model.serving import versions
-from keras_bert.saved_model.warmup import FILE as WARMUP
-from keras_bert.saved_model.writing import MARK
+from keras_bert.saved_model.warmup_requests import FILE as WARMUP
 
 # The TensorFlow Text operations in TF Serving's binary (model_servers/BUILD there, ops_lib of tensorflow_text);
 # FastBertNormalize since 2.11.

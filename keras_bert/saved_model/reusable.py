@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the operations of text preprocessors
 
-from keras_bert.saved_model.writing import MARK
+from keras_bert.saved_model.saving import MARK
 
 _GRAPHS = (MARK, "saved_model.pbtxt")
 _VARIABLES = "variables"

@@ -8,9 +8,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert.saved_model import warmup
-from keras_bert.saved_model.weights import StoredWeights
-from keras_bert.saved_model.writing import MARK, callable_object, new_directory
+from keras_bert.saved_model import warmup_requests
+from keras_bert.saved_model.plain_variables import StoredWeights
+from keras_bert.saved_model.saving import MARK, callable_object, new_directory
 
 
 def export_serving(
@@ -63,7 +63,7 @@ def export_serving(
     version = _next_version(directory) if version is None else version
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise ValueError(f"version is {version!r}; TF Serving counts versions 1, 2, 3, ...")
-    warmup.check_installed()
+    warmup_requests.check_installed()
     with new_directory(directory / str(version), overwrite) as unfinished:
         weights = StoredWeights(model, dtype)
 
@@ -84,7 +84,7 @@ def export_serving(
         root = callable_object(serving_default, variables=weights.variables)
         signatures = {"serving_default": serving_default, "serialized_examples": serialized_examples}
         tf.saved_model.save(root, str(unfinished), signatures=signatures)
-        warmup.write(unfinished, names)
+        warmup_requests.write(unfinished, names)
     return directory / str(version)
 
 

@@ -12,7 +12,7 @@ import grpc
 import numpy as np
 
 from keras_bert.server.errors import ServingError
-from keras_bert.server.model import RUNS_AT_A_TIME, Model
+from keras_bert.server.served_model import RUNS_AT_A_TIME, Model
 from keras_bert.server.signatures import Arrays, Signature
 
 # A run is aborted this long after its deadline: by then its clients have got the usual error message.

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_bert.server.batching import Batcher, number_of_rows
 from keras_bert.server.errors import ServingError, failed_precondition, invalid_argument
-from keras_bert.server.model import RUNS_AT_A_TIME, Model
+from keras_bert.server.served_model import RUNS_AT_A_TIME, Model
 from keras_bert.server.signatures import CLASSIFY, REGRESS, Arrays, Signature
 
 

@@ -15,7 +15,7 @@ import grpc
 
 from keras_bert.server import warmup
 from keras_bert.server.errors import ServingError, invalid_argument, not_found
-from keras_bert.server.model import Model
+from keras_bert.server.served_model import Model
 
 SECONDS_BETWEEN_LOOKS = 1.0
 

@@ -9,7 +9,7 @@ from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from keras_bert.server import tensor_protos
 from keras_bert.server.errors import invalid_argument
-from keras_bert.server.model import Model
+from keras_bert.server.served_model import Model
 from keras_bert.server.signatures import DEFAULT
 
 FILE = Path("assets.extra/tf_serving_warmup_requests")

@@ -14,7 +14,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.inputs import as_strings
+from keras_bert.text.strings import as_strings
 
 # Texts to sort at a time: enough for batches of almost equal lengths, few enough for memory.
 _TEXTS_AT_A_TIME = 16384
@@ -88,7 +88,7 @@ class ByLength:
         fixed = self._preprocessor.sequence_length  # None: the longest row of each batch
         longest = fixed or self._preprocessor.max_sequence_length
         if batch_tokens < longest:
-            raise ValueError(f"batch_tokens is {batch_tokens}, less than one text of {longest} pieces")
+            raise ValueError(f"batch_tokens is {batch_tokens}, less than one text of {longest} tokens")
         total = len(texts) if hasattr(texts, "__len__") else None
         has_windows = self._preprocessor.stride is not None
         with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:
@@ -102,7 +102,7 @@ class ByLength:
 
     def warn(self, longest: int, cut: int) -> None:
         """Warns that `cut` texts had more than `longest` tokens."""
-        warnings.warn(f"texts cut to {longest} pieces, the most that this model is meant for: {cut}", stacklevel=5)
+        warnings.warn(f"texts cut to {longest} tokens, the most that this model is meant for: {cut}", stacklevel=5)
 
     def tokenized(self, texts: list[Any]) -> list[tf.RaggedTensor]:
         """Texts, or pairs of texts -> one or two ragged int32 tensors `[texts, (tokens)]`."""
@@ -147,7 +147,7 @@ class BySentence(ByLength):
     def tokenized(self, sentences: list[Any]) -> list[tf.RaggedTensor]:
         words = [word for sentence in sentences for word in sentence]
         by_sentence = tf.RaggedTensor.from_row_lengths(as_strings(words), [len(sentence) for sentence in sentences])
-        return list(flat_pieces(self._preprocessor.tokenizer.tokenize_words(by_sentence)))
+        return list(flat_tokens(self._preprocessor.tokenizer.tokenize_words(by_sentence)))
 
     def lengths(self, segments: list[tf.RaggedTensor]) -> np.ndarray:
         return super().lengths(segments[:1])
@@ -156,7 +156,7 @@ class BySentence(ByLength):
         pass
 
 
-def flat_pieces(words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+def flat_tokens(words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
     """int32 `[batch, (words), (tokens)]` -> `[batch, (tokens)]`, and int32 of that shape: 1 where a word begins."""
     begins = tf.concat([tf.ones_like(words.values[:, :1]), tf.zeros_like(words.values[:, 1:])], axis=1)
     return words.merge_dims(1, 2), words.with_values(begins).merge_dims(1, 2)

@@ -14,9 +14,9 @@ from keras import ops
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.tasks import preset
-from keras_bert.tasks.labels import checked_labels, number_of
+from keras_bert.tasks.label_names import checked_labels, number_of
 from keras_bert.tasks.long_text import POOLS, pooled_output
-from keras_bert.tasks.task import BertTask, Examples, columns_of, plain
+from keras_bert.tasks.task import BertTask, TokenizedExamples, columns_of, plain
 from keras_bert.text import BertPreprocessor
 
 # Hugging Face's names of the problem types.
@@ -189,7 +189,7 @@ class BertClassifier(BertTask):
             hot[row, [number_of(name, self.labels) for name in names]] = 1
         return hot
 
-    def examples(self, x: Any, y: Any) -> Examples:
+    def examples(self, x: Any, y: Any) -> TokenizedExamples:
         self._check_pairs(len(columns_of(x)) > 1)
         return super().examples(x, y)
 

@@ -38,10 +38,10 @@ def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts
         questions, contexts: string `[batch]`.
     """
     tokenizer = preprocessor.tokenizer
-    pieces, starts, ends = tokenizer.tokenize_with_offsets(contexts)
+    tokens, starts, ends = tokenizer.tokenize_with_offsets(contexts)
     longest = preprocessor.sequence_length or preprocessor.max_sequence_length
     room = longest - tokenizer.pair_format.special_tokens(2)
-    cut = windows([tokenizer.tokenize(questions), pieces], room, preprocessor.stride)
+    cut = windows([tokenizer.tokenize(questions), tokens], room, preprocessor.stride)
     question, window = cut.segments
     is_best = tf.cast(most_context(cut.rows, cut.starts, window.row_lengths()), tf.int32)
     return Contexts((question, window, is_best), cut.rows, cut.starts, starts, ends)
@@ -50,15 +50,15 @@ def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts
 def row_lengths(preprocessor: BertPreprocessor, read: Contexts) -> tf.Tensor:
     """int64 `[windows]`: tokens of each row, special ones included."""
     question, window, _ = read.segments
-    return pieces_before(preprocessor, question) + window.row_lengths() + 1
+    return tokens_before(preprocessor, question) + window.row_lengths() + 1
 
 
-def pieces_before(preprocessor: BertPreprocessor, questions: tf.RaggedTensor) -> tf.Tensor:
+def tokens_before(preprocessor: BertPreprocessor, questions: tf.RaggedTensor) -> tf.Tensor:
     """int64 `[windows]`: tokens of each row before its window, special tokens included."""
     return 1 + questions.row_lengths() + preprocessor.tokenizer.pair_format.separators
 
 
-def pieces_of(read: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def tokens_of(read: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """A span of bytes in each context -> the first and the last token that overlap it.
 
     Args:
@@ -68,11 +68,11 @@ def pieces_of(read: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Te
     Returns:
         int64 `[batch]` twice. The last is before the first if there is no such token.
     """
-    piece = tf.ragged.range(read.starts.row_lengths()).values  # [tokens], the number in its context
+    token = tf.ragged.range(read.starts.row_lengths()).values  # [tokens], the number in its context
     row, batch = read.starts.value_rowids(), read.starts.nrows()
     touches = (read.ends.values > tf.gather(starts, row)) & (read.starts.values < tf.gather(ends, row))
-    piece, row = tf.boolean_mask(piece, touches), tf.boolean_mask(row, touches)
-    return tf.math.unsorted_segment_min(piece, row, batch), tf.math.unsorted_segment_max(piece, row, batch)
+    token, row = tf.boolean_mask(token, touches), tf.boolean_mask(row, touches)
+    return tf.math.unsorted_segment_min(token, row, batch), tf.math.unsorted_segment_max(token, row, batch)
 
 
 def span_targets(
@@ -90,11 +90,11 @@ def span_targets(
         the whole answer (run_squad.py of google-research/bert, `convert_examples_to_features`).
         int64 `[lost]`: the numbers of answers that have no token.
     """
-    firsts, lasts = pieces_of(read, starts, ends)  # [batch]
+    firsts, lasts = tokens_of(read, starts, ends)  # [batch]
     first, last = (tf.gather(each, read.rows) - read.begins for each in (firsts, lasts))  # [windows]
     question, window, _ = read.segments
     is_inside = tf.gather(firsts <= lasts, read.rows) & (first >= 0) & (last < window.row_lengths())
-    place = tf.stack([first, last], axis=1) + pieces_before(preprocessor, question)[:, None]
+    place = tf.stack([first, last], axis=1) + tokens_before(preprocessor, question)[:, None]
     targets = tf.cast(tf.where(is_inside[:, None], place, 0), tf.int32)
     return targets, np.flatnonzero((starts < ends) & (firsts > lasts))
 
@@ -111,13 +111,13 @@ def bytes_of(read: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Te
     """
     lengths = read.starts.row_lengths()[:, None]
     firsts, lasts = tf.cast(firsts, tf.int64), tf.cast(lasts, tf.int64)
-    are_pieces = (firsts >= 0) & (firsts <= lasts) & (lasts < lengths)
+    are_tokens = (firsts >= 0) & (firsts <= lasts) & (lasts < lengths)
     # An extra entry at the end, for invalid spans: there may be no token at all.
     starts, ends = (tf.concat([each.values, [0]], 0) for each in (read.starts, read.ends))
     origin, nowhere = read.starts.row_starts()[:, None], tf.size(starts, tf.int64) - 1
     return (
-        tf.gather(starts, tf.where(are_pieces, origin + firsts, nowhere)),
-        tf.gather(ends, tf.where(are_pieces, origin + lasts, nowhere)),
+        tf.gather(starts, tf.where(are_tokens, origin + firsts, nowhere)),
+        tf.gather(ends, tf.where(are_tokens, origin + lasts, nowhere)),
     )
 
 

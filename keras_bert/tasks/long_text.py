@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.packing import first_pieces
+from keras_bert.text.packing import first_tokens
 from keras_bert.text.windows import windows
 
 POOLS = ("mean", "max")
@@ -86,18 +86,18 @@ def most_context(rows: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.R
     key = tf.gather(key, window) + within.values  # one key per token of a row, in all its windows
     length = tf.gather(lengths, window)
     score = 100 * tf.minimum(within.values, length - 1 - within.values) + length
-    pieces = tf.reduce_sum(row_lengths)
-    is_best = score == tf.gather(tf.math.unsorted_segment_max(score, key, pieces), key)
+    tokens = tf.reduce_sum(row_lengths)
+    is_best = score == tf.gather(tf.math.unsorted_segment_max(score, key, tokens), key)
     number = tf.where(is_best, window, tf.int64.max)
-    return within.with_values(number == tf.gather(tf.math.unsorted_segment_min(number, key, pieces), key))
+    return within.with_values(number == tf.gather(tf.math.unsorted_segment_min(number, key, tokens), key))
 
 
-def places_of_pieces(preprocessor: BertPreprocessor, pieces: tf.RaggedTensor, packed: tf.Tensor) -> tf.Tensor:
+def places_of_tokens(preprocessor: BertPreprocessor, tokens: tf.RaggedTensor, packed: tf.Tensor) -> tf.Tensor:
     """The position of each token of single texts (not pairs) in their packed rows.
 
     Args:
         preprocessor: the one that packed them.
-        pieces: int32 `[batch, (tokens)]`, before packing.
+        tokens: int32 `[batch, (tokens)]`, before packing.
         packed: int32 `[batch, seq_length]`, or `[batch, windows, seq_length]`: one of its results.
 
     Returns:
@@ -108,10 +108,10 @@ def places_of_pieces(preprocessor: BertPreprocessor, pieces: tf.RaggedTensor, pa
     longest = preprocessor.sequence_length or preprocessor.max_sequence_length
     room = longest - preprocessor.tokenizer.pair_format.special_tokens(1)
     if preprocessor.stride is None:
-        count = tf.minimum(tf.cast(pieces.row_lengths(), tf.int64), room)
-        here, counts = tf.ones_like(first_pieces(pieces, count), tf.bool), None
+        count = tf.minimum(tf.cast(tokens.row_lengths(), tf.int64), room)
+        here, counts = tf.ones_like(first_tokens(tokens, count), tf.bool), None
     else:
-        cut = windows([pieces], room, preprocessor.stride)
+        cut = windows([tokens], room, preprocessor.stride)
         here, counts = most_context(cut.rows, cut.starts, cut.segments[0].row_lengths()), cut.counts
     first = tf.zeros([here.nrows(), 1], tf.bool)  # [CLS]
     places = tf.concat([first, here], axis=1).to_tensor(False, shape=tf.stack([-1, tf.shape(packed)[-1]]))

@@ -68,7 +68,7 @@ def fill_masks(
     return Candidates(ids, probabilities)
 
 
-class PieceTexts:
+class TokenTexts:
     """Tokens as text, alone and in place of a mask.
 
     Args:
@@ -77,7 +77,7 @@ class PieceTexts:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._mask = tokenizer.special_tokens["mask_token"]
-        texts = _piece_texts(tokenizer)
+        texts = _token_texts(tokenizer)
         spaced = not isinstance(tokenizer, WordPieceTokenizer)  # whether tokens include the space before them
         with tf.init_scope(), tf.device("CPU"):
             self._texts = tf.constant(texts)
@@ -111,9 +111,9 @@ class PieceTexts:
         return tf.strings.join([filled, parts[:, -1]])
 
 
-def _piece_texts(tokenizer: Tokenizer) -> list[str]:
+def _token_texts(tokenizer: Tokenizer) -> list[str]:
     if isinstance(tokenizer, SentencePieceTokenizer):
-        return [piece.replace("▁", " ") for piece in tokenizer.vocabulary]
+        return [token.replace("▁", " ") for token in tokenizer.vocabulary]
     if isinstance(tokenizer, BytePairTokenizer):
         texts = tokenizer.detokenize(tf.range(tokenizer.vocabulary_size)[:, None]).numpy()
         # Special tokens decode to "", hence their names. A token may begin or end within a character.

@@ -18,7 +18,7 @@ from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import hugging_face
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.heads import MaskedLMHead
-from keras_bert.tasks.mask_filling import Candidates, PieceTexts, fill_masks
+from keras_bert.tasks.mask_filling import Candidates, TokenTexts, fill_masks
 from keras_bert.tasks.replicas import Replicated
 from keras_bert.tasks.xla import Compilable
 from keras_bert.text import BertPreprocessor, loading
@@ -66,7 +66,7 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
         super().__init__(**kwargs)
         self.encoder = encoder
         self.preprocessor = preprocessor
-        self._piece_texts = None if preprocessor is None else PieceTexts(preprocessor.tokenizer)
+        self._token_texts = None if preprocessor is None else TokenTexts(preprocessor.tokenizer)
         self._by_length: dict[int, ByLength] = {}  # by top_k
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
@@ -139,8 +139,8 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
         for row, values in zip(rows, found, strict=True):
             row[: len(values)] = values
         candidates = Candidates(tf.cast(rows[..., 0], tf.int32), rows[..., 1])
-        filled = self._piece_texts.fill(tf.constant(texts), candidates).numpy()
-        tokens = self._piece_texts.of(candidates).numpy()
+        filled = self._token_texts.fill(tf.constant(texts), candidates).numpy()
+        tokens = self._token_texts.of(candidates).numpy()
         return [
             {
                 "text": text.decode(),
@@ -160,7 +160,7 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
             if text.count(mask) > count:
                 longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
                 what = f"text {number} (from 0) has {text.count(mask)} times {mask}"
-                raise ValueError(f"{what}, but only {count} in the {longest} pieces that are read; shorten it")
+                raise ValueError(f"{what}, but only {count} in the {longest} tokens that are read; shorten it")
 
     def _stacked(self, segments: tuple[tf.RaggedTensor, ...], top_k: int) -> tf.Tensor:
         """float32 `[batch, masks, top_k, 2]`: ids, which float32 holds exactly up to 2^24, and probabilities."""
@@ -185,8 +185,8 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
 
         def serve_texts(text: Any) -> dict[str, Any]:
             candidates = self._candidates(self.preprocessor(text), min(5, self.encoder.config.vocab_size))
-            tokens = self._piece_texts.of(candidates)
-            filled = self._piece_texts.fill(text, candidates)
+            tokens = self._token_texts.of(candidates)
+            filled = self._token_texts.fill(text, candidates)
             return {"filled": filled, "tokens": tokens, "probabilities": candidates.probabilities}
 
         return serve_texts

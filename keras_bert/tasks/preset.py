@@ -11,7 +11,7 @@ from keras_bert import files, formats, presets
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights
 from keras_bert.formats import hugging_face
-from keras_bert.tasks.labels import checked_labels
+from keras_bert.tasks.label_names import checked_labels
 from keras_bert.text import BertPreprocessor
 
 if TYPE_CHECKING:

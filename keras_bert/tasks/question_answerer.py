@@ -16,13 +16,13 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import preset
 from keras_bert.tasks.answers import rank_answers
 from keras_bert.tasks.by_length import ByLength, rows_by_length
-from keras_bert.tasks.contexts import pieces_before, read_contexts, row_lengths, span_targets
+from keras_bert.tasks.contexts import read_contexts, row_lengths, span_targets, tokens_before
 from keras_bert.tasks.long_text import sequence_output
 from keras_bert.tasks.questions import bytes_of_answer, checked_questions
 from keras_bert.tasks.spans import NEVER, SpanLoss, best_spans
-from keras_bert.tasks.task import BertTask, Examples
+from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.inputs import as_strings
+from keras_bert.text.strings import as_strings
 
 _BEST, _LONGEST, _STRIDE = 20, 384, 128  # run_squad.py's n_best_size, max_seq_length, doc_stride
 _QUESTIONS_AT_A_TIME = 4096
@@ -79,7 +79,7 @@ class BertQuestionAnswerer(BertTask):
                 f"BertPreprocessor(..., stride={_STRIDE})"
             )
         if max_answer_length < 1:
-            raise ValueError(f"max_answer_length is {max_answer_length}; an answer has at least one piece")
+            raise ValueError(f"max_answer_length is {max_answer_length}; an answer has at least one token")
         super().__init__(encoder, preprocessor, 2, dropout, **kwargs)
         self.max_answer_length = max_answer_length
         self.no_answer_threshold = no_answer_threshold
@@ -167,7 +167,7 @@ class BertQuestionAnswerer(BertTask):
         """
         logits = self(self._packed_windows(question, window), training=False)  # [windows, seq_length, 2]
         may_start = is_best.to_tensor() > 0  # [windows, tokens]
-        place = pieces_before(self.preprocessor, question)[:, None] + tf.range(tf.shape(may_start, tf.int64)[1])
+        place = tokens_before(self.preprocessor, question)[:, None] + tf.range(tf.shape(may_start, tf.int64)[1])
         place = tf.minimum(place, tf.shape(logits, tf.int64)[1] - 1)  # for the shorter windows
         of_window = tf.gather(logits, place, batch_dims=1)  # [windows, tokens, 2]
         spans = best_spans(of_window, may_start, window.row_lengths(), self.max_answer_length, _BEST)
@@ -198,7 +198,7 @@ class BertQuestionAnswerer(BertTask):
         """The loss to compile: cross-entropy of start and end."""
         return SpanLoss()
 
-    def examples(self, x: Any, y: Any) -> Examples:
+    def examples(self, x: Any, y: Any) -> TokenizedExamples:
         """Tokenizes questions and contexts, and cuts contexts into windows: each is a training example.
 
         Args:
@@ -230,7 +230,7 @@ class BertQuestionAnswerer(BertTask):
                 raise ValueError(f"question {number} (from 0): the tokenizer leaves nothing of its answer {answer!r}")
             chunks.append((*read.segments[:2], targets, row_lengths(self.preprocessor, read)))
         question, window, targets, lengths = (tf.concat(parts, axis=0) for parts in zip(*chunks, strict=True))
-        return Examples((question, window), targets, lengths.numpy())
+        return TokenizedExamples((question, window), targets, lengths.numpy())
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], Any]:
         return self._packed_windows(*segments), targets

@@ -16,7 +16,7 @@ from keras_bert.formats import hugging_face, sentence_transformers
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.replicas import Replicated
 from keras_bert.text import BertPreprocessor, loading
-from keras_bert.text.inputs import as_strings
+from keras_bert.text.strings import as_strings
 
 
 def _mean(hidden: Any, mask: Any) -> Any:

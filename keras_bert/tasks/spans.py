@@ -68,12 +68,12 @@ def best_spans(logits: tf.Tensor, may_start: tf.Tensor, lengths: tf.Tensor, max_
         >>> [part.numpy().tolist() for part in best_spans(logits, every, lengths=[4], max_length=2, count=2)]
         [[[9.0, 7.0]], [[2, 1]], [[3, 2]]]
     """
-    rows, pieces = tf.unstack(tf.shape(logits)[:2])
-    inside = tf.sequence_mask(lengths, pieces)
+    rows, tokens = tf.unstack(tf.shape(logits)[:2])
+    inside = tf.sequence_mask(lengths, tokens)
     starts = tf.where(may_start & inside, logits[..., 0], NEVER)
     ends = tf.pad(tf.where(inside, logits[..., 1], NEVER), [[0, 0], [0, max_length - 1]], constant_values=NEVER)
-    ends = tf.gather(ends, tf.range(pieces)[:, None] + tf.range(max_length), axis=1)  # [rows, tokens, max_length]
-    scores = tf.reshape(starts[..., None] + ends, tf.stack([rows, pieces * max_length]))
+    ends = tf.gather(ends, tf.range(tokens)[:, None] + tf.range(max_length), axis=1)  # [rows, tokens, max_length]
+    scores = tf.reshape(starts[..., None] + ends, tf.stack([rows, tokens * max_length]))
     scores = tf.pad(scores, [[0, 0], [0, count]], constant_values=NEVER)  # there may be fewer than count
     scores, index = tf.math.top_k(scores, count)
     start = index // max_length

@@ -19,10 +19,10 @@ from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.replicas import Replicated
 from keras_bert.tasks.xla import Compilable
 from keras_bert.text import BertPreprocessor, loading
-from keras_bert.text.inputs import as_strings
+from keras_bert.text.strings import as_strings
 
 
-class Examples(NamedTuple):
+class TokenizedExamples(NamedTuple):
     """Training examples, tokenized once.
 
     Attributes:
@@ -128,7 +128,7 @@ class BertTask(Replicated, Compilable, keras.Model):
         return super().predict(self.arrays(plain(x), None)[0], *args, **kwargs)
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """Examples and labels as users pass them -> arrays for Keras to batch; arrays stay as they are."""
+        """TokenizedExamples and labels as users pass them -> arrays for Keras to batch; arrays stay as they are."""
         return _as_arrays(x), self.targets(y)
 
     # -- For training: examples tokenized once, batches packed in the graph
@@ -137,7 +137,7 @@ class BertTask(Replicated, Compilable, keras.Model):
         """Labels as users pass them -> targets of a loss; arrays and tensors of numbers stay as they are."""
         return y
 
-    def examples(self, x: Any, y: Any) -> Examples:
+    def examples(self, x: Any, y: Any) -> TokenizedExamples:
         """Tokenizes examples for training.
 
         Args:
@@ -152,7 +152,9 @@ class BertTask(Replicated, Compilable, keras.Model):
             counts = " and ".join(f"{len(column):,}" for column in columns)
             raise ValueError(f"there are {counts} texts, but {len(y):,} labels")
         segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
-        return Examples(segments, tf.convert_to_tensor(self.targets(y)), self._by_length.lengths(list(segments)))
+        return TokenizedExamples(
+            segments, tf.convert_to_tensor(self.targets(y)), self._by_length.lengths(list(segments))
+        )
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], Any]:
         """Rows of `examples` -> `(x, y)`, as a training step takes them. For `tf.data`."""

@@ -15,14 +15,14 @@ from keras import ops
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.tasks import preset
-from keras_bert.tasks.by_length import BySentence, flat_pieces
+from keras_bert.tasks.by_length import BySentence, flat_tokens
 from keras_bert.tasks.entities import OUTSIDE, spans
-from keras_bert.tasks.labels import checked_labels, number_of
-from keras_bert.tasks.long_text import places_of_pieces, sequence_output
-from keras_bert.tasks.task import BertTask, Examples
+from keras_bert.tasks.label_names import checked_labels, number_of
+from keras_bert.tasks.long_text import places_of_tokens, sequence_output
+from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.inputs import as_strings
-from keras_bert.text.packing import first_pieces
+from keras_bert.text.packing import first_tokens
+from keras_bert.text.strings import as_strings
 from keras_bert.text.words import find_words
 
 _IGNORED = -1  # the target of tokens that are not the first of a word
@@ -154,19 +154,19 @@ class BertTokenClassifier(BertTask):
             answers.append({"word": word, "label": label, "probability": probability})
         return answers
 
-    def _probabilities(self, pieces: tf.RaggedTensor, begins: tf.RaggedTensor) -> tf.Tensor:
+    def _probabilities(self, tokens: tf.RaggedTensor, begins: tf.RaggedTensor) -> tf.Tensor:
         """The label probabilities of each word: float32 `[batch, words, labels]`, 0 for truncated or missing words.
 
         Args:
-            pieces: int32 `[batch, (tokens)]`.
+            tokens: int32 `[batch, (tokens)]`.
             begins: of the same shape, 1 where a word begins, else 0.
         """
-        packed = self.preprocessor.pack(pieces)
+        packed = self.preprocessor.pack(tokens)
         logits = self(packed, training=False)  # [batch, seq_length, labels], or with windows
-        places = places_of_pieces(self.preprocessor, pieces, packed["input_word_ids"])
+        places = places_of_tokens(self.preprocessor, tokens, packed["input_word_ids"])
         probabilities = ops.softmax(tf.boolean_mask(logits, places))  # [tokens kept, labels]
-        kept = _pieces_kept(places)
-        is_first = first_pieces(begins, kept) > 0  # [batch, (tokens kept)]
+        kept = _tokens_kept(places)
+        is_first = first_tokens(begins, kept) > 0  # [batch, (tokens kept)]
         words = tf.ragged.boolean_mask(tf.RaggedTensor.from_row_lengths(probabilities, kept), is_first)
         most = tf.reduce_max(tf.concat([[0], tf.reduce_sum(begins, axis=1)], 0))
         return words.to_tensor(shape=tf.stack([-1, most, len(self.labels)]))
@@ -180,8 +180,8 @@ class BertTokenClassifier(BertTask):
             float32: "" and 0 at padding and for truncated words.
         """
         words, starts, ends = find_words(text)
-        pieces = self.preprocessor.tokenizer.tokenize_words(words)
-        probabilities = self._probabilities(*flat_pieces(pieces))  # [batch, words, labels]
+        tokens = self.preprocessor.tokenizer.tokenize_words(words)
+        probabilities = self._probabilities(*flat_tokens(tokens))  # [batch, words, labels]
         probability = tf.reduce_max(probabilities, axis=-1)
         labels = tf.gather(tf.constant(self.labels), tf.argmax(probabilities, axis=-1))
         return {
@@ -196,7 +196,7 @@ class BertTokenClassifier(BertTask):
         """The loss to compile with: mean cross-entropy over the words of a batch."""
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=_IGNORED)
 
-    def examples(self, x: Any, y: Any) -> Examples:
+    def examples(self, x: Any, y: Any) -> TokenizedExamples:
         """Tokenizes labelled sentences.
 
         Args:
@@ -214,11 +214,11 @@ class BertTokenClassifier(BertTask):
         if len(x) != len(y):
             raise ValueError(f"there are {len(x):,} sentences, but labels of {len(y):,}")
         numbers = [self._numbers(*each) for each in zip(range(len(x)), x, y, strict=True)]
-        pieces, begins = self._by_length.tokenized(x)
+        tokens, begins = self._by_length.tokenized(x)
         labels = tf.constant([number for row in numbers for number in row], tf.int32)  # [words]
         targets = tf.fill(tf.shape(begins.values), _IGNORED)
         targets = tf.tensor_scatter_nd_update(targets, tf.where(begins.values > 0), labels)
-        return Examples((pieces,), begins.with_values(targets), self._by_length.lengths([pieces]))
+        return TokenizedExamples((tokens,), begins.with_values(targets), self._by_length.lengths([tokens]))
 
     def _numbers(self, sentence: int, words: Sequence[str], labels: Sequence[Any]) -> list[int]:
         if len(words) != len(labels):
@@ -234,8 +234,8 @@ class BertTokenClassifier(BertTask):
         A token in several windows counts in the one where it has the most context.
         """
         packed = self.preprocessor.pack(segments)
-        places = places_of_pieces(self.preprocessor, segments[0], packed["input_word_ids"])
-        values = first_pieces(targets, _pieces_kept(places)).values
+        places = places_of_tokens(self.preprocessor, segments[0], packed["input_word_ids"])
+        values = first_tokens(targets, _tokens_kept(places)).values
         none = tf.fill(tf.shape(places), _IGNORED)
         return packed, tf.tensor_scatter_nd_update(none, tf.where(places), values)
 
@@ -290,6 +290,6 @@ def _checked(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
     return sentences
 
 
-def _pieces_kept(places: tf.Tensor) -> tf.Tensor:
+def _tokens_kept(places: tf.Tensor) -> tf.Tensor:
     """int64 `[batch]`: the number of tokens kept in each row."""
     return tf.math.count_nonzero(places, axis=list(range(1, len(places.shape))))

@@ -5,8 +5,8 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.text.inputs import require
 from keras_bert.text.normalization import INVALID_UTF8, SPACES
+from keras_bert.text.strings import require
 
 _OTHER, _LETTER, _NUMBER, _SPACE = range(4)
 # Beyond plane 3 there are no letters, numbers or spaces: these characters share the last entry of the table.

@@ -14,7 +14,7 @@ from keras_bert.text.byte_level import byte_symbols, split_words
 from keras_bert.text.bytepair_vocabulary import check_merges, read_ids, read_merges
 from keras_bert.text.merging import MergeRules
 from keras_bert.text.packing import ROBERTA_PAIRS
-from keras_bert.text.tokenizer import Pieces, Tokenizer
+from keras_bert.text.tokenizer import Tokenizer, Tokens
 
 _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carriage return, space
 
@@ -92,16 +92,16 @@ class BytePairTokenizer(Tokenizer):
         }
         symbols = byte_symbols()
         ids = read_ids(vocabulary, {**special_tokens, **{f"byte {i}": each for i, each in enumerate(symbols)}})
-        pieces = sorted(ids, key=ids.get)
+        tokens = sorted(ids, key=ids.get)
         self.merges = read_merges(merges)
         check_merges(self.merges, ids, source)
         special = {*special_tokens.values()}
-        begins_word = [piece in special or piece[0] in _SPACE_SYMBOLS for piece in pieces]
-        super().__init__(pieces, special_tokens, special_tokens_in_text, begins_word)
+        begins_word = [token in special or token[0] in _SPACE_SYMBOLS for token in tokens]
+        super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word)
         self.add_prefix_space = add_prefix_space
 
         byte_of = {symbol: byte for byte, symbol in enumerate(symbols)}
-        text = [_text(piece, byte_of) for piece in pieces]
+        text = [_text(token, byte_of) for token in tokens]
         rules = MergeRules(self.merges, ids, [ids[symbol] for symbol in symbols])
         with tf.init_scope(), tf.device("CPU"):
             self._text = tf.constant(text)  # the bytes of each token
@@ -119,13 +119,13 @@ class BytePairTokenizer(Tokenizer):
             self._whole_ids = tf.cast(tf.concat([tf.gather(whole, order), [0]], 0), tf.int32)
         self._rules = rules
 
-    def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Pieces:
+    def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         moved = tf.zeros_like(strings, tf.int64)  # [batch], the number of bytes put before the text
         if self.add_prefix_space:
             given, strings = strings, self._with_space(strings)
             moved = tf.cast(tf.strings.length(strings) - tf.strings.length(given), tf.int64)
         words = split_words(strings, rows)
-        ids = self._split_into_pieces(words.values)  # [words, (tokens)]
+        ids = self._split_into_tokens(words.values)  # [words, (tokens)]
         row_splits = tf.gather(ids.row_splits, words.row_splits)
         ids = tf.RaggedTensor.from_row_splits(ids.values, row_splits, validate=False)
         # Without `with_offsets`, the rest is unused, and the graph leaves it out. Tokens lie end to end, and so do
@@ -142,7 +142,7 @@ class BytePairTokenizer(Tokenizer):
         lacks = (tf.strings.length(strings) > 0) & (tf.strings.substr(strings, 0, 1) != " ")
         return tf.where(lacks, tf.strings.join([" ", strings]), strings)
 
-    def _split_into_pieces(self, words: tf.Tensor) -> tf.RaggedTensor:
+    def _split_into_tokens(self, words: tf.Tensor) -> tf.RaggedTensor:
         """string `[words]` -> int32 `[words, (tokens)]`; each distinct word is merged once."""
         different, index = tf.unique(words)
         place = tf.searchsorted(self._whole_hashes, _hash(different))
@@ -199,8 +199,8 @@ def _hash(strings: tf.Tensor) -> tf.Tensor:
     return tf.strings.to_hash_bucket_fast(strings, tf.int64.max)
 
 
-def _text(piece: str, byte_of: Mapping[str, int]) -> bytes:
+def _text(token: str, byte_of: Mapping[str, int]) -> bytes:
     """The bytes that a token stands for. A special token may be written as plain text."""
-    if all(symbol in byte_of for symbol in piece):
-        return bytes(byte_of[symbol] for symbol in piece)
-    return piece.encode()
+    if all(symbol in byte_of for symbol in token):
+        return bytes(byte_of[symbol] for symbol in token)
+    return token.encode()

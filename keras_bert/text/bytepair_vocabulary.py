@@ -23,30 +23,30 @@ def read_ids(vocabulary: str | Path | Mapping[str, int] | Sequence[str], needed:
         source = str(vocabulary)
         if not Path(vocabulary).is_file():
             raise FileNotFoundError(
-                f"no vocabulary file at {vocabulary}; expected a vocab.json with the id of each piece"
+                f"no vocabulary file at {vocabulary}; expected a vocab.json with the id of each token"
             )
         vocabulary = files.read_json(Path(vocabulary))
     elif not isinstance(vocabulary, Mapping):
-        pieces = list(vocabulary)
-        vocabulary = {piece: index for index, piece in enumerate(pieces)}
-        if len(vocabulary) < len(pieces):
-            twice = next(piece for index, piece in enumerate(pieces) if vocabulary[piece] != index)
+        tokens = list(vocabulary)
+        vocabulary = {token: index for index, token in enumerate(tokens)}
+        if len(vocabulary) < len(tokens):
+            twice = next(token for index, token in enumerate(tokens) if vocabulary[token] != index)
             raise ValueError(f"{source} has {twice!r} twice")
-    for piece, index in vocabulary.items():
-        if not isinstance(piece, str) or not piece or not isinstance(index, int) or isinstance(index, bool):
+    for token, index in vocabulary.items():
+        if not isinstance(token, str) or not token or not isinstance(index, int) or isinstance(index, bool):
             raise ValueError(
-                f"{source} is damaged: {piece!r:.60} has the id {index!r:.60}; expected a piece and a number"
+                f"{source} is damaged: {token!r:.60} has the id {index!r:.60}; expected a token and a number"
             )
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise ValueError(
-            f"{source} is damaged: the ids of its {len(vocabulary)} pieces are not 0 to {len(vocabulary) - 1}"
+            f"{source} is damaged: the ids of its {len(vocabulary)} tokens are not 0 to {len(vocabulary) - 1}"
         )
-    for name, piece in needed.items():
-        if piece not in vocabulary:
+    for name, token in needed.items():
+        if token not in vocabulary:
             advice = f"add it, or pass {name}= with the name that it has there"
             if not name.endswith("_token"):
                 advice = f"it stands for {name}, and byte pairs are made of all 256 bytes"
-            raise ValueError(f"{source} has no {piece}; {advice}")
+            raise ValueError(f"{source} has no {token}; {advice}")
     return dict(vocabulary)
 
 
@@ -61,7 +61,7 @@ def read_merges(merges: str | Path | Sequence[str] | Sequence[Sequence[str]]) ->
     if isinstance(merges, str | os.PathLike):
         source = str(merges)
         if not Path(merges).is_file():
-            raise FileNotFoundError(f"no merges at {merges}; expected a merges.txt with one pair of pieces a line")
+            raise FileNotFoundError(f"no merges at {merges}; expected a merges.txt with one pair of tokens a line")
         try:
             lines = Path(merges).read_bytes().decode("utf-8-sig").split("\n")
         except UnicodeDecodeError as error:
@@ -74,7 +74,7 @@ def read_merges(merges: str | Path | Sequence[str] | Sequence[Sequence[str]]) ->
     for number, pair in enumerate(merges):
         parts = tuple(pair.split(" ")) if isinstance(pair, str) else tuple(pair)
         if len(parts) != 2 or not all(isinstance(part, str) and part for part in parts):
-            raise ValueError(f"{source}: merge {number} is {pair!r:.60}; expected two pieces with a space between")
+            raise ValueError(f"{source}: merge {number} is {pair!r:.60}; expected two tokens with a space between")
         pairs.append(parts)
     return pairs
 
@@ -82,9 +82,9 @@ def read_merges(merges: str | Path | Sequence[str] | Sequence[Sequence[str]]) ->
 def check_merges(merges: Sequence[tuple[str, str]], ids: Mapping[str, int], source: str) -> None:
     """Raises ValueError if a part or the result of a merge is no token."""
     for number, (left, right) in enumerate(merges):
-        for piece in (left, right, left + right):
-            if piece not in ids:
+        for token in (left, right, left + right):
+            if token not in ids:
                 raise ValueError(
                     f"merge {number} makes {left + right!r:.60} of {left!r:.60} and {right!r:.60}, but {source} has no "
-                    f"{piece!r:.60}; are the vocabulary and the merges of the same model?"
+                    f"{token!r:.60}; are the vocabulary and the merges of the same model?"
                 )

@@ -28,20 +28,20 @@ _RULES = (
 )
 
 
-def join_pieces(pieces: tf.RaggedTensor) -> tf.Tensor:
+def join_tokens(tokens: tf.RaggedTensor) -> tf.Tensor:
     """Joins `##` tokens, and removes spaces around punctuation.
 
     Args:
-        pieces: string `[batch, (tokens)]`.
+        tokens: string `[batch, (tokens)]`.
 
     Returns:
         string `[batch]`.
 
     Example:
-        >>> join_pieces(tf.ragged.constant([["don", "'", "t", "pan", "##ic", ",", "(", "42", ")", "!"]])).numpy()
+        >>> join_tokens(tf.ragged.constant([["don", "'", "t", "pan", "##ic", ",", "(", "42", ")", "!"]])).numpy()
         array([b"don't panic, (42)!"], dtype=object)
     """
-    text = tf.strings.reduce_join(pieces, axis=-1, separator=" ")
+    text = tf.strings.reduce_join(tokens, axis=-1, separator=" ")
     for pattern, replacement in _RULES:
         text = tf.strings.regex_replace(text, pattern, replacement)
     return text

@@ -16,11 +16,11 @@ from keras_bert.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class ExplainedPiece:
+class ExplainedToken:
     """A token as the model sees it, or a character of the text that is in no token.
 
     Attributes:
-        piece: the token as in the vocabulary; None for a dropped character.
+        token: the token as in the vocabulary; None for a dropped character.
         id: the token's id.
         position: its position in the sequence, from 0, special tokens included.
         type_id: its `input_type_ids`.
@@ -30,7 +30,7 @@ class ExplainedPiece:
         changes: what was changed in them, such as "É -> e" and "U+200B dropped".
     """
 
-    piece: str | None
+    token: str | None
     id: int | None = None
     position: int | None = None
     type_id: int | None = None
@@ -40,7 +40,7 @@ class ExplainedPiece:
     changes: tuple[str, ...] = ()
 
 
-def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedPiece]]:
+def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedToken]]:
     """The tokens of each text, between `[CLS]` and `[SEP]` (or the family's own), each with its place in the text.
 
     Characters that normalization dropped are listed too, in the order of the text, but not white space.
@@ -57,7 +57,7 @@ def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedPi
         >>> from keras_bert.text.loading import load_tokenizer
         >>> tokenizer = load_tokenizer(presets.resolve("all-MiniLM-L6-v2"))
         >>> for each in explain(tokenizer, ["Pizzás"])[0]:
-        ...     each.position, each.piece, each.byte_span, each.character_span, each.text, each.changes
+        ...     each.position, each.token, each.byte_span, each.character_span, each.text, each.changes
         (0, '[CLS]', None, None, '', ())
         (1, 'pizza', (0, 6), (0, 5), 'Pizzá', ('P -> p', 'á -> a'))
         (2, '##s', (6, 7), (5, 6), 's', ())
@@ -84,26 +84,26 @@ def _explained(
     ends: list[int],
     meant: list[bytes],
     type_ids: list[int],
-) -> list[ExplainedPiece]:
+) -> list[ExplainedToken]:
     data = text.encode()
     begins = [0, *itertools.accumulate(len(character.encode()) for character in text)]  # of each character, in bytes
-    pieces = [ExplainedPiece(tokenizer.vocabulary[tokenizer.cls_token_id], tokenizer.cls_token_id, 0, type_ids[0])]
+    tokens = [ExplainedToken(tokenizer.vocabulary[tokenizer.cls_token_id], tokenizer.cls_token_id, 0, type_ids[0])]
     done = 0  # the characters before this one are explained
     for position, (id_, start, end, own) in enumerate(zip(ids, starts, ends, meant, strict=True), start=1):
         first, last = bisect.bisect_right(begins, start) - 1, bisect.bisect_left(begins, end)
         last = max(first, last)  # of an empty span
-        pieces += _dropped(text, begins, done, first)
+        tokens += _dropped(text, begins, done, first)
         done = max(done, last)
         changes = ()
         if id_ == tokenizer.unk_token_id:
             changes = ("not in the vocabulary",)
         elif end > start and own.strip() not in (b"", data[start:end].strip()):
             changes = _changes(text[first:last], own.decode(errors="replace").strip())
-        piece, type_id, spans = tokenizer.vocabulary[id_], type_ids[position], ((start, end), (first, last))
-        pieces.append(ExplainedPiece(piece, id_, position, type_id, *spans, text[first:last], changes))
-    pieces += _dropped(text, begins, done, len(text))
+        token, type_id, spans = tokenizer.vocabulary[id_], type_ids[position], ((start, end), (first, last))
+        tokens.append(ExplainedToken(token, id_, position, type_id, *spans, text[first:last], changes))
+    tokens += _dropped(text, begins, done, len(text))
     sep = tokenizer.sep_token_id
-    return [*pieces, ExplainedPiece(tokenizer.vocabulary[sep], sep, 1 + len(ids), type_ids[1 + len(ids)])]
+    return [*tokens, ExplainedToken(tokenizer.vocabulary[sep], sep, 1 + len(ids), type_ids[1 + len(ids)])]
 
 
 def _changes(text: str, result: str) -> tuple[str, ...]:
@@ -135,10 +135,10 @@ def _is_dropped(character: str) -> str:
     return f"U+{ord(character):04X} dropped"
 
 
-def _dropped(text: str, begins: list[int], first: int, last: int) -> list[ExplainedPiece]:
+def _dropped(text: str, begins: list[int], first: int, last: int) -> list[ExplainedToken]:
     """The characters from `first` up to `last`, without white space."""
     return [
-        ExplainedPiece(
+        ExplainedToken(
             None,
             byte_span=(begins[i], begins[i + 1]),
             character_span=(i, i + 1),

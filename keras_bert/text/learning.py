@@ -104,7 +104,7 @@ def learn_vocabulary(
         tokenizer = learn(corpus, size, lowercase, strip_accents, character_coverage)
     if tokenizer.vocabulary_size < size:
         warnings.warn(
-            f"the corpus gave {tokenizer.vocabulary_size:,} pieces, not {size:,}: no others occur in it twice; more "
+            f"the corpus gave {tokenizer.vocabulary_size:,} tokens, not {size:,}: no others occur in it twice; more "
             "text gives more",
             stacklevel=2,
         )
@@ -115,13 +115,13 @@ class Fertility(NamedTuple):
     """How well a vocabulary fits a corpus.
 
     Attributes:
-        pieces_per_word: tokens per word; white space separates words (Rust et al. 2021, section 4).
-        bytes_per_piece: UTF-8 bytes per token; comparable for languages without spaces too.
+        tokens_per_word: tokens per word; white space separates words (Rust et al. 2021, section 4).
+        bytes_per_token: UTF-8 bytes per token; comparable for languages without spaces too.
         unknown: the share of unknown tokens.
     """
 
-    pieces_per_word: float
-    bytes_per_piece: float
+    tokens_per_word: float
+    bytes_per_token: float
     unknown: float
 
 
@@ -138,18 +138,18 @@ def fertility(tokenizer: Tokenizer, corpus: Corpus, megabytes: int = 16) -> Fert
     Example:
         >>> tokenizer = WordPieceTokenizer.from_preset("all-MiniLM-L6-v2")
         >>> fertility(tokenizer, ["Unaffable you", "\\u2603"])  # the snowman is unknown
-        Fertility(pieces_per_word=1.666..., bytes_per_piece=3.2, unknown=0.2)
+        Fertility(tokens_per_word=1.666..., bytes_per_token=3.2, unknown=0.2)
     """
-    words = size = pieces = unknown = 0
+    words = size = tokens = unknown = 0
     for batch in islice(read_batches(corpus), megabytes):
         ids = tokenizer.tokenize(batch).values
         words += sum(len(text.decode().split()) for text in batch)
         size += sum(map(len, batch))
-        pieces += int(tf.size(ids))
+        tokens += int(tf.size(ids))
         unknown += int(tf.math.count_nonzero(ids == tokenizer.unk_token_id))
-    if not pieces or not words:
+    if not tokens or not words:
         raise ValueError("the corpus is empty: there are no words in it")
-    return Fertility(pieces / words, size / pieces, unknown / pieces)
+    return Fertility(tokens / words, size / tokens, unknown / tokens)
 
 
 def _learn_wordpiece(
@@ -181,7 +181,7 @@ def _learn_wordpiece(
     learned, _ = learn_pairs(spelled, symbols, size - len(_BERT))
     text = dict(zip(map(ord, symbols), [*chars, *inner], strict=True))
     prefix = dict.fromkeys(symbols, "##") | dict.fromkeys(begins.values(), "")
-    vocabulary = [prefix[piece[0]] + piece.translate(text) for piece in learned]
+    vocabulary = [prefix[token[0]] + token.translate(text) for token in learned]
     return WordPieceTokenizer([*_BERT, *vocabulary], lowercase=lowercase, strip_accents=strip_accents)
 
 
@@ -196,8 +196,8 @@ def _learn_bytepair(corpus: Corpus, size: int) -> BytePairTokenizer:
             count(words, split_words(tf.constant(batch)).values.numpy())
     _check_any(words)
     spelled = {word.decode("latin-1").translate(symbols): times for word, times in words.items()}
-    pieces, merges = learn_pairs(spelled, sorted(symbols), size - len(_ROBERTA) - len(_ROBERTA_LAST))
-    return BytePairTokenizer([*_ROBERTA, *pieces, *_ROBERTA_LAST], merges)
+    tokens, merges = learn_pairs(spelled, sorted(symbols), size - len(_ROBERTA) - len(_ROBERTA_LAST))
+    return BytePairTokenizer([*_ROBERTA, *tokens, *_ROBERTA_LAST], merges)
 
 
 def _learn_sentencepiece(

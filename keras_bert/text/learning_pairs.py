@@ -13,7 +13,7 @@ T = TypeVar("T")
 # Pairs that occur less often are not merged.
 _LEAST_OFTEN = 2
 # The most symbols in a token; in UTF-8, well below TensorFlow Text's limit.
-_LONGEST_PIECE = 60
+_LONGEST_TOKEN = 60
 # The most repetitions of a word in one string.
 _TIMES = 1000
 
@@ -54,7 +54,7 @@ def learn_pairs(
         vocab_size=size,
         min_frequency=_LEAST_OFTEN,
         initial_alphabet=list(alphabet),
-        max_token_length=_LONGEST_PIECE,
+        max_token_length=_LONGEST_TOKEN,
         show_progress=False,
     )
     wait_for(lambda: learner.train_from_iterator(fed(), trainer))
@@ -73,7 +73,7 @@ def wait_for(work: Callable[[], T]) -> T:
             future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    with tqdm(bar_format="learning pieces: {elapsed}", delay=1, disable=None) as clock:
+    with tqdm(bar_format="learning tokens: {elapsed}", delay=1, disable=None) as clock:
         while not concurrent.futures.wait([future], timeout=0.2).done:
             clock.refresh()
     return future.result()

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert.text.inputs import require
+from keras_bert.text.strings import require
 
 _VALID_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 # Unicode's white space. RE2's \s has only that of ASCII.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from keras_bert.text.inputs import require
+from keras_bert.text.strings import require
 
 TRUNCATIONS = ("longest_first", "round_robin", "waterfall", "head_tail", "error")
 
@@ -35,13 +35,13 @@ ROBERTA_PAIRS = PairFormat(separators=2, second_type_id=0)  # XLM-RoBERTa's too
 
 
 def truncate(
-    segments: Sequence[tf.RaggedTensor], max_pieces: tf.Tensor | int, truncation: str = "longest_first"
+    segments: Sequence[tf.RaggedTensor], max_tokens: tf.Tensor | int, truncation: str = "longest_first"
 ) -> list[tf.RaggedTensor]:
-    """Shortens one or two segments, by default at their ends, to `max_pieces` tokens in all.
+    """Shortens one or two segments, by default at their ends, to `max_tokens` tokens in all.
 
     Args:
         segments: one or two ragged integer tensors `[batch, (tokens)]`.
-        max_pieces: the most tokens in the segments of a row together.
+        max_tokens: the most tokens in the segments of a row together.
         truncation: one of
             - `"longest_first"`: the longer segment loses its last token until both fit, the second one on a tie
               (`_truncate_seq_pair` of the original BERT);
@@ -65,11 +65,11 @@ def truncate(
         [[[1, 2, 3]], [[6, 7]]]
     """
     lengths = [tf.cast(segment.row_lengths(), tf.int64) for segment in segments]  # each [batch]
-    room = tf.cast(max_pieces, tf.int64)
+    room = tf.cast(max_tokens, tf.int64)
     if truncation == "error":
         total = tf.add_n(lengths)
         over = tf.where(total > room)[:1, 0]
-        message = "too long, and truncation is error: the row, its pieces, and the room beside the special tokens are"
+        message = "too long, and truncation is error: the row, its tokens, and the room beside the special tokens are"
         require(tf.equal(tf.size(over), 0), message, over, tf.gather(total, over), room)
         return list(segments)
     if len(segments) == 1:
@@ -81,11 +81,11 @@ def truncate(
         fair = room if truncation == "waterfall" else tf.maximum(room - second, (room + 1) // 2)
         kept_first = tf.minimum(first, fair)
         keep = [kept_first, tf.minimum(second, room - kept_first)]
-    shorten = _head_and_tail if truncation == "head_tail" else first_pieces
+    shorten = _head_and_tail if truncation == "head_tail" else first_tokens
     return [shorten(segment, count) for segment, count in zip(segments, keep, strict=True)]
 
 
-def first_pieces(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
+def first_tokens(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
     """The first `count` (int64 `[batch]`) values of each row."""
     starts = tf.cast(segment.row_starts(), tf.int64)
     values = tf.gather(segment.values, tf.ragged.range(starts, starts + count).values)

@@ -7,9 +7,9 @@ import keras
 import tensorflow as tf
 
 from keras_bert import files, formats, presets
-from keras_bert.text.inputs import as_strings, readable_errors
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.packing import TRUNCATIONS, pack, truncate
+from keras_bert.text.strings import as_strings, readable_errors
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.windows import windows
 
@@ -83,7 +83,7 @@ class BertPreprocessor(keras.layers.Layer):
         if pad_to_multiple_of < 1:
             raise ValueError(f"pad_to_multiple_of is {pad_to_multiple_of}; expected at least 1")
         if stride is not None and stride < 1:
-            raise ValueError(f"stride is {stride}; windows must begin at least one piece after one another")
+            raise ValueError(f"stride is {stride}; windows must begin at least one token after one another")
         super().__init__(**kwargs)
         self.tokenizer = tokenizer
         self.sequence_length = sequence_length
@@ -151,7 +151,7 @@ class BertPreprocessor(keras.layers.Layer):
         if self.stride is None:
             return self._pack_rows(truncate(segments, room, self.truncation), limit)
         if room < len(segments):
-            raise ValueError(f"rows of {limit} pieces have no room for windows over {len(segments)} texts")
+            raise ValueError(f"rows of {limit} tokens have no room for windows over {len(segments)} texts")
         cut = windows(segments, room, self.stride)
         packed = self._pack_rows(cut.segments, limit)  # each [windows of all rows, seq_length]
         padding = {"input_word_ids": self.tokenizer.pad_token_id}
@@ -246,7 +246,7 @@ def _as_ids(segment: Any) -> tf.RaggedTensor:
     if not tf.is_tensor(segment):
         segment = tf.ragged.constant(segment, dtype=tf.int32, ragged_rank=1)
     if not segment.dtype.is_integer or segment.shape.rank != 2:
-        raise ValueError(f"got {segment.dtype.name} of shape {segment.shape}; expected integer ids [batch, (pieces)]")
+        raise ValueError(f"got {segment.dtype.name} of shape {segment.shape}; expected integer ids [batch, (tokens)]")
     segment = segment if isinstance(segment, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(segment)
     return tf.cast(segment, tf.int32)
 

@@ -8,11 +8,11 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert.text.inputs import as_strings, readable_errors, require
 from keras_bert.text.normalization import SPACES
 from keras_bert.text.packing import BERT_PAIRS, PairFormat
+from keras_bert.text.strings import as_strings, readable_errors, require
 
-Pieces = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
+Tokens = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
 
 
 class Tokenizer:
@@ -81,7 +81,7 @@ class Tokenizer:
         with readable_errors():
             return self._ids(strings) if strings.shape.rank else self._ids(strings[None])[0]
 
-    def tokenize_with_offsets(self, strings: Any) -> Pieces:
+    def tokenize_with_offsets(self, strings: Any) -> Tokens:
         """Strings -> ids, and the span of bytes of each token.
 
         Args:
@@ -123,10 +123,10 @@ class Tokenizer:
             >>> tokenizer.tokenize_words(tf.ragged.constant([["Unaffable", "\\u200b", "you"], []]))
             <tf.RaggedTensor [[[14477, 20961, 3468], [100], [2017]], []]>
         """
-        pieces = self.tokenize(self._with_space(words.values))  # [words, (tokens)]
-        missing = tf.cast(pieces.row_lengths() == 0, tf.int64)
+        tokens = self.tokenize(self._with_space(words.values))  # [words, (tokens)]
+        missing = tf.cast(tokens.row_lengths() == 0, tf.int64)
         unknown = tf.fill([tf.reduce_sum(missing)], self.unk_token_id)
-        return words.with_values(tf.concat([pieces, tf.RaggedTensor.from_row_lengths(unknown, missing)], axis=1))
+        return words.with_values(tf.concat([tokens, tf.RaggedTensor.from_row_lengths(unknown, missing)], axis=1))
 
     def group_by_word(self, ids: tf.RaggedTensor, *others: tf.RaggedTensor) -> tuple[tf.RaggedTensor, ...]:
         """Groups tokens by word.
@@ -175,7 +175,7 @@ class Tokenizer:
         """
         ids = ids if tf.is_tensor(ids) else tf.ragged.constant(ids, dtype=tf.int32)
         if not ids.dtype.is_integer or ids.shape.rank not in (1, 2):
-            raise ValueError(f"got {ids.dtype.name} of shape {ids.shape}; expected integer ids [batch, (pieces)]")
+            raise ValueError(f"got {ids.dtype.name} of shape {ids.shape}; expected integer ids [batch, (tokens)]")
         if ids.shape.rank == 1:
             return self.detokenize(tf.RaggedTensor.from_row_splits(ids, [0, tf.size(ids)]))[0]
         if not isinstance(ids, tf.RaggedTensor):
@@ -192,17 +192,17 @@ class Tokenizer:
     def _tokenize_batch(self, strings: tf.Tensor) -> tf.RaggedTensor:
         return self._tokenize(strings, with_offsets=False)[0]
 
-    def _tokenize_batch_with_offsets(self, strings: tf.Tensor) -> Pieces:
+    def _tokenize_batch_with_offsets(self, strings: tf.Tensor) -> Tokens:
         return self._tokenize(strings, with_offsets=True)
 
-    def _tokenize(self, strings: tf.Tensor, with_offsets: bool) -> Pieces:
+    def _tokenize(self, strings: tf.Tensor, with_offsets: bool) -> Tokens:
         with tf.device("CPU"):
             tokens = [*self._symbols, *(self.special_tokens.values() if self.special_tokens_in_text else ())]
             if tokens:
                 return self._tokenize_around(list(dict.fromkeys(tokens)), strings, with_offsets)
             return self._tokenize_text(strings, None, with_offsets)
 
-    def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Pieces:
+    def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         """string `[batch]` -> tokens; `rows`, int64 `[batch]`, are the row numbers for error messages.
 
         Without offsets, `starts` and `ends` may be any int64 of the shape of `ids`.
@@ -217,10 +217,10 @@ class Tokenizer:
         """int32 `[batch, (tokens)]`, all in the vocabulary -> string `[batch]`."""
         raise NotImplementedError
 
-    def _tokenize_around(self, tokens: Sequence[str], strings: tf.Tensor, with_offsets: bool) -> Pieces:
+    def _tokenize_around(self, added_tokens: Sequence[str], strings: tf.Tensor, with_offsets: bool) -> Tokens:
         mask = self.special_tokens["mask_token"]
-        patterns = {token: re.escape(token) for token in sorted(tokens, key=len, reverse=True)}
-        takes_space = self._mask_takes_space and mask in tokens
+        patterns = {token: re.escape(token) for token in sorted(added_tokens, key=len, reverse=True)}
+        takes_space = self._mask_takes_space and mask in added_tokens
         if takes_space:
             patterns[mask] = f"{SPACES}*{patterns[mask]}"
         pattern = "|".join(patterns.values())
@@ -237,20 +237,20 @@ class Tokenizer:
         names = texts
         if takes_space:
             names = tf.strings.regex_replace(names, f"^{patterns[mask]}$", mask)
-        is_token = tf.equal(names[:, None], tf.constant(tokens))  # [chunks, tokens]
-        token_ids = tf.constant([self.vocabulary.index(token) for token in tokens])
+        is_token = tf.equal(names[:, None], tf.constant(added_tokens))  # [chunks, tokens]
+        token_ids = tf.constant([self.vocabulary.index(token) for token in added_tokens])
         special = tf.reduce_any(is_token, axis=1)
         text = tf.where(special, "", texts)  # a chunk is either text or a token
-        pieces = self._tokenize_text(text, chunks.value_rowids(), with_offsets)
+        tokens = self._tokenize_text(text, chunks.value_rowids(), with_offsets)
         count = tf.cast(special, tf.int64)
         found = tf.boolean_mask(tf.gather(token_ids, tf.argmax(is_token, axis=1)), special)
         last = tf.boolean_mask(ends.values - starts.values, special)
         first = last - tf.boolean_mask(tf.cast(tf.strings.length(names), tf.int64), special)
-        pieces = tuple(
+        tokens = tuple(
             tf.concat([old, tf.RaggedTensor.from_row_lengths(new, count)], axis=1)
-            for old, new in zip(pieces, (found, first, last), strict=True)
+            for old, new in zip(tokens, (found, first, last), strict=True)
         )
-        return merge_rows(pieces, starts.values, chunks.row_splits)
+        return merge_rows(tokens, starts.values, chunks.row_splits)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Tokenizer":
@@ -269,9 +269,9 @@ class Tokenizer:
         raise NotImplementedError
 
 
-def merge_rows(pieces: Pieces, origins: tf.Tensor, row_splits: tf.Tensor) -> Pieces:
+def merge_rows(tokens: Tokens, origins: tf.Tensor, row_splits: tf.Tensor) -> Tokens:
     """[parts, (tokens)] -> [batch, (tokens)]: row_splits [batch + 1] groups the parts, origins [parts] places them."""
-    ids, starts, ends = pieces
+    ids, starts, ends = tokens
     splits = tf.gather(ids.row_splits, row_splits)
     shift = tf.gather(origins, ids.value_rowids())
     values = (ids.values, starts.values + shift, ends.values + shift)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _ASCII_SPACE = re.compile(r"[ \t\r\v\f\n]")  # U+2028 is a token of BERT's Chinese vocabulary, and no mistake
-_LONGEST_PIECE_BYTES = 256  # the limit of TensorFlow Text's FastWordpieceTokenizer
+_LONGEST_TOKEN_BYTES = 256  # the limit of TensorFlow Text's FastWordpieceTokenizer
 
 
 def read_vocabulary(path: str | Path) -> list[str]:
@@ -23,7 +23,7 @@ def read_vocabulary(path: str | Path) -> list[str]:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"no vocabulary file at {path}; expected a vocab.txt with one piece a line")
+        raise FileNotFoundError(f"no vocabulary file at {path}; expected a vocab.txt with one token a line")
     data = path.read_bytes()
     try:
         text = data.decode("utf-8-sig")
@@ -36,35 +36,35 @@ def read_vocabulary(path: str | Path) -> list[str]:
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
-def check_vocabulary(pieces: Sequence[str], special_tokens: Mapping[str, str], source: str = "the vocabulary") -> None:
-    """Raises unless `pieces` is a valid vocabulary.
+def check_vocabulary(tokens: Sequence[str], special_tokens: Mapping[str, str], source: str = "the vocabulary") -> None:
+    """Raises unless `tokens` is a valid vocabulary.
 
     Args:
-        pieces: the tokens; the index is the id.
-        special_tokens: `{"unk_token": "[UNK]", ...}`, all of which must be in `pieces`.
+        tokens: the tokens; the index is the id.
+        special_tokens: `{"unk_token": "[UNK]", ...}`, all of which must be in `tokens`.
         source: the vocabulary's name in messages, such as a path.
 
     Raises:
         TypeError: a token is not a str.
         ValueError: no tokens, an empty, duplicated or overlong token, white space in one, or a special token missing.
     """
-    if not pieces:
+    if not tokens:
         raise ValueError(f"{source} is empty")
     first_line: dict[str, int] = {}
-    for line, piece in enumerate(pieces, start=1):
-        if not isinstance(piece, str):
-            raise TypeError(f"{source}: a piece must be a str, but line {line} is {piece!r}")
-        if not piece:
+    for line, token in enumerate(tokens, start=1):
+        if not isinstance(token, str):
+            raise TypeError(f"{source}: a token must be a str, but line {line} is {token!r}")
+        if not token:
             raise ValueError(f"{source} is damaged: line {line} is empty")
-        if _ASCII_SPACE.search(piece) or "\0" in piece:
-            raise ValueError(f"{source} is damaged: line {line} has white space or a NUL inside, {piece[:60]!r}")
-        if len(piece.encode("utf-8", "replace")) > _LONGEST_PIECE_BYTES:
+        if _ASCII_SPACE.search(token) or "\0" in token:
+            raise ValueError(f"{source} is damaged: line {line} has white space or a NUL inside, {token[:60]!r}")
+        if len(token.encode("utf-8", "replace")) > _LONGEST_TOKEN_BYTES:
             raise ValueError(
-                f"{source} is damaged: line {line} is over {_LONGEST_PIECE_BYTES} bytes, {piece[:60]!r}..."
+                f"{source} is damaged: line {line} is over {_LONGEST_TOKEN_BYTES} bytes, {token[:60]!r}..."
             )
-        if piece in first_line:
-            raise ValueError(f"{source} has {piece!r} twice, in lines {first_line[piece]} and {line}")
-        first_line[piece] = line
+        if token in first_line:
+            raise ValueError(f"{source} has {token!r} twice, in lines {first_line[token]} and {line}")
+        first_line[token] = line
     for name, token in special_tokens.items():
         if token not in first_line:
             raise ValueError(f"{source} has no {token}; add it, or pass {name}= with the name that it has there")

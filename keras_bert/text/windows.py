@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert.text.packing import first_pieces
+from keras_bert.text.packing import first_tokens
 
 
 class Windows(NamedTuple):
@@ -25,7 +25,7 @@ class Windows(NamedTuple):
     counts: tf.Tensor
 
 
-def windows(segments: Sequence[tf.RaggedTensor], max_pieces: tf.Tensor | int, stride: int) -> Windows:
+def windows(segments: Sequence[tf.RaggedTensor], max_tokens: tf.Tensor | int, stride: int) -> Windows:
     """Cuts the last segment of each row into windows that fit, together with the first segment if there are two.
 
     A window begins `stride` tokens after the one before it, or sooner if windows are shorter than that, so that no
@@ -33,29 +33,29 @@ def windows(segments: Sequence[tf.RaggedTensor], max_pieces: tf.Tensor | int, st
 
     Args:
         segments: one or two ragged integer tensors `[batch, (tokens)]`. The first of two is cut to half of
-            `max_pieces`.
-        max_pieces: the most tokens in the segments of a row together, at least 2.
+            `max_tokens`.
+        max_tokens: the most tokens in the segments of a row together, at least 2.
         stride: at least 1.
 
     Example:
         >>> question, context = tf.ragged.constant([[1, 2]]), tf.ragged.constant([[3, 4, 5, 6, 7, 8]])
-        >>> cut = windows([question, context], max_pieces=6, stride=2)
+        >>> cut = windows([question, context], max_tokens=6, stride=2)
         >>> cut.segments[1].to_list(), cut.starts.numpy()
         ([[3, 4, 5, 6], [5, 6, 7, 8]], array([0, 2]))
     """
     *first, last = segments
-    most = tf.cast(max_pieces, tf.int64)
-    first = [first_pieces(each, tf.minimum(_lengths(each), most // 2)) for each in first]
+    most = tf.cast(max_tokens, tf.int64)
+    first = [first_tokens(each, tf.minimum(_lengths(each), most // 2)) for each in first]
     lengths = _lengths(last)  # [batch]
     room = most - tf.add_n([_lengths(each) for each in first]) if first else tf.fill(tf.shape(lengths), most)
     step = tf.minimum(tf.cast(stride, tf.int64), room)
     counts = 1 + (tf.maximum(lengths - room, 0) + step - 1) // step
     rows = tf.repeat(tf.range(tf.size(counts, tf.int64)), counts)  # [windows]
     starts = tf.ragged.range(counts).values * tf.gather(step, rows)
-    pieces = tf.minimum(tf.gather(room, rows), tf.gather(lengths, rows) - starts)
+    tokens = tf.minimum(tf.gather(room, rows), tf.gather(lengths, rows) - starts)
     from_value = tf.gather(tf.cast(last.row_starts(), tf.int64), rows) + starts
-    values = tf.gather(last.values, tf.ragged.range(from_value, from_value + pieces).values)
-    window = tf.RaggedTensor.from_row_lengths(values, pieces, validate=False)
+    values = tf.gather(last.values, tf.ragged.range(from_value, from_value + tokens).values)
+    window = tf.RaggedTensor.from_row_lengths(values, tokens, validate=False)
     return Windows([*(tf.gather(each, rows) for each in first), window], rows, starts, counts)
 
 

@@ -11,9 +11,9 @@ import tensorflow_text as tf_text
 
 from keras_bert import presets
 from keras_bert.formats.hugging_face_tokenizers import read_wordpiece_files, write_wordpiece_files
-from keras_bert.text.detokenization import join_pieces
+from keras_bert.text.detokenization import join_tokens
 from keras_bert.text.normalization import BertNormalizer
-from keras_bert.text.tokenizer import Pieces, Tokenizer, merge_rows
+from keras_bert.text.tokenizer import Tokenizer, Tokens, merge_rows
 from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
 
 _SPACE = r"[\t\n\r\p{Z}]"
@@ -75,7 +75,7 @@ class WordPieceTokenizer(Tokenizer):
         if max_chars_per_word < 1:
             raise ValueError(f"max_chars_per_word is {max_chars_per_word}, but a word has at least 1 character")
         is_path = isinstance(vocabulary, str | os.PathLike)
-        pieces = read_vocabulary(vocabulary) if is_path else list(vocabulary)
+        tokens = read_vocabulary(vocabulary) if is_path else list(vocabulary)
         special_tokens = {
             "unk_token": unk_token,
             "cls_token": cls_token,
@@ -83,9 +83,9 @@ class WordPieceTokenizer(Tokenizer):
             "pad_token": pad_token,
             "mask_token": mask_token,
         }
-        check_vocabulary(pieces, special_tokens, str(vocabulary) if is_path else "the vocabulary")
-        begins_word = [not piece.startswith("##") for piece in pieces]
-        super().__init__(pieces, special_tokens, special_tokens_in_text, begins_word)
+        check_vocabulary(tokens, special_tokens, str(vocabulary) if is_path else "the vocabulary")
+        begins_word = [not token.startswith("##") for token in tokens]
+        super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word)
         self.lowercase = lowercase
         self.strip_accents = strip_accents
         self.split_on_cjk = split_on_cjk
@@ -94,37 +94,37 @@ class WordPieceTokenizer(Tokenizer):
         strip = lowercase if strip_accents is None else strip_accents
         self._normalizer = BertNormalizer(lowercase, strip, split_on_cjk, max_chars_per_word)
         with tf.init_scope(), tf.device("CPU"):
-            self._pieces = tf.constant(self.vocabulary)
+            self._tokens = tf.constant(self.vocabulary)
             self._wordpiece = tf_text.FastWordpieceTokenizer(
-                [_matched(piece, index) for index, piece in enumerate(self.vocabulary)],
+                [_matched(token, index) for index, token in enumerate(self.vocabulary)],
                 max_bytes_per_word=4 * max_chars_per_word,  # it counts bytes; _limit_word_length counts characters
                 token_out_type=tf.int32,
                 unknown_token=unk_token,
                 no_pretokenization=not split_on_cjk,  # its own word splitting always splits CJK
             )
 
-    def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Pieces:
+    def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         normalized, plain = self._normalizer(strings, rows)
-        pieces = self._split_into_pieces(normalized)
-        pieces = _if_any(~plain, lambda: self._limit_word_length(normalized, *pieces), pieces)
+        tokens = self._split_into_tokens(normalized)
+        tokens = _if_any(~plain, lambda: self._limit_word_length(normalized, *tokens), tokens)
         if with_offsets:
             moved = ~plain & (normalized != strings)
-            pieces = _if_any(moved, lambda: self._to_original_offsets(strings, moved, *pieces), pieces)
-        return pieces
+            tokens = _if_any(moved, lambda: self._to_original_offsets(strings, moved, *tokens), tokens)
+        return tokens
 
-    def _split_into_pieces(self, normalized: tf.Tensor) -> Pieces:
+    def _split_into_tokens(self, normalized: tf.Tensor) -> Tokens:
         """Normalized text -> tokens, with offsets into the normalized text."""
         if self.split_on_cjk:
             return self._wordpiece.tokenize_with_offsets(normalized)
         words, word_starts, _ = tf_text.regex_split_with_offsets(
             normalized, f"{_SPACE}|{_PUNCTUATION}", keep_delim_regex_pattern=_PUNCTUATION
         )  # [batch, (words)]
-        pieces = self._wordpiece.tokenize_with_offsets(words.values)  # [words, (tokens)]
-        return merge_rows(pieces, word_starts.values, words.row_splits)
+        tokens = self._wordpiece.tokenize_with_offsets(words.values)  # [words, (tokens)]
+        return merge_rows(tokens, word_starts.values, words.row_splits)
 
     def _limit_word_length(
         self, normalized: tf.Tensor, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
-    ) -> Pieces:
+    ) -> Tokens:
         """Replaces each word of over `max_chars_per_word` characters by one unknown token."""
         begins_word = tf.gather(self.begins_word, ids.values)  # bool [tokens]
         first = tf.where(begins_word)[:, 0]  # [words], the index of each word's first token
@@ -134,7 +134,7 @@ class WordPieceTokenizer(Tokenizer):
         # No word has more characters than bytes: only these must be counted, and hardly any batch has one.
         suspect = word_ends - word_starts > self.max_chars_per_word
 
-        def collapse() -> Pieces:
+        def collapse() -> Tokens:
             word_rows = tf.gather(ids.value_rowids(), first)
             origin = tf.cast(tf.gather(tf.cumsum(tf.strings.length(normalized), exclusive=True), word_rows), tf.int64)
             data = tf.io.decode_raw(tf.strings.reduce_join(normalized), tf.uint8)
@@ -155,24 +155,24 @@ class WordPieceTokenizer(Tokenizer):
 
     def _to_original_offsets(
         self, strings: tf.Tensor, moved: tf.Tensor, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
-    ) -> Pieces:
+    ) -> Tokens:
         """Offsets into the normalized text -> offsets into `strings`, in the rows where bytes moved."""
         rows = tf.where(moved)[:, 0]
-        pieces = tf.ragged.range(tf.gather(ids.row_starts(), rows), tf.gather(ids.row_limits(), rows))
+        tokens = tf.ragged.range(tf.gather(ids.row_starts(), rows), tf.gather(ids.row_limits(), rows))
         spans = self._normalizer.original_offsets(
             tf.gather(strings, rows),
-            pieces.value_rowids(),
-            tf.gather(starts.values, pieces.values),
-            tf.gather(ends.values, pieces.values),
+            tokens.value_rowids(),
+            tf.gather(starts.values, tokens.values),
+            tf.gather(ends.values, tokens.values),
         )
         return ids, *(
-            old.with_values(tf.tensor_scatter_nd_update(old.values, pieces.values[:, None], new))
+            old.with_values(tf.tensor_scatter_nd_update(old.values, tokens.values[:, None], new))
             for old, new in zip((starts, ends), spans, strict=True)
         )
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Joins `##` tokens, and removes spaces around punctuation. Capitals, accents and spacing are not restored."""
-        return join_pieces(ids.with_flat_values(tf.gather(self._pieces, ids.flat_values)))
+        return join_tokens(ids.with_flat_values(tf.gather(self._tokens, ids.flat_values)))
 
     def get_config(self) -> dict[str, Any]:
         """The arguments, with the vocabulary itself in place of its path."""
@@ -213,11 +213,11 @@ class WordPieceTokenizer(Tokenizer):
         write_wordpiece_files(directory, self.get_config(), overwrite)
 
 
-def _if_any(rows: tf.Tensor, change: Callable[[], Pieces], pieces: Pieces) -> Pieces:
-    """`change()` if any of `rows` (bool) is true, else `pieces`, so that most batches skip the work."""
-    return tf.cond(tf.reduce_any(rows), change, lambda: pieces)
+def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> Tokens:
+    """`change()` if any of `rows` (bool) is true, else `tokens`, so that most batches skip the work."""
+    return tf.cond(tf.reduce_any(rows), change, lambda: tokens)
 
 
-def _matched(piece: str, index: int) -> str:
+def _matched(token: str, index: int) -> str:
     """The token; for white space (U+2028 in Chinese BERT), which splits words, a placeholder that no text matches."""
-    return f"[{index}: white space]" if any(map(str.isspace, piece)) else piece
+    return f"[{index}: white space]" if any(map(str.isspace, token)) else token

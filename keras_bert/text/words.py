@@ -5,8 +5,8 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.text.inputs import as_strings, readable_errors
 from keras_bert.text.normalization import SPACES, check_utf8
+from keras_bert.text.strings import as_strings, readable_errors
 
 _LETTER, _SPACE, _SIGN, _IDEOGRAPH, _MARK = range(5)
 _PATTERNS = (

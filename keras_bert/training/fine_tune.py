@@ -17,12 +17,12 @@ import tensorflow as tf
 from keras_bert.pretraining.distillation import learning_from, lesson
 from keras_bert.recipe import FineTuningWithTeacher, takes
 from keras_bert.tasks.classifier import CLASSES, BertClassifier
-from keras_bert.tasks.task import BertTask, Examples
+from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.training import evaluation, workers
 from keras_bert.training.adapting import adapting
-from keras_bert.training.batching import batches_of_epoch, padding_share
+from keras_bert.training.epoch_batches import batches_of_epoch, padding_share
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
-from keras_bert.training.run import Run
+from keras_bert.training.run_files import Run
 
 
 @takes(FineTuningWithTeacher)
@@ -124,18 +124,18 @@ def _check_examples(name: str, given: Any) -> None:
         )
 
 
-def _lengths(model: BertTask, examples: Examples) -> np.ndarray:
+def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
     """int64 `[examples]`: tokens of each packed row; with windows, about the tokens of all windows of an example."""
     if model.preprocessor.stride is not None:
         return examples.lengths
     longest = model.preprocessor.sequence_length or model.preprocessor.max_sequence_length
     if cut := int(np.sum(examples.lengths > longest)):
-        message = f"{cut:,} of {len(examples.lengths):,} examples have more than {longest} pieces, and are cut"
+        message = f"{cut:,} of {len(examples.lengths):,} examples have more than {longest} tokens, and are cut"
         warnings.warn(f"{message}; with long_text='windows' they are read whole", stacklevel=3)
     return np.minimum(examples.lengths, longest)
 
 
-def packing(model: BertTask, examples: Examples) -> Callable[[tf.Tensor], tuple[Any, Any]]:
+def packing(model: BertTask, examples: TokenizedExamples) -> Callable[[tf.Tensor], tuple[Any, Any]]:
     """Row numbers of a batch, int64 `[batch]` -> the batch as `fit` takes it. Traced once for all epochs."""
     segments, targets = examples.segments, examples.targets
 
@@ -154,7 +154,7 @@ def dataset_of(pack: Callable[[tf.Tensor], tuple[Any, Any]], batches: list[np.nd
     return packed.with_options(workers.DATA_OPTIONS)
 
 
-def _fingerprint(examples: Examples) -> str:
+def _fingerprint(examples: TokenizedExamples) -> str:
     """A digest of the examples: a run is resumed only with the same ones."""
     digest = hashlib.sha256()
     for each in (*examples.segments, examples.targets):

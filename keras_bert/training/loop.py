@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from keras_bert.recipe import Recipe
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
-from keras_bert.training.run import Run
+from keras_bert.training.run_files import Run
 
 
 class Epoch(NamedTuple):

@@ -22,7 +22,7 @@ from keras_bert.training import workers
 from keras_bert.training.adamw import AdamW
 from keras_bert.training.lamb import LAMB
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
-from keras_bert.training.run import Run
+from keras_bert.training.run_files import Run
 
 
 class Phase(NamedTuple):
@@ -32,14 +32,14 @@ class Phase(NamedTuple):
         records: a directory written by `write_records`, or files.
         steps: the number of batches.
         batch_size: sequences per batch.
-        masking, held_out: see `pretrain`.
+        masking, validation: see `pretrain`.
     """
 
     records: str | Path | Sequence[str | Path]
     steps: int
     batch_size: int = PretrainingRecipe.batch_size
     masking: MaskedLMMasking | None = None
-    held_out: str | Path | Sequence[str | Path] | None = None
+    validation: str | Path | Sequence[str | Path] | None = None
 
 
 @takes(PretrainingWithTeacher)
@@ -48,7 +48,7 @@ def pretrain(
     records: str | Path | Sequence[str | Path],
     steps: int,
     directory: str | Path,
-    held_out: str | Path | Sequence[str | Path] | None = None,
+    validation: str | Path | Sequence[str | Path] | None = None,
     *,
     masking: MaskedLMMasking | None = None,
     then: Phase | None = None,
@@ -66,7 +66,7 @@ def pretrain(
         steps: the number of batches of these records.
         directory: for the state of the run. An interrupted run in it is resumed, and ends with the same weights as
             without the interruption. TensorBoard's logs go there too, if `tensorboard` is installed.
-        held_out: records to measure the model on.
+        validation: records to measure the model on.
         masking: masks other tokens each time a record is seen (Liu et al. 2019, section 4.1). None: the masks of the
             records are kept.
         then: a second phase with other records, masks and batch size, such as longer sequences in smaller batches. In
@@ -79,7 +79,7 @@ def pretrain(
         **recipe: the fields of `PretrainingWithTeacher`.
 
     Returns:
-        For each `measure_every` steps: `epoch`, from 1; `loss`; and the measures of the held-out records:
+        For each `measure_every` steps: `epoch`, from 1; `loss`; and the measures of the validation records:
         `masked_lm_loss`, `masked_lm_accuracy`, `masked_lm_perplexity`, and for pairs `next_sentence_loss` and
         `next_sentence_accuracy`.
 
@@ -101,11 +101,11 @@ def pretrain(
         [1, 2]
     """
     recipe = PretrainingWithTeacher.of(steps=steps, **recipe)
-    phases = [Phase(records, steps, recipe.batch_size, masking, held_out), *([] if then is None else [then])]
+    phases = [Phase(records, steps, recipe.batch_size, masking, validation), *([] if then is None else [then])]
     for phase in phases:
         dataclasses.replace(recipe, steps=phase.steps, batch_size=phase.batch_size)  # checks both
     found = [Records(phase.records) for phase in phases]
-    measured_by = [phase.held_out and Records(phase.held_out) for phase in phases]
+    measured_by = [phase.validation and Records(phase.validation) for phase in phases]
     for each in filter(None, (*found, *measured_by)):
         _check(model, each)
 
@@ -165,7 +165,7 @@ def _example(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
 
 
 def _measures(model: BertPretrainer, records: Records | None, batch_size: int) -> dict[str, float]:
-    """The measures of the held-out records, if there are any."""
+    """The measures of the validation records, if there are any."""
     if records is None:
         return {}
     measures = model.evaluate(_in_order(records, batch_size), verbose=0, return_dict=True)

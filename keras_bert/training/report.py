@@ -91,7 +91,7 @@ def _number(value: float | None) -> str:
 
 def _panels(history: Sequence[Mapping[str, float]]) -> dict[str, list[str]]:
     measures = [name for name in _names(history)[1:] if name not in ("loss", "padding")]
-    return {"training loss": ["loss"], "on the evaluation examples": measures}
+    return {"training loss": ["loss"], "on the validation examples": measures}
 
 
 def _curve(history: Sequence[Mapping[str, float]], panels: Mapping[str, Sequence[str]]) -> bytes:

@@ -11,7 +11,7 @@ from string import Template
 
 import numpy as np
 
-from keras_bert.visualize.weights import Weights
+from keras_bert.visualize.attention_weights import Weights
 
 # In the order of their dependencies.
 _SCRIPTS = (

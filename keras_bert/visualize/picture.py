@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.training.metrics import needed
-from keras_bert.visualize.weights import Weights
+from keras_bert.visualize.attention_weights import Weights
 
 _DOTS_PER_INCH = 200
 _OF_A_HEAD = 0.8  # inches, in a grid

@@ -95,8 +95,8 @@ def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str,
         count = "once" if occurrences else "nowhere"
         raise ValueError(f"{word!r} occurs {count} in the text; to compare, it must occur twice at least")
     vectors = _vectors(encoder, preprocessor, occurrences)
-    pieces = preprocessor.tokenizer.tokenize_words(tf.ragged.constant([word.split()]))
-    static = encoder.embeddings.word_embeddings(pieces.flat_values)
+    tokens = preprocessor.tokenizer.tokenize_words(tf.ragged.constant([word.split()]))
+    static = encoder.embeddings.word_embeddings(tokens.flat_values)
     if encoder.embeddings.projection is not None:
         static = encoder.embeddings.projection(static)
     static = np.mean(np.float32(static), axis=0)
@@ -122,7 +122,7 @@ def _vectors(encoder: BertEncoder, preprocessor: BertPreprocessor, occurrences: 
         for each, length in zip(some, ids.row_lengths().numpy().tolist(), strict=True):
             if length > room:
                 raise ValueError(
-                    f"a sentence has {length} pieces, more than the {room} that this model reads at once; break it up: "
+                    f"a sentence has {length} tokens, more than the {room} that this model reads at once; break it up: "
                     f"{each.sentence[:60]!r}..."
                 )
         states = np.float32(encoder(preprocessor.pack(ids), training=False)["sequence_output"])

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from keras_bert import files
 from keras_bert.training.metrics import needed
+from keras_bert.visualize.attention_weights import Weights, weights_of
 from keras_bert.visualize.page import page
 from keras_bert.visualize.picture import picture
-from keras_bert.visualize.weights import Weights, weights_of
 
 if TYPE_CHECKING:
     from keras_bert.encoder import BertEncoder

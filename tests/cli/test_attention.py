@@ -46,7 +46,7 @@ def test_mistakes(run, fails, tmp_path, monkeypatch):
 
     for name in ("attention.pdf", "attention", "-"):
         assert "ends neither in .html" in refused("a", name=name)
-    assert refused("film " * 47).startswith("the text is 49 pieces long, 2 special tokens included")
+    assert refused("film " * 47).startswith("the text is 49 tokens long, 2 special tokens included")
     assert refused("a", "--head", "4") == "head is 4, but this model has the heads 0 to 3"
     assert "nowhere" in refused("a", "--preset", "nowhere")
     assert "vocab.txt" in refused("a", "--preset", str(GOLDEN / "tiny-bert"))

@@ -20,7 +20,7 @@ TEXTS = [
     "Don't panic, it's 3.5 km to the café",
     "Italy is fun",
 ]
-FILMS = " ".join(str(small.VOCABULARY.index(piece)) for piece in ("film", "##s", "!"))
+FILMS = " ".join(str(small.VOCABULARY.index(token)) for token in ("film", "##s", "!"))
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_encode_says_how_many_texts_were_cut(run):
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 2
     (line,) = result.stderr.splitlines()
-    assert line.startswith("Warning: texts cut to 48 pieces")
+    assert line.startswith("Warning: texts cut to 48 tokens")
 
 
 def test_encode_batch_tokens(run, fails):
@@ -89,7 +89,7 @@ def test_tokenize_json_lines(run, small_preset):
     for text, row in zip(TEXTS, rows, strict=True):
         assert row["text"] == text
         assert row["ids"] == tokenizer.tokenize(text).numpy().tolist()
-        assert row["pieces"] == [tokenizer.vocabulary[i] for i in row["ids"]]
+        assert row["tokens"] == [tokenizer.vocabulary[i] for i in row["ids"]]
         spans = [text.encode()[start:end].decode() for start, end in zip(row["starts"], row["ends"], strict=True)]
         assert "".join(spans) == text.replace(" ", "")
 

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertSentenceEncoder, formats
 
 from ..support import small
-from ..support.keras_hub import PIECES, write_weights, write_wordpiece
+from ..support.keras_hub import TOKENS, write_weights, write_wordpiece
 from ..support.processes import HANGS
 
 
@@ -49,7 +49,7 @@ def test_inspect(run, preset):
         "positions": "48",
         "parameters": f"{parameters:,} in the encoder",
         "heads": "masked_lm",
-        "vocabulary": f"{len(small.VOCABULARY)} pieces, WordPieceTokenizer",
+        "vocabulary": f"{len(small.VOCABULARY)} tokens, WordPieceTokenizer",
         "missing": "nothing",
         "unexpected": "nothing",
     }
@@ -106,11 +106,11 @@ def test_convert_warns_of_what_it_leaves_out(run, preset, tmp_path):
 
 def test_a_preset_of_keras_hub(run, tmp_path):
     write_weights(tmp_path / "theirs", "bert", ["sequence"])
-    pieces = [*PIECES, *(f"piece{i}" for i in range(30 - len(PIECES)))]
-    write_wordpiece(tmp_path / "theirs", pieces=pieces, lowercase=True)
+    tokens = [*TOKENS, *(f"token{i}" for i in range(30 - len(TOKENS)))]
+    write_wordpiece(tmp_path / "theirs", tokens=tokens, lowercase=True)
     said = told(run("inspect", str(tmp_path / "theirs")))
     assert (said["format"], said["heads"]) == ("keras_hub, model.weights.h5", "sequence")
-    assert said["vocabulary"] == "30 pieces, WordPieceTokenizer"
+    assert said["vocabulary"] == "30 tokens, WordPieceTokenizer"
     assert run("convert", str(tmp_path / "theirs"), str(tmp_path / "ours")).stderr == ""
     theirs = BertClassifier.from_preset(tmp_path / "theirs", labels=["a", "b", "c"])
     ours = BertClassifier.from_preset(tmp_path / "ours", labels=["a", "b", "c"])

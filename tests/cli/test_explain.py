@@ -19,8 +19,8 @@ def tokenizer(small_preset):
 
 
 def coloured(tokenizer, text: str) -> str:
-    (pieces,) = explain(tokenizer, [text])
-    return explanations._coloured(text, pieces)
+    (tokens,) = explain(tokenizer, [text])
+    return explanations._coloured(text, tokens)
 
 
 def test_a_table_for_each_text(run):
@@ -28,7 +28,7 @@ def test_a_table_for_each_text(run):
     assert (result.exit_code, result.stderr) == (0, "")
     first, second, third = result.stdout.split("\n\n")
     assert [line.split("  ")[0] for line in first.splitlines()] == ["Thé", "position", "0", "1", "2"]
-    header = ["position", "type", "id", "piece", "bytes", "characters", "text", "changed"]
+    header = ["position", "type", "id", "token", "bytes", "characters", "text", "changed"]
     assert [line.split() for line in second.splitlines()] == [
         [],
         header,

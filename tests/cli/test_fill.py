@@ -10,7 +10,7 @@ from keras_bert.tasks import BertMaskedLM
 from keras_bert.text import BytePairTokenizer, WordPieceTokenizer
 from keras_bert.text.byte_level import byte_symbols
 
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "##s", "."]
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "##s", "."]
 TEXTS = ["The [MASK] sat.", "[MASK]  [MASK]\tsat"]
 SIZES = {"hidden_size": 32, "num_layers": 1, "num_heads": 2, "intermediate_size": 48, "max_positions": 16}
 
@@ -25,7 +25,7 @@ def save(directory, tokenizer):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return save(tmp_path_factory.mktemp("model"), WordPieceTokenizer(PIECES, special_tokens_in_text=True))
+    return save(tmp_path_factory.mktemp("model"), WordPieceTokenizer(TOKENS, special_tokens_in_text=True))
 
 
 def test_json_lines(run, model):
@@ -49,7 +49,7 @@ def test_text(run, model):
 
 
 def test_white_space_is_shown_in_quotes(run, model, monkeypatch):
-    """A piece of byte pairs may be a line's end; a line of output stays one."""
+    """A token of byte pairs may be a line's end; a line of output stays one."""
     masks = [[{"token": "\n", "probability": 0.75}, {"token": " c", "probability": 0.25}]]
     monkeypatch.setattr(BertMaskedLM, "fill", lambda *_, **__: [{"text": "a \n", "masks": masks}])
     assert run("fill", str(model), "a [MASK]").stdout == 'a\t"\\n" 0.750 c 0.250\n'
@@ -57,9 +57,9 @@ def test_white_space_is_shown_in_quotes(run, model, monkeypatch):
 
 @pytest.mark.slow
 def test_white_space_of_byte_pairs(run, tmp_path):
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *byte_symbols()]
-    tokenizer = BytePairTokenizer(pieces, merges=[], special_tokens_in_text=True)
-    result = run("fill", str(save(tmp_path / "model", tokenizer)), "a <mask>", "--top-k", str(len(pieces)))
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *byte_symbols()]
+    tokenizer = BytePairTokenizer(tokens, merges=[], special_tokens_in_text=True)
+    result = run("fill", str(save(tmp_path / "model", tokenizer)), "a <mask>", "--top-k", str(len(tokens)))
     assert result.exit_code == 0, result.output
     (line,) = result.stdout.splitlines()
     _, candidates = line.split("\t")
@@ -73,6 +73,6 @@ def test_mistakes(run, fails, model, untrained):
     assert fails("fill", str(model), "[MASK]", "--top-k", "11").startswith("--top-k is 11; expected 1 to 10")
     cut = run("fill", str(model), "cat " * 20 + "[MASK]")  # warned of, too
     assert cut.exit_code == 2
-    assert "only 0 in the 16 pieces that are read" in cut.stderr.splitlines()[-1]
+    assert "only 0 in the 16 tokens that are read" in cut.stderr.splitlines()[-1]
     assert "has no masked-language head" in fails("fill", untrained, "the [MASK]")
     assert "neither a directory nor a known preset" in fails("fill", "nowhere", "the [MASK]")

@@ -12,7 +12,7 @@ import pytest
 
 from keras_bert import BertConfig, pretraining, training
 from keras_bert.formats import open_checkpoint, read_config, write_config
-from keras_bert.pretraining import BertPretrainer, Records, corpus, examples, masking
+from keras_bert.pretraining import BertPretrainer, Records, corpus, masked_examples, masking
 from keras_bert.pretraining.records import SETTINGS
 from keras_bert.text import BytePairTokenizer
 from keras_bert.text.byte_level import byte_symbols
@@ -23,12 +23,12 @@ from ..support.commands import SIZES, flat, write_documents
 from ..support.processes import HANGS
 
 SIZES = {**SIZES, "max_positions": 24}
-PIECES = small.VOCABULARY
+TOKENS = small.VOCABULARY
 
 
 def test_choices_are_those_of_the_package():
     module = sys.modules["keras_bert.cli.pretrain"]
-    assert (examples.OBJECTIVES, corpus.LAYOUTS) == (module.OBJECTIVES, module.LAYOUTS)
+    assert (masked_examples.OBJECTIVES, corpus.LAYOUTS) == (module.OBJECTIVES, module.LAYOUTS)
     assert masking.UNITS == module.UNITS
 
 
@@ -39,7 +39,7 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     result = run(*command)
     assert result.exit_code == 0, result.output
     first, second, *steps = result.stderr.splitlines()
-    assert first.endswith(" examples of 24 documents, 192 sentences, 1,344 pieces, from 2 files, in rows of 24 pieces")
+    assert first.endswith(" examples of 24 documents, 192 sentences, 1,344 tokens, from 2 files, in rows of 24 tokens")
     assert second.startswith("to measure with: ")
     assert second.endswith(f"from {folder}/held.txt")
     assert [line.split(":")[0] for line in steps] == ["step 2 of 4", "step 4 of 4"]
@@ -55,7 +55,7 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     assert (model / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
     notes = json.loads((model / "training/records" / SETTINGS).read_text())
     assert (notes["settings"]["copies"], notes["settings"]["unit"]) == (2, "word")
-    assert Records(model / "training/held-out").count > 0
+    assert Records(model / "training/validation").count > 0
     with open_checkpoint(model) as checkpoint:
         assert {"masked_lm", "next_sentence"} <= set(checkpoint.heads)
         assert checkpoint.config == read_config(folder / "config.json")
@@ -80,7 +80,7 @@ def test_longer_rows_at_the_end(run, corpus):
     assert result.exit_code == 0, result.output
     assert keras.config.dtype_policy().name == "float32"  # as before
     said = result.stderr.splitlines()
-    assert [line.rpartition(", in ")[2] for line in said[:3:2]] == ["rows of 12 pieces", "rows of 20 pieces"]
+    assert [line.rpartition(", in ")[2] for line in said[:3:2]] == ["rows of 12 tokens", "rows of 20 tokens"]
     steps = [line.split(":")[0] for line in said[4:]]
     assert steps == ["step 2 of 6", "step 3 of 6", "step 5 of 6", "step 6 of 6"]
     records = Records(folder / "model/training/then/records")
@@ -94,7 +94,7 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     """Static masks, documents that share rows, no pairs, no text that is held out, a second length, a named size."""
     folder, options = corpus
     written, trained = [], []
-    counts = {"examples": 5, "documents": 4, "sentences": 3, "pieces": 2}
+    counts = {"examples": 5, "documents": 4, "sentences": 3, "tokens": 2}
     monkeypatch.setattr(pretraining, "write_records", lambda *given, **more: written.append((given, more)) or counts)
     history = [{"epoch": epoch, "loss": 6.0 - epoch} for epoch in range(1, 5)]
     monkeypatch.setattr(training, "pretrain", lambda model, **given: trained.append((model, given)) or history)
@@ -111,8 +111,8 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
         assert (paths, preprocessor.sequence_length) == ([folder / "held.txt"], length)
         assert given == expected | {"predictions": predictions}
     ((model, given),) = trained
-    assert model.encoder.config == BertConfig.tiny(vocab_size=len(PIECES), activation=model.encoder.config.activation)
-    assert (given["steps"], given["batch_size"], given["masking"], given["held_out"]) == (3, 8, None, None)
+    assert model.encoder.config == BertConfig.tiny(vocab_size=len(TOKENS), activation=model.encoder.config.activation)
+    assert (given["steps"], given["batch_size"], given["masking"], given["validation"]) == (3, 8, None, None)
     assert given["then"][1:] == (4, 6, None, None)
     assert [given["records"], given["then"].records] == [folder for (_, folder, _), _ in written]
     assert (given["seed"], given["measure_every"], given["warmup"], given["learning_rate"]) == (7, 2, 0.5, 1e-3)
@@ -128,7 +128,7 @@ def test_a_named_size_and_processes(run, corpus):
     options |= {"--objective": "sentences", "--size": "tiny"}
     result = run("pretrain", str(folder / "texts"), *flat(options), "--pack", "--processes", "2")
     assert result.exit_code == 0, result.output
-    for name in ("records", "held-out"):
+    for name in ("records", "validation"):
         record = next(iter(Records(folder / "model/training" / name).in_order(1)))
         assert "input_document_ids" in record
     config = read_config(folder / "model/config.json")
@@ -137,13 +137,13 @@ def test_a_named_size_and_processes(run, corpus):
 
 @pytest.mark.slow
 def test_byte_pairs(run, corpus):
-    """RoBERTa: another padding piece, positions counted from behind it, no head for pairs."""
+    """RoBERTa: another padding token, positions counted from behind it, no head for pairs."""
     folder, options = corpus
     tokenizer = BytePairTokenizer(["<s>", "<pad>", "</s>", "<unk>", "<mask>", *byte_symbols()], merges=[])
-    tokenizer.save_preset(folder / "pieces")
+    tokenizer.save_preset(folder / "tokens")
     family = {"family": "roberta", "pad_token_id": 1, "positions_after_padding": True, "type_vocab_size": 1}
     write_config(folder / "config.json", BertConfig(vocab_size=tokenizer.vocabulary_size, **SIZES, **family))
-    options |= {"--vocab": str(folder / "pieces"), "--objective": "sentences"}
+    options |= {"--vocab": str(folder / "tokens"), "--objective": "sentences"}
     result = run("pretrain", str(folder / "texts/a.txt"), *flat(options), "--masking", "span")
     assert result.exit_code == 0, result.output
     assert "next_sentence" not in result.output.replace("--objective", "")
@@ -164,7 +164,7 @@ def test_byte_pairs(run, corpus):
         ({"--size": "nowhere.json"}, "nowhere.json"),
         (
             {"--size": "other.json"},
-            "{folder}/other.json: the vocabulary has {pieces} pieces, but the model's embedding",
+            "{folder}/other.json: the vocabulary has {tokens} tokens, but the model's embedding",
         ),
         ({"--size": "padded.json"}, "{folder}/padded.json: pad_token_id is 3, but it is 0 in the vocabulary"),
         (
@@ -183,16 +183,16 @@ def test_mistakes(fails, corpus, changes, message):
     folder, options = corpus
     (folder / "empty").mkdir()
     write_documents(folder / "one.txt", 1, seed=0)
-    for name, pieces in (("no-mask", [p for p in PIECES if p != "[MASK]"]), ("cased", [*PIECES[:-1], "A0"])):
-        (folder / f"{name}.txt").write_text("".join(f"{piece}\n" for piece in pieces))
+    for name, tokens in (("no-mask", [p for p in TOKENS if p != "[MASK]"]), ("cased", [*TOKENS[:-1], "A0"])):
+        (folder / f"{name}.txt").write_text("".join(f"{token}\n" for token in tokens))
     write_config(folder / "other.json", BertConfig(vocab_size=50, **SIZES))
-    write_config(folder / "padded.json", BertConfig(vocab_size=len(PIECES), pad_token_id=3, **SIZES))
+    write_config(folder / "padded.json", BertConfig(vocab_size=len(TOKENS), pad_token_id=3, **SIZES))
     longer = {**SIZES, "max_positions": 32}
-    write_config(folder / "roberta.json", BertConfig(vocab_size=len(PIECES), **longer, family="roberta"))
+    write_config(folder / "roberta.json", BertConfig(vocab_size=len(TOKENS), **longer, family="roberta"))
     paths = {name: value if value.isdigit() else str(folder / value) for name, value in changes.items()}
     text = paths.pop("FILE", str(folder / "texts"))
     before = sorted(folder.rglob("*"))
-    assert message.format(folder=folder, pieces=len(PIECES)) in fails("pretrain", text, *flat(options | paths))
+    assert message.format(folder=folder, tokens=len(TOKENS)) in fails("pretrain", text, *flat(options | paths))
     assert sorted(folder.rglob("*")) == before
 
 
@@ -205,9 +205,9 @@ def test_vocab_pretrain_fill(run, corpus):
     for seed, (name, count) in enumerate({"texts/a.txt": 300, "held.txt": 12}.items()):
         write_documents(folder / name, count, seed, words)
     assert run("vocab", str(folder / "texts"), "--size", "60", "--output", str(folder / "learned")).exit_code == 0
-    pieces = load_tokenizer(folder / "learned").vocabulary_size
+    tokens = load_tokenizer(folder / "learned").vocabulary_size
     (folder / "texts/b.txt").unlink()
-    write_config(folder / "config.json", BertConfig(vocab_size=pieces, **SIZES))
+    write_config(folder / "config.json", BertConfig(vocab_size=tokens, **SIZES))
     options |= {"--vocab": str(folder / "learned"), "--steps": "600", "--measure-every": "300", "--batch-size": "32"}
     result = run("pretrain", str(folder / "texts"), *flat(options), "--learning-rate", "3e-3", "--warmup", "0.1")
     assert result.exit_code == 0, result.output

@@ -79,7 +79,7 @@ def test_damaged_presets(fails, tmp_path):
 
 
 def test_files_are_not_overwritten_unless_asked(run, fails, tmp_path):
-    path = tmp_path / "pieces.txt"
+    path = tmp_path / "tokens.txt"
     path.write_text("precious")
     message = f"{path} exists; replace it with --overwrite, or choose another name"
     assert fails("tokenize", "a", "--output", str(path)) == message
@@ -133,7 +133,7 @@ def test_lines_of_any_length(tmp_path):
 @pytest.mark.parametrize("old", [None, "precious"])
 def test_a_failure_leaves_nothing_half_written(fails, tmp_path, monkeypatch, old):
     monkeypatch.setattr(streams, "TEXTS_AT_A_TIME", 1)
-    path = tmp_path / "pieces.txt"
+    path = tmp_path / "tokens.txt"
     if old:
         path.write_text(old)
     message = fails("tokenize", "--output", str(path), "--overwrite", input=b"one\ntwo\n\xff")

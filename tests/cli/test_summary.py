@@ -57,7 +57,7 @@ def test_memory_and_operations(run, arguments, batch, length):
 def test_a_model_of_few_positions(run, fails):
     positions = read_config(TINY / "config.json").max_positions
     assert positions < 128
-    assert f"of {positions} pieces" in run("summary", str(TINY)).stdout
+    assert f"of {positions} tokens" in run("summary", str(TINY)).stdout
     message = f"sequence_length is 128; this model has {positions} positions"
     assert fails("summary", str(TINY), "--sequence-length", "128") == message
 

@@ -37,11 +37,11 @@ def test_one_file(run, corpus, tmp_path, options):
     expected = learn_vocabulary(LINES, 40, lowercase=not options)
     read = WordPieceTokenizer(path, lowercase=not options)
     assert read.vocabulary == expected.vocabulary
-    pieces = read.tokenize(LINES).flat_values.shape[0]
+    tokens = read.tokenize(LINES).flat_values.shape[0]
     size = len("".join(LINES).encode())
     first, second = result.stdout.splitlines()
-    assert first == f"{path}: 40 pieces from {size + len(LINES) - 1:,} bytes"
-    assert second == f"{pieces / 70:.3g} pieces a word, {size / pieces:.3g} bytes a piece, 0.00% unknown"
+    assert first == f"{path}: 40 tokens from {size + len(LINES) - 1:,} bytes"
+    assert second == f"{tokens / 70:.3g} tokens a word, {size / tokens:.3g} bytes a token, 0.00% unknown"
 
 
 @pytest.mark.parametrize(("kind", "options"), [("wordpiece", ["--cased"]), ("bytepair", []), *SLOW])
@@ -51,7 +51,7 @@ def test_directories(run, corpus, tmp_path, monkeypatch, kind, options):
     paths = [str(corpus / "a.txt"), str(corpus / "b.txt")]
     result = run("vocab", *paths, "--size", str(size), "--kind", kind, "--output", str(tmp_path / "new"), *options)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.splitlines()[1] == "1.5 pieces a word, 2.5 bytes a piece, 25.00% unknown"
+    assert result.stdout.splitlines()[1] == "1.5 tokens a word, 2.5 bytes a token, 25.00% unknown"
     expected = learn_vocabulary(LINES, size, kind, lowercase=False if options else None)
     expected.save_preset(tmp_path / "expected")
     written, wanted = (
@@ -134,7 +134,7 @@ def test_ctrl_c_while_a_library_learns(start, terminal, tmp_path, kind):
     user, stderr = terminal
     arguments = ["--size", "200000", "--kind", kind, "--output", str(tmp_path / "new")]
     process = start("vocab", str(tmp_path / "corpus.txt"), *arguments, stderr=stderr)
-    read_until(r"learning pieces: 00:\d\d", user)
+    read_until(r"learning tokens: 00:\d\d", user)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=HANGS) == 130
     assert read_until(r"written", user).splitlines()[-1] == "Interrupted; no file was written."

@@ -33,8 +33,8 @@ class Models(NamedTuple):
     hidden_size: int
     weights: int
 
-    def ids(self, *pieces):
-        return [self.vocabulary.index(piece) for piece in pieces]
+    def ids(self, *tokens):
+        return [self.vocabulary.index(token) for token in tokens]
 
 
 @pytest.fixture(scope="session")

@@ -216,7 +216,7 @@ def test_transformers_has_the_class_that_we_name(name, heads, tmp_path):
     (named,) = json.loads((tmp_path / "ours/config.json").read_text())["architectures"]
     _, report = getattr(transformers, named).from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert all("pooler" in key for key in report["unexpected_keys"])  # not every class has it
-    # ALBERT's head for the order of sentences is in no class without that for masked pieces.
+    # ALBERT's head for the order of sentences is in no class without that for masked tokens.
     missing = "predictions." if (heads, named) == ("next_sentence", "AlbertForPreTraining") else ()
     assert all(key.startswith(missing) for key in report["missing_keys"])
 

@@ -106,13 +106,13 @@ def test_heads_of_classifiers(models, name, tmp_path):
         np.testing.assert_array_equal(head["transform/kernel"], np.asarray(model.pooled_dense.kernel))
 
 
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "fine", "film", "##s", "cafe", "é", "never", "."]
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "fine", "film", "##s", "cafe", "é", "never", "."]
 
 
 @pytest.mark.parametrize("name", ["Bert", "DistilBert"])
 def test_classifiers_of_strings(models, name, tmp_path):
-    pieces = [*PIECES, *(f"piece{i}" for i in range(SIZES["vocabulary_size"] - len(PIECES)))]
-    tokenizer = getattr(models, f"{name}Tokenizer")(pieces, lowercase=True)
+    tokens = [*TOKENS, *(f"token{i}" for i in range(SIZES["vocabulary_size"] - len(TOKENS)))]
+    tokenizer = getattr(models, f"{name}Tokenizer")(tokens, lowercase=True)
     preprocessor = getattr(models, f"{name}TextClassifierPreprocessor")(tokenizer, sequence_length=16)
     task = getattr(models, f"{name}TextClassifier")
     theirs = task(backbone=backbone(models, name), preprocessor=preprocessor, num_classes=3)

@@ -92,8 +92,8 @@ def sentence_encoder():
 
 
 def test_vectors(sentence_encoder, sentence_transformer):
-    texts = [*TEXTS, "", "word " * 400]  # empty, and longer than the 256 pieces that the model is for
-    with pytest.warns(UserWarning, match="texts cut to 256 pieces"):
+    texts = [*TEXTS, "", "word " * 400]  # empty, and longer than the 256 tokens that the model is for
+    with pytest.warns(UserWarning, match="texts cut to 256 tokens"):
         vectors = sentence_encoder.encode(texts)
     _close(vectors, sentence_transformer.encode(texts))
 

@@ -66,8 +66,8 @@ def test_fine_tuning(keras_2):
 def test_pairs(ours, keras_2):
     found = keras_2["pairs"]
     rows = [["[CLS]", "good", "film", "[SEP]", "bad", "[SEP]"], ["[CLS]", "love", "the", "plot", "[SEP]", "hate", "it"]]
-    for row, pieces in zip(found["input_word_ids"], rows, strict=False):
-        assert row[: len(pieces)] == ours.ids(*pieces)
+    for row, tokens in zip(found["input_word_ids"], rows, strict=False):
+        assert row[: len(tokens)] == ours.ids(*tokens)
     assert found["input_type_ids"][0] == [0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0]
     assert [sum(row) for row in found["input_mask"]] == [6, 8, 12, 8]
     assert found["pooled_output"] == [4, 32]

@@ -14,7 +14,7 @@ NAMES = {"input_word_ids", "input_mask", "input_type_ids"}
 
 
 def random_inputs(models, batch=2, seq_length=9):
-    """Random pieces in two segments; each row after the first has one token less, then padding."""
+    """Random tokens in two segments; each row after the first has one token less, then padding."""
     generator = np.random.default_rng(0)
     lengths = np.maximum(seq_length - np.arange(batch), 1)[:, None]
     mask = np.arange(seq_length) < lengths
@@ -89,7 +89,7 @@ def test_dropout_draws_anew_in_each_call_of_a_step(encoder, inputs):
     assert np.abs(first - third).max() > 0.01
 
 
-def test_more_pieces_than_positions(models, encoder, inputs):
+def test_more_tokens_than_positions(models, encoder, inputs):
     with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
         encoder(inputs(1, models.positions + 1))
 
@@ -193,7 +193,7 @@ def test_the_heads_weights_are_outside_of_the_roots(models, encoder):
     head = references(encoder.mlm.variables) - references(encoder.variables)
     size = models.hidden_size
     shapes = sorted(reference.deref().shape.as_list() for reference in head)
-    # Dense and its bias, gamma, beta, the pieces' biases.
+    # Dense and its bias, gamma, beta, the tokens' biases.
     assert shapes == sorted([[size, size], *[[size]] * 3, [len(models.vocabulary)]])
     assert head <= references(encoder.mlm.trainable_variables)
     assert references(encoder.trainable_variables) <= references(encoder.mlm.variables)
@@ -205,9 +205,9 @@ def test_mlm_without_a_position(ours, our_encoder):
     assert logits.shape == (2, 0, len(ours.vocabulary))  # TF Hub's: (1, 0, ...)
 
 
-def test_the_error_for_more_pieces_than_positions_says_so(ours, our_encoder):
+def test_the_error_for_more_tokens_than_positions_says_so(ours, our_encoder):
     packed = random_inputs(ours, 2, 60)
     for call, arguments in ((our_encoder, packed), (our_encoder.mlm, at(packed, [[0], [0]]))):
-        message = r"the model has 48 positions, but the sequence pieces:\] \[60"
+        message = r"the model has 48 positions, but the sequence tokens:\] \[60"
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             call(arguments)

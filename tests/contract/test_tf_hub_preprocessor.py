@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 TEXTS = ["The plotless film!", "", "a very good Story of love and hate, is it not?"]
-PIECES = [
+TOKENS = [
     ["the", "plot", "##less", "film", "!"],
     [],
     ["a", "very", "good", "story", "of", "love", "and", "hate", ",", "is", "it", "not", "?"],
@@ -38,7 +38,7 @@ def test_strings_become_three_tensors(models, preprocessor):
     assert set(packed) == NAMES
     for tensor in packed.values():
         assert (tensor.dtype, tensor.shape) == (tf.int32, (3, models.length))
-    assert rows(packed) == [framed(models, models.ids(*pieces)) for pieces in PIECES]
+    assert rows(packed) == [framed(models, models.ids(*tokens)) for tokens in TOKENS]
     assert {name: tuple(tensor.shape) for name, tensor in preprocessor(tf.zeros([0], tf.string)).items()} == (
         dict.fromkeys(NAMES, (0, models.length))
     )
@@ -63,8 +63,8 @@ def test_tokenize(models, preprocessor):
     ids = preprocessor.tokenize(tf.constant(TEXTS))
     assert isinstance(ids, tf.RaggedTensor)
     assert (ids.dtype, ids.ragged_rank, ids.shape.as_list()) == (tf.int32, 2, [3, None, None])  # [batch, (words), (..)]
-    the, plot, less, film, end = models.ids(*PIECES[0])
-    assert ids.to_list() == [[[the], [plot, less], [film], [end]], [], [[each] for each in models.ids(*PIECES[2])]]
+    the, plot, less, film, end = models.ids(*TOKENS[0])
+    assert ids.to_list() == [[[the], [plot, less], [film], [end]], [], [[each] for each in models.ids(*TOKENS[2])]]
     assert preprocessor.tokenize(tf.zeros([0], tf.string)).to_list() == []
 
 
@@ -80,9 +80,9 @@ def test_special_tokens(models, preprocessor):
 FIRST, SECOND = [[1, 2, 3], [], [4]], [[5], [6, 7], []]
 
 
-def segment(pieces, dimensions):
-    """int32 `[batch, (pieces)]`, or `[batch, (words), (pieces)]` with two ragged dimensions."""
-    ragged = tf.ragged.constant(pieces, tf.int32, ragged_rank=1, row_splits_dtype=tf.int64)
+def segment(tokens, dimensions):
+    """int32 `[batch, (tokens)]`, or `[batch, (words), (tokens)]` with two ragged dimensions."""
+    ragged = tf.ragged.constant(tokens, tf.int32, ragged_rank=1, row_splits_dtype=tf.int64)
     if dimensions == 1:
         return ragged
     words = tf.RaggedTensor.from_row_lengths(ragged.values, tf.ones(tf.size(ragged.values), tf.int64))
@@ -92,7 +92,7 @@ def segment(pieces, dimensions):
 @pytest.mark.parametrize("dimensions", [1, 2])
 @pytest.mark.parametrize("count", [1, 2])
 def test_packing(models, preprocessor, dimensions, count):
-    segments = [segment(pieces, dimensions) for pieces in (FIRST, SECOND)[:count]]
+    segments = [segment(tokens, dimensions) for tokens in (FIRST, SECOND)[:count]]
     packed = preprocessor.bert_pack_inputs(segments)
     assert set(packed) == NAMES
     for tensor in packed.values():
@@ -108,7 +108,7 @@ def test_packing(models, preprocessor, dimensions, count):
 def test_packing_to_any_length(preprocessor, seq_length):
     for count in (1, 2) if seq_length > 3 else (1,):
         for length in (seq_length, tf.constant(seq_length)):
-            segments = [segment(pieces, 2) for pieces in (FIRST, SECOND)[:count]]
+            segments = [segment(tokens, 2) for tokens in (FIRST, SECOND)[:count]]
             packed = preprocessor.bert_pack_inputs(segments, seq_length=length)
             assert {tuple(tensor.shape) for tensor in packed.values()} == {(3, seq_length)}
 
@@ -121,7 +121,7 @@ def test_what_is_too_long_keeps_prefixes_of_about_equal_size(models, preprocesso
     for seq_length in (4, 5, 12, 13, 20):
         packed = preprocessor.bert_pack_inputs([segment(each, dimensions) for each in (first, second)], seq_length)
         for a, b, row in zip(first, second, rows(packed), strict=True):
-            kept_a, kept_b = ([piece for piece in row if piece // 1000 == thousand] for thousand in (1, 2))
+            kept_a, kept_b = ([token for token in row if token // 1000 == thousand] for thousand in (1, 2))
             assert row == framed(models, kept_a, kept_b)
             assert (kept_a, kept_b) == (a[: len(kept_a)], b[: len(kept_b)])
             assert len(row) == min(seq_length, len(a) + len(b) + 3)  # it fits exactly, or is whole
@@ -150,12 +150,12 @@ def test_offsets(our_preprocessor):
     ids, starts, ends = our_preprocessor.tokenize_with_offsets(tf.constant(texts))
     assert ids.to_list() == our_preprocessor.tokenize(tf.constant(texts)).to_list()
     assert (starts.dtype, ends.dtype, starts.ragged_rank, ends.ragged_rank) == (tf.int64, tf.int64, 2, 2)
-    pieces = [
+    tokens = [
         [[text.encode()[a:b].decode() for a, b in zip(*word, strict=True)] for word in zip(*row, strict=True)]
         for text, row in zip(texts, zip(starts.to_list(), ends.to_list(), strict=True), strict=True)
     ]
     naive = [["日"], ["本"], ["n", "a", "ïve"]]
-    assert pieces == [[["Dull", "ness\u0301"], ["you"], ["!"]], [], naive, [["a\u200bn"]]]
+    assert tokens == [[["Dull", "ness\u0301"], ["you"], ["!"]], [], naive, [["a\u200bn"]]]
 
 
 def test_the_vocabulary_is_an_asset(ours, our_preprocessor):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from keras_bert import BertSentenceEncoder
-from keras_bert.embedding import model as model_module
+from keras_bert.embedding import shared_model as model_module
 from keras_bert.embedding import work
 
 from ..support import small

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_bert.embedding import embed_files, json_lines
-from keras_bert.embedding.work import NOTES, Work
+from keras_bert.embedding.work import NOTES, EmbeddingWork
 
 from ..support import small
 
@@ -33,7 +33,7 @@ def test_each_row_once_with_its_vector(shards, alone, model):
     directory, counts = alone
     longest = model.preprocessor.max_sequence_length
     texts = [row["text"] for path in shards for row in rows_of(path)]
-    cut = sum(len(pieces) + 2 > longest for pieces in model.preprocessor.tokenizer.tokenize(texts))
+    cut = sum(len(tokens) + 2 > longest for tokens in model.preprocessor.tokenizer.tokenize(texts))
     assert cut > 0
     assert counts == {"files": 4, "rows": 44, "cut": cut}
     assert sorted(files_of(directory)) == [path.name for path in shards]
@@ -157,12 +157,12 @@ def test_a_preset_that_changes_meanwhile(tmp_path, small_preset, shards):
     """Processes that begin later see it."""
     other = tmp_path / "other"
     shutil.copytree(small_preset, other)
-    work = pickle.loads(pickle.dumps(Work(shards, tmp_path / "vectors", other, "text", 1024)))
+    work = pickle.loads(pickle.dumps(EmbeddingWork(shards, tmp_path / "vectors", other, "text", 1024)))
     (other / "vocab.txt").write_text("\n".join([*small.VOCABULARY[:-2], small.VOCABULARY[-1], small.VOCABULARY[-2]]))
     work.write(2)  # this process has it
-    Work(shards, tmp_path / "elsewhere", small_preset, "title", 1024)  # and now another one, which is the same
+    EmbeddingWork(shards, tmp_path / "elsewhere", small_preset, "title", 1024)  # and now another one, which is the same
     work.write(2)
-    Work(shards, tmp_path / "elsewhere", other, "text", 1024)
+    EmbeddingWork(shards, tmp_path / "elsewhere", other, "text", 1024)
     with pytest.raises(ValueError, match="does not hold the model that the vectors before were computed with"):
         work.write(2)
 
@@ -185,7 +185,7 @@ def test_what_cannot_be_embedded(tmp_path, small_preset, shards):
         ([tmp_path / "none.jsonl"], "new", {}, FileNotFoundError, "there is no file .*none.jsonl"),
         ([source], ".", {}, ValueError, "texts.jsonl would be replaced by what is written"),
         ([source], "theirs", {}, ValueError, "theirs holds another texts.jsonl; choose another directory"),
-        ([source], "new", {"batch_tokens": 8}, ValueError, "batch_tokens is 8, less than one text of 48 pieces"),
+        ([source], "new", {"batch_tokens": 8}, ValueError, "batch_tokens is 8, less than one text of 48 tokens"),
         ([source], "new", {"processes": 0}, ValueError, "processes is 0; expected at least 1"),
         ([source, bad], "new", {}, ValueError, "bad.jsonl, line 21: text is empty"),
         ([source], "new", {"text_column": "body"}, ValueError, "texts.jsonl, line 1: no 'body'; there is .\"text\".$"),

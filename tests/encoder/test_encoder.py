@@ -113,7 +113,7 @@ def test_learns_inside_a_functional_model():
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
-def test_a_piece_that_occurs_twice_is_one_row_to_adam(policy):
+def test_a_token_that_occurs_twice_is_one_row_to_adam(policy):
     """Adam's first step is the learning rate along the sign of the gradient: it is not one step an occurrence."""
     keras.utils.set_random_seed(0)
     encoder = BertEncoder(dataclasses.replace(SMALL, num_layers=1), dtype=policy)
@@ -199,7 +199,7 @@ def _with(**changes):
         (_with(input_type_ids=np.full((3, 12), 2)), "input_type_ids holds 2, but the model knows the ids 0 to 1"),
         (
             random_inputs(seq_length=33),
-            "33 pieces long, but this model has 32 positions; truncate the text, or split it",
+            "33 tokens long, but this model has 32 positions; truncate the text, or split it",
         ),
         (_with(input_mask=np.ones((3, 11), int)), r"input_mask has shape \(3, 11\), but input_word_ids has \(3, 12\)"),
         (_with(input_mask=np.ones((3, 12))), "input_mask is .*float.*, but it must be an integer tensor"),
@@ -215,5 +215,5 @@ def test_bad_inputs_are_named(encoder, inputs, message):
 
 
 def test_too_long_is_seen_when_a_functional_model_is_built(encoder):
-    with pytest.raises(ValueError, match="33 pieces long, but this model has 32 positions"):
+    with pytest.raises(ValueError, match="33 tokens long, but this model has 32 positions"):
         encoder({"input_word_ids": keras.Input((33,), dtype="int32")})

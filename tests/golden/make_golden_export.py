@@ -30,7 +30,7 @@ EXPORTS = HERE.parents[1] / "saved_models" / "tiny-bert"
 PARTS = ("preprocessor", "encoder", "serving")
 SEQUENCE_LENGTH = 24
 
-# In each text, after [CLS]: pieces 1, 0 (which is [CLS] itself) and the last one.
+# In each text, after [CLS]: tokens 1, 0 (which is [CLS] itself) and the last one.
 POSITIONS = np.array([[1, 0, 6], [1, 0, 1], [1, 0, 20], [1, 0, 9], [1, 0, 23]], np.int32)
 
 
@@ -47,8 +47,8 @@ def expected():
         "embedding": [],
     }
     for row, text in enumerate(TEXTS):
-        pieces = [piece for piece, *_ in text_reference.tokenize(text, set(VOCABULARY))][: length - 2]
-        ids = [VOCABULARY.index(piece) for piece in ["[CLS]", *pieces, "[SEP]"]]
+        tokens = [token for token, *_ in text_reference.tokenize(text, set(VOCABULARY))][: length - 2]
+        ids = [VOCABULARY.index(token) for token in ["[CLS]", *tokens, "[SEP]"]]
         pooled, layers, _ = encoder_reference.forward(CONFIG, values, np.array(ids), np.zeros(len(ids), int))
         answers["input_word_ids"][row, : len(ids)] = ids
         answers["encoder_outputs"][:, row, : len(ids)] = layers

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from keras_bert.pretraining import Records, write_records, writing
+from keras_bert.pretraining import Records, record_writing, write_records
 from keras_bert.pretraining.shards import ShardWriter
 
 from ..support import corpus as small_corpus
@@ -14,7 +14,7 @@ from ..support import corpus as small_corpus
 @pytest.fixture(scope="package", autouse=True)
 def few_writers():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writing, "ShardWriter", functools.cache(ShardWriter))
+        patch.setattr(record_writing, "ShardWriter", functools.cache(ShardWriter))
         yield
 
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_bert.pretraining.joining import joined, sequences_of
 
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
 
 
 @pytest.mark.parametrize(("longest", "filled"), [(20, 0.97), (60, 0.97), (128, 0.9)])
@@ -28,12 +28,12 @@ def test_texts_that_fill_a_sequence_share_none():
 @pytest.mark.parametrize("pad", ["[PAD]", "c"])
 def test_rows_are_joined_as_they_are(pad):
     texts = [["[CLS]", *text.split(), "[SEP]"] for text in ("a", "b a", "a b b a a", "b")]
-    rows = np.int32([[PIECES.index(piece) for piece in text + [pad] * (8 - len(text))] for text in texts])
+    rows = np.int32([[TOKENS.index(token) for token in text + [pad] * (8 - len(text))] for text in texts])
     mask = np.int32([[1] * len(text) + [0] * (8 - len(text)) for text in texts])
     packed = {"input_word_ids": rows, "input_mask": mask, "input_type_ids": 0 * mask}
     packed = {name: tf.constant(value) for name, value in packed.items()}
-    found = joined(packed, tf.constant([2, 1, 1], tf.int64), PIECES.index(pad))
-    cls, sep, a, b, no = (PIECES.index(piece) for piece in ("[CLS]", "[SEP]", "a", "b", pad))
+    found = joined(packed, tf.constant([2, 1, 1], tf.int64), TOKENS.index(pad))
+    cls, sep, a, b, no = (TOKENS.index(token) for token in ("[CLS]", "[SEP]", "a", "b", pad))
     ids = [[cls, a, sep, cls, b, a, sep, no], [cls, a, b, b, a, a, sep, no], [cls, b, sep] + [no] * 5]
     np.testing.assert_array_equal(found["input_word_ids"], ids)
     documents = [[1, 1, 1, 2, 2, 2, 2, 0], [1] * 7 + [0], [1] * 3 + [0] * 5]

@@ -15,17 +15,17 @@ PREDICTIONS = 19
 
 
 def packed(rows=2000, words=20, seed=0):
-    """Pairs of up to 128 pieces, in words of one to four, the last ones shorter, some with a piece that is unknown."""
+    """Pairs of up to 128 tokens, in words of one to four, the last ones shorter, some with a token that is unknown."""
     generator = np.random.default_rng(seed)
     found = {name: np.zeros((rows, 128), np.int32) for name in ("input_word_ids", "input_mask", "input_type_ids")}
     for row in range(rows):
         segments = []
         for _ in range(2):
             lengths = generator.integers(1, 5, size=words if row % 2 else generator.integers(0, words))
-            pieces = generator.integers(len(SPECIAL), len(SPECIAL) + len(LETTERS), lengths.sum())
+            tokens = generator.integers(len(SPECIAL), len(SPECIAL) + len(LETTERS), lengths.sum())
             starts = np.cumsum(lengths) - lengths
-            pieces[np.setdiff1d(np.arange(len(pieces)), starts)] += len(LETTERS)
-            segments.append([*pieces, *[TOKENIZER.unk_token_id] * (row % 3)][:62])
+            tokens[np.setdiff1d(np.arange(len(tokens)), starts)] += len(LETTERS)
+            segments.append([*tokens, *[TOKENIZER.unk_token_id] * (row % 3)][:62])
         ids = [TOKENIZER.cls_token_id, *segments[0], TOKENIZER.sep_token_id, *segments[1], TOKENIZER.sep_token_id]
         found["input_word_ids"][row, : len(ids)] = ids
         found["input_mask"][row, : len(ids)] = 1
@@ -50,16 +50,16 @@ def can_be_chosen(inputs):
     return inputs["input_word_ids"].numpy() >= len(SPECIAL)
 
 
-@pytest.mark.parametrize("unit", ["piece", "word", "span"])
+@pytest.mark.parametrize("unit", ["token", "word", "span"])
 def test_how_many_are_chosen(inputs, unit):
     masked = MaskedLMMasking(TOKENIZER, PREDICTIONS, unit=unit)(inputs, seed=[1, 2])
     candidates, found = can_be_chosen(inputs), chosen(masked)
     assert not found[~candidates].any()  # no special token, no padding
     budget = np.clip(np.round(0.15 * candidates.sum(1)), 1, PREDICTIONS) * (candidates.sum(1) > 0)
     assert np.all(found.sum(1) <= budget)
-    if unit == "piece":
+    if unit == "token":
         np.testing.assert_array_equal(found.sum(1), budget)
-    else:  # whole words of up to four pieces: less than one of them is left over
+    else:  # whole words of up to four tokens: less than one of them is left over
         assert np.all(found.sum(1) > budget - 4)
     # Each place as often as any other: 15%, but for what is left over and for rounding.
     full = candidates.sum(1) > 60
@@ -67,7 +67,7 @@ def test_how_many_are_chosen(inputs, unit):
     expected = found[full].sum() / candidates[full].sum()
     assert 0.12 < expected < 0.16
     deviation = np.sqrt(expected * (1 - expected) / candidates[full][:, 1:60].sum(0))
-    tolerance = 4.5 * deviation * (1 if unit == "piece" else 3)  # whole units vary more
+    tolerance = 4.5 * deviation * (1 if unit == "token" else 3)  # whole units vary more
     assert np.all(np.abs(share - expected)[deviation < 0.05] < tolerance[deviation < 0.05])
 
 
@@ -78,7 +78,7 @@ def test_eighty_ten_ten(inputs):
     np.testing.assert_array_equal(before[~found], after[~found])
     before, after = before[found], after[found]
     count, ordinary = len(before), TOKENIZER.vocabulary_size - len(SPECIAL)
-    by_chance = 0.1 / ordinary  # a random piece that happens to be the same
+    by_chance = 0.1 / ordinary  # a random token that happens to be the same
     for share, expected in [
         (np.mean(after == TOKENIZER.mask_token_id), 0.8),
         (np.mean(after == before), 0.1 + by_chance),
@@ -114,7 +114,7 @@ def test_words_are_whole(inputs):
 
 
 def test_spans_are_as_long_as_spanbert_draws_them():
-    ids = np.tile(np.arange(5, 25, dtype=np.int32), (1500, 25))  # 500 words of one piece
+    ids = np.tile(np.arange(5, 25, dtype=np.int32), (1500, 25))  # 500 words of one token
     found = chosen(MaskedLMMasking(TOKENIZER, 75, unit="span")({"input_word_ids": tf.constant(ids)}, seed=[0, 1]))
     edges = np.diff(np.pad(found, ((0, 0), (1, 1))).astype(int), axis=1)
     runs = (edges == -1).sum()
@@ -155,7 +155,7 @@ def test_nothing_to_choose():
     [
         ({"predictions": 0}, "predictions is 0; expected at least 1"),
         ({"predictions": 1, "rate": 1.0}, "rate is 1.0; expected a share between 0 and 1"),
-        ({"predictions": 1, "unit": "line"}, "unit is 'line'; expected one of piece, word, span"),
+        ({"predictions": 1, "unit": "line"}, "unit is 'line'; expected one of token, word, span"),
     ],
 )
 def test_bad_arguments(arguments, message):

@@ -31,9 +31,9 @@ def test_the_loss_is_the_papers(model, batch):
     outputs = {name: np.array(value, np.float64) for name, value in model(inputs_of(batch)).items()}
     weights = batch["masked_lm_weights"]
     assert 0 < weights.mean() < 1  # some rows have fewer predictions
-    of_pieces = cross_entropy(outputs["masked_lm"], batch["masked_lm_ids"])
+    of_tokens = cross_entropy(outputs["masked_lm"], batch["masked_lm_ids"])
     of_pairs = cross_entropy(outputs["next_sentence"], batch["next_sentence_labels"])
-    expected = (of_pieces * weights).sum() / weights.sum() + of_pairs.mean()
+    expected = (of_tokens * weights).sum() / weights.sum() + of_pairs.mean()
     model.compile("sgd", model.training_loss(), weighted_metrics=model.training_metrics(), run_eagerly=True)
     targets = {"masked_lm": batch["masked_lm_ids"], "next_sentence": batch["next_sentence_labels"]}
     weight = {"masked_lm": weights, "next_sentence": np.ones(len(weights), np.float32)}

@@ -25,7 +25,7 @@ GOOGLE = {
     "masked_lm_weights": 4,
     "next_sentence_labels": 1,
 }
-COUNTS = (1, 2, 3, 4, 5, 6, 7, 20)  # pieces of short documents
+COUNTS = (1, 2, 3, 4, 5, 6, 7, 20)  # tokens of short documents
 PACKED = ("input_word_ids", "input_mask", "input_document_ids")
 
 
@@ -104,14 +104,14 @@ def test_objectives(tmp_path, corpus, preprocessor, objective):
     counts = write_records(corpus, tmp_path, preprocessor, objective=objective, unit="span", progress=False, **WRITTEN)
     assert counts["documents"] == 80
     assert counts["sentences"] == 80 * 12
-    assert counts["pieces"] == 80 * 12 * 7
+    assert counts["tokens"] == 80 * 12 * 7
     (batch,) = Records(tmp_path).in_order(2000)
     assert ("next_sentence_labels" in batch) == (objective != "sentences")
     steps = np.diff(batch["masked_lm_positions"])[batch["masked_lm_weights"][:, 1:] > 0]
-    assert np.mean(steps == 1) > 0.5  # in spans; of pieces, one in seven
+    assert np.mean(steps == 1) > 0.5  # in spans; of tokens, one in seven
     ids = [row[row > 4] for row in unmasked(batch)["input_word_ids"].numpy()]
     if objective != "next_sentence":
-        assert sum(map(len, ids)) == counts["pieces"] - counts["cut"]
+        assert sum(map(len, ids)) == counts["tokens"] - counts["cut"]
 
 
 def test_short_documents_share_sequences(tmp_path, preprocessor):
@@ -121,7 +121,7 @@ def test_short_documents_share_sequences(tmp_path, preprocessor):
     alone = write_records([tmp_path / "text.txt"], tmp_path / "alone", preprocessor, **settings)
     counts = write_records([tmp_path / "text.txt"], tmp_path / "packed", preprocessor, **settings, pack=True)
     assert counts["examples"] < 0.6 * alone["examples"]
-    assert counts["pieces"] == alone["pieces"]
+    assert counts["tokens"] == alone["tokens"]
     vocabulary, seen = preprocessor.tokenizer.vocabulary, []
     for batch in Records(tmp_path / "packed").in_order(8):
         batch = {name: value.numpy() for name, value in unmasked(batch).items()}
@@ -131,10 +131,10 @@ def test_short_documents_share_sequences(tmp_path, preprocessor):
             assert set(np.diff(document[:length])) <= {0, 1}
             assert not document[length:].any()
             for number in range(1, document.max() + 1):
-                cls, *pieces, sep = ids[document == number]
-                assert [vocabulary[piece] for piece in (cls, sep)] == ["[CLS]", "[SEP]"]
-                (piece,) = {vocabulary[piece] for piece in pieces}
-                seen.append((piece, len(pieces)))
+                cls, *tokens, sep = ids[document == number]
+                assert [vocabulary[token] for token in (cls, sep)] == ["[CLS]", "[SEP]"]
+                (token,) = {vocabulary[token] for token in tokens}
+                seen.append((token, len(tokens)))
     assert sorted(seen) == sorted((f"{letter}0", count) for letter in "abcdefgh" for count in COUNTS)
 
 
@@ -188,13 +188,13 @@ def test_parts_in_which_no_document_begins(tmp_path, corpus, preprocessor):
         [tmp_path / "long.txt"], tmp_path / "records", preprocessor, "sentences", part_bytes=5000, progress=False
     )
     assert counts["cut"] == 0
-    assert counts["pieces"] == 3 * 3002
+    assert counts["tokens"] == 3 * 3002
     records = Records(tmp_path / "records")
     assert records.count == counts["examples"]
     ids = [row[row > 4] for batch in records.in_order(2000) for row in unmasked(batch)["input_word_ids"].numpy()]
-    assert sum(map(len, ids)) == counts["pieces"]
+    assert sum(map(len, ids)) == counts["tokens"]
     (tmp_path / "white.txt").write_text(" \n\n \n")
-    with pytest.raises(ValueError, match="the corpus gives no examples: 0 documents, 0 pieces"):
+    with pytest.raises(ValueError, match="the corpus gives no examples: 0 documents, 0 tokens"):
         write_records([tmp_path / "white.txt"], tmp_path / "none", preprocessor, progress=False)
 
 
@@ -211,7 +211,7 @@ def test_a_document_that_is_alone_in_its_part(tmp_path, preprocessor):
     letters = {preprocessor.tokenizer.vocabulary[i][0] for i in np.concatenate(ids)}
     assert letters == {"[", ".", "a", "b", "c"}
     (tmp_path / "two.txt").write_text("\n\n".join([long, alone]))
-    with pytest.raises(ValueError, match=r"gives no examples: 2 documents, 1,800 pieces; each is alone in its part"):
+    with pytest.raises(ValueError, match=r"gives no examples: 2 documents, 1,800 tokens; each is alone in its part"):
         write_records([tmp_path / "two.txt"], tmp_path / "none", preprocessor, **settings)
 
 

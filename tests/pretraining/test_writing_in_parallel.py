@@ -10,9 +10,9 @@ import time
 import pytest
 
 from keras_bert.pretraining import Records, write_records
-from keras_bert.pretraining.beam import write_records_with_beam
+from keras_bert.pretraining.beam_records import write_records_with_beam
+from keras_bert.pretraining.record_writing import RecordsWork
 from keras_bert.pretraining.records import SETTINGS
-from keras_bert.pretraining.writing import Work
 
 from ..support import corpus as small_corpus
 from ..support.processes import HANGS, start_process
@@ -26,8 +26,8 @@ def files_of(directory):
 
 def test_what_writes_can_be_sent(tmp_path, corpus, preprocessor, written):
     """To another process, where it writes the same file."""
-    settings = {"objective": "next_sentence", "predictions": None, "unit": "piece", "pack": False, "seed": 0}
-    work = pickle.loads(pickle.dumps(Work(corpus, tmp_path, preprocessor, **settings, **WRITTEN)))
+    settings = {"objective": "next_sentence", "predictions": None, "unit": "token", "pack": False, "seed": 0}
+    work = pickle.loads(pickle.dumps(RecordsWork(corpus, tmp_path, preprocessor, **settings, **WRITTEN)))
     name, counts = work.write(1)
     assert (tmp_path / name).read_bytes() == (written[0] / name).read_bytes()
     assert json.loads((written[0] / SETTINGS).read_text())["shards"][name] == counts

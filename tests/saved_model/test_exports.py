@@ -18,7 +18,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert import BertConfig, BertEncoder, BertPreprocessor
 from keras_bert.saved_model import export_encoder, export_preprocessor
-from keras_bert.saved_model.preprocessor import _bert_pack_inputs
+from keras_bert.saved_model.preprocessor_export import _bert_pack_inputs
 from keras_bert.tasks import BertMaskedLM
 
 from ..support import small
@@ -76,10 +76,10 @@ import json, sys
 import tensorflow as tf, tensorflow_text
 preprocessor, encoder = (tf.saved_model.load(f"{sys.argv[1]}/{name}") for name in ("preprocessor", "encoder"))
 packed = preprocessor(tf.constant(json.loads(sys.argv[2])))
-pieces = open(preprocessor.vocab_file.asset_path.numpy().decode()).read().split()
+tokens = open(preprocessor.vocab_file.asset_path.numpy().decode()).read().split()
 ours = [name for name in sys.modules if name.split(".")[0] == "keras_bert"]
 outputs = [tensor.numpy().tolist() for tensor in (packed["input_word_ids"], encoder(packed)["default"])]
-print(json.dumps([*outputs, pieces, ours]))
+print(json.dumps([*outputs, tokens, ours]))
 """
 
 
@@ -91,11 +91,11 @@ def test_copied_moved_and_in_another_process(exported, loaded, tmp_path):
     command = [sys.executable, "-I", "-c", CLIENT, "there, with a space", json.dumps(TEXTS)]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-2000:]
-    ids, pooled, pieces, ours = json.loads(result.stdout.splitlines()[-1])
+    ids, pooled, tokens, ours = json.loads(result.stdout.splitlines()[-1])
     packed = loaded(exported("preprocessor"))(tf.constant(TEXTS))
     np.testing.assert_array_equal(ids, packed["input_word_ids"])
     np.testing.assert_allclose(pooled, loaded(exported("encoder"))(packed)["default"], atol=1e-5)
-    assert pieces == small.VOCABULARY
+    assert tokens == small.VOCABULARY
     assert ours == []
 
 
@@ -140,7 +140,7 @@ def test_the_graph_is_written_as_often_as_need_be(exported):
     """Or the file would be twice as large, and take twice as long to write and to load."""
     # Training, not training, and the signature, for which TensorFlow traces anew. `.mlm` calls these.
     assert functions_with("Softmax", exported("encoder")) == 3
-    # The call, the signature, and packing one segment and two. Packing words calls packing pieces.
+    # The call, the signature, and packing one segment and two. Packing words calls packing tokens.
     assert functions_with("RaggedTensorToTensor", exported("preprocessor")) == 4
 
 
@@ -267,7 +267,7 @@ def test_special_tokens_in_text(exported, loaded, tmp_path):
     export_preprocessor(BertPreprocessor(tokenizer, sequence_length=8), tmp_path / "preprocessor")
     text = tf.constant(["good [MASK] film"])
     left_out, taken = (loaded(directory) for directory in (exported("preprocessor"), tmp_path / "preprocessor"))
-    good, film, mask = (small.VOCABULARY.index(piece) for piece in ("good", "film", "[MASK]"))
+    good, film, mask = (small.VOCABULARY.index(token) for token in ("good", "film", "[MASK]"))
     assert left_out.tokenize(text).to_list()[0][1] == [small.VOCABULARY.index("[")]
     assert taken.tokenize(text).to_list() == [[[good], [mask], [film]]]
     assert taken(text)["input_word_ids"].numpy().tolist() == [[2, good, mask, film, 3, 0, 0, 0]]

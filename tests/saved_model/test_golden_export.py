@@ -38,9 +38,9 @@ def test_preprocessor(find, loaded):
     for name, want in PACKED.items():
         np.testing.assert_array_equal(preprocessor(TEXTS)[name], want)
     ids = preprocessor.tokenize(TEXTS).merge_dims(1, 2).to_list()
-    for pieces, row in zip(ids, EXPECTED["input_word_ids"], strict=True):
+    for tokens, row in zip(ids, EXPECTED["input_word_ids"], strict=True):
         row = row[row != 0]
-        assert pieces[: len(row) - 2] == row[1:-1].tolist()
+        assert tokens[: len(row) - 2] == row[1:-1].tolist()
     path = Path(preprocessor.vocab_file.asset_path.numpy().decode())
     assert path.read_text("utf-8").splitlines() == golden.VOCABULARY
 

@@ -41,7 +41,7 @@ def test_an_encoder_computes_what_the_saved_model_does(models, encoder, loaded):
 
 @pytest.mark.parametrize(("batch", "length"), [(None, 9), (3, None)])
 def test_shapes_are_known_beforehand(models, encoder, masked_lm, batch, length):
-    pieces, size = next(weight.shape for weight in encoder.weights if "word" in weight.name)
+    tokens, size = next(weight.shape for weight in encoder.weights if "word" in weight.name)
     inputs = {name: keras.Input((length,), batch, dtype="int32") for name in NAMES}
     outputs = encoder(inputs)
     assert isinstance(outputs["encoder_outputs"], list)
@@ -50,7 +50,7 @@ def test_shapes_are_known_beforehand(models, encoder, masked_lm, batch, length):
     assert outputs["pooled_output"].dtype == "float32"
     inputs["masked_lm_positions"] = keras.Input((5,), batch, dtype="int64")
     logits = masked_lm(inputs)["mlm_logits"]
-    assert logits.shape in [(batch, 5, pieces), (batch, None, pieces)]
+    assert logits.shape in [(batch, 5, tokens), (batch, None, tokens)]
 
 
 @pytest.mark.slow
@@ -58,10 +58,10 @@ def test_endpoints_of_a_preprocessor(models, loaded):
     saved_model = loaded(models["preprocessor"])
     tokenize = HubLayer(models["preprocessor"], endpoint="tokenize")
     pack = HubLayer(models["preprocessor"], endpoint="bert_pack_inputs", arguments={"seq_length": 9})
-    pieces = saved_model.tokenize(TEXTS)
-    assert tokenize(GOOD + BAD).to_list() == pieces.to_list()
-    expected = saved_model.bert_pack_inputs([pieces, pieces], seq_length=tf.constant(9))
-    np.testing.assert_array_equal(pack([pieces, pieces])["input_type_ids"], expected["input_type_ids"])
+    tokens = saved_model.tokenize(TEXTS)
+    assert tokenize(GOOD + BAD).to_list() == tokens.to_list()
+    expected = saved_model.bert_pack_inputs([tokens, tokens], seq_length=tf.constant(9))
+    np.testing.assert_array_equal(pack([tokens, tokens])["input_type_ids"], expected["input_type_ids"])
     assert pack([[[70], [71, 72]]])["input_word_ids"].numpy()[1, 1:3].tolist() == [71, 72]
 
     first, second = (keras.Input(shape=(), dtype="string") for _ in range(2))

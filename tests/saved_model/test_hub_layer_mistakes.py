@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import HubLayer
-from keras_bert.saved_model.writing import callable_object
+from keras_bert.saved_model.saving import callable_object
 
 from ..support.hub import IDS, NAMES, TEXTS
 from ..support.processes import run_python

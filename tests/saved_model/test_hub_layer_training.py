@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import HubLayer
-from keras_bert.saved_model.writing import callable_object
+from keras_bert.saved_model.saving import callable_object
 
 from ..support.hub import LABELS, NAMES, TEXTS, classifier
 from ..support.processes import run_python
@@ -96,7 +96,7 @@ def test_mixed_precision_leaves_the_saved_model_alone(toy):
     assert (outputs.dtype, float(outputs[0, 0])) == (tf.float32, 80000.0)  # beyond float16
 
 
-def test_the_gradient_of_a_piece_that_occurs_twice_is_one_row(tmp_path):
+def test_the_gradient_of_a_token_that_occurs_twice_is_one_row(tmp_path):
     """Keras 3's Adam squares the parts of `tf.IndexedSlices` one by one."""
     table = tf.Variable([[1.0], [2.0], [3.0]], name="table")
     look_up = tf.function(lambda ids, training=False: tf.gather(table, ids))
@@ -141,7 +141,7 @@ MIRRORED = """
 import sys
 import keras, numpy as np, tensorflow as tf
 from keras_bert import HubLayer
-from keras_bert.saved_model.writing import callable_object
+from keras_bert.saved_model.saving import callable_object
 
 preprocessor, encoder, file = sys.argv[1:]
 (cpu,) = tf.config.list_physical_devices("CPU")

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert import HubLayer
-from keras_bert.saved_model.writing import callable_object
+from keras_bert.saved_model.saving import callable_object
 
 NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 GOOD = ["good film", "love the plot", "great music , great story", "very warm"]

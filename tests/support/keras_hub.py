@@ -12,7 +12,7 @@ from .checkpoints import CONFIGS, random_weights
 
 LAYER = "layers/transformer_encoder"
 CLASSES = {family: f"{table.classes}Backbone" for family, table in keras_hub.TABLES.items()}
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a", "cafe", "caf", "##é", "b", "中", "文"]
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a", "cafe", "caf", "##é", "b", "中", "文"]
 BYTE_PAIRS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *byte_symbols(), "Ġl", "ov", "Ġlov", "Ġlove", "19", "90"]
 MERGES = ["Ġ l", "o v", "Ġl ov", "Ġlov e", "1 9", "9 0"]
 ROBERTA_TOKENS = ["<s>", "</s>", "<pad>", "<mask>"]
@@ -53,11 +53,11 @@ def write_weights(directory, family, heads=()):
             for part in weights:
                 for ours, theirs in parts[part].items():
                     value = weights[part][ours]
-                    for name, piece in zip(theirs, np.split(value, len(theirs) or 1, axis=-1), strict=bool(theirs)):
+                    for name, token in zip(theirs, np.split(value, len(theirs) or 1, axis=-1), strict=bool(theirs)):
                         if name.startswith("task/") == (kind == "task"):
-                            shape = shape_of(ours, piece, config)
+                            shape = shape_of(ours, token, config)
                             plain = name.removeprefix("task/").replace(f"{LAYER}_0/", f"{LAYER}/")
-                            file[plain] = piece[rows(ours, config) :].reshape(shape)
+                            file[plain] = token[rows(ours, config) :].reshape(shape)
             if kind == "task":
                 file["optimizer/vars/0"] = np.array(3)
     return weights
@@ -68,14 +68,14 @@ def rows(ours, config):
     return 2 if ours.startswith("embeddings/position") and config.positions_after_padding else 0
 
 
-def shape_of(ours, piece, config):
+def shape_of(ours, token, config):
     if "attention/qkv/kernel" in ours:
         return (12, 3, 4)
     if "attention/qkv/bias" in ours:
         return (3, 4)
     if "attention/output/kernel" in ours:
         return (3, 4, 12)
-    return (piece.shape[0] - rows(ours, config), *piece.shape[1:])
+    return (token.shape[0] - rows(ours, config), *token.shape[1:])
 
 
 def write_tokenizer(directory, class_name, assets, **config):
@@ -92,8 +92,8 @@ def write_tokenizer(directory, class_name, assets, **config):
         (directory / "assets/tokenizer" / name).write_bytes(content)
 
 
-def write_wordpiece(directory, class_name="BertTokenizer", pieces=PIECES, **config):
-    assets = {"vocabulary.txt": "".join(f"{piece}\n" for piece in pieces).encode()}
+def write_wordpiece(directory, class_name="BertTokenizer", tokens=TOKENS, **config):
+    assets = {"vocabulary.txt": "".join(f"{token}\n" for token in tokens).encode()}
     plain = {"sequence_length": None, "lowercase": False, "strip_accents": False, "split": True}
     plain |= {"suffix_indicator": "##", "oov_token": "[UNK]"}
     plain |= {"special_tokens": None, "special_tokens_in_strings": False}
@@ -101,7 +101,7 @@ def write_wordpiece(directory, class_name="BertTokenizer", pieces=PIECES, **conf
 
 
 def write_byte_pairs(directory, **config):
-    vocabulary = json.dumps({piece: i for i, piece in enumerate(BYTE_PAIRS)})
+    vocabulary = json.dumps({token: i for i, token in enumerate(BYTE_PAIRS)})
     assets = {"vocabulary.json": vocabulary.encode(), "merges.txt": "".join(f"{m}\n" for m in MERGES).encode()}
     plain = {"sequence_length": None, "add_prefix_space": False, "unsplittable_tokens": ROBERTA_TOKENS}
     write_tokenizer(directory, "RobertaTokenizer", assets, **plain | config)

@@ -21,7 +21,7 @@ def wordpiece_of_hugging_face(tokenizer: WordPieceTokenizer) -> Any:
     """Hugging Face's tokenizer with BERT's parts, as in transformers."""
     import tokenizers
 
-    ids = {piece: index for index, piece in enumerate(tokenizer.vocabulary)}
+    ids = {token: index for index, token in enumerate(tokenizer.vocabulary)}
     model = tokenizers.models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=200)
     reader = tokenizers.Tokenizer(model)
     reader.normalizer = tokenizers.normalizers.BertNormalizer(
@@ -34,7 +34,7 @@ def wordpiece_of_hugging_face(tokenizer: WordPieceTokenizer) -> Any:
 def bytepair_of_hugging_face(tokenizer: BytePairTokenizer) -> Any:
     import tokenizers
 
-    ids = {piece: index for index, piece in enumerate(tokenizer.vocabulary)}
+    ids = {token: index for index, token in enumerate(tokenizer.vocabulary)}
     reader = tokenizers.Tokenizer(tokenizers.models.BPE(ids, tokenizer.merges))
     reader.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     return reader

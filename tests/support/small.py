@@ -35,7 +35,7 @@ VOCABULARY = [
     *LETTERS,
     *"日本語中文",
     *WORDS.split(),
-    *(f"##{piece}" for piece in (*LETTERS, *ENDINGS.split())),
+    *(f"##{token}" for token in (*LETTERS, *ENDINGS.split())),
 ]
 CONFIG = BertConfig(
     vocab_size=len(VOCABULARY), hidden_size=32, num_layers=2, num_heads=4, intermediate_size=64, max_positions=48
@@ -116,9 +116,9 @@ def _without_names(config: Any) -> Any:
 
 def byte_pairs(merges: list[tuple[str, str]], **settings: Any) -> BytePairTokenizer:
     """RoBERTa's kind of tokenizer, with the tokens that `merges` (from `reference.bytepair.train`) make."""
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    pieces += [*bytepair.SYMBOLS.values(), *dict.fromkeys(a + b for a, b in merges)]
-    return BytePairTokenizer(pieces, merges, **settings)
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokens += [*bytepair.SYMBOLS.values(), *dict.fromkeys(a + b for a, b in merges)]
+    return BytePairTokenizer(tokens, merges, **settings)
 
 
 def weights() -> dict[str, np.ndarray]:
@@ -169,7 +169,7 @@ def write_minilm_of_pages(directory: Path) -> Path:
     paths = [*(path for path in ROOT.glob("**/*.md") if ".venv" not in str(path)), *ROOT.glob("examples/**/*.*")]
     words = " ".join(path.read_text("utf-8", errors="ignore") for path in paths).lower() + string.printable
     vocabulary = (real / "vocab.txt").read_text("utf-8").split("\n")[:-1]
-    rows = [row for row, piece in enumerate(vocabulary) if piece in SPECIAL or piece.removeprefix("##") in words]
+    rows = [row for row, token in enumerate(vocabulary) if token in SPECIAL or token.removeprefix("##") in words]
     config = json.loads((real / "config.json").read_text())
     config |= {"num_hidden_layers": len(layers), "vocab_size": len(rows)}
     (directory / "config.json").write_text(json.dumps(config))
@@ -192,5 +192,5 @@ def write_preset(directory: Path) -> Path:
     """Writes the model in Hugging Face's layout. Returns the directory."""
     save_file(weights(), directory / "model.safetensors", metadata={"format": "pt"})
     write_config(directory / "config.json", CONFIG)
-    (directory / "vocab.txt").write_text("".join(piece + "\n" for piece in VOCABULARY), encoding="utf-8")
+    (directory / "vocab.txt").write_text("".join(token + "\n" for token in VOCABULARY), encoding="utf-8")
     return directory

@@ -23,7 +23,7 @@ ODD_WORDS = ["", " ", "  ", "\n", " \n", "a  b", "a \n b ", "  's", " 's", "''s"
 ODD_WORDS += ["\u3000'ta", "a\u00a0 b", "\u00a0\u00a0b", "1½²Ⅷ٣a", "<s>", "<mask>", "'", "'r", "'v e"]
 ODD_WORDS += ["a\0b\x7f\x85\ufeff\ufffd\U0010ffff\U000e0041"]
 # Texts that ALBERT's preparation or SentencePiece changes.
-ODD_PIECES = [
+ODD_TOKENS = [
     "",
     " ",
     "a  b",
@@ -32,10 +32,10 @@ ODD_PIECES = [
     "ÉÀ½ İ ÄΣ ΟΔΟΣ 3,\u00a0",
     "``a''",
 ]
-ODD_PIECES += ["½", "\u0301", "line \0nul\0", "\u0301 a\u0301", "İÌÍĨĮ", "[CLS]a[SEP] <s>", "\u200ba", "K ſ ㎏ 漢字"]
+ODD_TOKENS += ["½", "\u0301", "line \0nul\0", "\u0301 a\u0301", "İÌÍĨĮ", "[CLS]a[SEP] <s>", "\u200ba", "K ſ ㎏ 漢字"]
 UNIGRAM_TEXTS = [
     *SENTENCES,
-    *ODD_PIECES,
+    *ODD_TOKENS,
     "Hello (world). a.b x-y",
     "`` ''' a'",
     "（x） \x85a",
@@ -59,10 +59,10 @@ def words_of(texts: Sequence[str]) -> list[str]:
     words = sorted({"".join(char for char, _ in word) for word in words})
     parts = [part for word in words for part in (word, word[: len(word) // 2 + 1], *word)]
     parts += [f"##{part}" for word in words for part in (word[len(word) // 2 + 1 :], *word) if part]
-    return [piece for piece in dict.fromkeys(parts) if not any(map(str.isspace, piece))]
+    return [token for token in dict.fromkeys(parts) if not any(map(str.isspace, token))]
 
 
-def compare_word_pieces(tokenizer: WordPieceTokenizer, texts: Sequence[str]) -> None:
+def compare_word_tokens(tokenizer: WordPieceTokenizer, texts: Sequence[str]) -> None:
     """Asserts that ids and offsets are those of the reference."""
     setting = {
         "lowercase": tokenizer.lowercase,
@@ -71,12 +71,12 @@ def compare_word_pieces(tokenizer: WordPieceTokenizer, texts: Sequence[str]) -> 
         "max_chars": tokenizer.max_chars_per_word,
     }
     strips = tokenizer.lowercase if tokenizer.strip_accents is None else tokenizer.strip_accents
-    vocabulary = {piece: index for index, piece in enumerate(tokenizer.vocabulary)}
+    vocabulary = {token: index for index, token in enumerate(tokenizer.vocabulary)}
     ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
     assert tokenizer.tokenize(texts).to_list() == ids.to_list()
     for text, *got in zip(texts, ids.to_list(), starts.to_list(), ends.to_list(), strict=True):
         want = wordpiece.tokenize(text, vocabulary, **setting)
-        assert got[0] == [vocabulary[piece] for piece, _, _ in want], ascii(text)
+        assert got[0] == [vocabulary[token] for token, _, _ in want], ascii(text)
         byte = [0]
         for char in text:
             byte.append(byte[-1] + len(char.encode()))
@@ -96,16 +96,16 @@ def _after_marks(text: str, stop: int) -> int:
 def compare_byte_pairs(tokenizer: BytePairTokenizer, texts: Sequence[str]) -> None:
     """Asserts that ids and offsets are those of the reference, and that the ids give the texts back."""
     ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
-    index = {piece: i for i, piece in enumerate(tokenizer.vocabulary)}
+    index = {token: i for i, token in enumerate(tokenizer.vocabulary)}
     ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
     assert tokenizer.tokenize(texts).to_list() == ids.to_list()
     byte_of = {symbol: byte for byte, symbol in bytepair.SYMBOLS.items()}
     for text, row, first, last in zip(texts, ids.to_list(), starts.to_list(), ends.to_list(), strict=True):
-        pieces = bytepair.tokenize(text, ranks)
-        assert row == [index[piece] for piece in pieces], ascii(text)
+        tokens = bytepair.tokenize(text, ranks)
+        assert row == [index[token] for token in tokens], ascii(text)
         data, place = text.encode(), 0
-        for piece, start, end in zip(pieces, first, last, strict=True):
-            raw = bytes(byte_of[symbol] for symbol in piece)
+        for token, start, end in zip(tokens, first, last, strict=True):
+            raw = bytes(byte_of[symbol] for symbol in token)
             place += len(raw)
             assert end == place
             skipped = raw.startswith(b" ") and not raw.decode(errors="replace").isspace()
@@ -129,15 +129,15 @@ def prepared(text: str, lowercase: bool = True, strip_accents: bool = True) -> s
 
 def albert_pieces(model: Any, text: str, **setting: bool) -> Iterator[str]:
     """Yields the tokens of google/sentencepiece's `model`; those that end in a digit and a comma are split."""
-    for piece in model.encode(prepared(text, **setting), out_type=str):
-        if re.search(r"\d,$", piece):
-            number = model.encode(piece[:-1].replace("▁", ""), out_type=str)
-            if not piece.startswith("▁"):
+    for token in model.encode(prepared(text, **setting), out_type=str):
+        if re.search(r"\d,$", token):
+            number = model.encode(token[:-1].replace("▁", ""), out_type=str)
+            if not token.startswith("▁"):
                 number[0] = number[0].removeprefix("▁")
             yield from [part for part in number if part]
             yield ","
         else:
-            yield piece
+            yield token
 
 
 def check_sentencepiece_spans(tokenizer: SentencePieceTokenizer, texts: Sequence[str]) -> None:
@@ -146,13 +146,13 @@ def check_sentencepiece_spans(tokenizer: SentencePieceTokenizer, texts: Sequence
     assert tokenizer.tokenize(texts).to_list() == ids
     for text, *spans in zip(texts, ids, starts, ends, strict=True):
         before = 0
-        for piece_id, start, end in zip(*spans, strict=True):
+        for token_id, start, end in zip(*spans, strict=True):
             assert before <= start <= end <= len(text.encode()), ascii(text)
             before = start
             cut = text.encode()[start:end].decode()  # and whole characters
-            if text.isascii() and text.isprintable() and piece_id != tokenizer.unk_token_id:
-                piece = tokenizer.vocabulary[piece_id].replace("▁", "")
-                assert (cut.strip().lower() if tokenizer.lowercase else cut.strip()) == piece
+            if text.isascii() and text.isprintable() and token_id != tokenizer.unk_token_id:
+                token = tokenizer.vocabulary[token_id].replace("▁", "")
+                assert (cut.strip().lower() if tokenizer.lowercase else cut.strip()) == token
 
 
 ALBERT_SYMBOLS = ["(", ")", '"', "-", "."]

@@ -69,7 +69,7 @@ def test_with_other_settings_as_well(text, settings):
 def test_only_the_window_with_most_context_counts():
     model = lookup()
     generator = np.random.default_rng(0)
-    model.by_piece.assign(generator.normal(size=model.by_piece.shape))
+    model.by_token.assign(generator.normal(size=model.by_token.shape))
     model.by_place.assign(generator.normal(size=model.by_place.shape) * 3)
     context = " ".join(generator.choice(["green", "spotted", "giraffe", "word", "nothing", "it"], 90))
     (want, *others), _ = answers_by_hand(model, "who", context)
@@ -80,9 +80,9 @@ def test_only_the_window_with_most_context_counts():
 
 
 def test_byte_pairs(untraced):
-    """There are two separators in a row; and a piece may be one byte of four: the answer is the whole character."""
+    """There are two separators in a row; and a token may be one byte of four: the answer is the whole character."""
     model = lookup(make_tokenizer=byte_pairs)
-    model.by_piece.assign(np.random.default_rng(0).normal(size=model.by_piece.shape))
+    model.by_token.assign(np.random.default_rng(0).normal(size=model.by_token.shape))
     context = "it is there where the river is, and it is where the film was"
     (want, *_), _ = answers_by_hand(model, "where", context)
     served = model.serve(tf.constant(["where"]), tf.constant([context]))
@@ -92,7 +92,7 @@ def test_byte_pairs(untraced):
     ids, starts, _ = (each.numpy().tolist() for each in tokenizer.tokenize_with_offsets(text))
     parts = [i for i, start in zip(ids, starts, strict=True) if 6 <= start < 10]
     assert len(parts) > 2
-    lookup(make_tokenizer=byte_pairs).by_piece[parts[1]].assign([9, 9])
+    lookup(make_tokenizer=byte_pairs).by_token[parts[1]].assign([9, 9])
     assert model.serve(tf.constant(["where"]), tf.constant([text]))["answer"].numpy()[0].decode() == "😀"
 
 
@@ -107,8 +107,8 @@ def test_places_are_characters(word):
     assert [int(served["start"][0]), int(served["end"][0])] == [answer["start"], answer["end"]]
 
 
-def test_pieces_without_text():
-    """Where a character became several pieces, one may have its text: the others are no answer."""
+def test_tokens_without_text():
+    """Where a character became several tokens, one may have its text: the others are no answer."""
     model = lookup(["green"], ["green"])
     context = tf.constant(["a green giraffe"])
     read = read_contexts(model.preprocessor, tf.constant(["who"]), context)
@@ -117,8 +117,8 @@ def test_pieces_without_text():
     ends = tf.where(read.starts.values == 2, tf.constant(2, tf.int64), read.ends.values)
     ranked = rank_answers(read._replace(ends=read.ends.with_values(ends)), context, found, None, 20)
     exists = ranked.exists[0].numpy()
-    pieces = len(ends)
-    assert exists.sum() == pieces * (pieces + 1) / 2 - 1
+    tokens = len(ends)
+    assert exists.sum() == tokens * (tokens + 1) / 2 - 1
     assert (ranked.end > ranked.start)[0].numpy()[exists].all()
 
 

@@ -41,14 +41,14 @@ def test_targets(stride):
                 model.examples((["who"], [text]), [[(answer, place)]])
             continue
         answers.append([Answer(answer, place), Answer("no", 0)])
-        for begin, pieces in cut:
-            is_here = begin <= inside[0] and inside[-1] < begin + len(pieces)
+        for begin, tokens in cut:
+            is_here = begin <= inside[0] and inside[-1] < begin + len(tokens)
             want.append([len(before) + i - begin if is_here else 0 for i in (inside[0], inside[-1])])
     segments, targets, lengths = model.examples(([question] * len(answers), [text] * len(answers)), answers)
     x, y = model.batch(segments, targets)
     assert y.numpy().tolist() == want
     assert 0 < len({*map(tuple, want)} - {(0, 0)}) < len(want)
-    rows = [[*before, *pieces, tokenizer.sep_token_id] for _, pieces in cut]
+    rows = [[*before, *tokens, tokenizer.sep_token_id] for _, tokens in cut]
     assert lengths.tolist() == [*map(len, rows)] * len(answers)
     longest = max(map(len, rows))
     rows = [row + [tokenizer.pad_token_id] * (longest - len(row)) for row in rows]

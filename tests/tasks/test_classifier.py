@@ -104,7 +104,7 @@ def test_classes(model):
         assert answer["label"] == LABELS[row.argmax()]
         assert answer["probability"] == pytest.approx(row.max(), abs=1e-5)
     assert model.classify([]) == []
-    with pytest.warns(UserWarning, match="texts cut to 24 pieces, .*: 1"):
+    with pytest.warns(UserWarning, match="texts cut to 24 tokens, .*: 1"):
         model.classify(["film " * 50, "film"])
 
 

@@ -11,7 +11,7 @@ from keras_bert import BertPreprocessor
 from keras_bert.saved_model import export_serving
 from keras_bert.saved_model.check import check_serving
 from keras_bert.tasks import BertMaskedLM
-from keras_bert.tasks.mask_filling import Candidates, PieceTexts
+from keras_bert.tasks.mask_filling import Candidates, TokenTexts
 from keras_bert.text import WordPieceTokenizer
 
 from ..support import small
@@ -97,10 +97,10 @@ def test_the_rest_of_the_text_stays(model, untraced):
     assert cut.endswith(b"the [MASK]")
 
 
-def filled(tokenizer, text, pieces):
-    """`text` with these pieces, by name, as the likeliest."""
-    ids = tf.constant([tokenizer.vocabulary.index(piece) for piece in pieces], tf.int32)[None, :, None]
-    texts = PieceTexts(tokenizer)
+def filled(tokenizer, text, tokens):
+    """`text` with these tokens, by name, as the likeliest."""
+    ids = tf.constant([tokenizer.vocabulary.index(token) for token in tokens], tf.int32)[None, :, None]
+    texts = TokenTexts(tokenizer)
     candidates = Candidates(ids, tf.ones(ids.shape))
     names = [name.decode() for name in texts.of(candidates).numpy()[0, :, 0]]
     return texts.fill(tf.constant([text]), candidates).numpy()[0].decode(), names
@@ -118,7 +118,7 @@ def test_wordpieces_in_a_text():
 
 
 def test_byte_pairs_in_a_text():
-    """Which have the space before them; a piece may be a part of a character."""
+    """Which have the space before them; a token may be a part of a character."""
     tokenizer = small.byte_pairs([("Ġ", "P"), ("ĠP", "a"), ("Ġ", "a"), ("Ġ", "Ã")], special_tokens_in_text=True)
     text, names = filled(tokenizer, "<mask> is <mask>\u3000 <mask><mask>.", ["ĠPa", "Ġa", "s", "Ġ"])
     assert (text, names) == ("Pa is as .", [" Pa", " a", "s", " "])
@@ -127,7 +127,7 @@ def test_byte_pairs_in_a_text():
 
 
 @pytest.mark.slow
-def test_real_pieces_in_a_text(real_tokenizer):
+def test_real_tokens_in_a_text(real_tokenizer):
     tokenizer = real_tokenizer("roberta")
     text, names = filled(tokenizer, "<mask> is <mask>\u3000 <mask><mask>.", ["ĠParis", "Ġa", "s", "Ġcity"])
     assert (text, names) == ("Paris is as city.", [" Paris", " a", "s", " city"])
@@ -145,7 +145,7 @@ def test_real_pieces_in_a_text(real_tokenizer):
         ("a", ValueError, r"text 0 \(from 0\) has no \[MASK\]: 'a'"),
         (["a [MASK]", 5], TypeError, "text 1 is 5"),
         (["a [MASK]", "b"], ValueError, r"text 1 \(from 0\) has no \[MASK\]: 'b'"),
-        (["[MASK] " + "the " * 50 + "[MASK]"], ValueError, r"2 times \[MASK\], but only 1 in the 48 pieces"),
+        (["[MASK] " + "the " * 50 + "[MASK]"], ValueError, r"2 times \[MASK\], but only 1 in the 48 tokens"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:texts cut")

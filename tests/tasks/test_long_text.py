@@ -1,10 +1,10 @@
-"""Windows: which of them speaks for a piece, against Google's own rule in plain Python; and where pieces stand."""
+"""Windows: which of them speaks for a token, against Google's own rule in plain Python; and where tokens stand."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.tasks.long_text import most_context, places_of_pieces
+from keras_bert.tasks.long_text import most_context, places_of_tokens
 from keras_bert.text.windows import windows
 
 from ..support import small
@@ -21,22 +21,22 @@ def test_most_context_is_googles(room, stride):
         mine = np.flatnonzero(cut.rows.numpy() == row)
         spans = [(starts[i], sizes[i]) for i in mine]
         for number, i in enumerate(mine):
-            want = [is_max_context(spans, number, starts[i] + piece) for piece in range(sizes[i])]
+            want = [is_max_context(spans, number, starts[i] + token) for token in range(sizes[i])]
             assert mask[i] == want, (row, number)
 
 
 @pytest.mark.parametrize("settings", [{}, {"stride": 2}, {"stride": 9}])
 @pytest.mark.parametrize("sequence_length", [None, 8, 20])
-def test_places_hold_the_pieces_in_order(settings, sequence_length):
+def test_places_hold_the_tokens_in_order(settings, sequence_length):
     tokenizer = small.tokenizer()
     preprocessor = small.preprocessor(sequence_length=sequence_length, **settings)
     texts = ["film plot", "", "the an and or of to in on is was", " ".join(["movie", "good", "time"] * 10)]
-    pieces = tokenizer.tokenize(texts)
-    packed = preprocessor.pack(pieces)["input_word_ids"]
-    places = places_of_pieces(preprocessor, pieces, packed)
+    tokens = tokenizer.tokenize(texts)
+    packed = preprocessor.pack(tokens)["input_word_ids"]
+    places = places_of_tokens(preprocessor, tokens, packed)
     assert places.shape == packed.shape
     room = (sequence_length or 24) - 2
-    for row, ids, here in zip(pieces.to_list(), packed.numpy(), places.numpy(), strict=True):
+    for row, ids, here in zip(tokens.to_list(), packed.numpy(), places.numpy(), strict=True):
         assert ids[here].tolist() == (row if settings else row[:room])
 
 

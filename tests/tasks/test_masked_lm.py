@@ -94,7 +94,7 @@ def targets_of(inputs):
     return np.take_along_axis(inputs["input_word_ids"].numpy(), golden.POSITIONS, 1)
 
 
-def test_the_table_learns_of_pieces_that_stand_in_no_text(model, inputs):
+def test_the_table_learns_of_tokens_that_stand_in_no_text(model, inputs):
     """Through the head, which pushes down what is not the answer."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     with tf.GradientTape() as tape:

@@ -210,7 +210,7 @@ def _answers_alike(theirs, tokenizer, ours):
         SQUAD_CONTEXT,
         truncation="only_second",
         max_length=64,
-        stride=room - 20,  # theirs is how many pieces two windows share
+        stride=room - 20,  # theirs is how many tokens two windows share
         return_overflowing_tokens=True,
         return_offsets_mapping=True,
         padding="max_length",

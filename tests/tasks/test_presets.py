@@ -13,7 +13,7 @@ from keras_bert.tasks.classifier import MULTI_LABEL
 
 from ..support import small
 from ..support.checkpoints import CONFIGS
-from ..support.keras_hub import PIECES, write_weights, write_wordpiece
+from ..support.keras_hub import TOKENS, write_weights, write_wordpiece
 
 TASKS = [BertClassifier, BertTokenClassifier]
 FIRST = ["A", "B", "C"]
@@ -105,8 +105,8 @@ def test_another_task_takes_the_encoder_only(tmp_path):
 
 def test_a_preset_of_keras_hub(untraced, tmp_path):
     weights = write_weights(tmp_path, "bert", ["sequence"])
-    pieces = [*PIECES, *(f"piece{i}" for i in range(CONFIGS["bert"].vocab_size - len(PIECES)))]
-    write_wordpiece(tmp_path, pieces=pieces, lowercase=True)
+    tokens = [*TOKENS, *(f"token{i}" for i in range(CONFIGS["bert"].vocab_size - len(TOKENS)))]
+    write_wordpiece(tmp_path, tokens=tokens, lowercase=True)
     model = BertClassifier.from_preset(tmp_path, labels=FIRST)
     np.testing.assert_array_equal(model.head.logits.kernel, weights["sequence"]["logits/kernel"])
     assert model.preprocessor(["Cafe b"])["input_word_ids"].numpy().tolist() == [[2, 7, 10, 3]]

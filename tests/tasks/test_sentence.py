@@ -27,13 +27,13 @@ def model():
 
 
 def hidden_states(model, text):
-    """float32 [pieces, hidden], without any padding."""
+    """float32 [tokens, hidden], without any padding."""
     tokenizer = model.preprocessor.tokenizer
     ids = [tokenizer.cls_token_id, *tokenizer.tokenize(text).numpy(), tokenizer.sep_token_id]
     return model.encoder({"input_word_ids": np.array([ids])})["sequence_output"].numpy()[0, :24]
 
 
-def test_each_vector_is_the_mean_over_its_real_pieces(model):
+def test_each_vector_is_the_mean_over_its_real_tokens(model):
     vectors = model.encode(TEXTS)
     assert vectors.shape == (5, small.CONFIG.hidden_size)
     assert vectors.dtype == np.float32
@@ -89,10 +89,10 @@ def test_tensorflow_has_nothing_to_say(model, caplog):
 def test_cut_texts_are_counted_out_loud(model, recwarn):
     model.encode(["film " * 22])  # which just fits
     assert [str(warning.message) for warning in recwarn if "cut" in str(warning.message)] == []
-    with pytest.warns(UserWarning, match="texts cut to 24 pieces, the most that this model is meant for: 2$"):
+    with pytest.warns(UserWarning, match="texts cut to 24 tokens, the most that this model is meant for: 2$"):
         model.encode(["film " * 100, "good", "film " * 23])
     short = BertSentenceEncoder(model.encoder, small.preprocessor(sequence_length=8))
-    with pytest.warns(UserWarning, match="texts cut to 8 pieces, the most that this model is meant for: 1$"):
+    with pytest.warns(UserWarning, match="texts cut to 8 tokens, the most that this model is meant for: 1$"):
         vectors = short.encode(["film " * 7, "film " * 6])
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
     vectors, cut = model.encode_counted(["film " * 100, "good", "film " * 23])
@@ -114,7 +114,7 @@ def test_bad_texts(model, texts, error, message):
 
 
 def test_bad_settings(model):
-    with pytest.raises(ValueError, match="batch_tokens is 20, less than one text of 24 pieces"):
+    with pytest.raises(ValueError, match="batch_tokens is 20, less than one text of 24 tokens"):
         model.encode(TEXTS, batch_tokens=20)
     with pytest.raises(ValueError, match="pooling must be one of mean, cls, max, not 'sum'"):
         BertSentenceEncoder(model.encoder, model.preprocessor, pooling="sum")
@@ -184,7 +184,7 @@ def test_a_plain_bert_gets_mean_pooling(model, tmp_path):
 
 def test_a_vocabulary_that_lost_its_end(model, tmp_path):
     model.save_preset(tmp_path)
-    pieces = (tmp_path / "vocab.txt").read_text(encoding="utf-8").splitlines()
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces[:-9]), encoding="utf-8")
-    with pytest.raises(ValueError, match="the vocabulary has .* pieces, but .* rows"):
+    tokens = (tmp_path / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "vocab.txt").write_text("\n".join(tokens[:-9]), encoding="utf-8")
+    with pytest.raises(ValueError, match="the vocabulary has .* tokens, but .* rows"):
         BertSentenceEncoder.from_preset(tmp_path)

@@ -7,7 +7,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_bert.tasks.contexts import bytes_of, characters_of, pieces_of, read_contexts
+from keras_bert.tasks.contexts import bytes_of, characters_of, read_contexts, tokens_of
 from keras_bert.tasks.spans import NEVER, SpanLoss, Spans, best_of_windows, best_spans
 
 from ..support import small
@@ -28,13 +28,13 @@ def searched(logits, may_start, length, max_length):
 
 @st.composite
 def searches(draw):
-    pieces = draw(st.integers(0, 9))
+    tokens = draw(st.integers(0, 9))
     rows = draw(st.integers(0, 3))
     value = st.integers(-4, 4)  # few, so that some are equal
-    logits = draw(st.lists(value, min_size=rows * pieces * 2, max_size=rows * pieces * 2))
-    may_start = draw(st.lists(st.booleans(), min_size=rows * pieces, max_size=rows * pieces))
-    lengths = draw(st.lists(st.integers(0, pieces), min_size=rows, max_size=rows))
-    shape = rows, pieces
+    logits = draw(st.lists(value, min_size=rows * tokens * 2, max_size=rows * tokens * 2))
+    may_start = draw(st.lists(st.booleans(), min_size=rows * tokens, max_size=rows * tokens))
+    lengths = draw(st.lists(st.integers(0, tokens), min_size=rows, max_size=rows))
+    shape = rows, tokens
     logits, may_start = np.float32(logits).reshape(*shape, 2), np.array(may_start, bool).reshape(shape)
     return logits, may_start, np.array(lengths, np.int64), draw(st.integers(1, 12)), draw(st.integers(1, 6))
 
@@ -95,7 +95,7 @@ def test_bytes_to_characters(text, data):
         assert text[got[0] : got[1]] == ""
 
 
-def test_places_of_pieces_there_and_back():
+def test_places_of_tokens_there_and_back():
     """From every other byte of a text to every third one, all at once; between texts that have less."""
     tokenizer = small.tokenizer()
     preprocessor = small.preprocessor(sequence_length=12, stride=3)
@@ -105,9 +105,9 @@ def test_places_of_pieces_there_and_back():
     read = read_contexts(preprocessor, tf.constant(["who"] * len(texts)), tf.constant(texts))
     _, starts, ends = (each.numpy().tolist() for each in tokenizer.tokenize_with_offsets(TEXT))
     begin, end = np.array([(0, 0), *places, (4, 7)]).T
-    first, last = (each.numpy() for each in pieces_of(read, begin, end))
+    first, last = (each.numpy() for each in tokens_of(read, begin, end))
     covered = np.stack([each[:, 0].numpy() for each in bytes_of(read, first[:, None], last[:, None])], axis=1)
-    assert first[0] > last[0]  # of a text without pieces
+    assert first[0] > last[0]  # of a text without tokens
     assert covered[0].tolist() == [0, 0]
     assert covered[-1].tolist() == [4, 7]
     for row, (a, b) in enumerate(places, start=1):

@@ -48,15 +48,15 @@ def labels_of(answers):
 
 
 def word_logits(model, words):
-    """By hand: the logits of the words of one sentence, which fits, from its first pieces."""
+    """By hand: the logits of the words of one sentence, which fits, from its first tokens."""
     tokenizer = model.preprocessor.tokenizer
-    pieces = [tokenizer.tokenize(word).numpy().tolist() or [tokenizer.unk_token_id] for word in words]
-    first = np.cumsum([1, *map(len, pieces)])[:-1]
-    ids = [[tokenizer.cls_token_id, *np.concatenate(pieces).astype(int), tokenizer.sep_token_id]]
+    tokens = [tokenizer.tokenize(word).numpy().tolist() or [tokenizer.unk_token_id] for word in words]
+    first = np.cumsum([1, *map(len, tokens)])[:-1]
+    ids = [[tokenizer.cls_token_id, *np.concatenate(tokens).astype(int), tokenizer.sep_token_id]]
     return np.asarray(model({"input_word_ids": np.array(ids, "int32")}))[0, first]
 
 
-def test_logits_of_pieces(model):
+def test_logits_of_tokens(model):
     logits = model(["the film", "good"])
     assert logits.dtype == "float32"
     assert tuple(logits.shape) == (2, 4, 3)
@@ -66,7 +66,7 @@ def test_logits_of_pieces(model):
     np.testing.assert_allclose(model.head(hidden), logits, atol=1e-6)
 
 
-def test_tags_are_those_of_first_pieces(model):
+def test_tags_are_those_of_first_tokens(model):
     answers = model.tag(SENTENCES)
     for words, sentence in zip(SENTENCES, answers, strict=True):
         probabilities = tf.nn.softmax(word_logits(model, words)).numpy()
@@ -96,7 +96,7 @@ def test_bad_sentences(model, sentences, message):
 
 
 def test_what_is_cut_is_told():
-    model = new(text={"sequence_length": 6})  # room for four pieces
+    model = new(text={"sequence_length": 6})  # room for four tokens
     with pytest.warns(UserWarning, match="words cut off, which have no label: 3;"):
         answers = model.tag([SENTENCES[1], ["xylo", "film"], ["the"]])
     assert labels_of(answers)[0][4:] == [None, None]
@@ -107,7 +107,7 @@ def test_what_is_cut_is_told():
 
 
 def test_windows_cut_nothing():
-    """In windows of 8 pieces, a piece has the most around it where it is closest to the middle."""
+    """In windows of 8 tokens, a token has the most around it where it is closest to the middle."""
     long = [["film", "xylo", "the", "movie", "."] * 5, ["the"], []]
     model = new(text={"sequence_length": 10, "stride": 3})
     with warnings.catch_warnings():
@@ -117,8 +117,8 @@ def test_windows_cut_nothing():
     assert None not in labels_of(answers)[0]
     assert labels_of(model.tag(long[1:])) == labels_of(answers)[1:]
     tokenizer = model.preprocessor.tokenizer
-    pieces = [tokenizer.tokenize(word).numpy().tolist() for word in long[0]]
-    flat, first = np.concatenate(pieces), np.cumsum([0, *map(len, pieces)])[:-1]
+    tokens = [tokenizer.tokenize(word).numpy().tolist() for word in long[0]]
+    flat, first = np.concatenate(tokens), np.cumsum([0, *map(len, tokens)])[:-1]
     for word in (10, 11, 12):
         place = first[word]
         start = min(range(0, len(flat), 3), key=lambda s: (abs(place - s - 3.5) if s <= place < s + 8 else 99, s))
@@ -201,7 +201,7 @@ def test_entities_of_plain_labels(model, monkeypatch):
 # -- Training
 
 
-def test_targets_stand_at_first_pieces(model):
+def test_targets_stand_at_first_tokens(model):
     segments, targets, lengths = model.examples([["the", "xylo", "\u200b", "film"], []], [[0, "I-X", "O", 1], []])
     assert targets.to_list() == [[0, 2, -1, -1, -1, 0, 1], []]  # x ##y ##l ##o, and [UNK] for the lone space
     assert lengths.tolist() == [9, 2]
@@ -214,7 +214,7 @@ def test_targets_stand_at_first_pieces(model):
     assert x["input_word_ids"].numpy()[0, -1] == short.preprocessor.tokenizer.sep_token_id
 
 
-def test_lengths_are_those_of_pieces(model):
+def test_lengths_are_those_of_tokens(model):
     by_length = model._by_length  # batches are made by them
     assert by_length.lengths(by_length.tokenized([["the", "xylo"], []])).tolist() == [7, 2]
 
@@ -227,8 +227,8 @@ def test_in_windows_each_word_counts_once():
     assert len(y.shape) == 3
     counted = [row[row >= 0].tolist() for row in y.numpy()]
     assert counted == [[LABELS.index(tag) for tag in tags] for tags in TAGS]
-    pieces = x["input_mask"].numpy() - (x["input_word_ids"].numpy() == small.VOCABULARY.index("[SEP]"))
-    assert pieces[1].sum() - 2 == 8  # two windows of four, over six words
+    tokens = x["input_mask"].numpy() - (x["input_word_ids"].numpy() == small.VOCABULARY.index("[SEP]"))
+    assert tokens[1].sum() - 2 == 8  # two windows of four, over six words
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_bad_vocabulary_file(case, tmp_path):
 def test_bad_vocabulary_list():
     with pytest.raises(ValueError, match="the vocabulary is empty"):
         WordPieceTokenizer([])
-    with pytest.raises(TypeError, match="a piece must be a str, but line 6 is 7"):
+    with pytest.raises(TypeError, match="a token must be a str, but line 6 is 7"):
         WordPieceTokenizer([*SPECIAL, 7])
     with pytest.raises(ValueError, match="has 'a' twice"):
         WordPieceTokenizer([*SPECIAL, "a", "a"])
@@ -121,7 +121,7 @@ def test_harmless_differences_of_the_file(content, tmp_path):
     assert WordPieceTokenizer(tmp_path / "vocab.txt").vocabulary == [*SPECIAL, "a"]
 
 
-def test_a_piece_of_white_space_is_never_found(untraced):
+def test_a_token_of_white_space_is_never_found(untraced):
     """Chinese BERT has U+2028, which splits words."""
     tokenizer = WordPieceTokenizer([*SPECIAL, "\u2028", "a", "##a"])
     assert tokenizer.tokenize(["\u2028", "a\u2028a"]).to_list() == [[], [6, 6]]

@@ -1,4 +1,4 @@
-"""BytePairTokenizer: the same pieces as a slow one, as the original's, and as Hugging Face's; special tokens; words."""
+"""BytePairTokenizer: the same tokens as a slow one, as the original's, and as Hugging Face's; special tokens; words."""
 
 import json
 import random
@@ -159,7 +159,7 @@ def test_same_as_hugging_face(shared_data, roberta, prefix, tmp_path):
         for row, text in enumerate(texts):
             if text.isascii():
                 for start, end, span in zip(starts[row], ends[row], spans[row], strict=True):
-                    # Of a piece of white space they give the end alone.
+                    # Of a token of white space they give the end alone.
                     assert (start, end) == tuple(span) or text[start:end].isspace()
 
 

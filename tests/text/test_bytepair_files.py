@@ -35,7 +35,7 @@ def test_preset_round_trip(merges, tmp_path, untraced):
 def tokenizer_json(tokenizer):
     """As transformers 5 writes it, which writes nothing else."""
     special = [{"id": tokenizer.vocabulary.index(each), "content": each, "special": True} for each in SPECIAL]
-    vocabulary = {piece: i for i, piece in enumerate(tokenizer.vocabulary)}
+    vocabulary = {token: i for i, token in enumerate(tokenizer.vocabulary)}
     return {
         "added_tokens": special,
         "normalizer": None,
@@ -59,7 +59,7 @@ def test_reads_tokenizer_json(merges, prefix, tmp_path, untraced):
         ("pre_tokenizer", {"use_regex": False}, "by another pattern"),
         ("model", {"dropout": 0.1}, "has dropout 0.1"),
         ("model", {"ignore_merges": True}, "has ignore_merges True"),
-        ("model", {"continuing_subword_prefix": "##"}, "marks continuing pieces with '##'"),
+        ("model", {"continuing_subword_prefix": "##"}, "marks continuing tokens with '##'"),
         ("model", {"end_of_word_suffix": "</w>"}, "marks the ends of words with '</w>'"),
         ("model", {"type": "Unigram"}, "holds a Unigram tokenizer, not byte pairs"),
     ],
@@ -78,19 +78,19 @@ def test_reads_the_published_tokenizer_json(shared_data, roberta, tmp_path):
     assert BytePairTokenizer.from_preset(tmp_path).get_config() == roberta.get_config()
 
 
-PIECES = {piece: i for i, piece in enumerate([*SPECIAL, *reference.SYMBOLS.values(), "ab"])}
+TOKENS = {token: i for i, token in enumerate([*SPECIAL, *reference.SYMBOLS.values(), "ab"])}
 
 
 @pytest.mark.parametrize(
     ("vocabulary", "merges", "message"),
     [
         ({}, [], "has no <unk>; add it, or pass unk_token="),
-        ({**PIECES, "x1": 999}, [], "ids of its 263 pieces are not 0 to 262"),
-        ({**PIECES, "x1": "7"}, [], "'x1' has the id '7'"),
-        ([*PIECES, "a"], [], "has 'a' twice"),
-        ([*PIECES][:-20], [], "has no .; it stands for byte"),
-        (PIECES, ["a b", "a"], "merge 1 is 'a'; expected two pieces"),
-        (PIECES, ["a b", "ab c"], "merge 1 makes 'abc' of 'ab' and 'c', but the vocabulary has no 'abc'"),
+        ({**TOKENS, "x1": 999}, [], "ids of its 263 tokens are not 0 to 262"),
+        ({**TOKENS, "x1": "7"}, [], "'x1' has the id '7'"),
+        ([*TOKENS, "a"], [], "has 'a' twice"),
+        ([*TOKENS][:-20], [], "has no .; it stands for byte"),
+        (TOKENS, ["a b", "a"], "merge 1 is 'a'; expected two tokens"),
+        (TOKENS, ["a b", "ab c"], "merge 1 makes 'abc' of 'ab' and 'c', but the vocabulary has no 'abc'"),
     ],
 )
 def test_bad_vocabularies(vocabulary, merges, message):
@@ -101,7 +101,7 @@ def test_bad_vocabularies(vocabulary, merges, message):
 def test_bad_files(tmp_path, untraced):
     with pytest.raises(FileNotFoundError, match="no vocabulary file at"):
         BytePairTokenizer(tmp_path / "vocab.json", [])
-    (tmp_path / "vocab.json").write_text(json.dumps(PIECES))
+    (tmp_path / "vocab.json").write_text(json.dumps(TOKENS))
     with pytest.raises(FileNotFoundError, match="no merges at"):
         BytePairTokenizer(tmp_path / "vocab.json", tmp_path / "merges.txt")
     (tmp_path / "merges.txt").write_bytes(b"#version: 0.2\r\na b\r\n")

@@ -1,4 +1,4 @@
-"""What is said of each piece, for each kind of tokenizer: no byte is told twice, none is left out."""
+"""What is said of each token, for each kind of tokenizer: no byte is told twice, none is left out."""
 
 import unicodedata
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_bert import BertPreprocessor
 from keras_bert.text import WordPieceTokenizer
-from keras_bert.text.explanation import ExplainedPiece, explain
+from keras_bert.text.explanation import ExplainedToken, explain
 
 from ..support import small
 from ..support.texts import SENTENCES
@@ -14,31 +14,31 @@ from ..support.texts import SENTENCES
 TEXTS = ["", " ", "a", "Cafés?", "tabs\tand\nlines", "½ ﬁn 東京 🦒🏽 e\u0301", *SENTENCES[5:7], *SENTENCES[-3:]]
 
 
-def test_pieces_are_what_the_model_sees(any_tokenizer, untraced):
+def test_tokens_are_what_the_model_sees(any_tokenizer, untraced):
     packed = BertPreprocessor(any_tokenizer, sequence_length=None, max_sequence_length=2048)(TEXTS)
-    for row, pieces in enumerate(explain(any_tokenizer, TEXTS)):
-        pieces = [piece for piece in pieces if piece.piece is not None]
+    for row, tokens in enumerate(explain(any_tokenizer, TEXTS)):
+        tokens = [token for token in tokens if token.token is not None]
         ids, mask, types = (np.asarray(packed[f"input_{name}"])[row] for name in ("word_ids", "mask", "type_ids"))
-        assert [piece.id for piece in pieces] == ids[: mask.sum()].tolist()
-        assert [piece.type_id for piece in pieces] == types[: mask.sum()].tolist()
-        assert [piece.position for piece in pieces] == list(range(len(pieces)))
-        assert [piece.piece for piece in pieces] == [any_tokenizer.vocabulary[piece.id] for piece in pieces]
+        assert [token.id for token in tokens] == ids[: mask.sum()].tolist()
+        assert [token.type_id for token in tokens] == types[: mask.sum()].tolist()
+        assert [token.position for token in tokens] == list(range(len(tokens)))
+        assert [token.token for token in tokens] == [any_tokenizer.vocabulary[token.id] for token in tokens]
 
 
 def test_spans_are_those_of_the_tokenizer_and_hold_all_of_the_text(any_tokenizer, untraced):
     _, starts, ends = (each.to_list() for each in any_tokenizer.tokenize_with_offsets(TEXTS))
-    for row, (text, pieces) in enumerate(zip(TEXTS, explain(any_tokenizer, TEXTS), strict=True)):
-        first, *inside, last = pieces
+    for row, (text, tokens) in enumerate(zip(TEXTS, explain(any_tokenizer, TEXTS), strict=True)):
+        first, *inside, last = tokens
         assert {first.byte_span, last.byte_span, first.character_span, last.character_span} == {None}
-        spans = [piece.byte_span for piece in inside if piece.piece is not None]
+        spans = [token.byte_span for token in inside if token.token is not None]
         assert spans == list(zip(starts[row], ends[row], strict=True))
         told = set()
-        for piece in inside:
-            start, end = piece.character_span
-            assert piece.text == text[start:end]
-            if piece.byte_span[0] < piece.byte_span[1]:
+        for token in inside:
+            start, end = token.character_span
+            assert token.text == text[start:end]
+            if token.byte_span[0] < token.byte_span[1]:
                 before, upto = len(text[:start].encode()), len(text[:end].encode())
-                assert before <= piece.byte_span[0] < piece.byte_span[1] <= upto
+                assert before <= token.byte_span[0] < token.byte_span[1] <= upto
             told.update(range(start, end))
         assert all(unicodedata.category(text[i])[0] in "ZC" for i in set(range(len(text))) - told)
 
@@ -64,18 +64,18 @@ def test_changes_of_wordpiece(untraced):
 
 
 def test_dropped_characters_stand_where_they_stood(tokenizer, untraced):
-    piece, dropped = of_text(tokenizer, "é\x07")
-    assert (piece.piece, piece.byte_span, piece.character_span) == ("e", (0, 2), (0, 1))
-    assert dropped == ExplainedPiece(None, None, None, None, (2, 3), (1, 2), "\x07", ("U+0007 dropped",))
+    token, dropped = of_text(tokenizer, "é\x07")
+    assert (token.token, token.byte_span, token.character_span) == ("e", (0, 2), (0, 1))
+    assert dropped == ExplainedToken(None, None, None, None, (2, 3), (1, 2), "\x07", ("U+0007 dropped",))
 
 
 def test_bytes_within_a_character(untraced):
-    pieces = of_text(small.byte_pairs([]), "é a")
-    assert [(piece.byte_span, piece.character_span, piece.text) for piece in pieces[:2]] == [
+    tokens = of_text(small.byte_pairs([]), "é a")
+    assert [(token.byte_span, token.character_span, token.text) for token in tokens[:2]] == [
         ((0, 1), (0, 1), "é"),
         ((1, 2), (0, 1), "é"),
     ]
-    assert {piece.changes for piece in pieces} == {()}
+    assert {token.changes for token in tokens} == {()}
 
 
 def test_no_texts(tokenizer):

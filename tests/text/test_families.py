@@ -154,6 +154,6 @@ def test_exported_pairs_are_packed_as_the_model_does(tmp_path):
     packed = exported.bert_pack_inputs([exported.tokenize(text) for text in pair], seq_length=9)
     for name, expected in preprocessor(pair).items():
         np.testing.assert_array_equal(packed[name], expected, err_msg=name)
-    a, x, bos, eos, pad = (tokenizer.vocabulary.index(piece) for piece in ("a", "x", "<s>", "</s>", "<pad>"))
+    a, x, bos, eos, pad = (tokenizer.vocabulary.index(token) for token in ("a", "x", "<s>", "</s>", "<pad>"))
     assert packed["input_word_ids"].numpy()[1].tolist() == [bos, x, eos, eos, eos, pad, pad, pad, pad]
     assert packed["input_word_ids"].numpy()[0, :2].tolist() == [bos, a]

@@ -12,8 +12,8 @@ from keras_bert.text.loading import load_tokenizer
 from ..support.keras_hub import (
     BYTE_PAIRS,
     MERGES,
-    PIECES,
     ROBERTA_TOKENS,
+    TOKENS,
     write_byte_pairs,
     write_tokenizer,
     write_wordpiece,
@@ -32,11 +32,11 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("class_name", ["BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"])
-def test_word_pieces(class_name, tmp_path, untraced):
+def test_word_tokens(class_name, tmp_path, untraced):
     write_wordpiece(tmp_path, class_name)
     tokenizer = load_tokenizer(tmp_path)
     assert isinstance(tokenizer, WordPieceTokenizer)
-    assert (tokenizer.vocabulary, tokenizer.lowercase, tokenizer.strip_accents) == (PIECES, False, False)
+    assert (tokenizer.vocabulary, tokenizer.lowercase, tokenizer.strip_accents) == (TOKENS, False, False)
     assert tokenizer.tokenize(["a café 中文 A", "a" * 100, "a" * 101]).to_list() == [
         [5, 8, 9, 11, 12, 1],
         [5] + 99 * [6],
@@ -45,7 +45,7 @@ def test_word_pieces(class_name, tmp_path, untraced):
     assert load_tokenizer(tmp_path, lowercase=True).tokenize(["A"]).to_list() == [[5]]
 
 
-def test_settings_of_word_pieces(tmp_path, untraced):
+def test_settings_of_word_tokens(tmp_path, untraced):
     write_wordpiece(
         tmp_path, lowercase=True, strip_accents=True, special_tokens_in_strings=True, split_on_cjk=False, oov_token="b"
     )
@@ -133,7 +133,7 @@ def test_files_that_are_not_whole(tmp_path):
 
 def test_preprocessor(tmp_path, untraced):
     write_wordpiece(tmp_path, lowercase=True)
-    config = {"vocabulary_size": len(PIECES), "hidden_dim": 8, "num_heads": 2, "max_sequence_length": 5}
+    config = {"vocabulary_size": len(TOKENS), "hidden_dim": 8, "num_heads": 2, "max_sequence_length": 5}
     values = {"class_name": "BertBackbone", "config": {**config, "num_layers": 1, "intermediate_dim": 8}}
     (tmp_path / "config.json").write_text(json.dumps(values))
     preprocessor = BertPreprocessor.from_preset(tmp_path)
@@ -158,14 +158,14 @@ def same_ids(theirs, directory):
 @pytest.mark.parametrize("class_name", ["BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"])
 @pytest.mark.parametrize("strip_accents", [False, True])
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_ids_of_word_pieces(models, class_name, lowercase, strip_accents, vocabulary, tmp_path):
+def test_ids_of_word_tokens(models, class_name, lowercase, strip_accents, vocabulary, tmp_path):
     same_ids(getattr(models, class_name)(vocabulary, lowercase=lowercase, strip_accents=strip_accents), tmp_path)
 
 
 @pytest.mark.parity
 @pytest.mark.parametrize("add_prefix_space", [False, True])
 def test_ids_of_byte_pairs(models, add_prefix_space, tmp_path):
-    vocabulary = {piece: i for i, piece in enumerate(BYTE_PAIRS)}
+    vocabulary = {token: i for i, token in enumerate(BYTE_PAIRS)}
     same_ids(models.RobertaTokenizer(vocabulary, MERGES, add_prefix_space=add_prefix_space), tmp_path)
 
 

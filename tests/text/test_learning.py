@@ -27,7 +27,6 @@ from ..support.learning import OTHER, bytepair_of_hugging_face, compare, wordpie
 from ..support.processes import HANGS
 from ..support.reference import bytepair as reference
 from ..support.texts import SENTENCES
-from ..support.tokenization import albert_pieces
 
 pytest.importorskip("tokenizers", reason="needs tokenizers, which learns")
 sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece, which learns")
@@ -150,10 +149,10 @@ def test_a_size_that_is_too_small_says_the_least_that_works(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_fewer_pieces_than_asked_for(kind):
-    with pytest.warns(UserWarning, match=r"^the corpus gave \d+ pieces, not 1,000: ") as caught:
+def test_fewer_tokens_than_asked_for(kind):
+    with pytest.warns(UserWarning, match=r"^the corpus gave \d+ tokens, not 1,000: ") as caught:
         tokenizer = learn_vocabulary(["so few words, so few"], 1000, kind)
-    assert f"gave {tokenizer.vocabulary_size} pieces" in str(caught[0].message)
+    assert f"gave {tokenizer.vocabulary_size} tokens" in str(caught[0].message)
     assert caught[0].filename == __file__
     assert tokenizer.unk_token_id not in tokenizer.tokenize("so few words").numpy()
 
@@ -180,8 +179,8 @@ def test_a_library_that_is_not_installed(kind, library, monkeypatch):
         learn_vocabulary(["a text"], 300, kind)
 
 
-def test_long_words_are_learned_up_to_what_a_piece_can_hold():
-    """TensorFlow Text takes pieces of up to 256 bytes; WordPiece words of over 200 characters are unknown."""
+def test_long_words_are_learned_up_to_what_a_token_can_hold():
+    """TensorFlow Text takes tokens of up to 256 bytes; WordPiece words of over 200 characters are unknown."""
     texts = ["𠮟" * 3 + "ก" * 150, "b" * 300, "=" * 3000]
     tokenizer = learn_vocabulary(texts * 4, 18)
     assert max(map(len, tokenizer.vocabulary)) <= 60 + len("##")

@@ -28,18 +28,18 @@ def test_wordpiece_is_hugging_face_s_and_google_s(book, cased):
     texts = [*book[:300], *OTHER, *SENTENCES]
     for text, ids in zip(texts, tokenizer.tokenize(texts).to_list(), strict=True):
         found = reference.tokenize(text, {*tokenizer.vocabulary}, lowercase=not cased)
-        assert [tokenizer.vocabulary[i] for i in ids] == [piece for piece, *_ in found], ascii(text)
+        assert [tokenizer.vocabulary[i] for i in ids] == [token for token, *_ in found], ascii(text)
 
 
 def test_wordpiece_learns_what_hugging_face_s_own_trainer_does(book):
-    """Which numbers pieces, and breaks ties, by chance: hence not all, and not in order."""
+    """Which numbers tokens, and breaks ties, by chance: hence not all, and not in order."""
     tokenizer = learn_vocabulary(book, 2000)
     learner = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
     learner.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
     learner.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     learner.train_from_iterator(book, tokenizers.trainers.WordPieceTrainer(vocab_size=2000, show_progress=False))
     ours, theirs = (
-        {piece for piece in each if len(piece.removeprefix("##")) > 1}
+        {token for token in each if len(token.removeprefix("##")) > 1}
         for each in (tokenizer.vocabulary, learner.get_vocab())
     )
     assert len(ours & theirs) > 0.97 * len(ours)
@@ -59,8 +59,8 @@ def test_sentencepiece_is_google_s(book, cased):
     texts = [*filter(None, book), *SENTENCES, *OTHER]
     ties = 0
     for text, ids in zip(texts, tokenizer.tokenize(texts).to_list(), strict=True):
-        pieces = albert_pieces(model, text, lowercase=not cased, strip_accents=not cased)
-        expected = [model.piece_to_id(piece) for piece in pieces]
+        tokens = albert_pieces(model, text, lowercase=not cased, strip_accents=not cased)
+        expected = [model.piece_to_id(piece) for piece in tokens]
         if ids != expected and "\0" not in text:  # the original's Python wrapper ends a text there
             # Versions of SentencePiece take another one of two ways that are equally likely, such as 0 00 and 00 0.
             scores = [sum(map(model.get_score, each)) for each in (ids, expected)]

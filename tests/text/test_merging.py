@@ -1,4 +1,4 @@
-"""MergeRules: the pieces of any bytes, and of words so long that they are cut into windows."""
+"""MergeRules: the tokens of any bytes, and of words so long that they are cut into windows."""
 
 import random
 
@@ -20,15 +20,15 @@ UNITS = ["a", "ab", "aab", "é漢", "-=", "".join(chr(97 + i * i % 23) for i in 
 
 def rules_of(merges):
     """The rules, and the name of each id."""
-    pieces = [*dict.fromkeys([*SYMBOLS, *(a + b for a, b in merges)])]
-    ids = {piece: i for i, piece in enumerate(pieces)}
-    return MergeRules(merges, ids, [ids[symbol] for symbol in SYMBOLS]), pieces
+    tokens = [*dict.fromkeys([*SYMBOLS, *(a + b for a, b in merges)])]
+    ids = {token: i for i, token in enumerate(tokens)}
+    return MergeRules(merges, ids, [ids[symbol] for symbol in SYMBOLS]), tokens
 
 
-def check(merges, rules, pieces, words):
-    """Holds pieces to the reference."""
+def check(merges, rules, tokens, words):
+    """Holds tokens to the reference."""
     ranks = {pair: rank for rank, pair in enumerate(merges)}
-    found = [[pieces[i] for i in row] for row in rules(tf.constant(words, tf.string)).to_list()]
+    found = [[tokens[i] for i in row] for row in rules(tf.constant(words, tf.string)).to_list()]
     for word, row in zip(words, found, strict=True):
         assert row == reference.merge([reference.SYMBOLS[b] for b in word], ranks), word
 
@@ -62,15 +62,15 @@ def test_merges_that_cannot_be_cut(untraced):
     """abc is made in two ways, and the parts of one rule come later: only whole words are merged, as the rules say."""
     merges = [("b", "c"), ("ab", "c"), ("a", "b"), ("a", "bc"), ("abc", "abc")]
     generator = random.Random(0)
-    rules, pieces = rules_of(merges)
+    rules, tokens = rules_of(merges)
     assert rules.window is None
-    check(merges, rules, pieces, ["".join(generator.choices("abc", k=k)).encode() for k in (1, 5, 100, 200)])
-    rules, pieces = rules_of([("a", "b"), ("b", "c"), ("a", "b")])  # the last of equal rules counts, as in a dict
-    assert [pieces[i] for i in rules(tf.constant(["abc"])).values] == ["a", "bc"]
+    check(merges, rules, tokens, ["".join(generator.choices("abc", k=k)).encode() for k in (1, 5, 100, 200)])
+    rules, tokens = rules_of([("a", "b"), ("b", "c"), ("a", "b")])  # the last of equal rules counts, as in a dict
+    assert [tokens[i] for i in rules(tf.constant(["abc"])).values] == ["a", "bc"]
 
 
 def test_windows_that_never_agree_grow(untraced):
-    """A piece longer than a window: both cuts have it nowhere."""
+    """A token longer than a window: both cuts have it nowhere."""
     merges = [("a" * 2**i, "a" * 2**i) for i in range(8)]
     check(merges, *rules_of(merges), [b"a" * 300, b"a" * 255, b"b" + b"a" * 400 + b"c"])
 

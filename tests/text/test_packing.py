@@ -21,7 +21,7 @@ def popped(a, b, room):
 
 
 def in_turn(a, b, room):
-    """Room is dealt out piece by piece."""
+    """Room is dealt out token by token."""
     kept = [0, 0]
     while sum(kept) < room and (kept[0] < len(a) or kept[1] < len(b)):
         for i, segment in enumerate((a, b)):

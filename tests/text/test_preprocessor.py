@@ -83,7 +83,7 @@ def test_pack(preprocessor, tokenizer, untraced):
     assert values(preprocessor.pack([[], [7]]))["input_mask"] == [[1, 1, *[0] * 6], [1, 1, 1, *[0] * 5]]
     with pytest.raises(ValueError, match=r"got float32 of shape \(1, 1\); expected integer ids"):
         preprocessor.pack(tf.constant([[1.0]]))
-    with pytest.raises(ValueError, match=r"got int32 of shape \(2,\); expected integer ids \[batch, \(pieces\)\]"):
+    with pytest.raises(ValueError, match=r"got int32 of shape \(2,\); expected integer ids \[batch, \(tokens\)\]"):
         preprocessor.pack(tf.constant([1, 2]))
     with pytest.raises(ValueError, match="as many, but have batch shapes"):
         preprocessor.pack(([[1]], [[1], [2]]))
@@ -200,7 +200,7 @@ def test_presets(small_preset, tokenizer, tmp_path, untraced):
     with pytest.raises(FileExistsError, match="overwrite=True"):
         preprocessor.save_preset(tmp_path)
     write_config(tmp_path / "config.json", BertConfig.tiny(vocab_size=tokenizer.vocabulary_size + 1))
-    with pytest.raises(ValueError, match=f"the vocabulary has {tokenizer.vocabulary_size} pieces, but .* rows"):
+    with pytest.raises(ValueError, match=f"the vocabulary has {tokenizer.vocabulary_size} tokens, but .* rows"):
         BertPreprocessor.from_preset(tmp_path)
 
 

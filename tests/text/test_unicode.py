@@ -1,4 +1,4 @@
-"""The graph tokenizer and the plain-Python reference give the same pieces and spans, whatever the text."""
+"""The graph tokenizer and the plain-Python reference give the same tokens and spans, whatever the text."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from keras_bert.text.normalization import BertNormalizer
 from ..support.reference import wordpiece as reference
 from ..support.small import SPECIAL
 from ..support.texts import SENTENCES
-from ..support.tokenization import NASTY, compare_word_pieces, random_texts, words_of
+from ..support.tokenization import NASTY, compare_word_tokens, random_texts, words_of
 
 SETTINGS = {
     "uncased": {},
@@ -34,49 +34,49 @@ TEXTS += [*SENTENCES, "", " ", " ".join(SENTENCES), *random_texts(NASTY + "abehi
 
 
 @pytest.fixture(scope="module")
-def pieces():
-    return [*SPECIAL, *(piece for piece in words_of([*TEXTS, *"abcde"]) if piece not in SPECIAL)]
+def tokens():
+    return [*SPECIAL, *(token for token in words_of([*TEXTS, *"abcde"]) if token not in SPECIAL)]
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_texts_of_all_kinds(pieces, setting, untraced):
-    compare_word_pieces(WordPieceTokenizer(pieces, **SETTINGS[setting]), TEXTS)
+def test_texts_of_all_kinds(tokens, setting, untraced):
+    compare_word_tokens(WordPieceTokenizer(tokens, **SETTINGS[setting]), TEXTS)
 
 
 def test_texts_of_all_kinds_in_a_graph(tokenizer):
     """Where what no row needs is left out, which others need."""
     for texts in (TEXTS, ["plain words", "and more"], ["Plain", "naïve"], []):
-        compare_word_pieces(tokenizer, texts)
+        compare_word_tokens(tokenizer, texts)
 
 
 def check_spans(tokenizer, texts):
-    """What the offsets cut out of the text is, normalized, what the piece says."""
+    """What the offsets cut out of the text is, normalized, what the token says."""
     ids, starts, ends = (ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts))
     for text, *spans in zip(texts, ids, starts, ends, strict=True):
         before = 0
-        for piece_id, start, end in zip(*spans, strict=True):
+        for token_id, start, end in zip(*spans, strict=True):
             cut = text.encode()[start:end].decode()
             assert start >= before or unicodedata.decomposition(cut) or unicodedata.category(cut[0]) == "Lo"
             before = max(before, start)
-            if piece_id != tokenizer.unk_token_id:
-                piece = tokenizer.vocabulary[piece_id].removeprefix("##")
+            if token_id != tokenizer.unk_token_id:
+                token = tokenizer.vocabulary[token_id].removeprefix("##")
                 normalized = "".join(char for char, _ in reference.normalize(cut))
-                assert piece.replace("ς", "σ") in normalized.replace("ς", "σ"), ascii(text)
+                assert token.replace("ς", "σ") in normalized.replace("ς", "σ"), ascii(text)
 
 
-def test_spans_say_what_the_pieces_say(pieces, untraced):
-    check_spans(WordPieceTokenizer(pieces), SENTENCES)
+def test_spans_say_what_the_tokens_say(tokens, untraced):
+    check_spans(WordPieceTokenizer(tokens), SENTENCES)
 
 
 def no_character_hides_a_long_word(chars):
     """Rows that skip the count of characters really have no long words."""
-    pieces = sorted({char for char, _ in reference.normalize("a" + "".join(chars))} - set(" \t\n\r"))
+    tokens = sorted({char for char, _ in reference.normalize("a" + "".join(chars))} - set(" \t\n\r"))
     texts = [f"aaa{c}aaa" for c in chars]
     plain = BertNormalizer(lowercase=True, strip_accents=True, max_chars_per_word=3).plain_rows(tf.constant(texts))
     texts = [text for text, skips in zip(texts, plain.numpy(), strict=True) if skips]
     assert len(texts) > 30
-    vocabulary = SPECIAL + pieces + ["##" + piece for piece in pieces]
-    compare_word_pieces(WordPieceTokenizer(vocabulary, max_chars_per_word=3), texts)
+    vocabulary = SPECIAL + tokens + ["##" + token for token in tokens]
+    compare_word_tokens(WordPieceTokenizer(vocabulary, max_chars_per_word=3), texts)
 
 
 def test_no_character_hides_a_long_word(untraced):
@@ -121,13 +121,13 @@ def known_set(known):
 def test_every_character(known, setting):
     setting = SETTINGS[setting]
     strip = setting.get("strip_accents", setting.get("lowercase", True))
-    pieces = {char for char, _ in reference.normalize(known, setting.get("lowercase", True), strip)}
-    pieces = sorted(pieces.union("abcde") - set(" \t\n\r"))
-    tokenizer = WordPieceTokenizer(SPECIAL + pieces + ["##" + piece for piece in pieces], **setting)
+    tokens = {char for char, _ in reference.normalize(known, setting.get("lowercase", True), strip)}
+    tokens = sorted(tokens.union("abcde") - set(" \t\n\r"))
+    tokenizer = WordPieceTokenizer(SPECIAL + tokens + ["##" + token for token in tokens], **setting)
     # Every fifth for all settings but the one that most models have: each character then is in one of them at least.
     chars = known if setting == {} else known[[*SETTINGS.values()].index(setting) :: 5]
     for i in range(0, len(chars), 20_000):
-        compare_word_pieces(tokenizer, [f"a{c}b {c}c d {c} e{c}" for c in chars[i : i + 20_000]])
+        compare_word_tokens(tokenizer, [f"a{c}b {c}c d {c} e{c}" for c in chars[i : i + 20_000]])
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_of_all_characters_none_hides_a_long_word(known):
 )
 def test_arbitrary_unicode(real_tokenizer, known_set, texts):
     texts = ["".join(filter(known_set.__contains__, text)) for text in texts]
-    compare_word_pieces(real_tokenizer, texts)
+    compare_word_tokens(real_tokenizer, texts)
     check_spans(real_tokenizer, texts)
 
 
@@ -156,13 +156,13 @@ def test_sentences_with_real_vocabularies(shared_data, name):
     tokenizer = WordPieceTokenizer(path, lowercase=name in ("uncased", "chinese"))
     sizes = {"uncased": 30522, "cased": 28996, "multi_cased": 119547, "chinese": 21128}
     assert tokenizer.vocabulary_size == sizes[name]
-    compare_word_pieces(tokenizer, SENTENCES)
+    compare_word_tokens(tokenizer, SENTENCES)
 
 
 @pytest.mark.slow
 def test_a_real_book(shared_data, real_tokenizer):
     book = shared_data / "gutenberg/A-Tale-of-Two-Cities_98.txt"
-    compare_word_pieces(real_tokenizer, book.read_text("utf-8").split("\n\n")[:1500])
+    compare_word_tokens(real_tokenizer, book.read_text("utf-8").split("\n\n")[:1500])
 
 
 @pytest.mark.slow
@@ -172,9 +172,9 @@ def test_locale_does_not_matter(locale):
     code = """
 import sys
 from keras_bert.text import WordPieceTokenizer
-pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "##\u0307", "##\u0300", "ì", "ĩ", "ı", "j", "į"]
+tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "##\u0307", "##\u0300", "ì", "ĩ", "ı", "j", "į"]
 for strip in (True, False):
-    print(WordPieceTokenizer(pieces, strip_accents=strip).tokenize(["I İ Ì Ĩ Į i J ı", "é I"]).to_list())
+    print(WordPieceTokenizer(tokens, strip_accents=strip).tokenize(["I İ Ì Ĩ Į i J ı", "é I"]).to_list())
 """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "LC_ALL": locale}
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)

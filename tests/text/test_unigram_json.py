@@ -9,7 +9,7 @@ import pytest
 from keras_bert.text import SentencePieceTokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.sentencepiece_json import tokenizer_json
-from keras_bert.text.sentencepiece_proto import charsmap_of, pieces_of
+from keras_bert.text.sentencepiece_proto import charsmap_of, tokens_of
 
 from ..support.tokenization import ALBERT_SYMBOLS, UNIGRAM_TEXTS
 
@@ -32,7 +32,7 @@ def test_xlm_roberta_is_the_model_it_was_made_of(xlm_model, tmp_path, untraced):
     assert [each.to_list() for each in found] == [each.to_list() for each in expected]
     model = xlm_model.read_bytes()
     assert charsmap_of(rebuilt.model) == charsmap_of(model)
-    assert pieces_of(rebuilt.model) == pieces_of(model)
+    assert tokens_of(rebuilt.model) == tokens_of(model)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -48,10 +48,10 @@ def test_symbols_are_words_of_their_own(albert_model, untraced):
     """And `` and '' are one; a comma stays with its digit."""
     tokenizer = SentencePieceTokenizer(albert_model, "albert-transformers")
     ids, starts, ends = (each.numpy().tolist() for each in tokenizer.tokenize_with_offsets("(dogs).x-y ``a'' 2010,"))
-    pieces = [tokenizer.vocabulary[i] for i in ids]
-    assert [piece for piece in pieces if piece in ALBERT_SYMBOLS] == ["(", ")", ".", "-", '"', '"']
-    assert pieces[-1] == "▁2010,"
-    spans = [(start, end) for piece, start, end in zip(pieces, starts, ends, strict=True) if piece in ALBERT_SYMBOLS]
+    tokens = [tokenizer.vocabulary[i] for i in ids]
+    assert [token for token in tokens if token in ALBERT_SYMBOLS] == ["(", ")", ".", "-", '"', '"']
+    assert tokens[-1] == "▁2010,"
+    spans = [(start, end) for token, start, end in zip(tokens, starts, ends, strict=True) if token in ALBERT_SYMBOLS]
     assert spans == [(0, 1), (5, 6), (6, 7), (8, 9), (11, 13), (14, 16)]
 
 
@@ -153,15 +153,15 @@ REFUSED = {
     ),
     "pairs": (lambda c: c["post_processor"]["pair"].pop(), "its post_processor has 'nothing more', where"),
     "no frame": (lambda c: c.update(post_processor=None), "its post_processor has None, where"),
-    "several words": (lambda c: c["model"]["vocab"].append(["a▁b", -3.0]), "the piece 'a▁b'; SentencePiece would"),
+    "several words": (lambda c: c["model"]["vocab"].append(["a▁b", -3.0]), "the token 'a▁b'; SentencePiece would"),
     "Hangul": (
         lambda c: c["model"]["vocab"].append(["▁나", -3.0]),
-        "takes syllables of Hangul apart (NFKD), such as those of its piece '▁나'",
+        "takes syllables of Hangul apart (NFKD), such as those of its token '▁나'",
     ),
     "twice": (lambda c: c["model"]["vocab"].append(c["model"]["vocab"][-1]), "' twice"),
     "no space": (
         lambda c: c["model"].update(vocab=[each for each in c["model"]["vocab"] if each[0] != "▁"]),
-        "has no piece ▁",
+        "has no token ▁",
     ),
     "family": (lambda c: c["model"]["vocab"][2].__setitem__(0, "[cls]"), "is of no known family"),
     "vocabulary": (lambda c: c["model"].update(vocab={"a": 1}), "is not a tokenizer.json of type Unigram: ValueError"),

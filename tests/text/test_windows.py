@@ -12,12 +12,12 @@ from keras_bert.text.packing import truncate
 from keras_bert.text.windows import windows
 
 
-def slid(pieces, room, stride):
+def slid(tokens, room, stride):
     """Windows one by one, until one reaches the end."""
     start, cut = 0, []
     while True:
-        cut.append((start, pieces[start : start + room]))
-        if start + room >= len(pieces):
+        cut.append((start, tokens[start : start + room]))
+        if start + room >= len(tokens):
             return cut
         start += min(stride, room)
 
@@ -98,5 +98,5 @@ def test_what_cannot_be(tokenizer, tmp_path):
         export_preprocessor(BertPreprocessor(tokenizer, stride=1), tmp_path / "preprocessor")
     with pytest.raises(ValueError, match="stride is 0"):
         BertPreprocessor(tokenizer, stride=0)
-    with pytest.raises(ValueError, match="rows of 4 pieces have no room for windows over 2 texts"):
+    with pytest.raises(ValueError, match="rows of 4 tokens have no room for windows over 2 texts"):
         BertPreprocessor(tokenizer, sequence_length=4, stride=1)((["a"], ["b"]))

@@ -15,7 +15,7 @@ from keras_bert.text import WordPieceTokenizer
 
 from ..support.small import SPECIAL, VOCABULARY
 from ..support.texts import SENTENCES
-from ..support.tokenization import compare_word_pieces, words_of
+from ..support.tokenization import compare_word_tokens, words_of
 
 WORDS = [*SPECIAL, "a", "##a", "é", "##é", "b", "##b", "ж", "##ж", "中", "[", "]", "mask"]
 
@@ -65,11 +65,11 @@ def test_long_words(limit, untraced):
     chars = "aжé中" if limit < 1000 else "ж"  # the reference takes the square of the length
     words = [char * length for char in chars for length in lengths]
     mixed = ["ab" * (limit // 2) + "ж" * (limit - limit // 2 * 2), "\u200b".join("ж" * limit), "a" * limit + "中" + "b"]
-    compare_word_pieces(
+    compare_word_tokens(
         tokenizer, [*words, *mixed, " ".join(words), "a " + "ж" * (limit + 1) + "," + "b" * limit, "", "é" * limit]
     )
     stripping = WordPieceTokenizer(WORDS, max_chars_per_word=limit)
-    compare_word_pieces(
+    compare_word_tokens(
         stripping, ["á" * limit, "á" * (limit + 1), "a\u0301" * limit + " b", "a\u0301" * (limit + 1) + " b"]
     )
 
@@ -87,10 +87,10 @@ def test_special_tokens_in_text(tokenizer, untraced):
         [mask, mask],
         tokenizer.tokenize("plain").numpy().tolist(),
     ]
-    for piece, start, end in zip(ids[0], starts[0], ends[0], strict=True):
+    for token, start, end in zip(ids[0], starts[0], ends[0], strict=True):
         cut = text.encode()[start:end].decode()
         normalized = cut if cut in (aware.vocabulary[mask], aware.vocabulary[sep]) else cut.lower().replace("ï", "i")
-        assert aware.vocabulary[piece].removeprefix("##") == normalized
+        assert aware.vocabulary[token].removeprefix("##") == normalized
     with pytest.raises(ValueError, match="row 2"):
         aware.tokenize_with_offsets([b"a", b"[MASK] b [MASK]", b"[MASK] \xff"])
 
@@ -126,7 +126,7 @@ def test_detokenize_forms(tokenizer):
     assert tokenizer.detokenize(tf.cast(ids, tf.int64)).numpy().tolist() == want
     assert tokenizer.detokenize(ids[0]).numpy() == want[0]
     assert tokenizer.detokenize([]).numpy() == b""
-    film, ending = (tokenizer.vocabulary.index(piece) for piece in ("film", "##ing"))
+    film, ending = (tokenizer.vocabulary.index(token) for token in ("film", "##ing"))
     assert tokenizer.detokenize([2, film, 4, 1, 3]).numpy() == b"film [MASK] [UNK]"
     assert tokenizer.detokenize([ending, film]).numpy() == b"ing film"
 

@@ -1,4 +1,4 @@
-"""find_words and tokenize_words: words of raw text by table, in the graph, and the pieces of words."""
+"""find_words and tokenize_words: words of raw text by table, in the graph, and the tokens of words."""
 
 import pytest
 import tensorflow as tf
@@ -57,13 +57,13 @@ def test_bad_texts():
         find_words(["a", 5])
 
 
-def test_every_word_has_pieces(tokenizer):
+def test_every_word_has_tokens(tokenizer):
     words = tf.ragged.constant([["\u200b", "watching"], [], ["", "a b", " ", "\x07"]])
-    pieces = tokenizer.tokenize_words(words).to_list()
+    tokens = tokenizer.tokenize_words(words).to_list()
     unknown = [tokenizer.unk_token_id]
-    assert pieces[0] == [unknown, tokenizer.tokenize("watching").numpy().tolist()]
-    assert pieces[1] == []
-    assert pieces[2] == [unknown, tokenizer.tokenize("a b").numpy().tolist(), unknown, unknown]
+    assert tokens[0] == [unknown, tokenizer.tokenize("watching").numpy().tolist()]
+    assert tokens[1] == []
+    assert tokens[2] == [unknown, tokenizer.tokenize("a b").numpy().tolist(), unknown, unknown]
 
 
 def test_byte_pairs_have_their_space(untraced):
@@ -71,8 +71,8 @@ def test_byte_pairs_have_their_space(untraced):
     for prefix in (False, True):
         tokenizer = small.byte_pairs(merges, add_prefix_space=prefix)
         words = tf.constant([["Paris", " Paris", ",", ""]])
-        pieces = tokenizer.tokenize_words(tf.RaggedTensor.from_tensor(words)).to_list()[0]
-        named = [[tokenizer.vocabulary[i] for i in word] for word in pieces]
+        tokens = tokenizer.tokenize_words(tf.RaggedTensor.from_tensor(words)).to_list()[0]
+        named = [[tokenizer.vocabulary[i] for i in word] for word in tokens]
         assert named == [["ĠParis"], ["ĠParis"], ["Ġ,"], ["<unk>"]]
 
 
@@ -82,7 +82,7 @@ WORDS += ["\u200b", "Ünïcödé", "#tag", "@me", "http://a.b/c?d", "...", "ﬁn
 
 @pytest.mark.parity
 @pytest.mark.parametrize("kind", ["uncased", "multi_cased", "chinese", "roberta", "albert"])
-def test_pieces_are_those_of_transformers(shared_data, kind, tmp_path):
+def test_tokens_are_those_of_transformers(shared_data, kind, tmp_path):
     transformers = pytest.importorskip("transformers")
     vocabs = shared_data / "vocabs"
     more = {}
@@ -97,14 +97,14 @@ def test_pieces_are_those_of_transformers(shared_data, kind, tmp_path):
     names = {"roberta": "RobertaConfig", "albert": "AlbertConfig"}
     getattr(transformers, names.get(kind, "BertConfig"))().save_pretrained(tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, **more)
-    pieces = ours.tokenize_words(tf.ragged.constant([WORDS])).to_list()[0]
+    tokens = ours.tokenize_words(tf.ragged.constant([WORDS])).to_list()[0]
     encoded = theirs([WORDS], is_split_into_words=True)
     want = [[] for _ in WORDS]
     for word, i in zip(encoded.word_ids(0), encoded["input_ids"][0], strict=True):
         if word is not None:
             want[word].append(i)
     assert sum(not each for each in want) <= 1  # the zero-width space, which is the unknown token here
-    assert pieces == [each or [ours.unk_token_id] for each in want]
+    assert tokens == [each or [ours.unk_token_id] for each in want]
     known = [word for word, each in zip(WORDS, want, strict=True) if each]
     preprocessor = BertPreprocessor(ours, sequence_length=None, max_sequence_length=10**4)
     packed = preprocessor.pack(ours.tokenize_words(tf.ragged.constant([known])).merge_dims(1, 2))

@@ -30,7 +30,7 @@ JOBS = {"one": ALL, "mirrored": ("tagged", "answered", "taught"), "multi_worker"
 
 
 def sentences() -> list[list[str]]:
-    """In every sixteen, eight of a word and then eight of twelve: replicas have unlike numbers of pieces."""
+    """In every sixteen, eight of a word and then eight of twelve: replicas have unlike numbers of tokens."""
     generator = np.random.default_rng(0)
     return [[str(word) for word in generator.choice(WORDS, 1 if i % 16 < 8 else 12)] for i in range(ROWS)]
 

@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 
 from keras_bert import BertClassifier, BertTokenClassifier
 from keras_bert.training import fine_tune
-from keras_bert.training.batching import batches_of_epoch
+from keras_bert.training.epoch_batches import batches_of_epoch
 
 from ..support import small
 from ..support.reviews import LABELS, SETTINGS, classifier, examples
@@ -162,6 +162,6 @@ def test_validation_that_cannot_be_is_found_before_training(untrained, validatio
 def test_what_is_cut_is_counted(untrained):
     longest = small.preprocessor().max_sequence_length
     x = ["the " * count for count in (1, longest - 2, longest - 1, 2 * longest)]
-    cut = f"2 of 4 examples have more than {longest} pieces, and are cut; with long_text='windows'"
+    cut = f"2 of 4 examples have more than {longest} tokens, and are cut; with long_text='windows'"
     with pytest.warns(UserWarning, match=cut), pytest.raises(ValueError, match="no update would be made"):
         fine_tune(untrained, (x, ["good", "bad"] * 2), **SETTINGS, accumulate=99)

@@ -16,7 +16,7 @@ def records(corpus, tmp_path_factory):
     directory = tmp_path_factory.mktemp("records")
     settings = {"layout": "sentences", "part_bytes": 5000, "progress": False}
     write_records(corpus[:1], directory / "train", preprocessor(), **settings)
-    write_records(corpus[1:], directory / "held_out", preprocessor(), **settings)
+    write_records(corpus[1:], directory / "validation", preprocessor(), **settings)
     return directory
 
 
@@ -33,8 +33,8 @@ def untrained():
 def run(model, records, directory, steps=12, **options):
     masking = MaskedLMMasking(model.preprocessor.tokenizer, predictions=4)
     settings = {"batch_size": 16, "learning_rate": 3e-3, "measure_every": 5, "masking": masking, **options}
-    train, held_out = records / "train", records / "held_out"
-    return pretrain(model, train, steps, directory, held_out, progress=False, checkpoint_seconds=0, **settings)
+    train, validation = records / "train", records / "validation"
+    return pretrain(model, train, steps, directory, validation, progress=False, checkpoint_seconds=0, **settings)
 
 
 @pytest.mark.slow
@@ -42,7 +42,7 @@ def test_it_learns(tmp_path, records):
     history = run(new(dropout=0.0, num_layers=2), records, tmp_path, steps=1500, measure_every=750)
     assert [entry["epoch"] for entry in history] == [1, 2]
     # What is hidden follows from what stands before and behind it; the second segment follows if it has the letter of
-    # the first one. One in 32 pieces, and one in two pairs, would be right by chance; one in eight
+    # the first one. One in 32 tokens, and one in two pairs, would be right by chance; one in eight
     # other documents has the same letter.
     assert history[-1]["masked_lm_accuracy"] > 0.3, history
     assert history[-1]["next_sentence_accuracy"] > 0.7, history
@@ -85,12 +85,12 @@ def test_an_interrupted_run_ends_as_an_unbroken_one(tmp_path, records):
 
 @pytest.mark.slow
 def test_longer_sequences_at_the_end(tmp_path, records, corpus):
-    """One run, broken off in each of its phases: 12 pieces a sequence, then 24."""
+    """One run, broken off in each of its phases: 12 tokens a sequence, then 24."""
     short = BertPreprocessor(preprocessor().tokenizer, sequence_length=12)
     write_records(corpus[:1], tmp_path / "short/train", short, layout="sentences", progress=False)
-    write_records(corpus[1:], tmp_path / "short/held_out", short, layout="sentences", progress=False)
+    write_records(corpus[1:], tmp_path / "short/validation", short, layout="sentences", progress=False)
     masking = MaskedLMMasking(preprocessor().tokenizer, predictions=4)
-    then = Phase(records / "train", 10, batch_size=8, masking=masking, held_out=records / "held_out")
+    then = Phase(records / "train", 10, batch_size=8, masking=masking, validation=records / "validation")
     settings = {"steps": 12, "measure_every": 5, "then": then}
     expected = new()
     history = run(expected, tmp_path / "short", tmp_path / "unbroken", **settings)
@@ -121,7 +121,7 @@ def test_longer_sequences_at_the_end(tmp_path, records, corpus):
 @pytest.mark.slow
 def test_documents_that_share_sequences(tmp_path, corpus):
     settings = {"objective": "sentences", "layout": "prose", "pack": True, "progress": False}
-    for name, files in (("train", corpus[:1]), ("held_out", corpus[1:])):
+    for name, files in (("train", corpus[:1]), ("validation", corpus[1:])):
         write_records(files, tmp_path / name, preprocessor(), **settings)
     seen = []
 

@@ -30,7 +30,7 @@ CLASSES = GENERATOR.integers(0, 3, ROWS)
 TAGS = np.where(MASK * GENERATOR.integers(0, 3, MASK.shape) > 0, GENERATOR.integers(0, 3, MASK.shape), -1)
 SPANS = np.sort(GENERATOR.integers(0, LENGTHS, (ROWS, 2)), axis=1)
 POSITIONS = {**PACKED, "masked_lm_positions": GENERATOR.integers(0, LENGTHS, (ROWS, 3)).astype("int32")}
-PIECES = GENERATOR.integers(5, small.CONFIG.vocab_size, (ROWS, 3))
+TOKENS = GENERATOR.integers(5, small.CONFIG.vocab_size, (ROWS, 3))
 IS_PREDICTION = GENERATOR.integers(0, 2, (ROWS, 3)).astype("float32")
 
 
@@ -64,11 +64,11 @@ TASKS = {
     ),
     "tokens": (lambda: BertTokenClassifier(encoder(), preprocessor(), ["a", "b", "c"]), PACKED, TAGS, None),
     "question answerer": (lambda: BertQuestionAnswerer(encoder(), preprocessor(stride=4)), PACKED, SPANS, None),
-    "masked words": (lambda: BertMaskedLM(encoder(pooler=False)), POSITIONS, PIECES, IS_PREDICTION),
+    "masked words": (lambda: BertMaskedLM(encoder(pooler=False)), POSITIONS, TOKENS, IS_PREDICTION),
     "pretrainer": (
         pretrainer,
         POSITIONS,
-        {"masked_lm": PIECES, "next_sentence": CLASSES % 2},
+        {"masked_lm": TOKENS, "next_sentence": CLASSES % 2},
         {"masked_lm": IS_PREDICTION, "next_sentence": np.ones(ROWS, "float32")},
     ),
 }

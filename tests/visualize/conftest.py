@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert.visualize.weights import Weights
+from keras_bert.visualize.attention_weights import Weights
 
 TEXTS = ('say "a" <script>window.ran = 1</script>', "<img src=x onerror='window.ran = 1'> שלום 😀 &amp; ${a}")
 TOKENS = ["[CLS]", "</script><script>window.ran = 1</script>", "[SEP]", "שלום", "😀", "[SEP]"]

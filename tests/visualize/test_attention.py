@@ -15,8 +15,8 @@ import pytest
 
 from keras_bert import BertPreprocessor
 from keras_bert.visualize import AttentionView, attention
+from keras_bert.visualize.attention_weights import Weights, weights_of
 from keras_bert.visualize.page import page
-from keras_bert.visualize.weights import Weights, weights_of
 
 from ..support import small
 
@@ -70,7 +70,7 @@ FILMS = "the film ##s s ##a ##t [SEP]"
 
 
 @pytest.mark.parametrize(
-    ("texts", "pieces"),
+    ("texts", "tokens"),
     [
         (("the films sat", "the film"), f"[CLS] {FILMS} the film [SEP]"),
         pytest.param(("the films sat",), f"[CLS] {FILMS}", marks=pytest.mark.slow),
@@ -78,12 +78,12 @@ FILMS = "the film ##s s ##a ##t [SEP]"
         pytest.param(("",), "[CLS] [SEP]", marks=pytest.mark.slow),
     ],
 )
-def test_numbers_are_those_of_attention_scores(encoder, preprocessor, texts, pieces):
+def test_numbers_are_those_of_attention_scores(encoder, preprocessor, texts, tokens):
     data, numbers, queries, keys = read(attention(encoder, preprocessor, *texts).rendered("a.html").decode())
-    pieces = pieces.split()
-    second = pieces.index("[SEP]") + 1 if len(texts) == 2 else len(pieces)
-    ids = np.array([[small.VOCABULARY.index(piece) for piece in pieces]])
-    types = np.array([[int(place >= second) for place in range(len(pieces))]])
+    tokens = tokens.split()
+    second = tokens.index("[SEP]") + 1 if len(texts) == 2 else len(tokens)
+    ids = np.array([[small.VOCABULARY.index(token) for token in tokens]])
+    types = np.array([[int(place >= second) for place in range(len(tokens))]])
     inputs = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": types}
     expected = np.stack(encoder.attention_scores(inputs))[:, 0]
     assert expected.max() > 0.5
@@ -95,15 +95,15 @@ def test_numbers_are_those_of_attention_scores(encoder, preprocessor, texts, pie
     np.testing.assert_allclose(softmax, expected, rtol=0, atol=5e-4)
     np.testing.assert_allclose(queries, weights.queries, rtol=2**-11, atol=1e-7)
     np.testing.assert_allclose(keys, weights.keys, rtol=2**-11, atol=1e-7)
-    assert (data["tokens"], data["texts"]) == (pieces, list(texts))
+    assert (data["tokens"], data["texts"]) == (tokens, list(texts))
     assert data["second"] == (second if len(texts) == 2 else None)
 
 
 def test_nothing_is_cut(encoder, preprocessor):
     assert len(weights_of(encoder, preprocessor, "the film " * 7).tokens) == 16  # in spite of sequence_length=8
-    with pytest.raises(ValueError, match="the text is 17 pieces long, 2 special tokens .* has 16 positions; nothing"):
+    with pytest.raises(ValueError, match="the text is 17 tokens long, 2 special tokens .* has 16 positions; nothing"):
         attention(encoder, preprocessor, "the films " * 5)
-    with pytest.raises(ValueError, match="the text is 19 pieces long, 3 special tokens"):
+    with pytest.raises(ValueError, match="the text is 19 tokens long, 3 special tokens"):
         attention(encoder, preprocessor, "the film " * 4, "the film " * 4)
 
 

@@ -5,9 +5,9 @@ import shutil
 import numpy as np
 import pytest
 
+from keras_bert.visualize.attention_weights import Weights
 from keras_bert.visualize.page import page as page_of
 from keras_bert.visualize.view import AttentionView
-from keras_bert.visualize.weights import Weights
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ from keras_bert.visualize.senses import find_occurrences, find_senses
 
 from ..support import small
 
-WORD = "banking"  # two pieces
+WORD = "banking"  # two tokens
 TEXT = ["É banking on a river. A river. On a BANKING a banking.", "a banking on"]
-# Sentence, its pieces, and the places of the two among them.
+# Sentence, its tokens, and the places of the two among them.
 PLACES = [
     ("É banking on a river.", "[CLS] e bank ##ing on a river . [SEP]", 2),
     ("On a BANKING a banking.", "[CLS] on a bank ##ing a bank ##ing . [SEP]", 3),
@@ -28,17 +28,17 @@ def of_albert():
 
 
 @pytest.mark.parametrize("make", [small.encoder, pytest.param(of_albert, marks=pytest.mark.slow)])
-def test_vectors_are_the_means_of_the_pieces(make):
+def test_vectors_are_the_means_of_the_tokens(make):
     encoder = make()
     found = find_senses(encoder, small.preprocessor(), WORD, TEXT)
     assert [each.sentence for each in found.occurrences] == [sentence for sentence, _, _ in PLACES]
-    for (_, pieces, place), vector in zip(PLACES, found.vectors, strict=True):
-        ids = np.array([[small.VOCABULARY.index(piece) for piece in pieces.split()]])
+    for (_, tokens, place), vector in zip(PLACES, found.vectors, strict=True):
+        ids = np.array([[small.VOCABULARY.index(token) for token in tokens.split()]])
         inputs = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": np.zeros_like(ids)}
         states = np.asarray(encoder(inputs)["sequence_output"])[0]
         np.testing.assert_allclose(vector, states[place : place + 2].mean(axis=0), atol=1e-5)
     rows = np.asarray(encoder.embeddings.word_embeddings.embeddings)
-    rows = rows[[small.VOCABULARY.index(piece) for piece in ("bank", "##ing")]]
+    rows = rows[[small.VOCABULARY.index(token) for token in ("bank", "##ing")]]
     if encoder.embeddings.projection is not None:
         rows = np.asarray(encoder.embeddings.projection(rows))
     np.testing.assert_allclose(found.static, rows.mean(axis=0), atol=1e-6)
@@ -63,7 +63,7 @@ def test_whole_words_only():
         ("bank", ["a river"], "'bank' occurs nowhere in the text"),
         ("bank", ["a bank"], "'bank' occurs once in the text"),
         (" ", ["a  bank"], "the word is empty"),
-        ("bank", ["bank. " + "A bank on " * 8], "a sentence has 24 pieces, more than the 22 that this model reads"),
+        ("bank", ["bank. " + "A bank on " * 8], "a sentence has 24 tokens, more than the 22 that this model reads"),
         ("\u200b", ["a \u200b a \u200b"], "the tokenizer leaves nothing of"),
     ],
 )

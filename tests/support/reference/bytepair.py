@@ -53,7 +53,7 @@ SYMBOLS = symbols()
 
 
 def merge(word, ranks):
-    """Sequence of pieces -> the pieces left when the earliest rule that fits has been applied until none fits."""
+    """Sequence of tokens -> the tokens left when the earliest rule that fits has been applied until none fits."""
     word = list(word)
     while len(word) > 1:
         best = min(itertools.pairwise(word), key=lambda pair: ranks.get(pair, len(ranks)))
@@ -72,8 +72,8 @@ def merge(word, ranks):
 
 
 def tokenize(text, ranks):
-    """Text -> pieces."""
-    return [piece for word in words(text) for piece in merge([SYMBOLS[b] for b in word.encode()], ranks)]
+    """Text -> tokens."""
+    return [token for word in words(text) for token in merge([SYMBOLS[b] for b in word.encode()], ranks)]
 
 
 def train(texts, count):

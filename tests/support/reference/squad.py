@@ -1,4 +1,4 @@
-"""Windows over long contexts, and which of them speaks for a piece, as run_squad.py of google-research/bert has it."""
+"""Windows over long contexts, and which of them speaks for a token, as run_squad.py of google-research/bert has it."""
 
 
 def is_max_context(spans, current, position):
@@ -15,16 +15,16 @@ def is_max_context(spans, current, position):
 
 
 def windows(preprocessor, question, context):
-    """(begin, pieces) of each window, the pieces of its row before it, and the bytes of all pieces of the context."""
+    """(begin, tokens) of each window, the tokens of its row before it, and the bytes of all tokens of the context."""
     tokenizer, longest = preprocessor.tokenizer, preprocessor.max_sequence_length
-    pieces, starts, ends = (each.numpy().tolist() for each in tokenizer.tokenize_with_offsets(context))
+    tokens, starts, ends = (each.numpy().tolist() for each in tokenizer.tokenize_with_offsets(context))
     separators = [tokenizer.sep_token_id] * tokenizer.pair_format.separators
     room = longest - 2 - len(separators)
     asked = tokenizer.tokenize(question).numpy().tolist()[: room // 2]
     room -= len(asked)
     cut, begin = [], 0
     while True:
-        cut.append((begin, pieces[begin : begin + room]))
-        if begin + room >= len(pieces):
+        cut.append((begin, tokens[begin : begin + room]))
+        if begin + room >= len(tokens):
             return cut, [tokenizer.cls_token_id, *asked, *separators], starts, ends
         begin += min(room, preprocessor.stride)

@@ -1,7 +1,7 @@
 """BERT's tokenization in plain Python, one character at a time: what the graph tokenizer is held to.
 
 Written from Devlin et al. 2018 (https://arxiv.org/abs/1810.04805) and the behaviour of its published `FullTokenizer`.
-Each character is a pair (character, index of the source character it came from), so every piece knows its source span.
+Each character is a pair (character, index of the source character it came from), so every token knows its source span.
 """
 
 import unicodedata
@@ -53,8 +53,8 @@ def words(pairs, split_on_cjk=True):
         yield word
 
 
-def pieces(word, vocabulary, max_chars=200):
-    """Greedy longest match first: [(piece, first source index, last source index)]."""
+def tokens(word, vocabulary, max_chars=200):
+    """Greedy longest match first: [(token, first source index, last source index)]."""
     chars, found, start = "".join(char for char, _ in word), [], 0
     while start < len(chars) <= max_chars:
         prefix = "##" if start else ""
@@ -67,6 +67,6 @@ def pieces(word, vocabulary, max_chars=200):
 
 
 def tokenize(text, vocabulary, lowercase=True, strip_accents=None, split_on_cjk=True, max_chars=200):
-    """Text -> [(piece, first source index, last source index)]."""
+    """Text -> [(token, first source index, last source index)]."""
     pairs = normalize(text, lowercase, lowercase if strip_accents is None else strip_accents)
-    return [piece for word in words(pairs, split_on_cjk) for piece in pieces(word, vocabulary, max_chars)]
+    return [token for word in words(pairs, split_on_cjk) for token in tokens(word, vocabulary, max_chars)]

@@ -10,8 +10,8 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.inputs import NAMES
 from keras_bert.formats import write_config
 from keras_bert.formats.saved_model import CONFIG
-from keras_bert.saved_model.weights import StoredWeights
-from keras_bert.saved_model.writing import callable_object, new_directory
+from keras_bert.saved_model.plain_variables import StoredWeights
+from keras_bert.saved_model.saving import callable_object, new_directory
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 
 
@@ -60,10 +60,10 @@ def export_encoder(
         positions = encoder.config.max_positions
 
         def encode(inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
-            pieces = tf.shape(inputs[NAMES[0]])[1]
-            message = f"the model has {positions} positions, but the sequence pieces:"
+            tokens = tf.shape(inputs[NAMES[0]])[1]
+            message = f"the model has {positions} positions, but the sequence tokens:"
             # Before any lookup: past the end of a table a GPU reads zeros, and a CPU raises a less helpful error.
-            check = tf.debugging.Assert(pieces <= positions, [message, pieces])
+            check = tf.debugging.Assert(tokens <= positions, [message, tokens])
             with weights.in_place(), tf.control_dependencies([check]):
                 return encoder(inputs, training=training)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_bert.pretraining.writing import Work
+from keras_bert.pretraining.record_writing import RecordsWork
 from keras_bert.text import BertPreprocessor
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def write_records_with_beam(
     layout: str = "prose",
     copies: int = 1,
     predictions: int | None = None,
-    unit: str = "piece",
+    unit: str = "token",
     pack: bool = False,
     seed: int = 0,
     part_bytes: int = 2**24,
@@ -61,7 +61,9 @@ def write_records_with_beam(
     except ImportError as error:
         raise ImportError(f"this needs Apache Beam: pip install 'keras-bert-models[beam]' ({error})") from error
     corpus, directory = [Path(path).absolute() for path in corpus], Path(directory).absolute()
-    work = Work(corpus, directory, preprocessor, objective, layout, copies, predictions, unit, pack, seed, part_bytes)
+    work = RecordsWork(
+        corpus, directory, preprocessor, objective, layout, copies, predictions, unit, pack, seed, part_bytes
+    )
     work.note([])  # the settings of the files, in case the pipeline fails
     with beam.Pipeline(options=pipeline_options) as pipeline:
         (

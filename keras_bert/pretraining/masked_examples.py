@@ -12,7 +12,7 @@ import tensorflow as tf
 OBJECTIVES = ("next_sentence", "sentence_order", "sentences")
 
 
-class Examples(NamedTuple):
+class MaskedExamples(NamedTuple):
     """The segments and the labels of sequences.
 
     Attributes:
@@ -27,17 +27,17 @@ class Examples(NamedTuple):
 
 
 def make_examples(
-    pieces: tf.RaggedTensor,
+    tokens: tf.RaggedTensor,
     document_lengths: np.ndarray,
     room: int,
     objective: str = "next_sentence",
     seed: int | list[int] = 0,
     shorter: float = 0.1,
-) -> Examples:
+) -> MaskedExamples:
     """Fills sequences with the sentences of documents, in random order.
 
     Args:
-        pieces: int32 `[sentences, (tokens)]`, the documents one after the other.
+        tokens: int32 `[sentences, (tokens)]`, the documents one after the other.
         document_lengths: int `[documents]`: the number of sentences in each document.
         room: tokens in a sequence, without special tokens.
         objective: "next_sentence": two segments; half of the time the second is from another document, else it follows
@@ -51,15 +51,15 @@ def make_examples(
         ValueError: the objective is unknown, or "next_sentence" has one document only.
 
     Example:
-        >>> pieces = tf.ragged.constant([[1, 2], [3], [4, 5, 6], [7], [8, 9]])  # five sentences, two documents
-        >>> examples = make_examples(pieces, np.array([3, 2]), room=6, objective="sentences")
+        >>> tokens = tf.ragged.constant([[1, 2], [3], [4, 5, 6], [7], [8, 9]])  # five sentences, two documents
+        >>> examples = make_examples(tokens, np.array([3, 2]), room=6, objective="sentences")
         >>> sorted(examples.segments[0].to_list())
         [[1, 2, 3, 4, 5, 6], [7, 8, 9]]
     """
     if objective not in OBJECTIVES:
         raise ValueError(f"objective is {objective!r}; expected one of {', '.join(OBJECTIVES)}")
     generator = np.random.default_rng(seed)
-    documents = _sentence_ends(pieces, document_lengths, room)
+    documents = _sentence_ends(tokens, document_lengths, room)
     if objective == "next_sentence" and len(documents) == 1:
         raise ValueError(
             "there is one document only, so that no sentence can be taken from another one; add text, separate its "
@@ -75,18 +75,18 @@ def make_examples(
         labels = np.array([row[4] for row in rows], np.int32)
         spans, cut = _fitting(spans, room, generator)
         if objective == "sentence_order":  # a document may end with a single token
-            cut = len(pieces.values) - int(np.sum(spans[:, :, 1] - spans[:, :, 0]))
+            cut = len(tokens.values) - int(np.sum(spans[:, :, 1] - spans[:, :, 0]))
     order = generator.permutation(len(spans))
-    segments = tuple(_ranges(pieces.values, *each) for each in spans[order].transpose(1, 2, 0))
-    return Examples(segments, None if labels is None else labels[order], cut)
+    segments = tuple(_ranges(tokens.values, *each) for each in spans[order].transpose(1, 2, 0))
+    return MaskedExamples(segments, None if labels is None else labels[order], cut)
 
 
-def _sentence_ends(pieces: tf.RaggedTensor, document_lengths: np.ndarray, room: int) -> list[np.ndarray]:
+def _sentence_ends(tokens: tf.RaggedTensor, document_lengths: np.ndarray, room: int) -> list[np.ndarray]:
     """For each document with tokens, offsets among all tokens: the start of its first sentence, the end of each.
 
     A sentence longer than a sequence counts as several.
     """
-    splits = pieces.row_splits.numpy()
+    splits = tokens.row_splits.numpy()
     ends = np.concatenate([[0], np.cumsum(document_lengths)])
     documents = []
     for first, last in itertools.pairwise(ends):

@@ -1,10 +1,10 @@
-"""Pairs of segments: each piece's id is its place in the corpus, so that everything shows where it is from."""
+"""Pairs of segments: each token's id is its place in the corpus, so that everything shows where it is from."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.pretraining.examples import OBJECTIVES, make_examples
+from keras_bert.pretraining.masked_examples import OBJECTIVES, make_examples
 
 ROOM = 40
 
@@ -13,19 +13,19 @@ def corpus(documents=300, seed=0, longest=15):
     generator = np.random.default_rng(seed)
     counts = generator.integers(0, 30, documents)
     lengths = generator.integers(0, longest, counts.sum())
-    pieces = tf.RaggedTensor.from_row_lengths(np.arange(lengths.sum(), dtype=np.int32), lengths)
-    return pieces, counts
+    tokens = tf.RaggedTensor.from_row_lengths(np.arange(lengths.sum(), dtype=np.int32), lengths)
+    return tokens, counts
 
 
-def document_of_pieces(pieces, counts):
-    return np.repeat(np.repeat(np.arange(len(counts)), counts), pieces.row_lengths())
+def document_of_tokens(tokens, counts):
+    return np.repeat(np.repeat(np.arange(len(counts)), counts), tokens.row_lengths())
 
 
 @pytest.mark.parametrize("objective", ["next_sentence", "sentence_order"])
 def test_pairs(objective):
-    pieces, counts = corpus()
-    document = document_of_pieces(pieces, counts)
-    (first, second), labels, cut = make_examples(pieces, counts, ROOM, objective)
+    tokens, counts = corpus()
+    document = document_of_tokens(tokens, counts)
+    (first, second), labels, cut = make_examples(tokens, counts, ROOM, objective)
     lengths = first.row_lengths() + second.row_lengths()
     assert first.row_lengths().numpy().min() >= 1
     assert second.row_lengths().numpy().min() >= 1
@@ -50,15 +50,15 @@ def test_pairs(objective):
     seen = np.unique(np.concatenate([first.values, second.values]))
     assert len(document) - len(seen) <= cut < 0.3 * len(document)
     if objective == "sentence_order":
-        assert len(seen) == len(first.values) + len(second.values) == len(document) - cut  # each piece once
+        assert len(seen) == len(first.values) + len(second.values) == len(document) - cut  # each token once
 
 
 def test_a_second_segment_is_taken_from_anywhere():
-    pieces, counts = corpus(documents=50)
-    document = document_of_pieces(pieces, counts)
+    tokens, counts = corpus(documents=50)
+    document = document_of_tokens(tokens, counts)
     found = np.zeros((50, 50), int)
     for seed in range(30):
-        (first, second), labels, _ = make_examples(pieces, counts, ROOM, seed=seed)
+        (first, second), labels, _ = make_examples(tokens, counts, ROOM, seed=seed)
         starts = [segment.values.numpy()[segment.row_starts().numpy()][labels == 1] for segment in (first, second)]
         np.add.at(found, (document[starts[0]], document[starts[1]]), 1)
     has_text = np.flatnonzero(np.bincount(document, minlength=50))
@@ -67,10 +67,10 @@ def test_a_second_segment_is_taken_from_anywhere():
 
 
 def test_one_in_ten_is_shorter():
-    pieces, counts = corpus(documents=700)
+    tokens, counts = corpus(documents=700)
 
     def is_shorter(shorter):
-        (first, second), _, _ = make_examples(pieces, counts, ROOM, "sentence_order", shorter=shorter)
+        (first, second), _, _ = make_examples(tokens, counts, ROOM, "sentence_order", shorter=shorter)
         return np.mean(first.row_lengths() + second.row_lengths() < ROOM)
 
     # Some are because a document ends; of sequences of random length, 2 to 40, one in two would not fill 40 even with
@@ -80,14 +80,14 @@ def test_one_in_ten_is_shorter():
 
 
 def test_whole_sentences():
-    pieces, counts = corpus()
-    document = document_of_pieces(pieces, counts)
-    (found,), labels, cut = make_examples(pieces, counts, ROOM, "sentences")
+    tokens, counts = corpus()
+    document = document_of_tokens(tokens, counts)
+    (found,), labels, cut = make_examples(tokens, counts, ROOM, "sentences")
     assert labels is None
     assert cut == 0
-    np.testing.assert_array_equal(np.sort(found.values), np.arange(len(document)))  # each piece once
-    ends = set(pieces.row_splits.numpy())
-    sizes = dict(zip(pieces.row_starts().numpy(), pieces.row_lengths().numpy(), strict=True))
+    np.testing.assert_array_equal(np.sort(found.values), np.arange(len(document)))  # each token once
+    ends = set(tokens.row_splits.numpy())
+    sizes = dict(zip(tokens.row_starts().numpy(), tokens.row_lengths().numpy(), strict=True))
     for row in found.to_list():
         assert row == list(range(row[0], row[-1] + 1))
         assert row[0] in ends
@@ -101,8 +101,8 @@ def test_whole_sentences():
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_a_sentence_that_is_too_long_is_several(objective):
-    pieces = tf.ragged.constant([[0, 1], list(range(2, 502)), [502], list(range(503, 700))], dtype=tf.int32)
-    segments, _, cut = make_examples(pieces, np.array([3, 1]), ROOM, objective)
+    tokens = tf.ragged.constant([[0, 1], list(range(2, 502)), [502], list(range(503, 700))], dtype=tf.int32)
+    segments, _, cut = make_examples(tokens, np.array([3, 1]), ROOM, objective)
     assert all(segment.row_lengths().numpy().max() <= ROOM for segment in segments)
     seen = np.unique(np.concatenate([segment.values for segment in segments]))
     assert len(seen) >= 700 - cut
@@ -112,18 +112,18 @@ def test_a_sentence_that_is_too_long_is_several(objective):
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_the_seed_decides(objective):
-    pieces, counts = corpus()
-    one, again, other = (make_examples(pieces, counts, ROOM, objective, seed).segments for seed in ([1, 2], [1, 2], 3))
+    tokens, counts = corpus()
+    one, again, other = (make_examples(tokens, counts, ROOM, objective, seed).segments for seed in ([1, 2], [1, 2], 3))
     for a, b in zip(one, again, strict=True):
         np.testing.assert_array_equal(a.values, b.values)
     assert one[0].values.shape != other[0].values.shape or np.any(one[0].values != other[0].values)
 
 
 def test_what_cannot_be_done():
-    pieces = tf.ragged.constant([[1, 2], [3]], dtype=tf.int32)
+    tokens = tf.ragged.constant([[1, 2], [3]], dtype=tf.int32)
     with pytest.raises(ValueError, match="one document only"):
-        make_examples(pieces, np.array([2]), ROOM)
+        make_examples(tokens, np.array([2]), ROOM)
     with pytest.raises(
         ValueError, match="objective is 'nsp'; expected one of next_sentence, sentence_order, sentences"
     ):
-        make_examples(pieces, np.array([1, 1]), ROOM, "nsp")
+        make_examples(tokens, np.array([1, 1]), ROOM, "nsp")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_bert.embedding.work import Work
+from keras_bert.embedding.work import EmbeddingWork
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -53,7 +53,7 @@ def embed_files_with_beam(
         raise ImportError(f"this needs Apache Beam: pip install 'keras-bert-models[beam]' ({error})") from error
     files, directory = [Path(path).absolute() for path in files], Path(directory).absolute()
     preset = Path(preset).absolute() if Path(preset).is_dir() else preset
-    work = Work(files, directory, preset, text_column, batch_tokens)
+    work = EmbeddingWork(files, directory, preset, text_column, batch_tokens)
     work.note([])  # claims the files, in case the pipeline fails
     with beam.Pipeline(options=pipeline_options) as pipeline:
         left = pipeline | "files" >> beam.Create(work.left()) | "spread over the workers" >> beam.Reshuffle()

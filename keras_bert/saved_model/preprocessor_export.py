@@ -8,15 +8,15 @@ import tensorflow as tf
 
 from keras_bert import files
 from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
-from keras_bert.saved_model.writing import callable_object, new_directory
+from keras_bert.saved_model.saving import callable_object, new_directory
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer
-from keras_bert.text.inputs import require
 from keras_bert.text.packing import pack, truncate
+from keras_bert.text.strings import require
 
 DEFAULT_LENGTH = 128
 _SENTENCES = tf.TensorSpec([None], tf.string, "sentences")
-_PIECES = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)  # [batch, (tokens)]
-_PIECES_OF_WORDS = tf.RaggedTensorSpec([None, None, None], tf.int32, ragged_rank=2)  # [batch, (words), (tokens)]
+_TOKENS = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)  # [batch, (tokens)]
+_TOKENS_OF_WORDS = tf.RaggedTensorSpec([None, None, None], tf.int32, ragged_rank=2)  # [batch, (words), (tokens)]
 
 
 def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, overwrite: bool = False) -> None:
@@ -55,7 +55,7 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
         raise ValueError("TF Hub's preprocessors give one row a text, but this one gives windows; leave out stride")
     with new_directory(directory, overwrite) as unfinished, tempfile.TemporaryDirectory(dir=unfinished) as temporary:
         tokenizer = preprocessor.tokenizer
-        files.write_texts(temporary, {VOCABULARY: "".join(piece + "\n" for piece in tokenizer.vocabulary)})
+        files.write_texts(temporary, {VOCABULARY: "".join(token + "\n" for token in tokenizer.vocabulary)})
         call = tf.function(lambda sentences: preprocessor(sentences), autograph=False)
         call.get_concrete_function(_SENTENCES)
         root = callable_object(
@@ -109,7 +109,7 @@ def _bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoint:
         special_ids = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id)
         return pack(segments, seq_length, *special_ids, tokenizer.pair_format)
 
-    for segment in (_PIECES, _PIECES_OF_WORDS):
+    for segment in (_TOKENS, _TOKENS_OF_WORDS):
         for count in (1, 2):
             bert_pack_inputs.get_concrete_function([segment] * count, tf.TensorSpec([], tf.int32, "seq_length"))
     return callable_object(bert_pack_inputs)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from keras_bert.embedding.work import Work
+from keras_bert.embedding.work import EmbeddingWork
 from keras_bert.processes import in_processes
 
 
@@ -59,7 +59,7 @@ def embed_files(
     """
     if processes < 1:
         raise ValueError(f"processes is {processes}; expected at least 1")
-    work = Work(files, directory, preset, text_column, batch_tokens)
+    work = EmbeddingWork(files, directory, preset, text_column, batch_tokens)
     left = work.left()
     bars = {"disable": None if progress is None else not progress}
     rows = sum(work.count(index) for index in tqdm(left, "checking", leave=False, delay=1, unit=" files", **bars))

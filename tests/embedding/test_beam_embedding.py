@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from keras_bert.embedding import embed_files
-from keras_bert.embedding.beam import embed_files_with_beam
+from keras_bert.embedding.beam_embedding import embed_files_with_beam
 from keras_bert.embedding.work import NOTES
 
 

@@ -69,7 +69,7 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
     length = sum(lengths) + special
     if length > positions:
         raise ValueError(
-            f"the text is {length} pieces long, {special} special tokens included, but this model has {positions} "
+            f"the text is {length} tokens long, {special} special tokens included, but this model has {positions} "
             "positions; nothing is cut here: give a shorter text"
         )
     whole = BertPreprocessor(tokenizer, sequence_length=None, max_sequence_length=positions)

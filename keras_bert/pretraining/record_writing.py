@@ -26,7 +26,7 @@ def write_records(
     layout: str = "prose",
     copies: int = 1,
     predictions: int | None = None,
-    unit: str = "piece",
+    unit: str = "token",
     pack: bool = False,
     seed: int = 0,
     part_bytes: int = 2**24,
@@ -45,7 +45,7 @@ def write_records(
         layout: "prose" or "sentences": see `documents`.
         copies: how often each document is used, with other pairs and other masks.
         predictions: the most masked tokens in a sequence; by default 15% of its length.
-        unit: what is masked as a whole: "piece" (a token), "word" or "span".
+        unit: what is masked as a whole: "token", "word" or "span".
         pack: whether short documents share a sequence, with "sentences" only. Our encoder reads each by itself, by
             `input_document_ids`; Google's does not.
         seed: the same corpus and the same seed give the same records.
@@ -55,7 +55,7 @@ def write_records(
         progress: whether to show a progress bar; by default on a terminal.
 
     Returns:
-        Counts: `documents`, `sentences`, `pieces` (tokens), `examples`, and `cut`, the tokens that are in no example,
+        Counts: `documents`, `sentences`, `tokens`, `examples`, and `cut`, the tokens that are in no example,
         with "next_sentence" also those of a document that is alone in its part.
 
     Raises:
@@ -75,7 +75,9 @@ def write_records(
     """
     if processes < 1:
         raise ValueError(f"processes is {processes}; expected at least 1")
-    work = Work(corpus, directory, preprocessor, objective, layout, copies, predictions, unit, pack, seed, part_bytes)
+    work = RecordsWork(
+        corpus, directory, preprocessor, objective, layout, copies, predictions, unit, pack, seed, part_bytes
+    )
     left = work.left()
     several = processes > 1 and len(left) > 1
     written = in_processes(work.write, left, processes, work.directory) if several else (work.write(i) for i in left)
@@ -94,7 +96,7 @@ def write_records(
     return work.counts()
 
 
-class Work:
+class RecordsWork:
     """The files to write into a directory, and those already written. It can be pickled, for other processes.
 
     Args:
@@ -175,8 +177,8 @@ class Work:
         counts = {name: sum(shard[name] for shard in self._done.values()) for name in COUNTS}
         if counts["examples"]:
             return counts
-        message = f"the corpus gives no examples: {counts['documents']:,} documents, {counts['pieces']:,} pieces"
-        if self._settings["objective"] == "next_sentence" and counts["pieces"]:
+        message = f"the corpus gives no examples: {counts['documents']:,} documents, {counts['tokens']:,} tokens"
+        if self._settings["objective"] == "next_sentence" and counts["tokens"]:
             message += (
                 "; each is alone in its part of the corpus, so that no sentence can be taken from another one: use "
                 "larger part_bytes, or 'sentence_order'"
