@@ -27,6 +27,7 @@ from ..support.learning import OTHER, bytepair_of_hugging_face, compare, wordpie
 from ..support.processes import HANGS
 from ..support.reference import bytepair as reference
 from ..support.texts import SENTENCES
+from ..support.tokenization import albert_pieces
 
 pytest.importorskip("tokenizers", reason="needs tokenizers, which learns")
 sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece, which learns")
