@@ -16,7 +16,7 @@ from keras_bert.text.compatibility import CompatibilityNormalizer
 from keras_bert.text.sentencepiece_families import FAMILIES
 from keras_bert.text.sentencepiece_files import read_model, read_sentencepiece_files, write_sentencepiece_files
 from keras_bert.text.sentencepiece_proto import USER_DEFINED, checked_pieces_of
-from keras_bert.text.tokenizer import Pieces, Tokenizer
+from keras_bert.text.tokenizer import Tokenizer, Tokens
 
 _ops = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
 _SPACE = "▁"
@@ -124,7 +124,7 @@ class SentencePieceTokenizer(Tokenizer):
             _ops.sentencepiece_op(model=self.model), strings, 0, 1.0, False, False, False, tf.int32
         )
 
-    def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Pieces:
+    def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         normalized = self._normalizer(strings, rows)
         ids, row_splits, starts, ends = self._segment(normalized)
         ids = tf.RaggedTensor.from_row_splits(tf.gather(self._own_to_ids, ids), row_splits, validate=False)
@@ -188,7 +188,7 @@ class SentencePieceTokenizer(Tokenizer):
             tf.ragged.constant(behind, tf.int64),
         )
 
-    def _apart_from_commas(self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor) -> Pieces:
+    def _apart_from_commas(self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor) -> Tokens:
         parts, behind = (tf.gather(each, ids.values) for each in self._comma_splits)  # [pieces, (parts)]
         piece = parts.value_rowids()
         first, last = tf.gather(starts.values, piece), tf.gather(ends.values, piece)

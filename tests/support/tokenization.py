@@ -23,7 +23,7 @@ ODD_WORDS = ["", " ", "  ", "\n", " \n", "a  b", "a \n b ", "  's", " 's", "''s"
 ODD_WORDS += ["\u3000'ta", "a\u00a0 b", "\u00a0\u00a0b", "1½²Ⅷ٣a", "<s>", "<mask>", "'", "'r", "'v e"]
 ODD_WORDS += ["a\0b\x7f\x85\ufeff\ufffd\U0010ffff\U000e0041"]
 # Texts that ALBERT's preparation or SentencePiece changes.
-ODD_TOKENS = [
+ODD_PIECES = [
     "",
     " ",
     "a  b",
@@ -32,10 +32,10 @@ ODD_TOKENS = [
     "ÉÀ½ İ ÄΣ ΟΔΟΣ 3,\u00a0",
     "``a''",
 ]
-ODD_TOKENS += ["½", "\u0301", "line \0nul\0", "\u0301 a\u0301", "İÌÍĨĮ", "[CLS]a[SEP] <s>", "\u200ba", "K ſ ㎏ 漢字"]
+ODD_PIECES += ["½", "\u0301", "line \0nul\0", "\u0301 a\u0301", "İÌÍĨĮ", "[CLS]a[SEP] <s>", "\u200ba", "K ſ ㎏ 漢字"]
 UNIGRAM_TEXTS = [
     *SENTENCES,
-    *ODD_TOKENS,
+    *ODD_PIECES,
     "Hello (world). a.b x-y",
     "`` ''' a'",
     "（x） \x85a",

@@ -9,7 +9,7 @@ import pytest
 from keras_bert.text import SentencePieceTokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.sentencepiece_json import tokenizer_json
-from keras_bert.text.sentencepiece_proto import charsmap_of, tokens_of
+from keras_bert.text.sentencepiece_proto import charsmap_of, pieces_of
 
 from ..support.tokenization import ALBERT_SYMBOLS, UNIGRAM_TEXTS
 
@@ -32,7 +32,7 @@ def test_xlm_roberta_is_the_model_it_was_made_of(xlm_model, tmp_path, untraced):
     assert [each.to_list() for each in found] == [each.to_list() for each in expected]
     model = xlm_model.read_bytes()
     assert charsmap_of(rebuilt.model) == charsmap_of(model)
-    assert tokens_of(rebuilt.model) == tokens_of(model)
+    assert pieces_of(rebuilt.model) == pieces_of(model)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
