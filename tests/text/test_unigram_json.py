@@ -153,15 +153,15 @@ REFUSED = {
     ),
     "pairs": (lambda c: c["post_processor"]["pair"].pop(), "its post_processor has 'nothing more', where"),
     "no frame": (lambda c: c.update(post_processor=None), "its post_processor has None, where"),
-    "several words": (lambda c: c["model"]["vocab"].append(["a▁b", -3.0]), "the token 'a▁b'; SentencePiece would"),
+    "several words": (lambda c: c["model"]["vocab"].append(["a▁b", -3.0]), "the piece 'a▁b'; SentencePiece would"),
     "Hangul": (
         lambda c: c["model"]["vocab"].append(["▁나", -3.0]),
-        "takes syllables of Hangul apart (NFKD), such as those of its token '▁나'",
+        "takes syllables of Hangul apart (NFKD), such as those of its piece '▁나'",
     ),
     "twice": (lambda c: c["model"]["vocab"].append(c["model"]["vocab"][-1]), "' twice"),
     "no space": (
         lambda c: c["model"].update(vocab=[each for each in c["model"]["vocab"] if each[0] != "▁"]),
-        "has no token ▁",
+        "has no piece ▁",
     ),
     "family": (lambda c: c["model"]["vocab"][2].__setitem__(0, "[cls]"), "is of no known family"),
     "vocabulary": (lambda c: c["model"].update(vocab={"a": 1}), "is not a tokenizer.json of type Unigram: ValueError"),
