@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert import data
-from keras_bert.training.metrics import accuracy, correlation, entity_f1, f1
-from keras_bert.training.squad_metrics import squad_v1
+from keras_bert.tasks.metrics import accuracy, correlation, entity_f1, f1
+from keras_bert.tasks.squad_metrics import squad_v1
 
 CLASSES, NUMBERS, WORDS, QUESTIONS = "single_label_classification", "regression", "words", "questions"
 Examples = data.TextExamples | data.WordExamples | data.QuestionExamples
@@ -101,7 +101,7 @@ def some(examples: Examples, count: int | None) -> Examples:
 def inputs_and_labels(examples: Examples) -> tuple[Any, list]:
     """As the tasks of keras_bert take them."""
     if isinstance(examples, data.WordExamples):
-        return examples.words, examples.tags
+        return examples.words, examples.labels
     if isinstance(examples, data.QuestionExamples):
         return (examples.questions, examples.contexts), examples.answers
     return examples.texts if examples.pairs is None else (examples.texts, examples.pairs), examples.labels
@@ -110,5 +110,5 @@ def inputs_and_labels(examples: Examples) -> tuple[Any, list]:
 def label_names(examples: Examples, kind: str) -> list[str]:
     """Of the logits."""
     if kind == WORDS:
-        return sorted({tag for tags in examples.tags for tag in tags})
+        return sorted({tag for tags in examples.labels for tag in tags})
     return sorted(set(examples.labels)) if kind == CLASSES else {NUMBERS: ["value"], QUESTIONS: ["start", "end"]}[kind]

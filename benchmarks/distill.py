@@ -22,8 +22,7 @@ from _finetune_tasks import CLASSES, TASKS, inputs_and_labels, label_names, some
 from _measure import cores, interleave, rate, ratios, versions
 
 from keras_bert import BertClassifier
-from keras_bert.pretraining import student_of
-from keras_bert.training import evaluate, fine_tune
+from keras_bert.training import evaluate, fine_tune, student_of
 
 DATA = Path(__file__).parents[2] / "shared/data"
 

@@ -57,7 +57,7 @@ def trainer(kind: str):
     from keras_bert.training import AdamW, strategy, workers
 
     with strategy(kind).scope():
-        model = BertClassifier.from_preset("all-MiniLM-L6-v2", ["a", "b"], sequence_length=TOKENS, dropout=0.0)
+        model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["a", "b"], sequence_length=TOKENS, dropout=0.0)
         model.compile(AdamW(1e-5, global_clipnorm=1.0), model.training_loss(), jit_compile=False)
     generator = np.random.default_rng(0)
     row = {

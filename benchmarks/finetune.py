@@ -126,7 +126,7 @@ def scores(arguments: argparse.Namespace) -> None:
 # -- long
 
 # What becomes of a text -> arguments of from_preset. [CLS] and [SEP] take two of a window's 128 places.
-WINDOWS = {"sequence_length": 128, "long_text": "windows", "stride": 126, "pool": "mean"}
+WINDOWS = {"sequence_length": 128, "long_text": "windows", "stride": 126, "window_pooling": "mean"}
 LENGTHS = {
     "the first 128 tokens": {"sequence_length": 128},
     "the first 256": {"sequence_length": 256},
@@ -140,7 +140,7 @@ def of_sentences(preset: str, folder: Path, directory: Path) -> None:
     From the preset itself, a few hundred updates teach nothing where labels are of 900 tokens.
     """
     keras.utils.set_random_seed(0)
-    model = BertClassifier.from_preset(preset, ["neg", "pos"])
+    model = BertClassifier.from_preset(preset, labels=["neg", "pos"])
     sentences = some(TASKS["sst2"].read(folder, "train"), 10_000)
     fine_tune(model, (sentences.texts, [("neg", "pos")[int(label)] for label in sentences.labels]), epochs=1)
     model.save_preset(directory)

@@ -36,7 +36,7 @@ def main() -> None:
 
     def read(path):
         examples = read_conll(path)
-        return examples.words, examples.tags
+        return examples.words, examples.labels
 
     with TemporaryDirectory() as folder:
         small = Path(folder, "small.conll")

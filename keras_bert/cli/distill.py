@@ -26,10 +26,10 @@ def distill() -> None:
     """
 
 
-_TEACHER = "Whose answers are learned: a directory, or hf://org/name."
+_TEACHER = "The model to learn from: a directory, or hf://org/name."
 _teaching = streams.together(
     click.option("--teacher", required=True, callback=streams.find_preset, metavar="MODEL", help=_TEACHER),
-    click.option("--layers", type=click.IntRange(1), required=True, help="Of the student."),
+    click.option("--layers", type=click.IntRange(1), required=True, help="The number of the student's layers."),
 )
 
 
@@ -48,22 +48,23 @@ def classify(teacher: Path, layers: int, train: str, validation: str | None, **o
 
     @functools.cache
     def model() -> Any:
-        from keras_bert.tasks import BertClassifier
-        from keras_bert.tasks.loading import load_task
+        from keras_bert.tasks.table import load_task
 
-        load = functools.partial(load_task, sequence_length=options["sequence_length"])
-        found = streams.load(load, teacher)
-        if not isinstance(found, BertClassifier):
-            raise streams.Misuse(f"--teacher: {teacher} is a {type(found).__name__}; expected a BertClassifier")
+        found = streams.load(functools.partial(load_task, sequence_length=options["sequence_length"]), teacher)
+        try:
+            found.check_teacher(found)
+        except ValueError as error:
+            raise streams.Misuse(f"--teacher: {error}") from error
         return found
 
     def read(path: str) -> Any:
-        return example_files.read_texts(path, model().problem_type, **columns, skip_bad=options["skip_bad"])
+        found, skip_bad = model(), options["skip_bad"]
+        return example_files.read(found.EXAMPLES, path, skip_bad, **found.example_settings, **columns)
 
     def make(learned: Any, preset: Path, sequence_length: int | None) -> Any:
-        from keras_bert.pretraining import student_of
+        from keras_bert.training import student_of
 
-        model().targets(learned.labels)  # raises if the teacher lacks a label
+        model().targets(learned.xy[1])  # raises if the teacher lacks a label
         return student_of(model(), layers), {"teacher": model()}
 
     settings = {"layers": layers, **columns}
@@ -83,12 +84,13 @@ def of_tokens(teacher: Path, layers: int, corpus: tuple[str, ...], **options: An
 
     def prepare(sequence_length: int, pairs: bool) -> pretrain.Prepared:
         from keras_bert import formats
-        from keras_bert.pretraining import BertPretrainer, student_of
+        from keras_bert.pretraining import BertPretrainer
+        from keras_bert.training import student_of
 
         with formats.open_checkpoint(teacher) as checkpoint:
             if "masked_lm" not in checkpoint.heads:
                 raise ValueError(f"--teacher: {teacher} has no masked-language head, whose answers could be learned")
-        model = BertPretrainer.from_preset(teacher, sequence_length, pairs=pairs)
+        model = BertPretrainer.from_preset(teacher, sequence_length=sequence_length, pairs=pairs)
         return pretrain.Prepared(
             model.preprocessor, model.encoder.config, lambda: (student_of(model, layers), {"teacher": model})
         )

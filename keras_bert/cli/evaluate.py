@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from keras_bert import data
 from keras_bert.cli import example_files, quiet, streams
 
 
@@ -15,9 +14,8 @@ from keras_bert.cli import example_files, quiet, streams
 @click.argument("model", callback=streams.find_preset)
 @click.argument("file")
 @example_files.column_options
-@click.option("--tag-column", type=int, default=-1, show_default=True, help="The tag's column, for taggers.")
 @click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many.")
-def evaluate(model: Path, file: str, tag_column: int, skip_bad: bool, **columns: Any) -> None:
+def evaluate(model: Path, file: str, **options: Any) -> None:
     """Measure MODEL, a directory written by `finetune`, on the examples in FILE.
 
     Writes one measure per line: its name, a tab, and the number.
@@ -28,18 +26,12 @@ def evaluate(model: Path, file: str, tag_column: int, skip_bad: bool, **columns:
       accuracy	0.9151
     """
     with quiet.imports():
-        from keras_bert import BertClassifier, BertTokenClassifier
-        from keras_bert.tasks.loading import load_task
+        from keras_bert.tasks.table import load_task
         from keras_bert.training import evaluate as measure
     task = streams.load(load_task, model)
-    if isinstance(task, BertClassifier):
-        found = example_files.read_texts(file, task.problem_type, **columns, skip_bad=skip_bad)
-    elif isinstance(task, BertTokenClassifier):
-        found = example_files.read(data.read_conll, file, skip_bad, tag_column=tag_column)
-    else:
-        found = example_files.read(data.read_squad, file, skip_bad)
+    examples = example_files.read(task.EXAMPLES, file, **task.example_settings, **options)
     try:
-        measures = measure(task, *example_files.xy(found))
+        measures = measure(task, *examples.xy)
     except (ImportError, ValueError) as error:
         raise streams.Misuse(streams.one_line(error)) from error
     for name, value in measures.items():

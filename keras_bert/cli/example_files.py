@@ -1,19 +1,17 @@
-"""Readers of example files, with their column options, for the commands that train and measure."""
+"""Files of examples: options for their columns, and their readers, for the commands that train, measure and predict."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
 from keras_bert import data
 from keras_bert.cli import streams
 
-if TYPE_CHECKING:
-    from keras_bert.data import QuestionExamples, TextExamples, WordExamples
-
-_KINDS = {
+_LABEL_KINDS = {
     "single_label_classification": "class",
     "multi_label_classification": "multi_label",
     "regression": "number",
@@ -22,23 +20,38 @@ _IN_THE_SHELL = {"skip_bad=True": "--skip-bad", "header=False": "--no-header", "
 
 COLUMNS = ("text_column", "text_pair_column", "label_column", "no_header", "table_format")
 
-
 # The columns of a table, by name, or by number from 1.
 column_options = streams.together(
-    click.option("--text-column", default="text", show_default=True, metavar="C", help="The text's column."),
-    click.option("--text-pair-column", metavar="C", help="The second text's, where there are pairs."),
-    click.option("--label-column", default="label", show_default=True, metavar="C", help="The label's column."),
+    click.option("--text-column", default="text", show_default=True, metavar="C", help="The column of the texts."),
+    click.option("--text-pair-column", metavar="C", help="The column of the second texts, for pairs."),
     click.option(
-        "--format", "table_format", type=click.Choice(["csv", "tsv", "jsonl"]), help="By default as FILE ends."
+        "--label-column", metavar="C", help="The column of the labels. By default `label`; in CoNLL files the last."
+    ),
+    click.option(
+        "--format",
+        "table_format",
+        type=click.Choice(["csv", "tsv", "jsonl"]),
+        help="The format of the file. By default as its name ends.",
     ),
     click.option("--no-header", is_flag=True, help="The first line is an example; columns go by number, from 1."),
 )
 
 
-def read(read_file: Callable[..., Any], path: str, skip_bad: bool, **settings: Any) -> Any:
-    """The examples that a reader of `keras_bert.data` finds in a file. Raises Misuse if it cannot use the file."""
+def read(kind: type, path: str, skip_bad: bool = False, problem_type: str | None = None, **columns: Any) -> Any:
+    """The examples in a file.
+
+    Args:
+        kind: the class of the examples, in `keras_bert.data`.
+        path: the file; for texts also a directory with one directory per class.
+        skip_bad: leave out the examples that cannot be used.
+        problem_type: see `BertClassifier`.
+        columns: the values of `column_options`.
+
+    Raises:
+        Misuse: the file cannot be used.
+    """
     try:
-        return read_file(path, skip_bad=skip_bad, **settings)
+        return _READERS[kind](path, skip_bad, problem_type, **columns)
     except OSError as error:
         raise streams.Misuse(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
@@ -48,24 +61,31 @@ def read(read_file: Callable[..., Any], path: str, skip_bad: bool, **settings: A
         raise streams.Misuse(message) from error
 
 
-def read_texts(
-    path: str, problem_type: str, text_column: str, text_pair_column: str | None, label_column: str, no_header: bool,
-    table_format: str | None, skip_bad: bool,
-) -> TextExamples:  # fmt: skip
-    """Texts or pairs with their labels, from a table or from a directory with one directory per class."""
-    from pathlib import Path
-
+def _texts(
+    path: str, skip_bad: bool, problem_type: str, text_column: str, text_pair_column: str | None,
+    label_column: str | None, no_header: bool, table_format: str | None,
+) -> data.TextExamples:  # fmt: skip
     if Path(path).is_dir():
-        return read(data.read_folders, path, skip_bad)
-    told = {"header": not no_header, "table_format": table_format}
-    columns = {"text": text_column, "text_pair": text_pair_column, "label": label_column}
-    return read(data.read_table, path, skip_bad, label_kind=_KINDS[problem_type], **told, **columns)
+        return data.read_folders(path, skip_bad=skip_bad)
+    columns = {"text": text_column, "text_pair": text_pair_column, "label": label_column or "label"}
+    form = {"header": not no_header, "table_format": table_format}
+    return data.read_table(path, label_kind=_LABEL_KINDS[problem_type], skip_bad=skip_bad, **columns, **form)
 
 
-def xy(examples: TextExamples | WordExamples | QuestionExamples) -> tuple[Any, Any]:
-    """Examples as `fine_tune` and `evaluate` take them."""
-    if isinstance(examples, data.TextExamples):
-        return (examples.texts if examples.pairs is None else (examples.texts, examples.pairs)), examples.labels
-    if isinstance(examples, data.WordExamples):
-        return examples.words, examples.tags
-    return (examples.questions, examples.contexts), examples.answers
+def _words(path: str, skip_bad: bool, *_: Any, label_column: str | None = None, **__: Any) -> data.WordExamples:
+    try:
+        column = -1 if label_column is None else int(label_column)
+    except ValueError:
+        raise ValueError(f"--label-column {label_column}: columns of CoNLL files go by number, from 1") from None
+    return data.read_conll(path, label_column=column, skip_bad=skip_bad)
+
+
+def _questions(path: str, skip_bad: bool, *_: Any, **__: Any) -> data.QuestionExamples:
+    return data.read_squad(path, skip_bad=skip_bad)
+
+
+_READERS: dict[type, Callable[..., Any]] = {
+    data.TextExamples: _texts,
+    data.WordExamples: _words,
+    data.QuestionExamples: _questions,
+}

@@ -94,11 +94,9 @@ def serving(preset: Path, output: str, version: int | None, dtype: str | None, o
     A fine-tuned preset answers as `predict` does; any other gives sentence vectors.
     """
     with quiet.imports():
-        from keras_bert import BertSentenceEncoder
         from keras_bert.saved_model import export_serving
-        from keras_bert.tasks.loading import has_task, load_task
-    load = load_task if streams.load(has_task, preset) else BertSentenceEncoder.from_preset
-    _export(lambda: export_serving(load(preset), output, version, dtype, overwrite), output)
+        from keras_bert.tasks.table import task_of
+    _export(lambda: export_serving(task_of(preset).from_preset(preset), output, version, dtype, overwrite), output)
 
 
 def _export(write: Callable[[], Path | None], output: str) -> None:

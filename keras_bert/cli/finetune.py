@@ -26,7 +26,11 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
         click.option("--eval", "validation", metavar="FILE", help="Examples to choose the best epoch by."),
         click.option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on."),
         runs.recipe_options(kind, without),
-        click.option("--sequence-length", type=click.IntRange(3), help="Tokens a row; by default what texts need."),
+        click.option(
+            "--sequence-length",
+            type=click.IntRange(3),
+            help="The length of a row in tokens; by default what the texts need.",
+        ),
         runs.strategy_option,
         click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many."),
     )
@@ -38,13 +42,13 @@ def _long_text(*choices: str) -> Callable:
         type=click.Choice(choices),
         default=choices[0],
         show_default=True,
-        help="What becomes of texts that are too long.",
+        help="How to shorten texts that are too long.",
     )
 
 
 @click.group()
 def finetune() -> None:
-    """Fine-tune a model to classify texts, to tag words, or to answer questions.
+    """Fine-tune a model to classify texts, to label words, or to answer questions.
 
     Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
     measures. After an interruption, the same command resumes the run.
@@ -60,7 +64,7 @@ def finetune() -> None:
 @options(FineTuningRecipe)
 @streams.preset_option
 @example_files.column_options
-@click.option("--problem", type=click.Choice(list(_PROBLEMS)), default="classes", help="What labels are.")
+@click.option("--problem", type=click.Choice(list(_PROBLEMS)), default="classes", help="The kind of the labels.")
 @_long_text("truncate", "head_tail", "windows")
 def classify(train: str, validation: str | None, problem: str, long_text: str, **options: Any) -> None:
     """Classify texts or pairs: CSV, TSV or JSON lines, or a directory with one directory per class.
@@ -73,16 +77,13 @@ def classify(train: str, validation: str | None, problem: str, long_text: str, *
     problem_type = _PROBLEMS[problem]
 
     def read(path: str) -> data.TextExamples:
-        return example_files.read_texts(path, problem_type, **columns, skip_bad=options["skip_bad"])
+        return example_files.read(data.TextExamples, path, options["skip_bad"], problem_type, **columns)
 
     def make(learned: data.TextExamples, preset: Path, **settings: Any) -> Any:
         from keras_bert import BertClassifier
 
-        labels = ["value"] if problem == "numbers" else _names(learned.labels, several=problem == "multi-label")
-        pairs = learned.pairs is not None
-        return BertClassifier.from_preset(
-            preset, labels, problem_type=problem_type, pairs=pairs, long_text=long_text, **settings
-        ), {}
+        settings |= {"problem_type": problem_type, "pairs": learned.pairs is not None, "long_text": long_text}
+        return BertClassifier.from_preset(preset, labels=learned.label_names, **settings), {}
 
     settings = {"problem": problem, "long_text": long_text, **columns}
     train_on_examples(read, make, train, validation, settings, **options)
@@ -91,10 +92,10 @@ def classify(train: str, validation: str | None, problem: str, long_text: str, *
 @finetune.command()
 @options(FineTuningRecipe, without="class_weight")
 @streams.preset_option
-@click.option("--tag-column", type=int, default=-1, show_default=True, help="The tag's column, from 1; -1 is the last.")
+@click.option("--label-column", type=int, default=-1, show_default=True, help="The column of the labels; -1: the last.")
 @_long_text("truncate", "windows")
-def tag(train: str, validation: str | None, tag_column: int, long_text: str, **options: Any) -> None:
-    """Tag words, such as named entities: CoNLL's columns, one word per line, a blank line between sentences.
+def tag(train: str, validation: str | None, label_column: int, long_text: str, **options: Any) -> None:
+    """Label words, such as named entities: CoNLL's columns, one word per line, a blank line between sentences.
 
     \b
     Example:
@@ -102,15 +103,15 @@ def tag(train: str, validation: str | None, tag_column: int, long_text: str, **o
     """
 
     def read(path: str) -> data.WordExamples:
-        return example_files.read(data.read_conll, path, options["skip_bad"], tag_column=tag_column)
+        return example_files.read(data.WordExamples, path, options["skip_bad"], label_column=label_column)
 
     def make(learned: data.WordExamples, preset: Path, **settings: Any) -> Any:
         from keras_bert import BertTokenClassifier
 
-        labels = _names(learned.tags, several=True)
-        return BertTokenClassifier.from_preset(preset, labels, long_text=long_text, **settings), {}
+        settings |= {"labels": learned.label_names, "long_text": long_text}
+        return BertTokenClassifier.from_preset(preset, **settings), {}
 
-    train_on_examples(read, make, train, validation, {"tag_column": tag_column, "long_text": long_text}, **options)
+    train_on_examples(read, make, train, validation, {"label_column": label_column, "long_text": long_text}, **options)
 
 
 @finetune.command()
@@ -125,7 +126,7 @@ def answer(train: str, validation: str | None, **options: Any) -> None:
     """
 
     def read(path: str) -> data.QuestionExamples:
-        return example_files.read(data.read_squad, path, options["skip_bad"])
+        return example_files.read(data.QuestionExamples, path, options["skip_bad"])
 
     def make(learned: data.QuestionExamples, preset: Path, **settings: Any) -> Any:
         from keras_bert import BertQuestionAnswerer
@@ -133,11 +134,6 @@ def answer(train: str, validation: str | None, **options: Any) -> None:
         return BertQuestionAnswerer.from_preset(preset, **settings), {}
 
     train_on_examples(read, make, train, validation, {}, **options)
-
-
-def _names(labels: list[Any], several: bool) -> list[str]:
-    """All labels, in alphabetical order."""
-    return sorted({name for each in labels for name in each} if several else set(labels))
 
 
 def train_on_examples(
@@ -161,7 +157,7 @@ def train_on_examples(
         import keras
 
         from keras_bert import training
-        from keras_bert.training import evaluation, report, workers
+        from keras_bert.training import report, workers
     with interrupts.end_the_command(message=runs.INTERRUPTED), runs.among_others():
         devices = runs.devices(strategy)
         with devices.scope():  # `read` may load the teacher, for its kind of labels
@@ -169,24 +165,24 @@ def train_on_examples(
             measured = None if evaluated is None else read(evaluated)
         try:
             report.check_installed()
-            data.check_can_be_learned(learned, train)
+            learned.check_can_be_learned(train)
             keras.utils.set_random_seed(recipe.seed)
             with devices.scope():
                 model, more = make(learned, preset, sequence_length=sequence_length)
-            to_measure = None if measured is None else example_files.xy(measured)
+            to_measure = None if measured is None else measured.xy
             click.echo(_about(learned, measured, train, evaluated), err=True)
             run = directory / runs.RUN
             lines = runs.told_each_epoch(devices, lambda epoch: f"epoch {epoch + 1}")
             more |= {"callbacks": lines, **vars(recipe)}
-            history = training.fine_tune(model, example_files.xy(learned), to_measure, run, **more)
+            history = training.fine_tune(model, learned.xy, to_measure, run, **more)
             if not workers.is_chief(devices):
                 return
             model.save_preset(directory, overwrite=True)
             measures, confusion = {}, None
             if to_measure is not None:
                 x, y = to_measure
-                answers = evaluation.answers(model, x)
-                measures, confusion = evaluation.measures(model, answers, y), report.confusion(model, answers, y)
+                answers = model.answers(x)
+                measures, confusion = model.measures(answers, y), model.confusion(answers, y)
             told = {"train": train, "eval": evaluated, "preset": preset, "sequence_length": sequence_length}
             told |= {**settings, **vars(recipe)}
             report.write_report(directory, told, history, measures, confusion)

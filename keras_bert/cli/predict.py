@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -45,13 +43,13 @@ def predict(model: Path, file: str | None, output: str | None, overwrite: bool, 
         with quiet.imports():
             from tqdm import tqdm
 
-            from keras_bert.tasks.loading import load_task
+            from keras_bert.tasks.table import load_task
         task = streams.load(load_task, model)
-        names = _inputs(task)
+        names = task.text_names
         with tqdm(unit=" texts", delay=1, disable=None) as bar:
             for rows in lines.chunks(lambda line: _fields(line, names, is_json)):
                 try:
-                    answers = list(_answers(task, names, rows))
+                    answers = task.answer_fields(*([row[name] for row in rows] for name in names))
                 except (TypeError, ValueError) as error:
                     raise streams.Misuse(streams.one_line(error)) from error
                 written = (
@@ -60,15 +58,6 @@ def predict(model: Path, file: str | None, output: str | None, overwrite: bool, 
                 )
                 streams.write_lines(results, written)
                 bar.update(len(rows))
-
-
-def _inputs(task: Any) -> tuple[str, ...]:
-    """The names of a model's input fields."""
-    from keras_bert import BertQuestionAnswerer
-
-    if isinstance(task, BertQuestionAnswerer):
-        return ("question", "context")
-    return ("text", "text_pair") if getattr(task, "pairs", False) else ("text",)
 
 
 def _fields(line: str, names: tuple[str, ...], is_json: bool) -> dict[str, str]:
@@ -84,22 +73,3 @@ def _fields(line: str, names: tuple[str, ...], is_json: bool) -> dict[str, str]:
             raise ValueError(f"there is no string {name!r} in it")
         checked(values[name], name)
     return values
-
-
-def _answers(task: Any, names: tuple[str, ...], rows: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
-    """The predictions for each row, as fields of an output line."""
-    from keras_bert import BertClassifier, BertTokenClassifier
-
-    if isinstance(task, BertTokenClassifier):
-        for entities in task.entities([row["text"] for row in rows], progress=False):
-            yield {"entities": entities}
-    elif isinstance(task, BertClassifier):
-        texts = [tuple(row[name] for name in names) if task.pairs else row["text"] for row in rows]
-        for answer in task.classify(texts, progress=False):
-            if isinstance(answer, list):
-                yield {"labels": answer}
-            else:
-                yield {"values": answer} if task.problem_type == "regression" else answer
-    else:
-        for answer in task.answer([row["question"] for row in rows], [row["context"] for row in rows]):
-            yield answer

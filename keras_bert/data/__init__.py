@@ -2,7 +2,7 @@
 
     tables.py     CSV, TSV and JSON lines, by column; rows.py, labels.py
     folders.py    a directory per class
-    conll.py      words and tags, one a line
+    conll.py      words and labels, one a line
     squad.py      questions, contexts and answers
     examples.py   the result of all readers: dataclasses of parallel lists
     problems.py   the bad rows of a file, reported together
@@ -14,7 +14,6 @@ message has their number, and the lines of the first ten. With `skip_bad=True` t
 from keras_bert.data.conll import read_conll
 from keras_bert.data.examples import Answer, QuestionExamples, TextExamples, WordExamples
 from keras_bert.data.folders import read_folders
-from keras_bert.data.labels import check_can_be_learned
 from keras_bert.data.squad import read_squad
 from keras_bert.data.tables import read_table
 
@@ -23,7 +22,6 @@ __all__ = [
     "QuestionExamples",
     "TextExamples",
     "WordExamples",
-    "check_can_be_learned",
     "read_conll",
     "read_folders",
     "read_squad",

@@ -1,4 +1,4 @@
-"""CoNLL columns -> words and tags."""
+"""CoNLL columns -> words and labels."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from keras_bert.data.problems import Problems
 
 
 def read_conll(
-    path: str | Path, *, word_column: int = 1, tag_column: int | None = -1, skip_bad: bool = False
+    path: str | Path, *, word_column: int = 1, label_column: int | None = -1, skip_bad: bool = False
 ) -> WordExamples:
-    """Reads sentences from a file with a word and its tags a line, and a blank line between sentences.
+    """Reads sentences from a file with a word and its labels a line, and a blank line between sentences.
 
     Columns are separated by tabs, or by spaces in a line without tabs. `-DOCSTART-` lines are skipped.
 
     Args:
         path: a file in UTF-8, with or without a byte order mark.
-        word_column, tag_column: the columns of the words and of their tags, counted from 1; -1 is the last one. With
-            `tag_column=None`, no tags are read, as for prediction.
+        word_column, label_column: the columns of words and labels, counted from 1; -1 is the last one. With
+            `label_column=None`, no labels are read, as for prediction.
         skip_bad: leave out the sentences that cannot be used, with a warning that counts them, instead of raising.
 
     Raises:
         OSError: the file cannot be read.
         ValueError: a column is missing; or the file is empty or not UTF-8; or a sentence has a line with more or fewer
-            columns than most, or without a word or tag.
+            columns than most, or without a word or label.
 
     Warns:
         UserWarning: sentences are left out.
@@ -37,7 +37,7 @@ def read_conll(
         >>> path = pathlib.Path(tempfile.mkdtemp(), "train.conll")
         >>> _ = path.write_text("-DOCSTART- -X- O\\n\\nAda NNP B-person\\nsang VBD O\\n\\nYes UH O\\n")
         >>> read_conll(path)
-        WordExamples(words=[['Ada', 'sang'], ['Yes']], tags=[['B-person', 'O'], ['O']])
+        WordExamples(words=[['Ada', 'sang'], ['Yes']], labels=[['B-person', 'O'], ['O']])
     """
     sentences = _sentences(read_text(path))
     lengths = Counter(len(cells) for sentence in sentences for _, cells in sentence)
@@ -45,24 +45,24 @@ def read_conll(
         raise ValueError(f"{path} has -DOCSTART- lines and no sentences")
     width = lengths.most_common(1)[0][0]
     word_at = _index(word_column, width, path)
-    tag_at = None if tag_column is None else _index(tag_column, width, path)
-    if tag_at == word_at:
+    label_at = None if label_column is None else _index(label_column, width, path)
+    if label_at == word_at:
         raise ValueError(
-            f"{path}: column {word_at + 1} of {width} cannot be both word and tag; a line has a word and its tag, with "
-            "a tab or spaces between"
+            f"{path}: column {word_at + 1} of {width} cannot be both word and label; a line has a word and its label, "
+            "with a tab or spaces between"
         )
     problems = Problems(path, "sentences")
-    words, tags = [], []
+    words, labels = [], []
     for sentence in sentences:
-        bad = [(line, what) for line, cells in sentence if (what := _wrong_with(cells, width, word_at, tag_at))]
+        bad = [(line, what) for line, cells in sentence if (what := _wrong_with(cells, width, word_at, label_at))]
         if bad:
             problems.add(f"line {bad[0][0]}", bad[0][1])
             continue
         words.append([cells[word_at] for _, cells in sentence])
-        if tag_at is not None:
-            tags.append([cells[tag_at].strip() for _, cells in sentence])
+        if label_at is not None:
+            labels.append([cells[label_at].strip() for _, cells in sentence])
     problems.settle(len(sentences), skip_bad)
-    return WordExamples(words, None if tag_at is None else tags)
+    return WordExamples(words, None if label_at is None else labels)
 
 
 def _sentences(text: str) -> list[list[tuple[int, list[str]]]]:
@@ -79,13 +79,13 @@ def _sentences(text: str) -> list[list[tuple[int, list[str]]]]:
     return [*sentences, sentence] if sentence else sentences
 
 
-def _wrong_with(cells: list[str], width: int, word_at: int, tag_at: int | None) -> str | None:
+def _wrong_with(cells: list[str], width: int, word_at: int, label_at: int | None) -> str | None:
     if len(cells) != width:
         return f"{len(cells)} column{'s' if len(cells) > 1 else ''} instead of {width}"
     if not cells[word_at].strip():
         return "word is empty"
-    if tag_at is not None and not cells[tag_at].strip():
-        return "tag is empty"
+    if label_at is not None and not cells[label_at].strip():
+        return "label is empty"
     return None
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 
 def _check_lengths(**lists: list | None) -> None:
@@ -40,35 +41,72 @@ class TextExamples:
     def __len__(self) -> int:
         return len(self.texts)
 
+    @property
+    def xy(self) -> tuple[Any, Any]:
+        """Texts, or a tuple of first and second texts; and labels: as `fine_tune` takes them."""
+        return (self.texts if self.pairs is None else (self.texts, self.pairs)), self.labels
+
+    @property
+    def label_names(self) -> list[str]:
+        """The names of all labels, in alphabetical order; `["value"]` if labels are numbers.
+
+        Example:
+            >>> TextExamples(["a", "b"], labels=[("war", "love"), ()]).label_names
+            ['love', 'war']
+        """
+        names = {name for label in self.labels or [] for name in (label if isinstance(label, tuple) else (label,))}
+        return sorted(names) if all(isinstance(name, str) for name in names) else ["value"]
+
+    def check_can_be_learned(self, path: str | Path) -> None:
+        """Raises ValueError, with the file's name, if there are no labels or all are the same."""
+        # In multi-label problems, the order of an example's labels has no meaning.
+        _check_can_be_learned(
+            path, "texts", [tuple(sorted(each)) if isinstance(each, tuple) else each for each in self.labels or []]
+        )
+
 
 @dataclass(frozen=True)
 class WordExamples:
-    """Sentences split into words, with a tag for every word.
+    """Sentences split into words, with a label for every word.
 
     Attributes:
         words: the words of each sentence; no sentence and no word is empty.
-        tags: the tag of each word, such as `B-person`. None if the file was read without tags, for prediction.
+        labels: the label of each word, such as `B-person`. None if the file was read without labels, for prediction.
 
     Raises:
-        ValueError: the lists, or the words and tags of a sentence, have different lengths.
+        ValueError: the lists, or the words and labels of a sentence, have different lengths.
 
     Example:
         >>> WordExamples([["Ada", "sang"]], [["B-person"]])
         Traceback (most recent call last):
-        ValueError: sentence 1 has 2 words and 1 tags
+        ValueError: sentence 1 has 2 words and 1 labels
     """
 
     words: list[list[str]]
-    tags: list[list[str]] | None = None
+    labels: list[list[str]] | None = None
 
     def __post_init__(self) -> None:
-        _check_lengths(words=self.words, tags=self.tags)
-        for number, (words, tags) in enumerate(zip(self.words, self.tags or [], strict=False), start=1):
-            if len(words) != len(tags):
-                raise ValueError(f"sentence {number} has {len(words)} words and {len(tags)} tags")
+        _check_lengths(words=self.words, labels=self.labels)
+        for number, (words, labels) in enumerate(zip(self.words, self.labels or [], strict=False), start=1):
+            if len(words) != len(labels):
+                raise ValueError(f"sentence {number} has {len(words)} words and {len(labels)} labels")
 
     def __len__(self) -> int:
         return len(self.words)
+
+    @property
+    def xy(self) -> tuple[Any, Any]:
+        """Words and labels, as `fine_tune` takes them."""
+        return self.words, self.labels
+
+    @property
+    def label_names(self) -> list[str]:
+        """The names of all labels, in alphabetical order."""
+        return sorted({name for labels in self.labels or [] for name in labels})
+
+    def check_can_be_learned(self, path: str | Path) -> None:
+        """Raises ValueError, with the file's name, if there are no labels or all are the same."""
+        _check_can_be_learned(path, "words", [name for labels in self.labels or [] for name in labels])
 
 
 class Answer(NamedTuple):
@@ -113,3 +151,24 @@ class QuestionExamples:
     def impossible(self) -> list[bool] | None:
         """For each question, whether its context has no answer to it; None without answers."""
         return None if self.answers is None else [not answers for answers in self.answers]
+
+    @property
+    def xy(self) -> tuple[Any, Any]:
+        """Questions and contexts, and answers, as `fine_tune` takes them."""
+        return (self.questions, self.contexts), self.answers
+
+    def check_can_be_learned(self, path: str | Path) -> None:
+        """Raises ValueError, with the file's name, if no question has an answer."""
+        if not any(self.answers or []):
+            raise ValueError(f"{path}: none of its {len(self):,} questions has an answer to learn from")
+
+
+def _check_can_be_learned(path: str | Path, of: str, labels: list[Any]) -> None:
+    """Raises ValueError if there are no labels, or all are the same, so that there is one class only."""
+    if not labels:
+        raise ValueError(f"{path} was read without labels, and there is nothing to learn without")
+    if len(set(labels)) == 1:
+        needed = "two numbers" if isinstance(labels[0], float) else "two classes"
+        raise ValueError(
+            f"{path}: all {len(labels):,} labels are {labels[0]!r}; to learn to tell {of} apart takes {needed} at least"
+        )

@@ -1,12 +1,9 @@
-"""Labels: parsed from the cells of a table, and checked before training."""
+"""Labels, parsed from the cells of a table."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
-
-from keras_bert.data.examples import QuestionExamples, TextExamples, WordExamples
 
 KINDS = ("class", "number", "multi_label")
 
@@ -63,37 +60,3 @@ def _number(value: Any) -> float:
     if not math.isfinite(number):
         raise ValueError(f"label is {value!r}, which is not a finite number")
     return number
-
-
-def check_can_be_learned(examples: TextExamples | WordExamples | QuestionExamples, path: str | Path) -> None:
-    """Checks that a model can learn from examples.
-
-    Args:
-        examples: the training examples.
-        path: their file, for the message.
-
-    Raises:
-        ValueError: there are no labels or tags, or they are all the same, so that there is one class only; or no
-            question has an answer.
-
-    Example:
-        >>> check_can_be_learned(TextExamples(["a", "b"], labels=["good", "good"]), "train.tsv")
-        Traceback (most recent call last):
-        ValueError: train.tsv: all 2 labels are 'good'; to learn to tell texts apart takes two classes at least
-    """
-    if isinstance(examples, QuestionExamples):
-        if not any(examples.answers or []):
-            raise ValueError(f"{path}: none of its {len(examples):,} questions has an answer to learn from")
-        return
-    if isinstance(examples, WordExamples):
-        kind, what, labels = "tags", "words", [tag for tags in examples.tags or [] for tag in tags]
-    else:
-        kind, what, labels = "labels", "texts", examples.labels or []
-    if not labels:
-        raise ValueError(f"{path} was read without {kind}, and there is nothing to learn without")
-    # In multi-label problems, the order of an example's labels has no meaning.
-    different = {tuple(sorted(label)) if isinstance(label, tuple) else label for label in labels}
-    if len(different) == 1:
-        needed = "two numbers" if isinstance(labels[0], float) else "two classes"
-        message = f"all {len(labels):,} {kind} are {labels[0]!r}; to learn to tell {what} apart takes {needed} at least"
-        raise ValueError(f"{path}: {message}")

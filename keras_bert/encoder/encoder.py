@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,15 +151,19 @@ class BertEncoder(keras.Model):
 
         Args:
             handle: a directory in Hugging Face's layout, a preset's name, or `hf://org/name`; see `presets.resolve`.
-            **kwargs: for the encoder, such as `dtype` and `name`.
+            **kwargs: for the encoder, such as `dtype` and `name`; or fields of `BertConfig`, in place of the preset's,
+                such as `hidden_dropout=0.0`.
 
         Raises:
             FileNotFoundError: there is no such preset, or it lacks `config.json` or `model.safetensors`.
             ValueError: a file is damaged, or a weight is missing or of the wrong shape.
         """
         directory = presets.resolve(handle)
+        fields = {field.name for field in dataclasses.fields(BertConfig)}
+        given = {name: kwargs.pop(name) for name in list(kwargs) if name in fields}
         with formats.open_checkpoint(directory) as checkpoint:
-            return made_with_weights(lambda: cls(checkpoint.config, **kwargs), checkpoint, "encoder")
+            config = dataclasses.replace(checkpoint.config, **given)
+            return made_with_weights(lambda: cls(config, **kwargs), checkpoint, "encoder")
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes `config.json` and `model.safetensors`, for `from_preset` and `transformers.AutoModel`.

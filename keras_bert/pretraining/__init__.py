@@ -1,7 +1,6 @@
 """Pre-training: from corpora to examples, records and objectives (Devlin et al. 2018, section 3.1)."""
 
 from keras_bert.pretraining.corpus import documents, parts_of
-from keras_bert.pretraining.distillation import learning_from, student_of
 from keras_bert.pretraining.masked_examples import make_examples
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import BertPretrainer
@@ -13,10 +12,8 @@ __all__ = [
     "MaskedLMMasking",
     "Records",
     "documents",
-    "learning_from",
     "make_examples",
     "parts_of",
-    "student_of",
     "unmasked",
     "write_records",
 ]

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_bert import files, formats, presets
 from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.weights import load_weights, values_by_name
-from keras_bert.formats import hugging_face
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
-from keras_bert.tasks.replicas import Replicated
-from keras_bert.tasks.xla import Compilable
-from keras_bert.text import BertPreprocessor, loading
+from keras_bert.tasks.preset import Rows, TaskPreset
+from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.teaching import divergence, weighted_mean
+from keras_bert.text import BertPreprocessor
 
 # The outputs' names, and the keys of losses and metrics.
 MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"
 SEQUENCE_OUTPUT = "sequence_output"  # only the loss of a student reads it
 
+# alpha_mlm, alpha_ce and alpha_cos of DistilBERT, 2 : 5 : 1, as shares, so that gradients stay as large as without a
+# teacher.
+_LABELS, _ANSWERS, _HIDDEN = 2 / 8, 5 / 8, 1 / 8
+_LENGTH = 128
+
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertPretrainer(Replicated, Compilable, keras.Model):
+class BertPretrainer(BertTask):
     """An encoder with a masked language model head and, for pairs, a head that says whether the second segment follows.
 
     Only the masked positions are projected to the vocabulary. The second head learns next sentence prediction or
@@ -59,10 +61,7 @@ class BertPretrainer(Replicated, Compilable, keras.Model):
     """
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor, pairs: bool = True, **kwargs: Any) -> None:
-        encoder.config.check_vocabulary(preprocessor.tokenizer.vocabulary_size)
-        super().__init__(**kwargs)
-        self.encoder = encoder
-        self.preprocessor = preprocessor
+        super().__init__(encoder, preprocessor, **kwargs)
         self.pairs = pairs
         self.masked_lm = BertMaskedLM(encoder, dtype=encoder.dtype_policy, name=MASKED_LM)
         self.next_sentence = None
@@ -110,55 +109,40 @@ class BertPretrainer(Replicated, Compilable, keras.Model):
     def _objectives(self) -> tuple[str, ...]:
         return (MASKED_LM, NEXT_SENTENCE) if self.pairs else (MASKED_LM,)
 
-    @classmethod
-    def from_preset(cls, handle: str | Path, sequence_length: int = 128, **kwargs: Any) -> BertPretrainer:
-        """The encoder of a preset with its heads, for further training. Missing heads are initialized at random.
-
-        Args:
-            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-            sequence_length: the length of every row.
-            **kwargs: `pairs`, `name`.
-
-        Raises:
-            FileNotFoundError: there is no such preset, or it lacks a file.
-            ValueError: a file is damaged.
-        """
-        directory = presets.resolve(handle)
-        encoder = BertEncoder.from_preset(directory)
-        model = cls(encoder, BertPreprocessor.from_preset(directory, sequence_length=sequence_length), **kwargs)
-        with formats.open_checkpoint(directory) as checkpoint:
-            for name, head in model._heads().items():
-                if name in checkpoint.heads:
-                    load_weights(head, checkpoint, name)
-        return model
-
-    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes `config.json`, `model.safetensors` and the tokenizer's files.
-
-        `BertMaskedLM`, `BertNextSentence`, every other task, and `transformers` (`BertForPreTraining`) read them.
-
-        Raises:
-            FileExistsError: such a file exists and `overwrite` is False.
-        """
-        files.refuse_to_overwrite(directory, (*hugging_face.FILES, *loading.FILES), overwrite)
-        heads = {name: values_by_name(head) for name, head in self._heads().items()}
-        parts = {"encoder": values_by_name(self.encoder), **heads}
-        formats.write(directory, self.encoder.config, parts, "hugging_face", overwrite)
-        self.preprocessor.save_preset(directory, overwrite)
-
-    def _heads(self) -> dict[str, keras.Layer]:
+    @property
+    def heads(self) -> dict[str, keras.Layer]:
         heads = {MASKED_LM: self.masked_lm.head, NEXT_SENTENCE: self.next_sentence}
         return {name: heads[name] for name in self._objectives}
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
-            "pairs": self.pairs,
-        }
+    @property
+    def reads_pooler(self) -> bool:
+        return self.pairs
+
+    def check_teacher(self, teacher: Any) -> None:
+        super().check_teacher(teacher)
+        widths = [model.encoder.config.hidden_size for model in (teacher, self)]
+        if widths[0] != widths[1]:
+            raise ValueError(f"hidden_size of the teacher is {widths[0]}, of the student {widths[1]}; make both equal")
+
+    def distillation_loss(
+        self, loss: Any, teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
+    ) -> Any:
+        """The losses of DistilBERT: of the labels, of the teacher's answers, and `1 - cos` of the hidden states."""
+        theirs = {name: ops.stop_gradient(value) for name, value in teacher(x, training=False).items()}
+        apart = divergence(theirs[MASKED_LM], y_pred[MASKED_LM], temperature)  # [batch, predictions]
+        directions = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in (theirs, y_pred)]
+        cosine = ops.sum(directions[0] * directions[1], axis=-1)  # [batch, seq_length]
+        return (
+            _LABELS * loss
+            + _ANSWERS * weighted_mean(apart, sample_weight[MASKED_LM])
+            + _HIDDEN * weighted_mean(1.0 - cosine, x["input_mask"])
+        )
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertPretrainer:
-        parts = {name: keras.saving.deserialize_keras_object(config[name]) for name in ("encoder", "preprocessor")}
-        return cls(**{**config, **parts})
+    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: Rows) -> BertPreprocessor:
+        """Rows have 128 tokens by default."""
+        length = rows.sequence_length or found.preprocessor.get("sequence_length") or _LENGTH
+        return super()._read_preprocessor(found, encoder, rows._replace(sequence_length=length))
+
+    def settings(self) -> dict[str, Any]:
+        return {"pairs": self.pairs}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -11,12 +10,16 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
-from keras_bert.tasks import preset
+from keras_bert.tasks import metrics
+from keras_bert.tasks.columns import columns_of, one_or_many, plain
 from keras_bert.tasks.label_names import checked_labels, number_of
-from keras_bert.tasks.long_text import POOLS, pooled_output
-from keras_bert.tasks.task import BertTask, TokenizedExamples, columns_of, plain
+from keras_bert.tasks.long_text import POOLINGS, pooled_output
+from keras_bert.tasks.preset import TaskPreset
+from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tasks.teaching import divergence, weighted_mean
 from keras_bert.text import BertPreprocessor
 
 # Hugging Face's names of the problem types.
@@ -42,7 +45,7 @@ class BertClassifier(BertTask):
         problem_type: "single_label_classification" (one class per text), "multi_label_classification" (any number of
             classes) or "regression".
         pairs: whether inputs are pairs of texts.
-        pool: "mean" or "max": how to pool the windows of a long text.
+        window_pooling: "mean" or "max": how to pool the windows of a long text.
         dropout: the rate before the head; by default the encoder's `hidden_dropout`.
 
     Call arguments:
@@ -63,6 +66,8 @@ class BertClassifier(BertTask):
     """
 
     HEAD = "sequence"
+    EXAMPLES = TextExamples
+    STATED_ELSEWHERE = ("labels", "problem_type")
 
     def __init__(
         self,
@@ -71,25 +76,35 @@ class BertClassifier(BertTask):
         labels: Sequence[str],
         problem_type: str = CLASSES,
         pairs: bool = False,
-        pool: str = "mean",
+        window_pooling: str = "mean",
         dropout: float | None = None,
         **kwargs: Any,
     ) -> None:
         if problem_type not in PROBLEMS:
             raise ValueError(f"problem_type is {problem_type!r}; expected {', '.join(PROBLEMS)}")
-        if pool not in POOLS:
-            raise ValueError(f"pool is {pool!r}; expected {' or '.join(POOLS)}")
+        if window_pooling not in POOLINGS:
+            raise ValueError(f"window_pooling is {window_pooling!r}; expected {' or '.join(POOLINGS)}")
         labels = checked_labels(labels, least=2 if problem_type == CLASSES else 1)
-        super().__init__(encoder, preprocessor, len(labels), dropout, **kwargs)
+        super().__init__(encoder, preprocessor, **kwargs)
         self.labels = labels
         self.problem_type = problem_type
         self.pairs = pairs
-        self.pool = pool
+        self.window_pooling = window_pooling
+        self._add_head(len(labels), dropout)
+
+    @property
+    def reads_pooler(self) -> bool:
+        # In RoBERTa's family, the head has a dense layer in the pooler's place.
+        return self.encoder.pooler is not None and self.head.transform is None
+
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        return ("text", "text_pair") if self.pairs else ("text",)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         if not isinstance(inputs, dict):
             self._check_pairs(isinstance(inputs, tuple | list))
-        pooled = pooled_output(self.encoder, self.packed(inputs), self.pool, training, self.reads_pooler)
+        pooled = pooled_output(self.encoder, self.packed(inputs), self.window_pooling, training, self.reads_pooler)
         return ops.cast(self.head(pooled, training=training), "float32")
 
     def training_loss(self) -> keras.losses.Loss:
@@ -98,28 +113,36 @@ class BertClassifier(BertTask):
 
     def classify(
         self,
-        texts: Iterable[str] | Iterable[tuple[str, str]],
+        text: str | Iterable[str],
+        text_pair: str | Iterable[str] | None = None,
         batch_tokens: int = 1024,
         progress: bool | None = None,
-    ) -> list[Any]:
-        """Predicts the label of each text or pair.
+    ) -> Any:
+        """Predicts the label of a text or pair, or of many.
 
         Args:
-            texts: each a str, or a tuple of two.
+            text: a str, or many.
+            text_pair: for pairs the second text, a str; or as many as first ones.
             batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            For each text a dict: `label`, and `probability`, 0 to 1. For multi-label classification, a list of the
-            dicts of at least 0.5, most probable first. For regression, a dict of the numbers by label.
+            A dict: `label`, and `probability`, 0 to 1. For multi-label classification, a list of the dicts of at least
+            0.5, most probable first. For regression, a dict of the numbers by label. For many texts, a list of these.
 
         Raises:
-            TypeError, ValueError: `texts` is a single str, or an item is not a text, or not a pair.
+            TypeError, ValueError: an item is not a str, or there are pairs for a classifier of single texts, or single
+                texts for a classifier of pairs, or the numbers of first and second texts differ.
+
+        Warns:
+            UserWarning: the number of texts that were truncated to the model's maximum length.
         """
+        self._check_pairs(text_pair is not None)
+        is_one, texts = one_or_many(text, *(() if text_pair is None else (text_pair,)))
         answers = []
-        for chunk in self._by_length(self._checked(texts), batch_tokens, progress):
+        for chunk in self._by_length(texts, batch_tokens, progress):
             answers.extend(self._answer(logits) for logits in chunk)
-        return answers
+        return answers[0] if is_one else answers
 
     def _answer(self, logits: np.ndarray) -> Any:
         values = self._values(tf.constant(logits)).numpy()
@@ -196,61 +219,98 @@ class BertClassifier(BertTask):
     def _check_pairs(self, are_pairs: bool) -> None:
         if are_pairs == self.pairs:
             return
-        wanted = "pairs: a tuple of two, (texts, texts)" if self.pairs else "texts; for pairs, make it with pairs=True"
+        wanted = "pairs: two texts, or two lists of texts" if self.pairs else "single texts; pairs need pairs=True"
         raise ValueError(f"this classifier takes {wanted}")
 
-    def _checked(self, texts: Iterable[Any]) -> Iterable[Any]:
-        if isinstance(texts, str | bytes):
-            raise TypeError(f"texts is a single {type(texts).__name__}; pass a list: [text]")
-        for text in texts:
-            if isinstance(text, tuple | list) != self.pairs:
-                wanted = "pairs of texts: (text, text_pair)" if self.pairs else "texts, each a str"
-                raise ValueError(f"this classifier takes a list of {wanted}, not {text!r:.60}")
-            yield text
+    def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
+        if self.problem_type != CLASSES:
+            return super().class_weights(weights)  # raises
+        unknown = sorted(set(weights) - set(self.labels))
+        if unknown:
+            raise ValueError(f"class_weight names {', '.join(unknown)}, but the labels are {', '.join(self.labels)}")
+        return {i: weights.get(label, 1.0) for i, label in enumerate(self.labels)}
+
+    # -- Learning from a teacher
+
+    def check_teacher(self, teacher: Any) -> None:
+        super().check_teacher(teacher)
+        for name in ("labels", "problem_type", "pairs"):
+            theirs, ours = (getattr(model, name) for model in (teacher, self))
+            if theirs != ours:
+                raise ValueError(f"{name} of the teacher: {theirs}, of the student: {ours}; they must be the same")
+
+    def distillation_loss(
+        self, loss: Any, teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
+    ) -> Any:
+        """Half of the loss on the labels and half of the distance from the teacher, as in DistilBERT's fine-tuning for
+        SQuAD."""
+        theirs = ops.stop_gradient(teacher(x, training=False))  # [batch, labels]
+        if self.problem_type == REGRESSION:
+            apart = ops.mean(ops.square(y_pred - theirs), axis=-1)
+        elif self.problem_type == MULTI_LABEL:
+            apart = ops.mean(divergence(_or_not(theirs), _or_not(y_pred), temperature), axis=-1)
+        else:
+            apart = divergence(theirs, y_pred, temperature)
+        if sample_weight is not None:
+            apart = apart * ops.cast(sample_weight, apart.dtype)
+        return 0.5 * loss + 0.5 * weighted_mean(apart, ops.ones_like(apart))
+
+    # -- Measures
+
+    @property
+    def example_settings(self) -> dict[str, Any]:
+        return {"problem_type": self.problem_type}
+
+    def answers(self, x: Any) -> list[Any]:
+        return self.classify(*columns_of(x), progress=False)
+
+    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+        """`accuracy`; with several labels per text `micro_f1` and others; for regression `spearman` and `pearson`."""
+        if self.problem_type == REGRESSION:
+            numbers = np.array([list(answer.values()) for answer in answers])
+            found = metrics.correlation(np.ravel(np.asarray(y, np.float64)), np.ravel(numbers))
+            return {"spearman": found["spearman"], "pearson": found["pearson"]}
+        if self.problem_type == MULTI_LABEL:
+            predicted = self.targets([[each["label"] for each in answer] for answer in answers])
+            labels = np.asarray(self.targets(y))
+            measured = metrics.f1(labels.astype(int), predicted.astype(int), "micro")
+            return {"micro_f1": measured.pop("micro_f1"), **measured, **metrics.accuracy(labels, predicted)}
+        return metrics.accuracy(self.targets(y), self.targets([answer["label"] for answer in answers]))
+
+    def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
+        if self.problem_type != CLASSES:
+            return None
+        return self.labels, metrics.confusion_matrix(y, [answer["label"] for answer in answers], self.labels)
+
+    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
+        name = {CLASSES: None, MULTI_LABEL: "labels", REGRESSION: "values"}[self.problem_type]
+        answers = self.classify(*texts, progress=False)
+        return answers if name is None else [{name: answer} for answer in answers]
+
+    # -- Files
 
     @classmethod
-    def from_preset(
-        cls,
-        handle: str | Path,
-        labels: Sequence[str] | None = None,
-        problem_type: str | None = None,
-        pairs: bool | None = None,
-        pool: str | None = None,
-        dropout: float | None = None,
-        **kwargs: Any,
-    ) -> BertClassifier:
-        """A classifier with the encoder of a preset, and the preset's head if it has one for these labels.
+    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+        stated = found.hugging_face.get("problem_type") if found.has_head else None
+        labels = found.labels(given.pop("labels", None))
+        return {"problem_type": stated or CLASSES, **found.settings, **given, "labels": labels}
 
-        Args:
-            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-            labels: by default those of the preset's head. If it has no names, give them in the order of the logits.
-                For other labels, a new head is initialized at random.
-            problem_type, pairs, pool, dropout: as for the constructor; by default as saved with the preset.
-            **kwargs: `sequence_length`, `long_text`, `stride`, `dtype`: see `preset.read`.
-
-        Raises:
-            FileNotFoundError: there is no such preset, or it lacks a file.
-            ValueError: a file is damaged, an argument is bad, or there are no labels.
-
-        Warns:
-            UserWarning: the preset's head is not used: it has as many labels, but different ones.
-        """
-        found = preset.read(handle, cls.HEAD, **kwargs)
-        labels = found.labels(labels)
-        given = {"problem_type": problem_type, "pairs": pairs, "pool": pool, "dropout": dropout}
-        stated = {"problem_type": found.config.get("problem_type") if found.has_head else None, **found.settings}
-        settings = {**stated, **{name: value for name, value in given.items() if value is not None}}
-        settings["problem_type"] = settings["problem_type"] or CLASSES
-        model = cls(found.encoder, found.preprocessor, labels, **settings)
-        if found.head_fits(labels):
-            preset.load_head(model, found)
-        return model
+    def _takes_head(self, found: TaskPreset) -> bool:
+        return found.head_fits(self.labels)
 
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "pairs": self.pairs, "pool": self.pool}
+        return {
+            "labels": self.labels,
+            "problem_type": self.problem_type,
+            "pairs": self.pairs,
+            "window_pooling": self.window_pooling,
+            "dropout": self.dropout_rate,
+        }
 
     def hugging_face_settings(self) -> dict[str, Any]:
         return {**hugging_face.label_names(self.labels), "problem_type": self.problem_type}
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "labels": self.labels, "problem_type": self.problem_type}
+
+def _or_not(logits: Any) -> Any:
+    """The logit of each label -> the logits of its presence and its absence, on a new last axis."""
+    return ops.stack([logits, ops.zeros_like(logits)], axis=-1)

@@ -10,11 +10,11 @@ from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import first_tokens
 from keras_bert.text.windows import windows
 
-POOLS = ("mean", "max")
+POOLINGS = ("mean", "max")
 
 
 def pooled_output(
-    encoder: BertEncoder, inputs: dict[str, Any], pool: str, training: bool | None = None, pooler: bool = True
+    encoder: BertEncoder, inputs: dict[str, Any], pooling: str, training: bool | None = None, pooler: bool = True
 ) -> Any:
     """The encoder's `pooled_output`; for windows, its mean or (elementwise) maximum over a text's windows.
 
@@ -22,7 +22,7 @@ def pooled_output(
         encoder: runs on each window separately.
         inputs: as the encoder takes them, or with windows: int `[batch, windows, seq_length]`. Windows of only padding
             are ignored.
-        pool: "mean" or "max".
+        pooling: "mean" or "max".
         pooler: whether to use the encoder's pooler, if it has one; else the first token's hidden state is taken.
 
     Returns:
@@ -35,7 +35,7 @@ def pooled_output(
     if len(pooled.shape) == 2:
         return pooled
     is_window = ops.any(inputs["input_mask"] > 0, axis=-1, keepdims=True)  # [batch, windows, 1]
-    if pool == "max":
+    if pooling == "max":
         lowest = ops.min(pooled, axis=1, keepdims=True)
         return ops.max(ops.where(is_window, pooled, lowest), axis=1)
     is_window = ops.cast(is_window, pooled.dtype)

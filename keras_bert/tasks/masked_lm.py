@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -12,15 +11,14 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert import files, formats, presets
 from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.weights import load_weights, values_by_name
-from keras_bert.formats import hugging_face
 from keras_bert.tasks.by_length import ByLength
+from keras_bert.tasks.columns import one_or_many
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.mask_filling import Candidates, TokenTexts, fill_masks
-from keras_bert.tasks.replicas import Replicated
-from keras_bert.tasks.xla import Compilable
+from keras_bert.tasks.preset import Rows, TaskPreset
+from keras_bert.tasks.preset import preprocessor as preprocessor_of
+from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor, loading
 
 POSITIONS = "masked_lm_positions"
@@ -31,7 +29,7 @@ _NO_PREPROCESSOR = (
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertMaskedLM(Replicated, Compilable, keras.Model):
+class BertMaskedLM(BertTask):
     """An encoder with the masked-language head on top.
 
     Args:
@@ -60,14 +58,14 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
         (1, 1, 30522)
     """
 
+    HEAD = "masked_lm"
+
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None = None, **kwargs: Any) -> None:
         if preprocessor is not None:
-            _check(preprocessor, encoder)
-        super().__init__(**kwargs)
-        self.encoder = encoder
-        self.preprocessor = preprocessor
+            _check(preprocessor)
+        super().__init__(encoder, preprocessor, **kwargs)
         self._token_texts = None if preprocessor is None else TokenTexts(preprocessor.tokenizer)
-        self._by_length: dict[int, ByLength] = {}  # by top_k
+        self._by_top_k: dict[int, ByLength] = {}
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
         self.head.build()
         self.built = True
@@ -88,23 +86,27 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
         hidden = _gather_rows(sequence_output, positions)  # [batch, predictions, hidden]
         return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
 
+    def retrace(self) -> None:
+        for each in self._by_top_k.values():
+            each.retrace()
+
     def fill(
-        self, texts: str | Iterable[str], top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None
+        self, text: str | Iterable[str], top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None
     ) -> Any:
         """Fills the masks in a text, or in many texts.
 
         Several masks in a text are filled one by one, the most probable token first, so that each sees those before it.
 
         Args:
-            texts: one or many str, each with at least one mask token of the tokenizer, `[MASK]` or `<mask>`.
+            text: a str, or many, each with at least one mask token of the tokenizer, `[MASK]` or `<mask>`.
             top_k: the number of candidates for each mask.
             batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            For each text a dict of `text`, with the masks filled, and `masks`: for each mask in the order of the text
-            a list of `top_k` dicts, most probable first, of `token` and `probability`, 0 to 1. A WordPiece token keeps
-            its `##`; others keep the space before them.
+            A dict, or for many texts a list: `text`, with the masks filled, and `masks`: for each mask in the order of
+            the text a list of `top_k` dicts, most probable first, of `token` and `probability`, 0 to 1. A WordPiece
+            token keeps its `##`; others keep the space before them.
 
         Raises:
             TypeError: something is not a str.
@@ -125,12 +127,14 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
             raise ValueError(_NO_PREPROCESSOR)
         if not 1 <= top_k <= self.encoder.config.vocab_size:
             raise ValueError(f"top_k is {top_k}; expected 1 to {self.encoder.config.vocab_size}, the vocabulary's size")
-        if isinstance(texts, str):
-            return self.fill([texts], top_k, batch_tokens, progress)[0]
-        texts = texts if isinstance(texts, bytes) else list(texts)
-        if top_k not in self._by_length:
-            self._by_length[top_k] = ByLength(self.preprocessor, lambda segments: self._stacked(segments, top_k))
-        chunks = self._by_length[top_k](texts, batch_tokens, progress)
+        is_one, texts = one_or_many(text)
+        filled = self._fill(list(texts), top_k, batch_tokens, progress)
+        return filled[0] if is_one else filled
+
+    def _fill(self, texts: list[str], top_k: int, batch_tokens: int, progress: bool | None) -> list[dict[str, Any]]:
+        if top_k not in self._by_top_k:
+            self._by_top_k[top_k] = ByLength(self.preprocessor, lambda segments: self._stacked(segments, top_k))
+        chunks = self._by_top_k[top_k](texts, batch_tokens, progress)
         found = [row[row[:, 0, 1] > 0] for chunk in chunks for row in chunk]  # each [masks, top_k, 2]
         self._check_masks(texts, [len(row) for row in found])
         if not texts:
@@ -191,84 +195,38 @@ class BertMaskedLM(Replicated, Compilable, keras.Model):
 
         return serve_texts
 
-    @classmethod
-    def from_preset(cls, handle: str | Path, **kwargs: Any) -> BertMaskedLM:
-        """The encoder, head and tokenizer of a preset, such as Hugging Face's `BertForMaskedLM` saves.
-
-        Args:
-            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-            **kwargs: for the encoder, such as `dtype`.
-
-        Raises:
-            FileNotFoundError: there is no such preset, or it lacks a file.
-            ValueError: a file is damaged, or the preset has no masked-language head.
-
-        Warns:
-            UserWarning: the preset's tokenizer cannot be used; the model takes packed inputs only.
-        """
-        directory = presets.resolve(handle)
-        with formats.open_checkpoint(directory) as checkpoint:
-            if "masked_lm" not in checkpoint.heads:
-                raise ValueError(f"{handle} has no masked-language head; models that were pre-trained have")
-            encoder = BertEncoder.from_preset(directory, **kwargs)
-            model = cls(encoder, _read_preprocessor(directory, encoder))
-            load_weights(model.head, checkpoint, "masked_lm")
-        return model
-
-    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes `config.json`, `model.safetensors` and the tokenizer's files, if there is one.
-
-        `from_preset` and `AutoModelForMaskedLM` read them.
-
-        Raises:
-            FileExistsError: such a file exists and `overwrite` is False.
-        """
-        tokenizer_files = loading.FILES if self.preprocessor is not None else ()
-        files.refuse_to_overwrite(Path(directory), (*hugging_face.FILES, *tokenizer_files), overwrite)
-        self.save_checkpoint(directory, "hugging_face", overwrite)
-        if self.preprocessor is not None:
-            self.preprocessor.save_preset(directory, overwrite)
-
-    def save_checkpoint(self, directory: str | Path, format: str, overwrite: bool = False) -> None:
-        """Writes encoder and head for another program; see `BertEncoder.save_checkpoint`."""
-        parts = {"encoder": values_by_name(self.encoder), "masked_lm": values_by_name(self.head)}
-        formats.write(directory, self.encoder.config, parts, format, overwrite)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
-        }
+    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
+        return [{"filled": answer["text"], "masks": answer["masks"]} for answer in self.fill(*texts, progress=False)]
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertMaskedLM:
-        # Files of earlier versions have no preprocessor.
-        names = [name for name in ("encoder", "preprocessor") if name in config]
-        return cls(**{**config, **{name: keras.saving.deserialize_keras_object(config[name]) for name in names}})
+    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+        if not found.has_head:
+            raise ValueError(f"{found.directory} has no masked-language head; models that were pre-trained have")
+        return super()._arguments(found, given)
+
+    @classmethod
+    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: Rows) -> BertPreprocessor | None:
+        """None, with a warning, if the tokenizer cannot be used: the model takes packed inputs only."""
+        if keras.backend.backend() != "tensorflow":
+            return None
+        try:
+            tokenizer = loading.load_tokenizer(found.directory, special_tokens_in_text=True)
+            encoder.config.check_vocabulary(tokenizer.vocabulary_size)
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            warnings.warn(f"this model takes packed inputs only, because of its tokenizer: {error}", stacklevel=3)
+            return None
+        positions = encoder.config.max_positions
+        return preprocessor_of(found, positions, rows, tokenizer=tokenizer, max_sequence_length=positions)
 
 
-def _check(preprocessor: BertPreprocessor, encoder: BertEncoder) -> None:
-    encoder.config.check_vocabulary(preprocessor.tokenizer.vocabulary_size)
+def _check(preprocessor: BertPreprocessor) -> None:
     if not preprocessor.tokenizer.special_tokens_in_text:
         mask = preprocessor.tokenizer.special_tokens["mask_token"]
         raise ValueError(f"the tokenizer takes {mask} in a text for text; make it with special_tokens_in_text=True")
     if preprocessor.stride is not None:
         raise ValueError(f"stride is {preprocessor.stride}, but masks are not filled in windows")
-
-
-def _read_preprocessor(directory: Path, encoder: BertEncoder) -> BertPreprocessor | None:
-    if keras.backend.backend() != "tensorflow":
-        return None
-    try:
-        tokenizer = loading.load_tokenizer(directory, special_tokens_in_text=True)
-        encoder.config.check_vocabulary(tokenizer.vocabulary_size)
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        warnings.warn(f"this model takes packed inputs only, because of its tokenizer: {error}", stacklevel=3)
-        return None
-    return BertPreprocessor(tokenizer, sequence_length=None, max_sequence_length=encoder.config.max_positions)
 
 
 def _gather_rows(sequences: Any, positions: Any) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
@@ -11,7 +10,9 @@ import numpy as np
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks import preset
+from keras_bert.tasks import metrics
+from keras_bert.tasks.columns import columns_of, one_or_many
+from keras_bert.tasks.preset import TaskPreset
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 
@@ -43,13 +44,19 @@ class BertNextSentence(BertTask):
     """
 
     HEAD = "next_sentence"
+    text_names = ("text", "text_pair")
 
     def __init__(
         self, encoder: BertEncoder, preprocessor: BertPreprocessor, dropout: float | None = None, **kwargs: Any
     ) -> None:
         if preprocessor.stride is not None:
             raise ValueError(f"stride is {preprocessor.stride}, but whether a text follows is not asked of windows")
-        super().__init__(encoder, preprocessor, 2, dropout, **kwargs)
+        super().__init__(encoder, preprocessor, **kwargs)
+        self._add_head(2, dropout)
+
+    @property
+    def reads_pooler(self) -> bool:
+        return self.encoder.pooler is not None
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         if not isinstance(inputs, dict | tuple | list):
@@ -59,15 +66,15 @@ class BertNextSentence(BertTask):
 
     def score(
         self,
-        a: str | Iterable[str],
-        b: str | Iterable[str],
+        text: str | Iterable[str],
+        text_pair: str | Iterable[str],
         batch_tokens: int = 1024,
         progress: bool | None = None,
     ) -> Any:
         """The probability that a text follows another, for one pair or many.
 
         Args:
-            a, b: the first and second text, each a str; or as many of both.
+            text, text_pair: the first and the second text, each a str; or as many of both.
             batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
@@ -80,39 +87,43 @@ class BertNextSentence(BertTask):
         Warns:
             UserWarning: the number of pairs that were truncated to the model's maximum length.
         """
-        if isinstance(a, str) and isinstance(b, str):
-            return float(self.score([a], [b], batch_tokens, progress)[0])
-        if isinstance(a, str | bytes) or isinstance(b, str | bytes):
-            raise TypeError("of two texts, one is a single str and the other is not; pass two str, or as many of both")
-        a, b = list(a), list(b)
-        if len(a) != len(b):
-            raise ValueError(f"there are {len(a):,} first texts, but {len(b):,} second ones")
-        pairs = list(zip(a, b, strict=True))
+        is_one, pairs = one_or_many(text, text_pair)
         logits = [row for chunk in self._by_length(pairs, batch_tokens, progress) for row in chunk]
-        return ops.convert_to_numpy(_probability(np.reshape(logits, (-1, 2)).astype(np.float32)))
+        scores = ops.convert_to_numpy(_probability(np.reshape(logits, (-1, 2)).astype(np.float32)))
+        return float(scores[0]) if is_one else scores
 
     def serve(self, text: Any, text_pair: Any) -> dict[str, Any]:
         """The serving signature: `text`, `text_pair`, string `[batch]` -> `probability`, float32 `[batch]`."""
         return {"probability": _probability(self((text, text_pair), training=False))}
 
+    def training_loss(self) -> keras.losses.Loss:
+        """The loss to compile with: cross-entropy."""
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def targets(self, y: Any) -> Any:
+        """Labels, 0 (it follows) or 1 (it does not), as int32."""
+        return np.array(y, np.int32) if isinstance(y, list) else y
+
+    def answers(self, x: Any) -> list[Any]:
+        return list(self.score(*columns_of(x), progress=False))
+
+    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+        """`accuracy`."""
+        return metrics.accuracy(np.asarray(y), (np.asarray(answers) < 0.5).astype(int))
+
+    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
+        return [{"probability": float(score)} for score in self.score(*texts, progress=False)]
+
     @classmethod
-    def from_preset(cls, handle: str | Path, **kwargs: Any) -> BertNextSentence:
-        """The encoder and the head of a preset, such as Hugging Face's `BertForPreTraining` saves.
-
-        Args:
-            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-            **kwargs: `sequence_length`, `dtype`: see `preset.read`.
-
-        Raises:
-            FileNotFoundError: there is no such preset, or it lacks a file.
-            ValueError: a file is damaged, or the preset has no such head.
-        """
-        found = preset.read(handle, cls.HEAD, **kwargs)
+    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
         if not found.has_head:
-            raise ValueError(f"{handle} has no head that says whether a text follows another; BERT's checkpoints have")
-        model = cls(found.encoder, found.preprocessor, **found.settings)
-        preset.load_head(model, found)
-        return model
+            raise ValueError(
+                f"{found.directory} has no head that says whether a text follows another; BERT's checkpoints have"
+            )
+        return super()._arguments(found, given)
+
+    def settings(self) -> dict[str, Any]:
+        return {"dropout": self.dropout_rate}
 
 
 def _probability(logits: Any) -> Any:

@@ -1,15 +1,15 @@
-"""Reads and writes a task's preset: encoder, tokenizer, head, labels and settings for long text."""
+"""What a task reads from a preset, and writes into it: its head, labels, settings, and how it shortens long texts."""
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keras_bert import files, formats, presets
-from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.weights import load_weights
+from keras_bert import files, formats
+from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face
 from keras_bert.tasks.label_names import checked_labels
 from keras_bert.text import BertPreprocessor
@@ -17,35 +17,45 @@ from keras_bert.text import BertPreprocessor
 if TYPE_CHECKING:
     from keras_bert.tasks.task import BertTask
 
-# The key of this package's own settings in config.json: {"preprocessor": {...}, "model": {...}}.
+# The key of this package's own settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
 _SETTINGS = "keras_bert"
 _OF_PREPROCESSOR = ("sequence_length", "truncation", "stride", "max_sequence_length")
+_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
+
+
+class Rows(NamedTuple):
+    """The arguments of `BertTask.from_preset` for the rows of a model."""
+
+    sequence_length: int | None = None
+    long_text: str | None = None
+    stride: int | None = None
 
 
 class TaskPreset(NamedTuple):
-    """The parts of a preset for a task.
+    """What a preset says of a task.
 
     Attributes:
         directory: the preset's directory.
-        encoder, preprocessor: for the model.
-        config: Hugging Face's `config.json`; empty in other formats.
-        has_head: whether the preset has the task's head.
+        hugging_face: Hugging Face's `config.json`; empty in other formats.
+        heads: the heads it has weights of.
+        has_head: whether the task's head is one of them.
         head_size: the number of labels of the head; 0 without a head or labels.
-        settings: the model's, as `save_preset` wrote them; empty for another task.
+        settings: the model's, as `save_preset` wrote them; empty if it wrote another task.
+        preprocessor: the preprocessor's arguments, likewise.
     """
 
     directory: Path
-    encoder: BertEncoder
-    preprocessor: BertPreprocessor
-    config: dict[str, Any]
+    hugging_face: dict[str, Any]
+    heads: tuple[str, ...]
     has_head: bool
     head_size: int
     settings: dict[str, Any]
+    preprocessor: dict[str, Any]
 
     @property
     def saved_labels(self) -> list[str] | None:
         """Names of the head's labels, in the order of the logits; None without a head or names."""
-        names = self.config.get("id2label") if self.has_head else None
+        names = self.hugging_face.get("id2label") if self.has_head else None
         return names and [names[str(i)] for i in range(len(names))]
 
     def labels(self, given: Sequence[str] | None) -> list[str]:
@@ -77,7 +87,7 @@ class TaskPreset(NamedTuple):
         warnings.warn(
             f"{self.directory} has a trained head for {_listed(saved)}; for {_listed(labels)} a new one is drawn at "
             "random, to be trained. To use the trained one, leave labels out, or give its names in its order",
-            stacklevel=3,
+            stacklevel=4,  # where from_preset was called
         )
         return False
 
@@ -90,45 +100,52 @@ def _listed(labels: list[str]) -> str:
     return ", ".join(labels[:4]) + (", ..." if len(labels) > 4 else "")
 
 
-def read(
-    handle: str | Path,
-    head: str,
-    sequence_length: int | None = None,
-    long_text: str | None = None,
-    stride: int | None = None,
-    dtype: Any = None,
-) -> TaskPreset:
-    """Reads all of a preset but the head.
+def split(task: type[BertTask], given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of `from_preset` -> the fields of the configuration among them, and those of the task."""
+    fields = {name: value for name, value in given.items() if name in _FIELDS}
+    return fields, {name: value for name, value in given.items() if name not in _FIELDS}
 
-    Args:
-        handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-        head: the task's head, a key of the family's heads.
-        sequence_length: the length of every row; by default the longest of a batch.
-        long_text: how to shorten texts longer than that, or than the model's positions: "truncate" (cuts off the end),
-            "head_tail" (cuts out the middle) or "windows" (cuts nothing). By default as saved with the preset, else
-            "truncate".
-        stride: the tokens from the start of a window to the next start; by default half of a row.
-        dtype: a Keras dtype policy.
+
+def read(directory: Path, task: type[BertTask]) -> TaskPreset:
+    """Reads what a preset says of a task.
 
     Raises:
-        FileNotFoundError: there is no such preset, or it lacks a file.
-        ValueError: a file is damaged, or an argument is bad.
+        FileNotFoundError: the directory lacks a file.
+        ValueError: a file is damaged.
     """
-    directory = presets.resolve(handle)
-    encoder = BertEncoder.from_preset(directory, **({} if dtype is None else {"dtype": dtype}))
     with formats.open_checkpoint(directory) as checkpoint:
-        has_head = head in checkpoint.heads
-        shapes = checkpoint.shapes(head) if has_head else {}
+        heads = tuple(checkpoint.heads)
+        has_head = task.HEAD in heads
+        shapes = checkpoint.shapes(task.HEAD) if has_head else {}
         is_hugging_faces = checkpoint.format == "hugging_face"
     (head_size,) = shapes.get("logits/bias", (0,))
     config = files.read_json(directory / hugging_face.CONFIG) if is_hugging_faces else {}
-    saved = (config.get(_SETTINGS) or {}) if has_head else {}
-    text = {"sequence_length": None, **saved.get("preprocessor", {})}
-    if sequence_length is not None:
-        text["sequence_length"] = sequence_length
-    text |= _long_text(long_text, stride, text["sequence_length"] or encoder.config.max_positions)
-    preprocessor = BertPreprocessor.from_preset(directory, **text)
-    return TaskPreset(directory, encoder, preprocessor, config, has_head, head_size, saved.get("model", {}))
+    saved = config.get(_SETTINGS) or {}
+    if saved.get("task") != task.__name__:
+        saved = {}
+    return TaskPreset(
+        directory, config, heads, has_head, head_size, saved.get("model", {}), saved.get("preprocessor", {})
+    )
+
+
+def preprocessor(found: TaskPreset, positions: int, rows: Rows, **arguments: Any) -> BertPreprocessor:
+    """The preprocessor of a preset, with the given settings in place of the saved ones.
+
+    Args:
+        found: the preset.
+        positions: the positions of the model.
+        rows: the arguments of `from_preset`.
+        **arguments: further ones of `BertPreprocessor.from_preset`.
+
+    Raises:
+        FileNotFoundError: the preset has no tokenizer.
+        ValueError: an argument is bad.
+    """
+    text = {"sequence_length": None, **found.preprocessor, **arguments}
+    if rows.sequence_length is not None:
+        text["sequence_length"] = rows.sequence_length
+    text |= _long_text(rows.long_text, rows.stride, text["sequence_length"] or positions)
+    return BertPreprocessor.from_preset(found.directory, **text)
 
 
 def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[str, Any]:
@@ -146,20 +163,8 @@ def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[
     return choices[long_text]
 
 
-def load_head(model: BertTask, preset: TaskPreset) -> None:
-    """Loads a preset's weights into a head.
-
-    Raises:
-        ValueError: a weight is missing or of another shape.
-    """
-    with formats.open_checkpoint(preset.directory) as checkpoint:
-        load_weights(model.head, checkpoint, model.HEAD)
-
-
-def write(model: BertTask, directory: Path, overwrite: bool) -> None:
-    """Writes a preset for `read`, `load_head` and `transformers`."""
-    preprocessor = {name: getattr(model.preprocessor, name) for name in _OF_PREPROCESSOR}
-    own = {_SETTINGS: {"preprocessor": preprocessor, "model": model.settings()}}
-    settings = {**model.hugging_face_settings(), **own}
-    formats.write(directory, model.encoder.config, model.parts(), overwrite=overwrite, settings=settings)
-    model.preprocessor.save_preset(directory, overwrite)
+def entries(model: BertTask) -> dict[str, Any]:
+    """A model's entries for `config.json`, for `read`."""
+    settings = {name: value for name, value in model.settings().items() if name not in model.STATED_ELSEWHERE}
+    of_text = model.preprocessor and {name: getattr(model.preprocessor, name) for name in _OF_PREPROCESSOR}
+    return {_SETTINGS: {"task": type(model).__name__, "model": settings, "preprocessor": of_text or {}}}

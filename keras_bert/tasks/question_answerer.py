@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
@@ -12,12 +11,14 @@ import tensorflow as tf
 from keras import ops
 from tqdm import tqdm
 
+from keras_bert.data import QuestionExamples
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks import preset
+from keras_bert.tasks import squad_metrics
 from keras_bert.tasks.answers import rank_answers
 from keras_bert.tasks.by_length import ByLength, rows_by_length
 from keras_bert.tasks.contexts import read_contexts, row_lengths, span_targets, tokens_before
 from keras_bert.tasks.long_text import sequence_output
+from keras_bert.tasks.preset import Rows, TaskPreset
 from keras_bert.tasks.questions import bytes_of_answer, checked_questions
 from keras_bert.tasks.spans import NEVER, SpanLoss, best_spans
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -62,7 +63,8 @@ class BertQuestionAnswerer(BertTask):
     """
 
     HEAD = "spans"
-    OF_SEQUENCES = False
+    EXAMPLES = QuestionExamples
+    text_names = ("question", "context")
 
     def __init__(
         self,
@@ -80,7 +82,8 @@ class BertQuestionAnswerer(BertTask):
             )
         if max_answer_length < 1:
             raise ValueError(f"max_answer_length is {max_answer_length}; an answer has at least one token")
-        super().__init__(encoder, preprocessor, 2, dropout, **kwargs)
+        super().__init__(encoder, preprocessor, **kwargs)
+        self._add_head(2, dropout)
         self.max_answer_length = max_answer_length
         self.no_answer_threshold = no_answer_threshold
         self._by_length = ByLength(preprocessor, lambda segments: self._found(*segments))
@@ -99,8 +102,8 @@ class BertQuestionAnswerer(BertTask):
 
     def answer(
         self,
-        question: str | Sequence[str],
-        context: str | Sequence[str],
+        question: str | Iterable[str],
+        context: str | Iterable[str],
         top_k: int = 1,
         batch_tokens: int = 1024,
         progress: bool | None = None,
@@ -243,58 +246,51 @@ class BertQuestionAnswerer(BertTask):
         examples = self.examples(x, y)
         return self.batch(examples.segments, examples.targets)
 
+    # -- Measures
+
+    def answers(self, x: Any) -> list[Any]:
+        """The two best answers to each question: the best may be that there is none."""
+        return self.answer(*x, top_k=2, progress=False)
+
+    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+        """`f1` and `exact_match` of SQuAD 1.1; if some questions have no answer, the measures of SQuAD 2.0, with the
+        best threshold (`best_f1_thresh`, for `no_answer_threshold`)."""
+        right = [[text for text, _ in each] for each in y]
+        if all(right):
+            measured = squad_metrics.squad_v1(right, [ranked[0]["answer"] for ranked in answers])
+        else:
+            # "No answer" may be ranked first; the search for the best threshold needs the answer behind it.
+            spans = [next((each["answer"] for each in ranked if each["answer"]), "") for ranked in answers]
+            scores = [ranked[0]["no_answer_score"] for ranked in answers]
+            threshold = float("inf") if self.no_answer_threshold is None else self.no_answer_threshold
+            measured = squad_metrics.squad_v2(right, spans, scores, threshold)
+        return {"f1": measured.pop("f1"), **measured}
+
+    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
+        return self.answer(*texts)
+
     # -- Files
 
     @classmethod
-    def from_preset(
-        cls,
-        handle: str | Path,
-        sequence_length: int | None = None,
-        stride: int | None = None,
-        max_answer_length: int | None = None,
-        no_answer_threshold: float | None = None,
-        dropout: float | None = None,
-        dtype: Any = None,
-    ) -> BertQuestionAnswerer:
-        """A question answerer with the encoder of a preset, and the preset's head if it has one.
-
-        Args:
-            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`. Without such a head, a new
-                one is initialized at random.
-            sequence_length: the most tokens in a row; rows are padded to the longest of a batch. By default as saved
-                with the preset, or 384, or the number of positions if the model has fewer.
-            stride: the tokens from the start of a window to the next start; by default as saved, or 128.
-            max_answer_length, no_answer_threshold, dropout: as for the constructor; by default as saved.
-            dtype: a Keras dtype policy.
-
-        Raises:
-            FileNotFoundError: there is no such preset, or it lacks a file.
-            ValueError: a file is damaged, or an argument is bad.
-        """
-        found = preset.read(handle, cls.HEAD, dtype=dtype)
-        preprocessor = _preprocessor(found, sequence_length, stride)
-        names = ("max_answer_length", "no_answer_threshold", "dropout")
-        values = (max_answer_length, no_answer_threshold, dropout)
-        given = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-        model = cls(found.encoder, preprocessor, **{**found.settings, **given})
-        if found.has_head:
-            preset.load_head(model, found)
-        return model
+    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: Rows) -> BertPreprocessor:
+        """Rows are padded to the longest of a batch, and have up to 384 tokens and a stride of 128 by default."""
+        if rows.long_text not in (None, "windows"):
+            raise ValueError(f"long_text is {rows.long_text!r}; contexts are always read in windows")
+        saved, positions = found.preprocessor, encoder.config.max_positions
+        if saved and rows == Rows():
+            return BertPreprocessor.from_preset(found.directory, **saved)
+        longest = saved.get("sequence_length") or saved.get("max_sequence_length") or min(_LONGEST, positions)
+        if rows.sequence_length is not None:
+            longest = rows.sequence_length
+        if longest > positions:
+            raise ValueError(f"sequence_length is {longest}, but this model has {positions} positions")
+        stride = (saved.get("stride") or _STRIDE) if rows.stride is None else rows.stride
+        limits = {"max_sequence_length": longest, "stride": stride}
+        return BertPreprocessor.from_preset(found.directory, sequence_length=None, **limits)
 
     def settings(self) -> dict[str, Any]:
-        own = {"max_answer_length": self.max_answer_length, "no_answer_threshold": self.no_answer_threshold}
-        return {**super().settings(), **own}
-
-
-def _preprocessor(found: preset.TaskPreset, sequence_length: int | None, stride: int | None) -> BertPreprocessor:
-    saved, positions = found.preprocessor, found.encoder.config.max_positions
-    is_ours = saved.stride is not None  # it was saved with the head
-    if is_ours and sequence_length is None and stride is None:
-        return saved
-    if sequence_length is None:
-        sequence_length = saved.sequence_length or saved.max_sequence_length if is_ours else min(_LONGEST, positions)
-    if sequence_length > positions:
-        raise ValueError(f"sequence_length is {sequence_length}, but this model has {positions} positions")
-    if stride is None:
-        stride = saved.stride if is_ours else _STRIDE
-    return BertPreprocessor(saved.tokenizer, sequence_length=None, max_sequence_length=sequence_length, stride=stride)
+        return {
+            "max_answer_length": self.max_answer_length,
+            "no_answer_threshold": self.no_answer_threshold,
+            "dropout": self.dropout_rate,
+        }

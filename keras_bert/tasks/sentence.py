@@ -10,13 +10,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert import files, presets
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import hugging_face, sentence_transformers
+from keras_bert.formats import sentence_transformers
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.replicas import Replicated
-from keras_bert.text import BertPreprocessor, loading
-from keras_bert.text.strings import as_strings
+from keras_bert.tasks.columns import one_or_many
+from keras_bert.tasks.preset import Rows, TaskPreset
+from keras_bert.tasks.preset import preprocessor as preprocessor_of
+from keras_bert.tasks.task import BertTask
+from keras_bert.text import BertPreprocessor
 
 
 def _mean(hidden: Any, mask: Any) -> Any:
@@ -36,7 +37,7 @@ _POOLINGS = {"mean": _mean, "cls": _cls, "max": _max}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertSentenceEncoder(Replicated, keras.Model):
+class BertSentenceEncoder(BertTask):
     """Embeds texts as vectors. The dot product of two vectors measures how close their texts are in meaning.
 
     Args:
@@ -62,56 +63,55 @@ class BertSentenceEncoder(Replicated, keras.Model):
         True
     """
 
+    STATED_ELSEWHERE = ("pooling",)
+    FILES = sentence_transformers.FILES
+
     def __init__(
         self, encoder: BertEncoder, preprocessor: BertPreprocessor, pooling: str = "mean", **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
         if pooling not in _POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(_POOLINGS)}, not {pooling!r}")
-        encoder.config.check_vocabulary(preprocessor.tokenizer.vocabulary_size)
-        self.encoder = encoder
-        self.preprocessor = preprocessor
+        super().__init__(encoder, preprocessor, **kwargs)
         self.pooling = pooling
-        self._by_length = ByLength(preprocessor, lambda texts: self._vectors(preprocessor.pack(texts), training=False))
+        self._by_length = ByLength(preprocessor, lambda texts: self(preprocessor.pack(texts), training=False))
+        self.built = True
 
-    def __call__(self, texts: Any, **kwargs: Any) -> Any:
-        # Keras takes only tensors as positional arguments, hence here and not in call.
-        return super().__call__(texts if isinstance(texts, keras.KerasTensor) else as_strings(texts), **kwargs)
-
-    def call(self, texts: Any, training: bool | None = None) -> Any:
-        return self._vectors(self.preprocessor(texts), training)
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        packed = self.packed(inputs)
+        hidden = self.encoder(packed, training=training)["sequence_output"]
+        mask = ops.expand_dims(ops.cast(packed["input_mask"], "float32"), -1)  # [batch, seq_length, 1]
+        pooled = _POOLINGS[self.pooling](ops.cast(hidden, "float32"), mask)
+        return ops.normalize(pooled, axis=-1)
 
     def serve(self, text: Any) -> dict[str, Any]:
         """The serving signature: string `[batch]` -> `embedding`, float32 `[batch, hidden]`, as from a call."""
         return {"embedding": self(text, training=False)}
 
-    def encode(
-        self,
-        texts: Iterable[str],
-        batch_tokens: int = 1024,
-        progress: bool | None = None,
-    ) -> np.ndarray:
-        """Encodes any number of texts, batched by similar length so that little work is spent on padding.
+    def encode(self, text: str | Iterable[str], batch_tokens: int = 1024, progress: bool | None = None) -> np.ndarray:
+        """Encodes a text, or any number of texts, batched by similar length so that little work is spent on padding.
 
         Args:
-            texts: a list or any iterable, read lazily.
+            text: a str, or many: a list or any iterable, read lazily.
             batch_tokens: the tokens per batch, padding included. The default fits a CPU's caches; use more on a GPU.
             progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
                 takes longer than a second.
 
         Returns:
-            float32 `[number of texts, hidden]`, in the order given, each row of length 1.
+            float32 `[hidden]`; for many texts `[number of texts, hidden]`, in the order given. Each vector has length
+            1.
 
         Raises:
-            TypeError: `texts` is a single str, or something in it is not a str.
+            TypeError: a text is not a str.
             ValueError: `batch_tokens` is less than one sequence of maximum length.
 
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.
         """
+        is_one, texts = one_or_many(text)
         results = [np.zeros((0, self.encoder.config.hidden_size), np.float32)]
         results.extend(np.stack(chunk) for chunk in self._by_length(texts, batch_tokens, progress))
-        return np.concatenate(results)
+        vectors = np.concatenate(results)
+        return vectors[0] if is_one else vectors
 
     def encode_counted(self, texts: Iterable[str], batch_tokens: int = 1024) -> tuple[np.ndarray, int]:
         """The result of `encode` and the number of truncated texts, without progress bar and warning."""
@@ -121,54 +121,26 @@ class BertSentenceEncoder(Replicated, keras.Model):
             cut += cut_here
         return np.concatenate(results), cut
 
-    def _vectors(self, inputs: dict[str, Any], training: bool | None) -> Any:
-        hidden = self.encoder(inputs, training=training)["sequence_output"]
-        mask = ops.expand_dims(ops.cast(inputs["input_mask"], "float32"), -1)  # [batch, seq_length, 1]
-        pooled = _POOLINGS[self.pooling](ops.cast(hidden, "float32"), mask)
-        return ops.normalize(pooled, axis=-1)
+    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
+        return [{"embedding": vector.tolist()} for vector in self.encode(*texts, progress=False)]
 
     @classmethod
-    def from_preset(cls, handle: str | Path, **kwargs: Any) -> BertSentenceEncoder:
-        """A sentence encoder from a preset: sentence-transformers' layout, or a plain BERT (then with mean pooling).
+    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+        return {"pooling": sentence_transformers.read(found.directory).pooling, **found.settings, **given}
 
-        Args:
-            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-            **kwargs: for the encoder, such as `dtype`.
-
-        Raises:
-            FileNotFoundError: there is no such preset, or it lacks a file.
-            ValueError: a file is damaged, or asks for something that is not supported.
-        """
-        directory = presets.resolve(handle)
-        settings = sentence_transformers.read(directory)
-        encoder = BertEncoder.from_preset(directory, **kwargs)
-        longest = min(settings.max_length or encoder.config.max_positions, encoder.config.max_positions)
-        preprocessor = BertPreprocessor.from_preset(directory, sequence_length=None, max_sequence_length=longest)
-        return cls(encoder, preprocessor, settings.pooling)
+    @classmethod
+    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: Rows) -> BertPreprocessor:
+        positions = encoder.config.max_positions
+        longest = min(sentence_transformers.read(found.directory).max_length or positions, positions)
+        return preprocessor_of(found, positions, rows, max_sequence_length=longest)
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes weights, vocabulary and settings, for `from_preset` and `SentenceTransformer(directory)`.
+        """Writes weights, settings and the tokenizer's files, for `from_preset` and `SentenceTransformer(directory)`;
+        see `BertTask.save_preset`."""
+        super().save_preset(directory, overwrite)
+        longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
+        settings = sentence_transformers.SentenceSettings(self.pooling, longest)
+        sentence_transformers.write(Path(directory), self.encoder.config.hidden_size, settings, overwrite)
 
-        Raises:
-            FileExistsError: such a file exists and `overwrite` is False.
-        """
-        directory = Path(directory)
-        names = (*hugging_face.FILES, *loading.FILES, *sentence_transformers.FILES)
-        files.refuse_to_overwrite(directory, names, overwrite)  # before any of them is written
-        self.encoder.save_preset(directory, overwrite)
-        self.preprocessor.save_preset(directory, overwrite)
-        settings = sentence_transformers.SentenceSettings(self.pooling, self.preprocessor.max_sequence_length)
-        sentence_transformers.write(directory, self.encoder.config.hidden_size, settings, overwrite)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
-            "pooling": self.pooling,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertSentenceEncoder:
-        parts = {name: keras.saving.deserialize_keras_object(config[name]) for name in ("encoder", "preprocessor")}
-        return cls(**{**config, **parts})
+    def settings(self) -> dict[str, Any]:
+        return {"pooling": self.pooling}

@@ -1,7 +1,8 @@
-"""BertTask: the base class of tasks, from strings to logits."""
+"""BertTask: the base class of tasks, from strings to answers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,17 +10,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert import files, formats
+from keras_bert import files, formats, presets
 from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.weights import values_by_name
+from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import hugging_face
 from keras_bert.tasks import preset
 from keras_bert.tasks.by_length import ByLength
+from keras_bert.tasks.columns import as_arrays, as_tensors, check_dataset, columns_of, plain
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.replicas import Replicated
 from keras_bert.tasks.xla import Compilable
 from keras_bert.text import BertPreprocessor, loading
-from keras_bert.text.strings import as_strings
 
 
 class TokenizedExamples(NamedTuple):
@@ -37,61 +38,66 @@ class TokenizedExamples(NamedTuple):
 
 
 class BertTask(Replicated, Compilable, keras.Model):
-    """An encoder with a preprocessor in front and a head on top. Each task chooses a head and interprets it.
+    """An encoder with a preprocessor in front and heads on top.
+
+    A subclass is a whole task: its heads, targets, loss, answers, measures, serving signature and settings. Training,
+    evaluation, distillation, export and the commands call these methods, and never ask which task it is.
 
     Args:
         encoder: ids -> hidden states.
-        preprocessor: strings -> ids.
-        units: the number of logits.
-        dropout: the rate before the head; by default the encoder's `hidden_dropout`.
+        preprocessor: strings -> ids. None, if a task allows it: the model takes packed inputs only.
 
     Call arguments:
         inputs: string `[batch]` (a tensor, or a list of str); for pairs a tuple of two; or packed inputs, the dict that
             the preprocessor makes of these, for example in a `tf.data` pipeline.
 
     Returns:
-        float32: logits. Their shape depends on the task.
+        float32: the output of the heads. Its shape depends on the task.
 
     Raises:
         ValueError: vocabulary and embedding table differ in size, or the family has no such head.
     """
 
-    HEAD: ClassVar[str]  # a key of the family's heads
-    OF_SEQUENCES: ClassVar[bool] = True  # whether logits are per row, not per token
+    HEAD: ClassVar[str | None] = None  # the head of the task: a key of the family's heads
+    EXAMPLES: ClassVar[type | None] = None  # the class of `keras_bert.data` that holds its examples
+    STATED_ELSEWHERE: ClassVar[tuple[str, ...]] = ()  # settings that other entries of a preset's files state
+    FILES: ClassVar[tuple[str, ...]] = ()  # the files of a preset beside weights, configuration and tokenizer
 
-    def __init__(
-        self,
-        encoder: BertEncoder,
-        preprocessor: BertPreprocessor,
-        units: int,
-        dropout: float | None = None,
-        **kwargs: Any,
-    ) -> None:
+    _by_length: ByLength | None = None  # runs the model over texts
+
+    def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        encoder.config.check_vocabulary(preprocessor.tokenizer.vocabulary_size)
+        if preprocessor is not None:
+            encoder.config.check_vocabulary(preprocessor.tokenizer.vocabulary_size)
         self.encoder = encoder
         self.preprocessor = preprocessor
+
+    def _add_head(self, units: int, dropout: float | None) -> None:
+        """Adds the task's classifier, with `units` logits; dropout is the encoder's `hidden_dropout` by default."""
         self.dropout_rate = dropout
-        self.head = ClassifierHead(
-            encoder.config, self.HEAD, units, dropout, dtype=encoder.dtype_policy, name=f"{self.HEAD}_head"
-        )
+        config, dtype = self.encoder.config, self.encoder.dtype_policy
+        self.head = ClassifierHead(config, self.HEAD, units, dropout, dtype=dtype, name=f"{self.HEAD}_head")
         self.head.build()
         self.built = True
-        self._by_length = ByLength(preprocessor, lambda texts: self(preprocessor.pack(texts), training=False))
+        self._by_length = ByLength(self.preprocessor, lambda texts: self(self.preprocessor.pack(texts), training=False))
 
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         # Keras takes only tensors as positional arguments, hence here and not in call.
-        return super().__call__(_as_tensors(inputs), **kwargs)
+        return super().__call__(as_tensors(inputs), **kwargs)
 
     def packed(self, inputs: Any) -> dict[str, Any]:
         """The encoder's inputs, from strings or packed inputs."""
         return inputs if isinstance(inputs, dict) else self.preprocessor(inputs)
 
     @property
+    def heads(self) -> dict[str, keras.Layer]:
+        """The heads by name, as in checkpoints."""
+        return {} if self.HEAD is None else {self.HEAD: self.head}
+
+    @property
     def reads_pooler(self) -> bool:
-        """Whether logits depend on a pooler: not if they are per token, or if the head has a dense layer instead
-        (RoBERTa)."""
-        return self.encoder.pooler is not None and self.OF_SEQUENCES and self.head.transform is None
+        """Whether the encoder's pooler has a part in the output."""
+        return False
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
@@ -105,14 +111,15 @@ class BertTask(Replicated, Compilable, keras.Model):
 
     def retrace(self) -> None:
         """Drops traced graphs. Call it after the layers have changed, and not only their weights."""
-        self._by_length.retrace()
+        if self._by_length is not None:
+            self._by_length.retrace()
 
     # -- Keras's methods, for lists of str as well
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Keras's `fit`; `x` may also be a list of str or a tuple of two, and `y` labels for `targets`; or pandas
         columns."""
-        _check_dataset(x)
+        check_dataset(x)
         if kwargs.get("validation_data") is not None and isinstance(kwargs["validation_data"], tuple | list):
             data = kwargs["validation_data"]
             kwargs["validation_data"] = (*self.arrays(*map(plain, data[:2])), *data[2:])
@@ -120,18 +127,22 @@ class BertTask(Replicated, Compilable, keras.Model):
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras's `evaluate`; see `fit`."""
-        _check_dataset(x)
+        check_dataset(x)
         return super().evaluate(*self.arrays(plain(x), plain(y)), *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """Keras's `predict`, which gives logits; `x` may also be a list of str or a tuple of two."""
+        """Keras's `predict`, which gives the output of a call; `x` may also be a list of str or a tuple of two."""
         return super().predict(self.arrays(plain(x), None)[0], *args, **kwargs)
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """TokenizedExamples and labels as users pass them -> arrays for Keras to batch; arrays stay as they are."""
-        return _as_arrays(x), self.targets(y)
+        """Examples and labels as users pass them -> arrays for Keras to batch; arrays stay as they are."""
+        return as_arrays(x), self.targets(y)
 
-    # -- For training: examples tokenized once, batches packed in the graph
+    # -- Learning: examples are tokenized once, batches packed in the graph
+
+    def training_loss(self) -> Any:
+        """The loss to compile with."""
+        raise TypeError(f"a {type(self).__name__} has no loss of its own; compile it with one, and call fit")
 
     def targets(self, y: Any) -> Any:
         """Labels as users pass them -> targets of a loss; arrays and tensors of numbers stay as they are."""
@@ -152,26 +163,148 @@ class BertTask(Replicated, Compilable, keras.Model):
             counts = " and ".join(f"{len(column):,}" for column in columns)
             raise ValueError(f"there are {counts} texts, but {len(y):,} labels")
         segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
-        return TokenizedExamples(
-            segments, tf.convert_to_tensor(self.targets(y)), self._by_length.lengths(list(segments))
-        )
+        lengths = self._by_length.lengths(list(segments))
+        return TokenizedExamples(segments, tf.convert_to_tensor(self.targets(y)), lengths)
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], Any]:
         """Rows of `examples` -> `(x, y)`, as a training step takes them. For `tf.data`."""
         return self.preprocessor.pack(segments), targets
 
+    def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
+        """The weights of labels, by their number instead of their name. Raises ValueError if the task has none."""
+        raise ValueError("class_weight is for a classifier that gives each text one class; this model is another")
+
+    def check_teacher(self, teacher: Any) -> None:
+        """Raises ValueError unless this model can learn from the answers of the teacher."""
+        if type(self).distillation_loss is BertTask.distillation_loss:
+            raise ValueError(f"a {type(self).__name__} cannot learn from a teacher; classifiers and pre-trainers can")
+        if type(teacher) is not type(self):
+            raise ValueError(f"a {type(self).__name__} cannot learn from a {type(teacher).__name__}; use two of a kind")
+        if teacher.preprocessor.tokenizer.vocabulary != self.preprocessor.tokenizer.vocabulary:
+            raise ValueError("the teacher has another vocabulary; teacher and student must have the same tokens")
+
+    def distillation_loss(
+        self, loss: Any, teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
+    ) -> Any:
+        """The loss on the labels -> the loss on the labels and on a teacher's answers; see `learning_from`."""
+        raise NotImplementedError
+
+    # -- Answers, and measures of them
+
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        """The names of the texts that the task reads, as in a serving signature."""
+        return ("text",)
+
+    @property
+    def example_settings(self) -> dict[str, Any]:
+        """What a reader of examples must know of this model: its `problem_type`, if it has one."""
+        return {}
+
+    def answers(self, x: Any) -> list[Any]:
+        """The answers to examples, as `measures` reads them.
+
+        Args:
+            x: as `fit` takes it.
+        """
+        raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
+
+    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+        """Measures answers by the labels. The first measure is the one to choose models by."""
+        raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
+
+    def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
+        """The classes and the confusion matrix of answers; None if each text does not have one class."""
+        return None
+
+    def check_examples(self, x: Any, y: Any) -> None:
+        """Raises the errors of `answers` and `measures` that can be found before the model runs."""
+        if type(self).measures is BertTask.measures:
+            self.measures([], y)  # raises
+        self.targets(y)
+        count = len(columns_of(x)[0])
+        if count != len(y):
+            raise ValueError(f"there are {count:,} examples to evaluate with, but labels of {len(y):,}")
+
+    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
+        """The answers to texts, each as the fields of a JSON line.
+
+        Args:
+            *texts: a list of str for each of `text_names`.
+        """
+        raise TypeError(f"a {type(self).__name__} gives no answers to single texts")
+
     # -- Files
+
+    @classmethod
+    def from_preset(
+        cls,
+        handle: str | Path,
+        *,
+        sequence_length: int | None = None,
+        long_text: str | None = None,
+        stride: int | None = None,
+        dtype: Any = None,
+        **settings: Any,
+    ) -> Any:
+        """A model with the encoder and the tokenizer of a preset, and its head if it has one of this task.
+
+        Args:
+            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
+            sequence_length: the length of every row in tokens, or the longest that windows and batches may have; by
+                default as saved with the preset, or as long as the model reads.
+            long_text: how to shorten texts that are longer: "truncate" (cuts off the end), "head_tail" (cuts out the
+                middle) or "windows" (cuts nothing). By default as saved with the preset, else "truncate".
+            stride: the tokens from the start of a window to the next start; by default half of a row.
+            dtype: a Keras dtype policy.
+            **settings: arguments of the class, by default as saved with the preset; or fields of `BertConfig`, such as
+                `hidden_dropout=0.0`.
+
+        Raises:
+            FileNotFoundError: there is no such preset, or it lacks a file.
+            TypeError, ValueError: a file is damaged, or an argument is bad.
+
+        Warns:
+            UserWarning: the preset's head is not used: it has as many labels, but different ones.
+        """
+        directory = presets.resolve(handle)
+        fields, given = preset.split(cls, {name: value for name, value in settings.items() if value is not None})
+        found = preset.read(directory, cls)
+        arguments = cls._arguments(found, given)
+        encoder = BertEncoder.from_preset(directory, **fields, **({} if dtype is None else {"dtype": dtype}))
+        rows = preset.Rows(sequence_length, long_text, stride)
+        model = cls(encoder, cls._read_preprocessor(found, encoder, rows), **arguments)
+        with formats.open_checkpoint(directory) as checkpoint:
+            for name, head in model.heads.items():
+                if name in found.heads and model._takes_head(found):
+                    load_weights(head, checkpoint, name)
+        return model
+
+    @classmethod
+    def _arguments(cls, found: preset.TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+        """The constructor's arguments but encoder and preprocessor, from those of a preset and the given ones."""
+        return {**found.settings, **given}
+
+    @classmethod
+    def _read_preprocessor(
+        cls, found: preset.TaskPreset, encoder: BertEncoder, rows: preset.Rows
+    ) -> BertPreprocessor | None:
+        return preset.preprocessor(found, encoder.config.max_positions, rows)
+
+    def _takes_head(self, found: preset.TaskPreset) -> bool:
+        """Whether to load the heads of a preset."""
+        return True
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments but `encoder` and `preprocessor`, as JSON values."""
-        return {"dropout": self.dropout_rate}
+        return {}
 
     def hugging_face_settings(self) -> dict[str, Any]:
         """Entries for Hugging Face's `config.json`, such as the labels, under its names."""
         return {}
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes weights, labels and the tokenizer's files, for `from_preset` and `transformers`.
+        """Writes weights, settings and the tokenizer's files, for `from_preset` and `transformers`.
 
         Args:
             directory: made if it does not exist; other files in it are left alone.
@@ -180,16 +313,22 @@ class BertTask(Replicated, Compilable, keras.Model):
         Raises:
             FileExistsError: such a file exists and `overwrite` is False.
         """
-        files.refuse_to_overwrite(Path(directory), (*hugging_face.FILES, *loading.FILES), overwrite)
-        preset.write(self, Path(directory), overwrite)
+        directory = Path(directory)
+        of_tokenizer = loading.FILES if self.preprocessor is not None else ()
+        files.refuse_to_overwrite(directory, (*hugging_face.FILES, *of_tokenizer, *self.FILES), overwrite)
+        entries = {**self.hugging_face_settings(), **preset.entries(self)}
+        formats.write(directory, self.encoder.config, self.parts(), overwrite=overwrite, settings=entries)
+        if self.preprocessor is not None:
+            self.preprocessor.save_preset(directory, overwrite)
 
     def save_checkpoint(self, directory: str | Path, format: str, overwrite: bool = False) -> None:
         """Writes a checkpoint for another program, without labels; see `BertEncoder.save_checkpoint`."""
         formats.write(directory, self.encoder.config, self.parts(), format, overwrite)
 
     def parts(self) -> dict[str, dict[str, np.ndarray]]:
-        """The weights of encoder and head, by part and name, as `formats.write` takes them."""
-        return {"encoder": values_by_name(self.encoder), self.HEAD: values_by_name(self.head)}
+        """The weights of encoder and heads, by part and name, as `formats.write` takes them."""
+        heads = {name: values_by_name(head) for name, head in self.heads.items()}
+        return {"encoder": values_by_name(self.encoder), **heads}
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -203,52 +342,3 @@ class BertTask(Replicated, Compilable, keras.Model):
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         parts = {name: keras.saving.deserialize_keras_object(config[name]) for name in ("encoder", "preprocessor")}
         return cls(**{**config, **parts})
-
-
-def plain(x: Any) -> Any:
-    """A pandas column -> a list, a pandas table -> an array; anything else as it is."""
-    if isinstance(x, tuple):
-        return tuple(plain(each) for each in x)
-    if not hasattr(x, "to_numpy"):
-        return x
-    return list(x) if len(x.shape) == 1 else x.to_numpy()
-
-
-def columns_of(x: Any) -> tuple[Any, ...]:
-    """The columns of texts in examples: one list, or for pairs the two lists of a tuple.
-
-    Raises:
-        ValueError: it is a tuple of something else.
-    """
-    if not isinstance(x, tuple):
-        return (x,)
-    if len(x) != 2 or any(isinstance(column, str | bytes) for column in x):
-        raise ValueError(f"x is a tuple of {len(x)}; expected a list of texts, or for pairs a tuple of two such lists")
-    return x
-
-
-def _check_dataset(x: Any) -> None:
-    """Raises ValueError if the labels in a dataset are names: nothing would turn them into targets."""
-    spec = x.element_spec if isinstance(x, tf.data.Dataset) else None
-    if isinstance(spec, tuple) and len(spec) > 1 and getattr(spec[1], "dtype", None) == tf.string:
-        raise ValueError("the labels in this dataset are strings; make it of numbers, which model.targets(names) gives")
-
-
-def _as_tensors(inputs: Any) -> Any:
-    """Lists of str as string tensors; packed inputs, Keras inputs and tensors as they are."""
-    if isinstance(inputs, tuple):
-        return tuple(_as_tensors(each) for each in inputs)
-    if isinstance(inputs, dict | keras.KerasTensor):
-        return inputs
-    if isinstance(inputs, str | bytes):
-        raise TypeError(f"texts is a single {type(inputs).__name__}; pass a list: [text]")
-    return as_strings(inputs)
-
-
-def _as_arrays(x: Any) -> Any:
-    """Texts as arrays, for Keras to batch; anything else as it is."""
-    if isinstance(x, tuple) and len(x) == 2:
-        return tuple(_as_arrays(each) for each in x)
-    is_list = isinstance(x, list) and x and isinstance(x[0], str)
-    is_array = isinstance(x, np.ndarray) and x.dtype.kind == "U"
-    return np.array(x, dtype=object) if is_list or is_array else x

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -12,13 +11,16 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.data import WordExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
-from keras_bert.tasks import preset
+from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import BySentence, flat_tokens
+from keras_bert.tasks.columns import one_or_many
 from keras_bert.tasks.entities import OUTSIDE, spans
 from keras_bert.tasks.label_names import checked_labels, number_of
 from keras_bert.tasks.long_text import places_of_tokens, sequence_output
+from keras_bert.tasks.preset import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.packing import first_tokens
@@ -59,7 +61,8 @@ class BertTokenClassifier(BertTask):
     """
 
     HEAD = "tokens"
-    OF_SEQUENCES = False
+    EXAMPLES = WordExamples
+    STATED_ELSEWHERE = ("labels",)
 
     def __init__(
         self,
@@ -75,8 +78,9 @@ class BertTokenClassifier(BertTask):
                 "truncation (long_text) is head_tail, which cuts words out of the middle, and these would have no "
                 "labels; use long_text='windows', which cuts nothing, or 'truncate'"
             )
-        super().__init__(encoder, preprocessor, len(labels), dropout, **kwargs)
+        super().__init__(encoder, preprocessor, **kwargs)
         self.labels = labels
+        self._add_head(len(labels), dropout)
         self._by_length = BySentence(preprocessor, lambda segments: self._probabilities(*segments))
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
@@ -84,18 +88,21 @@ class BertTokenClassifier(BertTask):
         return ops.cast(self.head(hidden, training=training), "float32")
 
     def tag(
-        self, sentences: Iterable[Sequence[str]], batch_tokens: int = 1024, progress: bool | None = None
-    ) -> list[list[dict[str, Any]]]:
-        """Predicts each word's label.
+        self,
+        words: Sequence[str] | Iterable[Sequence[str]],
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> list[Any]:
+        """Predicts the label of each word of a sentence, or of many sentences.
 
         Args:
-            sentences: each a list of words.
+            words: a sentence, as a list of words; or many.
             batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            For each sentence a list, for each of its words a dict: `word`, `label`, and `probability`, 0 to 1. The last
-            two are None for a truncated word; with windows there are none.
+            For a sentence a list, for each of its words a dict: `word`, `label`, and `probability`, 0 to 1. The last
+            two are None for a truncated word; with windows there are none. For many sentences, a list of these.
 
         Raises:
             TypeError, ValueError: a sentence is not a list of str.
@@ -103,46 +110,49 @@ class BertTokenClassifier(BertTask):
         Warns:
             UserWarning: the number of truncated words.
         """
-        sentences = _checked(sentences)
+        if isinstance(words, str | bytes):
+            raise TypeError(f"words is a single {type(words).__name__}; pass a list of words, or see entities")
+        words = list(words)
+        is_one = bool(words) and all(isinstance(word, str) for word in words)
+        sentences = _checked([words] if is_one else words)
         results = [row for chunk in self._by_length(sentences, batch_tokens, progress) for row in chunk]
         answers = [self._answers(words, rows) for words, rows in zip(sentences, results, strict=True)]
         if cut := sum(answer["label"] is None for sentence in answers for answer in sentence):
             message = f"words cut off, which have no label: {cut:,}; with long_text='windows' all words have one"
             warnings.warn(message, stacklevel=2)
-        return answers
+        return answers[0] if is_one else answers
 
-    def entities(
-        self, texts: Iterable[str], batch_tokens: int = 1024, progress: bool | None = None
-    ) -> list[list[dict[str, Any]]]:
-        """The entities in texts, with their offsets.
+    def entities(self, text: str | Iterable[str], batch_tokens: int = 1024, progress: bool | None = None) -> list[Any]:
+        """The entities in a text, or in many texts, with their offsets.
 
         `text.words.find_words` finds the words, `tasks.entities.find_entities` the entities in their labels. If the
         labels have no prefixes, a run of words with the same one is an entity if there is a label "O"; if not, as for
         parts of speech, each word is one.
 
         Args:
-            texts: each a str.
+            text: a str, or many.
             batch_tokens, progress: as for `tag`.
 
         Returns:
-            For each text a list of dicts in the order of the text: `label`, without prefix; `start` and `end`, in
-            characters; `text`, which is `text[start:end]`; `probability`, 0 to 1, the mean over its words.
+            For a text a list of dicts in the order of the text: `label`, without prefix; `start` and `end`, in
+            characters; `text`, which is `text[start:end]`; `probability`, 0 to 1, the mean over its words. For many
+            texts, a list of these.
 
         Raises:
-            TypeError, ValueError: `texts` is a single str, or something in it is not a str.
+            TypeError, ValueError: a text is not a str.
 
         Warns:
             As `tag`.
         """
-        if isinstance(texts, str | bytes):
-            raise TypeError(f"texts is a single {type(texts).__name__}; pass a list: [text]")
+        is_one, texts = one_or_many(text)
         texts = list(texts)
         _, starts, ends = find_words(as_strings(texts))
         places = [list(zip(*rows, strict=True)) for rows in zip(starts.to_list(), ends.to_list(), strict=True)]
         words = [[text[start:end] for start, end in row] for text, row in zip(texts, places, strict=True)]
         tagged = self.tag(words, batch_tokens, progress)
         runs = OUTSIDE in self.labels
-        return [spans(*each, runs) for each in zip(texts, places, tagged, strict=True)]
+        found = [spans(*each, runs) for each in zip(texts, places, tagged, strict=True)]
+        return found[0] if is_one else found
 
     def _answers(self, words: Sequence[str], probabilities: np.ndarray) -> list[dict[str, Any]]:
         """From float `[words or more, labels]`, all 0 for a truncated word."""
@@ -247,39 +257,36 @@ class BertTokenClassifier(BertTask):
         examples = self.examples(x, y)
         return self.batch(examples.segments, examples.targets)
 
-    @classmethod
-    def from_preset(
-        cls, handle: str | Path, labels: Sequence[str] | None = None, dropout: float | None = None, **kwargs: Any
-    ) -> BertTokenClassifier:
-        """A token classifier with the encoder of a preset, and the preset's head if it has one for these labels.
+    def answers(self, x: Any) -> list[Any]:
+        return self.tag(x, progress=False)
 
-        Args:
-            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-            labels: by default those of the preset's head. If it has no names, give them in the order of the logits.
-                For other labels, a new head is initialized at random.
-            dropout: as for the constructor; by default as saved with the preset.
-            **kwargs: `sequence_length`, `long_text` ("truncate" or "windows"), `stride`, `dtype`: see `preset.read`.
+    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+        """`f1`, `precision` and `recall` of entities (labels "O", "B-..." and "I-..."); with other labels `accuracy`.
 
-        Raises:
-            FileNotFoundError: there is no such preset, or it lacks a file.
-            ValueError: a file is damaged, an argument is bad, or there are no labels.
-
-        Warns:
-            UserWarning: the preset's head is not used: it has as many labels, but different ones.
+        Words that were cut off count as "O".
         """
-        found = preset.read(handle, cls.HEAD, **kwargs)
-        labels = found.labels(labels)
-        settings = {**found.settings, **({} if dropout is None else {"dropout": dropout})}
-        model = cls(found.encoder, found.preprocessor, labels, **settings)
-        if found.head_fits(labels):
-            preset.load_head(model, found)
-        return model
+        answers = [[answer["label"] for answer in sentence] for sentence in answers]
+        if not all(label == "O" or label[:2] in ("B-", "I-") for label in self.labels):
+            pairs = [pair for labels in zip(y, answers, strict=True) for pair in zip(*labels, strict=True)]
+            return metrics.accuracy(*zip(*((right, str(label)) for right, label in pairs), strict=True))
+        measured = metrics.entity_f1(y, [[label or "O" for label in labels] for labels in answers])
+        return {"f1": measured.pop("f1"), **measured}
+
+    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
+        return [{"entities": entities} for entities in self.entities(*texts, progress=False)]
+
+    @classmethod
+    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+        return {**found.settings, **given, "labels": found.labels(given.get("labels"))}
+
+    def _takes_head(self, found: TaskPreset) -> bool:
+        return found.head_fits(self.labels)
+
+    def settings(self) -> dict[str, Any]:
+        return {"labels": self.labels, "dropout": self.dropout_rate}
 
     def hugging_face_settings(self) -> dict[str, Any]:
         return hugging_face.label_names(self.labels)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "labels": self.labels}
 
 
 def _checked(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:

@@ -7,9 +7,22 @@ from keras_bert.training.lamb import LAMB
 
 if keras.backend.backend() == "tensorflow":  # on other backends, only the optimizers work
     from keras_bert.tasks.replicas import Replicated
+    from keras_bert.training.distillation import learning_from, student_of
     from keras_bert.training.evaluation import evaluate
     from keras_bert.training.fine_tune import fine_tune
     from keras_bert.training.pretrain import Phase, pretrain
     from keras_bert.training.strategy import strategy
 
-__all__ = ["LAMB", "AdamW", "Phase", "Replicated", "WarmupThenDecay", "evaluate", "fine_tune", "pretrain", "strategy"]
+__all__ = [
+    "LAMB",
+    "AdamW",
+    "Phase",
+    "Replicated",
+    "WarmupThenDecay",
+    "evaluate",
+    "fine_tune",
+    "learning_from",
+    "pretrain",
+    "strategy",
+    "student_of",
+]

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.pretraining.distillation import learning_from, lesson
 from keras_bert.recipe import FineTuningWithTeacher, takes
-from keras_bert.tasks.classifier import CLASSES, BertClassifier
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.training import evaluation, workers
 from keras_bert.training.adapting import adapting
+from keras_bert.training.distillation import learning_from, lesson
 from keras_bert.training.epoch_batches import batches_of_epoch, padding_share
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
 from keras_bert.training.run_files import Run
@@ -32,7 +31,7 @@ def fine_tune(
     validation: tuple[Any, Any] | None = None,
     directory: str | Path | None = None,
     *,
-    teacher: BertClassifier | None = None,
+    teacher: BertTask | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     progress: bool | None = None,
     checkpoint_seconds: float = 60,
@@ -49,7 +48,7 @@ def fine_tune(
         validation: the same, to choose the best epoch; without it, the last epoch is kept.
         directory: for the state of the run. An interrupted run in it is resumed, and ends with the same weights as
             without the interruption. TensorBoard's logs go there too, if `tensorboard` is installed.
-        teacher: a fine-tuned classifier; the model learns from its answers and from the labels; see `learning_from`.
+        teacher: a fine-tuned model of the same task, from whose answers the model learns too; see `learning_from`.
         callbacks: further Keras callbacks. For them, each epoch is a `fit` of its own.
         progress: whether to show a progress bar; by default on a terminal.
         checkpoint_seconds: seconds between saves of the state; it is also saved after every epoch.
@@ -82,10 +81,10 @@ def fine_tune(
     """
     recipe = FineTuningWithTeacher.of(**recipe)
     _check_examples("train", train)
-    weights = _by_index(model, recipe.class_weight)
+    weights = model.class_weights(recipe.class_weight) if recipe.class_weight else None
     if validation is not None:
         _check_examples("validation", validation)
-        evaluation.check(model, *validation)
+        model.check_examples(*validation)
     examples = model.examples(*train)
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")
@@ -161,14 +160,3 @@ def _fingerprint(examples: TokenizedExamples) -> str:
         for part in tf.nest.flatten(each, expand_composites=True):
             digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
-
-
-def _by_index(model: BertTask, class_weight: Mapping[str, float]) -> dict[int, float] | None:
-    if not class_weight:
-        return None
-    if not isinstance(model, BertClassifier) or model.problem_type != CLASSES:
-        raise ValueError("class_weight is for a BertClassifier that gives each text one class; this model is another")
-    unknown = sorted(set(class_weight) - set(model.labels))
-    if unknown:
-        raise ValueError(f"class_weight names {', '.join(unknown)}, but the labels are {', '.join(model.labels)}")
-    return {i: class_weight.get(label, 1.0) for i, label in enumerate(model.labels)}

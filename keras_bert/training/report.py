@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert import files
-from keras_bert.tasks.classifier import CLASSES, BertClassifier
-from keras_bert.training import metrics
-from keras_bert.training.metrics import needed
+from keras_bert.extras import needed
 
 REPORT = "report.md"
 CURVE = "learning_curve.png"
@@ -24,13 +22,6 @@ def check_installed() -> None:
     """Raises ImportError if the extra `train` is not installed. Called before the training starts."""
     for module, distribution in {"sklearn": "scikit-learn", "scipy": "scipy", "matplotlib": "matplotlib"}.items():
         needed(module, distribution)
-
-
-def confusion(model: Any, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
-    """The classes of a classifier and the confusion matrix of its answers; None for other models."""
-    if not isinstance(model, BertClassifier) or model.problem_type != CLASSES:
-        return None
-    return model.labels, metrics.confusion_matrix(y, [answer["label"] for answer in answers], model.labels)
 
 
 def write_report(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.training.metrics import needed
+from keras_bert.extras import needed
 from keras_bert.visualize.attention_weights import Weights
 
 _DOTS_PER_INCH = 200

@@ -8,7 +8,7 @@ from html import escape
 
 import numpy as np
 
-from keras_bert.training.metrics import needed
+from keras_bert.extras import needed
 from keras_bert.visualize.senses import Occurrence, Senses
 
 _WIDTH, _HEIGHT, _MARGIN = 800, 500, 30

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_bert import files
-from keras_bert.training.metrics import needed
+from keras_bert.extras import needed
 from keras_bert.visualize.attention_weights import Weights, weights_of
 from keras_bert.visualize.page import page
 from keras_bert.visualize.picture import picture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from keras_bert import BertQuestionAnswerer
 from keras_bert.cli import streams
-from keras_bert.tasks import loading
+from keras_bert.tasks import table as tasks_table
 
 
 def test_what_predict_cannot_read(fails, untrained, classifier, table):
@@ -19,7 +19,7 @@ def test_what_predict_cannot_read(fails, untrained, classifier, table):
     for lines, message in bad_rows.items():
         assert message in fails("predict", classifier, "--jsonl", input=lines)
     assert "is a table: predict reads a text a line, or JSON lines" in fails("predict", classifier, table)
-    assert "no head for classes, tags or answers" in fails("predict", untrained, input=b"one")
+    assert "no head for classes, labels of words or answers" in fails("predict", untrained, input=b"one")
 
 
 def test_lines_and_json_lines(run, classifier, tmp_path):
@@ -28,7 +28,7 @@ def test_lines_and_json_lines(run, classifier, tmp_path):
     lines = [
         json.loads(line) for line in run("predict", classifier, input="\n".join(texts).encode()).stdout.splitlines()
     ]
-    answers = loading.load_task(Path(classifier)).classify(texts)
+    answers = tasks_table.load_task(Path(classifier)).classify(texts)
     assert lines == [{"text": text, **answer} for text, answer in zip(texts, answers, strict=True)]
     for name in ("texts.jsonl", "TEXTS.NDJSON"):
         path = tmp_path / name
@@ -38,7 +38,7 @@ def test_lines_and_json_lines(run, classifier, tmp_path):
 
 def test_evaluate(run, classifier, table):
     rows = [line.split("\t") for line in Path(table).read_text().splitlines()[1:]]
-    answers = loading.load_task(Path(classifier)).classify([text for text, _ in rows])
+    answers = tasks_table.load_task(Path(classifier)).classify([text for text, _ in rows])
     right = sum(answer["label"] == label for answer, (_, label) in zip(answers, rows, strict=True))
     result = run("evaluate", classifier, table, "--text-column", "1", "--label-column", "kind")
     assert result.stdout == f"accuracy\t{right / len(rows):.4f}\n"

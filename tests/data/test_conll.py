@@ -1,4 +1,4 @@
-"""Words and tags in columns."""
+"""Words and labels in columns."""
 
 import pytest
 
@@ -20,15 +20,17 @@ def test_columns_and_documents(write):
     path = write("a.txt", CONLL_2003)
     words = [["EU", "rejects"], ["Peter"]]
     assert read_conll(path) == WordExamples(words, [["B-ORG", "O"], ["B-PER"]])
-    assert read_conll(path, tag_column=2) == WordExamples(words, [["NNP", "VBZ"], ["NNP"]])
-    assert read_conll(path, word_column=2, tag_column=1).words == [["NNP", "VBZ"], ["NNP"]]
-    assert read_conll(path, tag_column=None) == WordExamples(words)
+    assert read_conll(path, label_column=2) == WordExamples(words, [["NNP", "VBZ"], ["NNP"]])
+    assert read_conll(path, word_column=2, label_column=1).words == [["NNP", "VBZ"], ["NNP"]]
+    assert read_conll(path, label_column=None) == WordExamples(words)
 
 
 def test_words_alone(write):
     path = write("a.txt", "Ada\nsang\n\nYes\n")
-    assert read_conll(path, tag_column=None) == WordExamples([["Ada", "sang"], ["Yes"]])
-    with pytest.raises(ValueError, match="column 1 of 1 cannot be both word and tag; a line has a word and its tag"):
+    assert read_conll(path, label_column=None) == WordExamples([["Ada", "sang"], ["Yes"]])
+    with pytest.raises(
+        ValueError, match="column 1 of 1 cannot be both word and label; a line has a word"
+    ):
         read_conll(path)
 
 
@@ -38,7 +40,7 @@ def test_words_alone(write):
         ("sang", "1 column instead of 2"),
         ("sang VBD O", "3 columns instead of 2"),
         ("\tO", "word is empty"),
-        ("sang\t", "tag is empty"),
+        ("sang\t", "label is empty"),
         ("\u00a0\tO", "word is empty"),
     ],
 )
@@ -56,7 +58,7 @@ def test_bad_sentences(write, line, what):
     [
         ("", {}, "is empty"),
         ("-DOCSTART- O\n\n", {}, "has -DOCSTART- lines and no sentences"),
-        ("Ada O\n", {"tag_column": 3}, "has no column 3; its columns are 1 to 2"),
+        ("Ada O\n", {"label_column": 3}, "has no column 3; its columns are 1 to 2"),
         ("Ada O\n", {"word_column": 0}, "has no column 0; its columns are 1 to 2"),
         (b"Ada O\n\xe9 O\n", {}, "line 2, is not UTF-8"),
     ],

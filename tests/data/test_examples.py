@@ -14,8 +14,8 @@ from keras_bert.data import QuestionExamples, TextExamples, WordExamples
     [
         (lambda: TextExamples(["a"], labels=["x", "y"]), "different lengths: {'texts': 1, 'labels': 2}"),
         (lambda: TextExamples(["a"], []), "different lengths: {'texts': 1, 'pairs': 0}"),
-        (lambda: WordExamples([["a"]], []), "different lengths: {'words': 1, 'tags': 0}"),
-        (lambda: WordExamples([["a"], ["b"]], [["O"], ["O", "O"]]), "sentence 2 has 1 words and 2 tags"),
+        (lambda: WordExamples([["a"]], []), "different lengths: {'words': 1, 'labels': 0}"),
+        (lambda: WordExamples([["a"], ["b"]], [["O"], ["O", "O"]]), "sentence 2 has 1 words and 2 labels"),
         (lambda: QuestionExamples(["q"], ["a?"], []), "different lengths: {'ids': 1, 'questions': 1, 'contexts': 0}"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_bert.data import Answer, QuestionExamples, TextExamples, WordExamples, check_can_be_learned, read_table
+from keras_bert.data import Answer, QuestionExamples, TextExamples, WordExamples, read_table
 from keras_bert.data.labels import parse_label
 
 
@@ -76,20 +76,20 @@ def test_kinds_in_tables(write):
         (TextExamples(["a", "b"], labels=["good", "good"]), "all 2 labels are 'good'.*takes two classes at least"),
         (TextExamples(["a", "b"], labels=[3.0, 3.0]), "all 2 labels are 3.0.*takes two numbers at least"),
         (TextExamples(["a", "b"], labels=[("x", "y"), ("y", "x")]), r"all 2 labels are \('x', 'y'\)"),
-        (WordExamples([["a", "b"], ["c"]]), "was read without tags"),
-        (WordExamples([["a", "b"], ["c"]], [["O", "O"], ["O"]]), "all 3 tags are 'O'; to learn to tell words apart"),
+        (WordExamples([["a", "b"], ["c"]]), "was read without labels"),
+        (WordExamples([["a", "b"], ["c"]], [["O", "O"], ["O"]]), "all 3 labels are 'O'; to learn to tell words apart"),
         (QuestionExamples(["q"], ["a?"], ["b"]), "none of its 1 questions has an answer to learn from"),
         (QuestionExamples(["q"], ["a?"], ["b"], [()]), "none of its 1 questions has an answer"),
     ],
 )
 def test_nothing_to_learn(examples, message):
     with pytest.raises(ValueError, match=message):
-        check_can_be_learned(examples, "x.tsv")
+        examples.check_can_be_learned("x.tsv")
 
 
 def test_something_to_learn():
-    check_can_be_learned(TextExamples(["a", "b"], labels=["good", "bad"]), "x")
-    check_can_be_learned(TextExamples(["a", "b"], labels=[1.0, 2.0]), "x")
-    check_can_be_learned(TextExamples(["a", "b"], labels=[("x",), ()]), "x")
-    check_can_be_learned(WordExamples([["a", "b"]], [["O", "B-x"]]), "x")
-    check_can_be_learned(QuestionExamples(["q", "r"], ["a?", "b?"], ["b", "b"], [(), (Answer("b", 0),)]), "x")
+    TextExamples(["a", "b"], labels=["good", "bad"]).check_can_be_learned("x")
+    TextExamples(["a", "b"], labels=[1.0, 2.0]).check_can_be_learned("x")
+    TextExamples(["a", "b"], labels=[("x",), ()]).check_can_be_learned("x")
+    WordExamples([["a", "b"]], [["O", "B-x"]]).check_can_be_learned("x")
+    QuestionExamples(["q", "r"], ["a?", "b?"], ["b", "b"], [(), (Answer("b", 0),)]).check_can_be_learned("x")

@@ -19,8 +19,8 @@ def test_wnut17(shared_data):
         lines = (shared_data / "wnut17" / name).read_text("utf-8").split("\n")
         assert len(examples) == sentences
         assert [word for words in examples.words for word in words] == [line.split("\t")[0] for line in lines if line]
-        assert {tag[:2] for tags in examples.tags for tag in tags} == {"O", "B-", "I-"}
-        beginnings = sum(tag.startswith("B-") for tags in examples.tags for tag in tags)
+        assert {tag[:2] for tags in examples.labels for tag in tags} == {"O", "B-", "I-"}
+        beginnings = sum(tag.startswith("B-") for tags in examples.labels for tag in tags)
         assert beginnings == sum(bool(re.search(r"\tB-", line)) for line in lines)
 
 

@@ -78,7 +78,7 @@ def test_a_head_with_a_dense_layer_takes_the_poolers_place(stride):
 
 def test_windows_are_pooled():
     long = "the film plot was very good and not dull music"
-    model = new(text={"sequence_length": 6, "stride": 3}, pool="max")
+    model = new(text={"sequence_length": 6, "stride": 3}, window_pooling="max")
     words = long.split()
     one_row = small.preprocessor(sequence_length=6)
     windows = one_row([*(" ".join(words[i : i + 4]) for i in (0, 3, 6)), "film"])
@@ -140,9 +140,14 @@ def test_pairs(of_pairs):
     firsts, seconds = TEXTS, TEXTS[::-1]
     logits = of_pairs((firsts, seconds)).numpy()
     expected = probabilities(logits)
-    answers = of_pairs.classify(list(zip(firsts, seconds, strict=True)))
+    answers = of_pairs.classify(firsts, seconds)
     np.testing.assert_allclose([answer["probability"] for answer in answers], expected.max(-1), atol=1e-5)
     assert not np.allclose(logits, of_pairs((seconds, firsts)))
+    assert of_pairs.classify(firsts[0], seconds[0]) == pytest.approx(answers[0], abs=1e-5)
+    with pytest.raises(ValueError, match="there are 4 first texts, but 3 second ones"):
+        of_pairs.classify(firsts, seconds[:3])
+    with pytest.raises(TypeError, match="got a str and a list"):
+        of_pairs.classify("one", ["two"])
 
 
 @pytest.mark.slow
@@ -203,7 +208,7 @@ def test_it_learns_from_strings(problem_type):
 
 @pytest.mark.slow
 def test_windows_are_trained_and_classified():
-    model = new(["early", "late"], text={"sequence_length": 6, "stride": 4}, pool="max", scale=0.1)
+    model = new(["early", "late"], text={"sequence_length": 6, "stride": 4}, window_pooling="max", scale=0.1)
     texts = ["film " * 12 + "plot", "film " * 13] * 4  # the difference is in the last window
     examples = texts, ["late", "early"] * 4
     model.compile(keras.optimizers.Adam(1e-2), model.training_loss())
@@ -221,7 +226,7 @@ def test_windows_are_trained_and_classified():
         ({"labels": ["one"]}, "at least 2"),
         ({"labels": ["a", "b", "a"]}, "there twice: a"),
         ({"problem_type": "other"}, "problem_type is 'other'"),
-        ({"pool": "first"}, "pool is 'first'"),
+        ({"window_pooling": "first"}, "window_pooling is 'first'"),
     ],
 )
 def test_what_cannot_be(model, settings, message):
@@ -247,7 +252,11 @@ def test_labels_without_an_order_or_names(model, small_preset, labels):
 def test_pairs_and_single_texts_are_not_taken_for_each_other(model, of_pairs, pairs):
     model = of_pairs if pairs else model
     single, both, y = TEXTS, (TEXTS, TEXTS), ["both"] * 4
-    x, message = (single, "takes pairs: a tuple of two") if pairs else (both, "takes texts; for pairs, make it with")
+    x, message = (
+        (single, "takes pairs: two texts, or two lists")
+        if pairs
+        else (both, "takes single texts; pairs need pairs=True")
+    )
     model.compile("adam", model.training_loss(), jit_compile=False)
     for use in (
         lambda: model(x),
@@ -257,8 +266,8 @@ def test_pairs_and_single_texts_are_not_taken_for_each_other(model, of_pairs, pa
     ):
         with pytest.raises(ValueError, match=message):
             use()
-    with pytest.raises(ValueError, match="takes a list of " + ("pairs" if pairs else "texts, each a str")):
-        model.classify(single if pairs else [both])
+    with pytest.raises(ValueError, match=message):
+        model.classify(single) if pairs else model.classify(*both)
     model.examples(both if pairs else single, y)
 
 
@@ -285,6 +294,6 @@ def test_bad_labels_and_texts(model):
         message = f"x is a tuple of {len(x)}; expected a list of texts, or for pairs a tuple"
         with pytest.raises(ValueError, match=message):
             model.examples(x, ["number"] * len(x))
-    for use in (model.classify, model):
-        with pytest.raises(TypeError, match="a single str"):
-            use("film")
+    with pytest.raises(TypeError, match="a single str"):
+        model("film")
+    assert model.classify(TEXTS[0]) == pytest.approx(model.classify(TEXTS)[0], abs=1e-5)

@@ -141,7 +141,7 @@ def test_real_tokens_in_a_text(real_tokenizer):
 @pytest.mark.parametrize(
     ("texts", "error", "message"),
     [
-        (b"[MASK]", TypeError, "single bytes"),
+        (b"[MASK]", TypeError, "got a bytes"),
         ("a", ValueError, r"text 0 \(from 0\) has no \[MASK\]: 'a'"),
         (["a [MASK]", 5], TypeError, "text 1 is 5"),
         (["a [MASK]", "b"], ValueError, r"text 1 \(from 0\) has no \[MASK\]: 'b'"),
@@ -192,9 +192,6 @@ def test_files(model, tmp_path):
         assert again.preprocessor.tokenizer.special_tokens_in_text
     with pytest.raises(FileExistsError, match="overwrite=True"):
         model.save_preset(tmp_path / "preset")
-    config = model.get_config()
-    del config["preprocessor"]  # as earlier versions wrote it
-    assert BertMaskedLM.from_config(config).preprocessor is None
 
 
 @pytest.mark.slow

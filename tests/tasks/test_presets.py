@@ -49,21 +49,33 @@ def is_head(model, kernel):
 
 
 def test_a_classifier(tmp_path):
-    model = new(BertClassifier, text=WINDOWS, pairs=True, problem_type=MULTI_LABEL, pool="max", dropout=0.3)
+    model = new(BertClassifier, text=WINDOWS, pairs=True, problem_type=MULTI_LABEL, window_pooling="max", dropout=0.3)
     model.save_preset(tmp_path / "preset")
     model.save(tmp_path / "model.keras")
     for again in (BertClassifier.from_preset(tmp_path / "preset"), keras.models.load_model(tmp_path / "model.keras")):
         assert small.same(again, model)
         assert again.labels == FIRST
-        assert (again.problem_type, again.pool, again.pairs, again.dropout_rate) == (MULTI_LABEL, "max", True, 0.3)
+        assert (again.problem_type, again.window_pooling, again.pairs, again.dropout_rate) == (
+            MULTI_LABEL,
+            "max",
+            True,
+            0.3,
+        )
         assert (again.preprocessor.sequence_length, again.preprocessor.stride) == (8, 3)
     config = json.loads((tmp_path / "preset/config.json").read_text())
     assert config["architectures"] == ["BertForSequenceClassification"]
     assert config["id2label"] == {"0": "A", "1": "B", "2": "C"}
     with pytest.raises(FileExistsError, match="overwrite=True"):
         model.save_preset(tmp_path / "preset")
-    other = BertClassifier.from_preset(tmp_path / "preset", pool="mean", dropout=0.1, pairs=False, long_text="truncate")
-    assert (other.pool, other.dropout_rate, other.pairs, other.preprocessor.stride) == ("mean", 0.1, False, None)
+    other = BertClassifier.from_preset(
+        tmp_path / "preset", window_pooling="mean", dropout=0.1, pairs=False, long_text="truncate"
+    )
+    assert (other.window_pooling, other.dropout_rate, other.pairs, other.preprocessor.stride) == (
+        "mean",
+        0.1,
+        False,
+        None,
+    )
 
 
 def test_a_token_classifier(tmp_path):

@@ -102,7 +102,7 @@ def test_cut_texts_are_counted_out_loud(model, recwarn):
 @pytest.mark.parametrize(
     ("texts", "error", "message"),
     [
-        ("a single text", TypeError, r"texts is a single str; pass a list: \[text\]"),
+        (b"bytes", TypeError, "got a bytes; pass a single str"),
         (["good", None], TypeError, "text 1 is None"),
         (["good", 3], TypeError, "text 1 is 3"),
         (["good", "\ud800"], ValueError, "lone surrogate"),
@@ -111,6 +111,12 @@ def test_cut_texts_are_counted_out_loud(model, recwarn):
 def test_bad_texts(model, texts, error, message):
     with pytest.raises(error, match=message):
         model.encode(texts)
+
+
+def test_one_text(model):
+    one = model.encode("good film")
+    assert (one.shape, one.dtype) == ((small.CONFIG.hidden_size,), np.float32)
+    np.testing.assert_allclose(one, model.encode(["good film"])[0], atol=1e-6)
 
 
 def test_bad_settings(model):

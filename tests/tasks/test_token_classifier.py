@@ -86,13 +86,19 @@ def test_nothing_to_tag(model):
 
 @pytest.mark.parametrize(
     ("sentences", "message"),
-    [("film", "sentence 0 .* is 'film'"), (["film"], "list of words"), ([["a"], ["b", 5]], "sentence 1 .from 0. is")],
+    [("film", "single str; pass a list of words"), ([["a"], ["b", 5]], "sentence 1 .from 0. is"), ([5], "is 5")],
 )
 def test_bad_sentences(model, sentences, message):
     with pytest.raises(TypeError, match=message):
         model.tag(sentences)
-    with pytest.raises(TypeError, match="single str"):
-        model.entities("film")
+    with pytest.raises(TypeError, match="got a bytes"):
+        model.entities(b"film")
+
+
+def test_one_sentence_or_text(model):
+    words = ["a", "film"]
+    assert model.tag(words) == model.tag([words])[0]
+    assert model.entities("a film") == model.entities(["a film"])[0]
 
 
 def test_what_is_cut_is_told():

@@ -62,7 +62,7 @@ def test_class_weights_that_cannot_be(untrained):
 
     refused(untrained, examples(), "class_weight of bad is -1.0", bad=-1.0)
     refused(untrained, examples(), "class_weight names odd, but the labels are good, bad", odd=1.0)
-    one_class = "class_weight is for a BertClassifier that gives each text one class"
+    one_class = "class_weight is for a classifier that gives each text one class"
     numbers = BertClassifier(untrained.encoder, untrained.preprocessor, ["bad"], problem_type="regression")
     refused(numbers, (["one"], [1.0]), one_class, bad=2.0)
     refused(

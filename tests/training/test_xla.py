@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from keras_bert import BertClassifier, BertMaskedLM, BertQuestionAnswerer, BertTokenClassifier
 from keras_bert.formats import FAMILIES
-from keras_bert.pretraining import BertPretrainer, learning_from
+from keras_bert.pretraining import BertPretrainer
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
-from keras_bert.training import LAMB, AdamW, WarmupThenDecay
+from keras_bert.training import LAMB, AdamW, WarmupThenDecay, learning_from
 
 from ..support import small
 from ..support.small import preprocessor

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from keras_bert.training import metrics
+from keras_bert.tasks import metrics
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,12 @@ squad_metrics.py.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from keras_bert.extras import needed
 
 
 def accuracy(labels: Any, predictions: Any) -> dict[str, float]:
@@ -196,11 +197,3 @@ def _alike(labels: Any, predictions: Any, dtype: Any = None) -> tuple[np.ndarray
     if (labels.dtype.kind in "US") != (predictions.dtype.kind in "US"):
         raise ValueError(f"labels are {labels.dtype} and predictions {predictions.dtype}: no two would be equal")
     return labels, predictions
-
-
-def needed(module: str, distribution: str) -> Any:
-    """Imports a module of the extra `train`. Raises ImportError, with the command to install it, if it is missing."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(f"this needs {distribution}: pip install 'keras-bert-models[train]' ({error})") from error

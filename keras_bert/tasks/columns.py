@@ -1,0 +1,89 @@
+"""Texts as users pass them: one text or many, single texts or pairs, lists, arrays, pandas columns or datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sized
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.text.strings import as_strings
+
+
+def one_or_many(*columns: Any) -> tuple[bool, Iterable[Any]]:
+    """The texts that are passed to a verb: one str, or many; for pairs two str, or two columns of as many.
+
+    Returns:
+        Whether it is one text or pair; and the texts, or for two columns the pairs.
+
+    Raises:
+        TypeError: one column is a single str and the other is not, or a text is bytes.
+        ValueError: the columns differ in length.
+
+    Example:
+        >>> one_or_many("a cat"), one_or_many(["a cat"], ["a dog"])
+        ((True, ['a cat']), (False, [('a cat', 'a dog')]))
+    """
+    is_one = all(isinstance(column, str) for column in columns)
+    if is_one:
+        columns = tuple([column] for column in columns)
+    elif any(isinstance(column, str | bytes) for column in columns):
+        kinds = " and a ".join(type(column).__name__ for column in columns)
+        raise TypeError(f"got a {kinds}; pass a single str for each, or a list of str for each")
+    if len(columns) == 1:
+        return is_one, columns[0]
+    columns = [column if isinstance(column, Sized) else list(column) for column in columns]
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError(f"there are {len(columns[0]):,} first texts, but {len(columns[1]):,} second ones")
+    return is_one, list(zip(*columns, strict=True))
+
+
+def columns_of(x: Any) -> tuple[Any, ...]:
+    """The columns of texts in examples: one list, or for pairs the two lists of a tuple.
+
+    Raises:
+        ValueError: it is a tuple of something else.
+    """
+    if not isinstance(x, tuple):
+        return (x,)
+    if len(x) != 2 or any(isinstance(column, str | bytes) for column in x):
+        raise ValueError(f"x is a tuple of {len(x)}; expected a list of texts, or for pairs a tuple of two such lists")
+    return x
+
+
+def plain(x: Any) -> Any:
+    """A pandas column -> a list, a pandas table -> an array; anything else as it is."""
+    if isinstance(x, tuple):
+        return tuple(plain(each) for each in x)
+    if not hasattr(x, "to_numpy"):
+        return x
+    return list(x) if len(x.shape) == 1 else x.to_numpy()
+
+
+def as_tensors(inputs: Any) -> Any:
+    """Lists of str as string tensors; packed inputs, Keras inputs and tensors as they are."""
+    if isinstance(inputs, tuple):
+        return tuple(as_tensors(each) for each in inputs)
+    if isinstance(inputs, dict | keras.KerasTensor):
+        return inputs
+    if isinstance(inputs, str | bytes):
+        raise TypeError(f"texts is a single {type(inputs).__name__}; pass a list: [text]")
+    return as_strings(inputs)
+
+
+def as_arrays(x: Any) -> Any:
+    """Texts as arrays, for Keras to batch; anything else as it is."""
+    if isinstance(x, tuple) and len(x) == 2:
+        return tuple(as_arrays(each) for each in x)
+    is_list = isinstance(x, list) and x and isinstance(x[0], str)
+    is_array = isinstance(x, np.ndarray) and x.dtype.kind == "U"
+    return np.array(x, dtype=object) if is_list or is_array else x
+
+
+def check_dataset(x: Any) -> None:
+    """Raises ValueError if the labels in a dataset are names: nothing would turn them into targets."""
+    spec = x.element_spec if isinstance(x, tf.data.Dataset) else None
+    if isinstance(spec, tuple) and len(spec) > 1 and getattr(spec[1], "dtype", None) == tf.string:
+        raise ValueError("the labels in this dataset are strings; make it of numbers, which model.targets(names) gives")

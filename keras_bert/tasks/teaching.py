@@ -1,0 +1,29 @@
+"""What a student learns from a teacher's answers (Hinton et al. 2015; Sanh et al. 2019, "DistilBERT")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+from keras_bert.tasks.replicas import over_all
+
+
+def divergence(teacher: Any, student: Any, temperature: float) -> Any:
+    """`T^2 KL(softmax(teacher / T) || softmax(student / T))`, over the last axis of logits.
+
+    The factor keeps the gradients as large as those of the labels.
+
+    Example:
+        >>> same = ops.array([[1.0, 2.0]])
+        >>> float(divergence(same, same, temperature=2.0)[0])
+        0.0
+    """
+    theirs, ours = (ops.log_softmax(logits / temperature, axis=-1) for logits in (teacher, student))
+    return temperature**2 * ops.sum(ops.exp(theirs) * (theirs - ours), axis=-1)
+
+
+def weighted_mean(values: Any, weights: Any) -> Any:
+    """The weighted mean over the global batch; with several replicas, this replica's share of it."""
+    weights = ops.cast(weights, values.dtype)
+    return ops.sum(values * weights) / ops.maximum(over_all(ops.sum(weights)), 1.0)
