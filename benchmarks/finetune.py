@@ -68,7 +68,7 @@ def our_answers(model: BertTask, examples: Examples) -> list:
         return [answer["answer"] for answer in model.answer(*x, progress=False)]
     if isinstance(model, BertTokenClassifier):
         return [[answer["label"] or "O" for answer in answers] for answers in model.tag(x, progress=False)]
-    answers = model.classify(list(zip(*x, strict=True)) if model.pairs else x, progress=False)
+    answers = model.classify(*x, progress=False) if model.pairs else model.classify(x, progress=False)
     return [answer["value" if model.problem_type == NUMBERS else "label"] for answer in answers]
 
 

@@ -53,9 +53,9 @@ def main() -> None:
     print(f"squared error: {history[0]['loss']:.2f} in the first epoch, {history[-1]['loss']:.2f} in the last")
     if dev:
         print(evaluate(model, *dev))
-    shown = [("A man is playing a flute.", "A man plays the flute."), ("A dog runs on the beach.", "Oil is cheap.")]
-    for pair, answer in zip(shown, model.classify(shown), strict=True):
-        print(f"{answer['score']:.1f}  {pair[0]} | {pair[1]}")
+    shown = (["A man is playing a flute.", "A dog runs on the beach."], ["A man plays the flute.", "Oil is cheap."])
+    for first, second, answer in zip(*shown, model.classify(*shown), strict=True):
+        print(f"{answer['score']:.1f}  {first} | {second}")
 
     model.save_preset("saved_models/pair_similarity", overwrite=True)
 

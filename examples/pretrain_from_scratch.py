@@ -58,7 +58,7 @@ def main() -> None:
         print(f"step {min(entry['epoch'] * every, arguments.steps):,}: loss {entry['loss']:.3f}")
     model.save_preset(output / "model", overwrite=True)  # transformers.BertForPreTraining reads it too
 
-    (answer,) = BertMaskedLM.from_preset(output / "model").fill(["It was a dark and [MASK] night."], top_k=3)
+    answer = BertMaskedLM.from_preset(output / "model").fill("It was a dark and [MASK] night.", top_k=3)
     for guess in answer["masks"][0]:
         print(f"It was a dark and {guess['token']} night. ({guess['probability']:.2f})")
 

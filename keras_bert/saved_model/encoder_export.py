@@ -52,9 +52,10 @@ def export_encoder(
         >>> encoder({name: tf.constant(value) for name, value in inputs.items()})["pooled_output"].shape
         TensorShape([1, 384])
     """
-    if not isinstance(model, BertEncoder | BertMaskedLM):
+    has_masked_lm = list(getattr(model, "heads", {})) == [BertMaskedLM.HEAD]
+    if not has_masked_lm and not isinstance(model, BertEncoder):
         raise TypeError(f"got a {type(model).__name__}; export_encoder takes a BertEncoder or a BertMaskedLM")
-    encoder = model if isinstance(model, BertEncoder) else model.encoder
+    encoder = model.encoder if has_masked_lm else model
     with new_directory(directory, overwrite) as unfinished:
         weights = StoredWeights(model, dtype, root=encoder)
         positions = encoder.config.max_positions
@@ -75,7 +76,7 @@ def export_encoder(
                 return {**outputs, "mlm_logits": model.logits(outputs["sequence_output"], masked)}
 
         root = _part(encode, NAMES, weights.of(encoder))
-        if isinstance(model, BertMaskedLM):
+        if has_masked_lm:
             root.mlm = _part(predict, (*NAMES, POSITIONS), weights.variables)
 
         @tf.function(input_signature=[_specs(NAMES)], autograph=False)

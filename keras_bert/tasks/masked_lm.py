@@ -201,7 +201,7 @@ class BertMaskedLM(BertTask):
     @classmethod
     def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
         if not found.has_head:
-            raise ValueError(f"{found.directory} has no masked-language head; models that were pre-trained have")
+            raise ValueError(f"{found.handle} has no masked-language head; models that were pre-trained have")
         return super()._arguments(found, given)
 
     @classmethod

@@ -118,7 +118,7 @@ class BertNextSentence(BertTask):
     def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
         if not found.has_head:
             raise ValueError(
-                f"{found.directory} has no head that says whether a text follows another; BERT's checkpoints have"
+                f"{found.handle} has no head that says whether a text follows another; BERT's checkpoints have"
             )
         return super()._arguments(found, given)
 

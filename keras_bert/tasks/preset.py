@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keras_bert import files, formats
+from keras_bert import files, formats, presets
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face
 from keras_bert.tasks.label_names import checked_labels
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 # The key of this package's own settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
 _SETTINGS = "keras_bert"
 _OF_PREPROCESSOR = ("sequence_length", "truncation", "stride", "max_sequence_length")
+_GIVEN = ("self", "encoder", "preprocessor", "kwargs")  # of a constructor, not for users of from_preset
 _FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
 
 
@@ -35,6 +37,7 @@ class TaskPreset(NamedTuple):
     """What a preset says of a task.
 
     Attributes:
+        handle: as the caller gave it, for messages.
         directory: the preset's directory.
         hugging_face: Hugging Face's `config.json`; empty in other formats.
         heads: the heads it has weights of.
@@ -44,6 +47,7 @@ class TaskPreset(NamedTuple):
         preprocessor: the preprocessor's arguments, likewise.
     """
 
+    handle: str
     directory: Path
     hugging_face: dict[str, Any]
     heads: tuple[str, ...]
@@ -101,18 +105,29 @@ def _listed(labels: list[str]) -> str:
 
 
 def split(task: type[BertTask], given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of `from_preset` -> the fields of the configuration among them, and those of the task."""
+    """Arguments of `from_preset` -> the fields of the configuration among them, and those of the task.
+
+    Raises:
+        TypeError: there is no such argument.
+    """
+    known = [name for name in inspect.signature(task.__init__).parameters if name not in _GIVEN]
+    if unknown := [name for name in given if name not in {*known, *_FIELDS, "name"}]:
+        raise TypeError(
+            f"{task.__name__}.from_preset has no argument {', '.join(unknown)}; it takes sequence_length, long_text, "
+            f"stride, dtype, {', '.join(known)}, and the fields of BertConfig"
+        )
     fields = {name: value for name, value in given.items() if name in _FIELDS}
     return fields, {name: value for name, value in given.items() if name not in _FIELDS}
 
 
-def read(directory: Path, task: type[BertTask]) -> TaskPreset:
+def read(handle: str | Path, task: type[BertTask]) -> TaskPreset:
     """Reads what a preset says of a task.
 
     Raises:
         FileNotFoundError: the directory lacks a file.
         ValueError: a file is damaged.
     """
+    directory = presets.resolve(handle)
     with formats.open_checkpoint(directory) as checkpoint:
         heads = tuple(checkpoint.heads)
         has_head = task.HEAD in heads
@@ -123,9 +138,8 @@ def read(directory: Path, task: type[BertTask]) -> TaskPreset:
     saved = config.get(_SETTINGS) or {}
     if saved.get("task") != task.__name__:
         saved = {}
-    return TaskPreset(
-        directory, config, heads, has_head, head_size, saved.get("model", {}), saved.get("preprocessor", {})
-    )
+    settings, preprocessor = (saved.get(name, {}) for name in ("model", "preprocessor"))
+    return TaskPreset(str(handle), directory, config, heads, has_head, head_size, settings, preprocessor)
 
 
 def preprocessor(found: TaskPreset, positions: int, rows: Rows, **arguments: Any) -> BertPreprocessor:

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert import files, formats, presets
+from keras_bert import files, formats
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import hugging_face
@@ -267,14 +267,13 @@ class BertTask(Replicated, Compilable, keras.Model):
         Warns:
             UserWarning: the preset's head is not used: it has as many labels, but different ones.
         """
-        directory = presets.resolve(handle)
         fields, given = preset.split(cls, {name: value for name, value in settings.items() if value is not None})
-        found = preset.read(directory, cls)
+        found = preset.read(handle, cls)
         arguments = cls._arguments(found, given)
-        encoder = BertEncoder.from_preset(directory, **fields, **({} if dtype is None else {"dtype": dtype}))
+        encoder = BertEncoder.from_preset(found.directory, **fields, **({} if dtype is None else {"dtype": dtype}))
         rows = preset.Rows(sequence_length, long_text, stride)
         model = cls(encoder, cls._read_preprocessor(found, encoder, rows), **arguments)
-        with formats.open_checkpoint(directory) as checkpoint:
+        with formats.open_checkpoint(found.directory) as checkpoint:
             for name, head in model.heads.items():
                 if name in found.heads and model._takes_head(found):
                     load_weights(head, checkpoint, name)

@@ -11,6 +11,7 @@ from keras_bert import BertClassifier
 from keras_bert.saved_model import export_serving
 from keras_bert.saved_model.check import check_serving
 from keras_bert.tasks import BertNextSentence
+from keras_bert.training import evaluate, fine_tune
 
 from ..support import small
 
@@ -73,10 +74,11 @@ def test_no_windows():
 @pytest.mark.slow
 def test_it_learns():
     model = new(scale=0.1)
-    follows = np.array([0, 1, 0, 1])
-    model.compile(keras.optimizers.Adam(1e-2), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    model.fit((A, B), follows, epochs=20, verbose=0)
+    follows = [0, 1, 0, 1]
+    fine_tune(model, ((A, B), follows), epochs=20, learning_rate=1e-2, progress=False)
     np.testing.assert_array_equal(model.score(A, B) < 0.5, follows)
+    assert evaluate(model, (A, B), follows) == {"accuracy": 1.0}
+    assert evaluate(model, (A, B), [0, 1, 0, 0]) == {"accuracy": 0.75}
 
 
 def test_files(model, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 
 from keras_bert import BertClassifier, BertSentenceEncoder, BertTokenClassifier
 from keras_bert.tasks.classifier import MULTI_LABEL
+from keras_bert.tasks.table import task_of
 
 from ..support import small
 from ..support.checkpoints import CONFIGS
@@ -169,3 +170,24 @@ def test_a_head_for_fewer_labels_is_left_out_without_a_word(saved):
 def test_a_preset_without_a_head(small_preset, task):
     with pytest.raises(ValueError, match="has no head of this task: say which labels there are, labels="):
         task.from_preset(small_preset)
+
+
+def test_fields_of_the_configuration(small_preset):
+    """`from_preset` of every task takes them, and a dtype."""
+    fields = {"hidden_dropout": 0.0, "attention_dropout": 0.25, "dtype": "mixed_bfloat16"}
+    for task, settings in ((BertClassifier, {"labels": FIRST}), (BertSentenceEncoder, {})):
+        model = task.from_preset(small_preset, **settings, **fields)
+        config = model.encoder.config
+        assert (config.hidden_dropout, config.attention_dropout) == (0.0, 0.25)
+        assert model.encoder.dtype_policy.name == "mixed_bfloat16"
+    with pytest.raises(
+        TypeError, match="from_preset has no argument hiden_dropout; it takes .*, pooling, and the fields of BertConfig"
+    ):
+        BertSentenceEncoder.from_preset(small_preset, hiden_dropout=0.0)
+
+
+def test_settings_of_another_task(tmp_path):
+    """What one task saved of itself is not another's."""
+    new(BertClassifier, window_pooling="max", pairs=True).save_preset(tmp_path)
+    assert task_of(tmp_path) is BertClassifier
+    assert BertSentenceEncoder.from_preset(tmp_path).pooling == "mean"

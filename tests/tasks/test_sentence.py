@@ -113,6 +113,18 @@ def test_bad_texts(model, texts, error, message):
         model.encode(texts)
 
 
+def test_fit_takes_lists_of_str(small_preset):
+    """As every task does; and packed inputs."""
+    model = BertSentenceEncoder.from_preset(small_preset)
+    wanted = np.eye(2, small.CONFIG.hidden_size, dtype=np.float32)
+    model.compile("adam", "cosine_similarity", jit_compile=False)
+    history = model.fit(["good film", "bad film"], wanted, epochs=3, verbose=0).history["loss"]
+    assert history[-1] < history[0]
+    vectors = model.predict(["good film", "bad film"], verbose=0)
+    np.testing.assert_allclose(vectors, model.encode(["good film", "bad film"]), atol=1e-5)
+    np.testing.assert_allclose(vectors, model(model.preprocessor(["good film", "bad film"])), atol=1e-5)
+
+
 def test_one_text(model):
     one = model.encode("good film")
     assert (one.shape, one.dtype) == ((small.CONFIG.hidden_size,), np.float32)
