@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 
 from keras_bert import data
 from keras_bert.cli import streams
+from keras_bert.data import rows
 
 _LABEL_KINDS = {
     "single_label_classification": "class",
@@ -21,19 +23,22 @@ _IN_THE_SHELL = {"skip_bad=True": "--skip-bad", "header=False": "--no-header", "
 COLUMNS = ("text_column", "text_pair_column", "label_column", "no_header", "table_format")
 
 # The columns of a table, by name, or by number from 1.
-column_options = streams.together(
+text_options = streams.together(
     click.option("--text-column", default="text", show_default=True, metavar="C", help="The column of the texts."),
     click.option("--text-pair-column", metavar="C", help="The column of the second texts, for pairs."),
     click.option(
-        "--label-column", metavar="C", help="The column of the labels. By default `label`; in CoNLL files the last."
-    ),
-    click.option(
         "--format",
         "table_format",
-        type=click.Choice(["csv", "tsv", "jsonl"]),
+        type=click.Choice(sorted(set(rows.FORMATS.values()))),
         help="The format of the file. By default as its name ends.",
     ),
     click.option("--no-header", is_flag=True, help="The first line is an example; columns go by number, from 1."),
+)
+column_options = streams.together(
+    text_options,
+    click.option(
+        "--label-column", metavar="C", help="The column of the labels. By default `label`; in CoNLL files the last."
+    ),
 )
 
 
@@ -50,8 +55,22 @@ def read(kind: type, path: str, skip_bad: bool = False, problem_type: str | None
     Raises:
         Misuse: the file cannot be used.
     """
-    try:
+    with _in_the_shell(path):
         return _READERS[kind](path, skip_bad, problem_type, **columns)
+
+
+def read_rows(path: str, table_format: str, header: bool) -> tuple[list[str], list[tuple[int, list[str] | str]]]:
+    """The names of a table's columns, or their numbers from 1, and its rows. Raises Misuse if it cannot be read."""
+    with _in_the_shell(path):
+        found = rows.read_rows(path, table_format, header)
+    return found.names or [str(number) for number in range(1, found.width + 1)], found.rows
+
+
+@contextlib.contextmanager
+def _in_the_shell(path: str) -> Iterator[None]:
+    """Raises Misuse, in the words of the command, in place of a reader's errors."""
+    try:
+        yield
     except OSError as error:
         raise streams.Misuse(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:

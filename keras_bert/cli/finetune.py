@@ -56,7 +56,7 @@ def finetune() -> None:
     \b
     Examples:
       $ keras-bert finetune classify --train train.tsv --eval dev.tsv --text-column sentence --output my-model
-      $ echo "A lovely film" | keras-bert predict my-model
+      $ keras-bert predict my-model "A lovely film"
     """
 
 

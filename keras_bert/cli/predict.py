@@ -1,44 +1,44 @@
-"""keras-bert predict: texts -> the predictions of a fine-tuned model, as JSON lines."""
+"""keras-bert predict: texts -> the answers of a fine-tuned model, as JSON lines."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import example_files, quiet, streams
 from keras_bert.data.decoding import characters, json_object, one_text
 from keras_bert.data.rows import FORMATS
 
 
 @click.command()
 @click.argument("model", callback=streams.find_preset)
-@click.argument("file", required=False)
+@click.argument("text", nargs=-1)
+@click.option("--file", metavar="FILE", help="Read FILE; - is standard input.")
+@example_files.text_options
 @click.option("--output", metavar="FILE", help="Write to FILE, all of it or nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
-@click.option(
-    "--jsonl", is_flag=True, help="Input lines are JSON objects, though FILE does not end in .jsonl or .ndjson."
-)
-def predict(model: Path, file: str | None, output: str | None, overwrite: bool, jsonl: bool) -> None:
-    """Apply MODEL, a directory written by `finetune`, to each text in FILE or from a pipe.
+def predict(
+    model: Path, text: tuple[str, ...], file: str | None, output: str | None, overwrite: bool, **options: Any
+) -> None:
+    """Apply MODEL, a directory written by `finetune`, to each TEXT, or to the texts in a file or from a pipe.
 
-    Input is one text per line, or JSON lines: {"text": ...}, for pairs {"text": ..., "text_pair": ...}, for questions
-    {"question": ..., "context": ...}; other fields are ignored. Output is a JSON line for each, in the same order: the
-    text, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`.
+    A file has a text a line; or it is a table, CSV, TSV or JSON lines, with columns as for `finetune`: a text, and
+    for pairs a second one; questions are in `question` and `context`. Output is a JSON line for each, in the same
+    order: the columns of the row, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`.
+    A column of such a name is written as `given_label` and the like.
 
     \b
     Example:
-      $ echo "A lovely film" | keras-bert predict my-model
+      $ keras-bert predict my-model "A lovely film"
       {"text": "A lovely film", "label": "positive", "probability": 0.9987}
     """
-    by_name = FORMATS.get(Path(file or "").suffix.lower())
-    if by_name in ("csv", "tsv"):  # else its header would be read as a text
-        raise streams.Misuse(
-            f"{file} is a table: predict reads a text a line, or JSON lines, as pandas makes them of a table: "
-            'read_csv(...).to_json("texts.jsonl", orient="records", lines=True)'
-        )
-    lines = streams.open_texts((), file)
-    is_json = jsonl or by_name == "jsonl"
+    if len(text) == 1 and Path(text[0]).is_file():
+        raise streams.Misuse(f"{text[0]} is a file: read it with --file {text[0]}")
+    form = options["table_format"] or FORMATS.get(Path(file or "").suffix.lower())
+    lines = None if form in ("csv", "tsv") else streams.open_texts(text, file)
     with streams.open_output(output, overwrite) as results:
         with quiet.imports():
             from tqdm import tqdm
@@ -46,30 +46,61 @@ def predict(model: Path, file: str | None, output: str | None, overwrite: bool, 
             from keras_bert.tasks.table import load_task
         task = streams.load(load_task, model)
         names = task.text_names
+        columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
+        columns = {name: columns[name] or name for name in names}  # of the model's texts
+        if lines is None:
+            chunks = _of_table(file, form, not options["no_header"], columns)
+        else:
+            chunks = lines.chunks(lambda line: _of_line(line, columns, form == "jsonl"))
         with tqdm(unit=" texts", delay=1, disable=None) as bar:
-            for rows in lines.chunks(lambda line: _fields(line, names, is_json)):
+            for rows in chunks:
                 try:
-                    answers = task.answer_fields(*([row[name] for row in rows] for name in names))
+                    answers = task.answer_fields(*([row[column] for row in rows] for column in columns.values()))
                 except (TypeError, ValueError) as error:
                     raise streams.Misuse(streams.one_line(error)) from error
-                written = (
-                    streams.json_line(**{name: row[name] for name in names}, **answer)
-                    for row, answer in zip(rows, answers, strict=True)
-                )
-                streams.write_lines(results, written)
+                streams.write_lines(results, map(_line, rows, answers))
                 bar.update(len(rows))
 
 
-def _fields(line: str, names: tuple[str, ...], is_json: bool) -> dict[str, str]:
-    """The fields of an input line. Raises ValueError if the model cannot read it."""
+def _of_table(file: str, form: str, header: bool, columns: dict[str, str]) -> Iterator[list[dict[str, str]]]:
+    """The rows of a table in chunks, by column."""
+    names, rows = example_files.read_rows(file, form, header)
+    if missing := [column for column in columns.values() if column not in names]:
+        raise streams.Misuse(f"{file} has no column {missing[0]!r}; its columns are {', '.join(map(repr, names))}")
+    found = []
+    for line, cells in rows:
+        try:
+            if isinstance(cells, str):
+                raise ValueError(cells)
+            row = dict(zip(names, cells, strict=True))
+            _check(row, columns)
+        except ValueError as error:
+            raise streams.Misuse(f"{file}, line {line}: {error}") from error
+        found.append(row)
+    for first in range(0, len(found), streams.TEXTS_AT_A_TIME):
+        yield found[first : first + streams.TEXTS_AT_A_TIME]
+
+
+def _of_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any]:
+    """An input line, by column. Raises ValueError if the model cannot read it."""
     if not is_json:
-        if len(names) > 1:
-            raise ValueError(f"this model reads {' and '.join(names)}: give JSON lines, with --jsonl or a .jsonl file")
-        return {names[0]: line}
-    values = json_object(line)
-    checked = one_text if "question" in names else characters  # a text may be empty, a question may not
-    for name in names:
-        if not isinstance(values.get(name), str):
-            raise ValueError(f"there is no string {name!r} in it")
-        checked(values[name], name)
-    return values
+        if len(columns) > 1:
+            raise ValueError(f"this model reads {' and '.join(columns)}: give a table, or JSON lines (--format jsonl)")
+        return dict.fromkeys(columns.values(), line)
+    row = json_object(line)
+    _check(row, columns)
+    return row
+
+
+def _check(row: dict[str, Any], columns: dict[str, str]) -> None:
+    """Raises ValueError if a text is missing or cannot be read. A text may be empty, a question may not."""
+    checked = one_text if "question" in columns else characters
+    for column in columns.values():
+        if not isinstance(row.get(column), str):
+            raise ValueError(f"there is no string {column!r} in it")
+        checked(row[column], column)
+
+
+def _line(row: dict[str, Any], answer: dict[str, Any]) -> str:
+    given = {f"given_{name}" if name in answer else name: value for name, value in row.items()}
+    return streams.json_line(**given, **answer)

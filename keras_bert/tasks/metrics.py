@@ -127,37 +127,38 @@ def correlation(labels: Any, predictions: Any) -> dict[str, float]:
     }
 
 
-def entity_f1(tags: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
+def entity_f1(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
     """Precision, recall and F1 of entities. An entity is right if its first word, its last word and its kind are.
 
-    Entities are read from IOB2 tags as in conlleval, the script of CoNLL's shared tasks: an `I-` that follows no entity
-    of its kind begins one. Each number is 0 where it would be 0 / 0.
+    Entities are read from IOB2 labels as in conlleval, the script of CoNLL's shared tasks: an `I-` that follows no
+    entity of its kind begins one. Each number is 0 where it would be 0 / 0.
 
     Args:
-        tags, predictions: for each sentence one tag per word: `B-person`, `I-person`, `O`.
+        labels, predictions: for each sentence one label per word: `B-person`, `I-person`, `O`.
 
     Raises:
         ImportError: seqeval is not installed.
-        ValueError: a sentence has more or fewer predictions than tags, a tag has another form, or there are none.
+        ValueError: a sentence has more or fewer predictions than labels, a label has another form, or there are none.
 
     Example:
         >>> entity_f1([["B-person", "I-person", "O", "B-group"]], [["B-person", "I-person", "O", "O"]])
         {'precision': 1.0, 'recall': 0.5, 'f1': 0.666...}
     """
-    tags, predictions = [list(sentence) for sentence in tags], [list(sentence) for sentence in predictions]
-    if len(tags) != len(predictions) or not tags:
-        raise ValueError(f"{len(tags):,} sentences have tags and {len(predictions):,} have predictions")
-    for number, (right, predicted) in enumerate(zip(tags, predictions, strict=True), start=1):
+    labels, predictions = [list(sentence) for sentence in labels], [list(sentence) for sentence in predictions]
+    if len(labels) != len(predictions) or not labels:
+        raise ValueError(f"{len(labels):,} sentences have labels and {len(predictions):,} have predictions")
+    for number, (right, predicted) in enumerate(zip(labels, predictions, strict=True), start=1):
         if len(right) != len(predicted):
-            raise ValueError(f"sentence {number} has {len(right)} tags and {len(predicted)} predictions")
-    strange = {tag for sentence in tags + predictions for tag in sentence if tag != "O" and tag[:2] not in ("B-", "I-")}
+            raise ValueError(f"sentence {number} has {len(right)} labels and {len(predicted)} predictions")
+    given = {label for sentence in labels + predictions for label in sentence}
+    strange = {label for label in given if label != "O" and label[:2] not in ("B-", "I-")}
     if strange:
         raise ValueError(
-            f"{sorted(strange)[0]!r} is not an IOB2 tag: those are O, and B- or I- before a kind of entity"
+            f"{sorted(strange)[0]!r} is not an IOB2 label: those are O, and B- or I- before a kind of entity"
         )
     seqeval = needed("seqeval.metrics", "seqeval")
     measures = {"precision": seqeval.precision_score, "recall": seqeval.recall_score, "f1": seqeval.f1_score}
-    return {name: float(measure(tags, predictions, zero_division=0)) for name, measure in measures.items()}
+    return {name: float(measure(labels, predictions, zero_division=0)) for name, measure in measures.items()}
 
 
 def confusion_matrix(labels: Any, predictions: Any, classes: Sequence[Any]) -> np.ndarray:

@@ -61,7 +61,7 @@ def test_pairs_and_numbers(run, untrained, tmp_path):
         '{"text": "bad", "text_pair": "good"}\n{"text": "good", "text_pair": "bad"}\n'
     )
     one, two = map(
-        json.loads, run("predict", str(tmp_path / "model"), str(tmp_path / "pairs.jsonl")).stdout.splitlines()
+        json.loads, run("predict", str(tmp_path / "model"), "--file", str(tmp_path / "pairs.jsonl")).stdout.splitlines()
     )
     assert one["values"]["value"] > 0.5 > two["values"]["value"]
 
@@ -103,7 +103,7 @@ def test_answer(run, untrained, tmp_path):
     measures = dict(line.split("\t") for line in result.stdout.splitlines())
     assert float(measures["exact_match"]) > 90
     line = json.dumps({"question": "what is it?", "context": "cold warm bad"}).encode()
-    (answer,) = map(json.loads, run("predict", model, "--jsonl", input=line).stdout.splitlines())
+    (answer,) = map(json.loads, run("predict", model, "--format", "jsonl", input=line).stdout.splitlines())
     assert (answer["answer"], answer["start"], answer["end"]) == ("warm", 5, 9)
     assert isinstance(BertQuestionAnswerer.from_preset(model), BertQuestionAnswerer)
 

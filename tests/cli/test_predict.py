@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from keras_bert import BertQuestionAnswerer
 from keras_bert.cli import streams
 from keras_bert.tasks import table as tasks_table
@@ -17,8 +19,9 @@ def test_what_predict_cannot_read(fails, untrained, classifier, table):
         b'{"text": "one"}\n{"text": "two \\ud83d"}': "line 2: text has half of a surrogate pair",
     }
     for lines, message in bad_rows.items():
-        assert message in fails("predict", classifier, "--jsonl", input=lines)
-    assert "is a table: predict reads a text a line, or JSON lines" in fails("predict", classifier, table)
+        assert message in fails("predict", classifier, "--format", "jsonl", input=lines)
+    assert f"{table} is a file: read it with --file" in fails("predict", classifier, table)
+    assert "has no column 'text'; its columns are 'sentence', 'kind'" in fails("predict", classifier, "--file", table)
     assert "no head for classes, labels of words or answers" in fails("predict", untrained, input=b"one")
 
 
@@ -32,8 +35,37 @@ def test_lines_and_json_lines(run, classifier, tmp_path):
     assert lines == [{"text": text, **answer} for text, answer in zip(texts, answers, strict=True)]
     for name in ("texts.jsonl", "TEXTS.NDJSON"):
         path = tmp_path / name
-        path.write_text("".join(json.dumps({"text": text, "id": 7}) + "\n" for text in texts))
-        assert [json.loads(line) for line in run("predict", classifier, str(path)).stdout.splitlines()] == lines
+        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+        assert [
+            json.loads(line) for line in run("predict", classifier, "--file", str(path)).stdout.splitlines()
+        ] == lines
+
+
+def test_tables_and_arguments(run, fails, classifier, tmp_path):
+    """Other columns are handed on, and nothing is lost if an answer has the name of a column."""
+    rows = [("bad, bad", "x", "1"), ("great", "y", "2")]
+    answers = tasks_table.load_task(Path(classifier)).classify([text for text, _, _ in rows])
+    csv, tsv = tmp_path / "a.csv", tmp_path / "a.txt"
+    csv.write_text('review,label,id\n"bad, bad",x,1\ngreat,y,2\n')
+    tsv.write_text("bad, bad\tx\t1\ngreat\ty\t2\n")
+    by_name = run("predict", classifier, "--file", str(csv), "--text-column", "review").stdout
+    expected = [
+        {"review": text, "given_label": label, "id": number, **answer}
+        for (text, label, number), answer in zip(rows, answers, strict=True)
+    ]
+    assert [json.loads(line) for line in by_name.splitlines()] == expected
+    options = ("--text-column", "1", "--no-header", "--format", "tsv")
+    by_number = run("predict", classifier, "--file", str(tsv), *options).stdout.splitlines()
+    assert [json.loads(line) for line in by_number] == [
+        {"1": text, "2": label, "3": number, **answer}
+        for (text, label, number), answer in zip(rows, answers, strict=True)
+    ]
+    (one,) = run("predict", classifier, "great").stdout.splitlines()
+    assert json.loads(one) == {"text": "great", **answers[1]} | {
+        "probability": pytest.approx(answers[1]["probability"])
+    }
+    csv.write_text("text\ngood\na,b\n")
+    assert fails("predict", classifier, "--file", str(csv)) == f"{csv}, line 3: 2 cells instead of 1"
 
 
 def test_evaluate(run, classifier, table):
@@ -47,11 +79,11 @@ def test_evaluate(run, classifier, table):
 def test_the_line_of_what_cannot_be_read(run, fails, untrained, classifier, tmp_path, monkeypatch):
     """What comes before it is answered."""
     monkeypatch.setattr(streams, "TEXTS_AT_A_TIME", 2)
-    result = run("predict", classifier, "--jsonl", input=b'{"text": "bad"}\n' * 3 + b'{"text": 7}')
+    result = run("predict", classifier, "--format", "jsonl", input=b'{"text": "bad"}\n' * 3 + b'{"text": 7}')
     assert (result.exit_code, result.stdout.count("\n")) == (2, 2)
     assert "standard input, line 4: there is no string 'text' in it" in result.stderr
     model = str(tmp_path / "model")
     BertQuestionAnswerer.from_preset(untrained).save_preset(model)
     for name in ("question", "context"):
         bad = json.dumps({"question": "what?", "context": "one", name: " "}).encode()
-        assert fails("predict", model, "--jsonl", input=bad) == f"standard input, line 1: {name} is empty"
+        assert fails("predict", model, "--format", "jsonl", input=bad) == f"standard input, line 1: {name} is empty"
