@@ -32,18 +32,18 @@ class Task(NamedTuple):
 
 
 def sst2(folder: Path, part: str) -> data.TextExamples:
-    return data.read_table(folder / f"sst2/{part}.tsv", text=2, label=1)
+    return data.read_table(folder / f"sst2/{part}.tsv", text_column=2, label_column=1)
 
 
 def mrpc(folder: Path, part: str) -> data.TextExamples:
     """Every eighth pair is for measuring: the real development set is not at hand."""
-    columns = {"text": "#1 String", "text_pair": "#2 String", "label": "Quality", "table_format": "tsv"}
+    columns = {"text_column": "#1 String", "text_pair_column": "#2 String", "label_column": "Quality", "format": "tsv"}
     whole = data.read_table(folder / "mrpc/msr_paraphrase_train.txt", **columns)
     return chosen(whole, [i for i in range(len(whole)) if (i % 8 == 0) == (part == "dev")])
 
 
 def stsb(folder: Path, part: str) -> data.TextExamples:
-    columns = {"text": 1, "text_pair": 2, "label": 3, "label_kind": "number", "header": False}
+    columns = {"text_column": 1, "text_pair_column": 2, "label_column": 3, "label_kind": "number", "header": False}
     return data.read_table(folder / f"stsb/stsb-en-{part}.csv", **columns)
 
 

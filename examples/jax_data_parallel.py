@@ -82,7 +82,7 @@ def main() -> None:
     if keras.backend.backend() == "tensorflow":
         from keras_bert.data import read_table
 
-        examples = arguments.pack and read_table(arguments.pack, text="sentence", label="label")
+        examples = arguments.pack and read_table(arguments.pack, text_column="sentence", label_column="label")
         pack(*((examples.texts, examples.labels) if examples else (GOOD + BAD, ["good"] * 4 + ["bad"] * 4)), packed)
         return
     if arguments.train is None:

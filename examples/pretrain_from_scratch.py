@@ -63,7 +63,7 @@ def main() -> None:
         print(f"It was a dark and {guess['token']} night. ({guess['probability']:.2f})")
 
     # Fine-tuning begins with these weights, and has a directory to go on from as well.
-    examples = read_table(arguments.train, text="sentence", label="label") if arguments.train else None
+    examples = read_table(arguments.train, text_column="sentence", label_column="label") if arguments.train else None
     train = (examples.texts, examples.labels) if examples else (GOOD + BAD, ["good"] * 4 + ["bad"] * 4)
     classifier = BertClassifier.from_preset(output / "model", labels=sorted(set(train[1])), sequence_length=128)
     batch_size = 32 if len(train[0]) > 100 else 4

@@ -31,7 +31,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     def read(path):
-        examples = read_table(path, text=arguments.text_column, label=arguments.label_column)
+        examples = read_table(path, text_column=arguments.text_column, label_column=arguments.label_column)
         return examples.texts, examples.labels
 
     train = read(arguments.train) if arguments.train else (GOOD + BAD, ["good"] * 4 + ["bad"] * 4)

@@ -21,15 +21,15 @@ def distill() -> None:
 
     \b
     Examples:
-      $ keras-bert distill classify --teacher my-model --layers 3 --train train.tsv --eval dev.tsv --output small-model
-      $ keras-bert distill pretrain books/ --teacher my-bert --layers 6 --steps 10000 --output small-bert
+      $ keras-bert distill classify --teacher my-model --num-layers 3 --train train.tsv --output small
+      $ keras-bert distill pretrain books/ --teacher my-bert --num-layers 6 --steps 10000 --output small
     """
 
 
 _TEACHER = "The model to learn from: a directory, or hf://org/name."
 _teaching = streams.together(
     click.option("--teacher", required=True, callback=streams.find_preset, metavar="MODEL", help=_TEACHER),
-    click.option("--layers", type=click.IntRange(1), required=True, help="The number of the student's layers."),
+    click.option("--num-layers", type=click.IntRange(1), required=True, help="The number of the student's layers."),
 )
 
 
@@ -37,12 +37,12 @@ _teaching = streams.together(
 @_teaching
 @finetune.options(FineTuningWithTeacher)
 @example_files.column_options
-def classify(teacher: Path, layers: int, train: str, validation: str | None, **options: Any) -> None:
+def classify(teacher: Path, num_layers: int, train: str, validation: str | None, **options: Any) -> None:
     """Distill a classifier of texts or pairs that `finetune classify` has trained.
 
     \b
     Example:
-      $ keras-bert distill classify --teacher my-model --layers 3 --train train.csv --eval dev.csv --output small-model
+      $ keras-bert distill classify --teacher my-model --num-layers 3 --train train.csv --eval dev.csv --output small
     """
     columns = {name: options.pop(name) for name in example_files.COLUMNS}
 
@@ -65,21 +65,21 @@ def classify(teacher: Path, layers: int, train: str, validation: str | None, **o
         from keras_bert.training import student_of
 
         model().targets(learned.xy[1])  # raises if the teacher lacks a label
-        return student_of(model(), layers), {"teacher": model()}
+        return student_of(model(), num_layers), {"teacher": model()}
 
-    settings = {"layers": layers, **columns}
+    settings = {"num_layers": num_layers, **columns}
     finetune.train_on_examples(read, make, train, validation, settings, preset=teacher, **options)
 
 
 @distill.command("pretrain")
 @_teaching
 @pretrain.options(PretrainingWithTeacher, objective="sentences")
-def of_tokens(teacher: Path, layers: int, corpus: tuple[str, ...], **options: Any) -> None:
+def of_tokens(teacher: Path, num_layers: int, corpus: tuple[str, ...], **options: Any) -> None:
     """Distill a masked language model on text: each FILE is UTF-8, or a directory of .txt files.
 
     \b
     Example:
-      $ keras-bert distill pretrain books/ --teacher my-bert --layers 6 --steps 10000 --output small-bert
+      $ keras-bert distill pretrain books/ --teacher my-bert --num-layers 6 --steps 10000 --output small
     """
 
     def prepare(sequence_length: int, pairs: bool) -> pretrain.Prepared:
@@ -92,7 +92,7 @@ def of_tokens(teacher: Path, layers: int, corpus: tuple[str, ...], **options: An
                 raise ValueError(f"--teacher: {teacher} has no masked-language head, whose answers could be learned")
         model = BertPretrainer.from_preset(teacher, sequence_length=sequence_length, pairs=pairs)
         return pretrain.Prepared(
-            model.preprocessor, model.encoder.config, lambda: (student_of(model, layers), {"teacher": model})
+            model.preprocessor, model.encoder.config, lambda: (student_of(model, num_layers), {"teacher": model})
         )
 
-    pretrain.train_on_text(prepare, corpus, {"teacher": teacher, "layers": layers}, **options)
+    pretrain.train_on_text(prepare, corpus, {"teacher": teacher, "num_layers": num_layers}, **options)

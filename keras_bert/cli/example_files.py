@@ -18,9 +18,10 @@ _LABEL_KINDS = {
     "multi_label_classification": "multi_label",
     "regression": "number",
 }
-_IN_THE_SHELL = {"skip_bad=True": "--skip-bad", "header=False": "--no-header", "table_format=": "--format "}
+PROBLEM_TYPES = tuple(_LABEL_KINDS)
+_IN_THE_SHELL = {"skip_bad=True": "--skip-bad", "header=False": "--no-header", "format=": "--format "}
 
-COLUMNS = ("text_column", "text_pair_column", "label_column", "no_header", "table_format")
+COLUMNS = ("text_column", "text_pair_column", "label_column", "no_header", "format")
 
 # The columns of a table, by name, or by number from 1.
 text_options = streams.together(
@@ -28,7 +29,6 @@ text_options = streams.together(
     click.option("--text-pair-column", metavar="C", help="The column of the second texts, for pairs."),
     click.option(
         "--format",
-        "table_format",
         type=click.Choice(sorted(set(rows.FORMATS.values()))),
         help="The format of the file. By default as its name ends.",
     ),
@@ -59,10 +59,10 @@ def read(kind: type, path: str, skip_bad: bool = False, problem_type: str | None
         return _READERS[kind](path, skip_bad, problem_type, **columns)
 
 
-def read_rows(path: str, table_format: str, header: bool) -> tuple[list[str], list[tuple[int, list[str] | str]]]:
+def read_rows(path: str, format: str, header: bool) -> tuple[list[str], list[tuple[int, list[str] | str]]]:
     """The names of a table's columns, or their numbers from 1, and its rows. Raises Misuse if it cannot be read."""
     with _in_the_shell(path):
-        found = rows.read_rows(path, table_format, header)
+        found = rows.read_rows(path, format, header)
     return found.names or [str(number) for number in range(1, found.width + 1)], found.rows
 
 
@@ -81,14 +81,12 @@ def _in_the_shell(path: str) -> Iterator[None]:
 
 
 def _texts(
-    path: str, skip_bad: bool, problem_type: str, text_column: str, text_pair_column: str | None,
-    label_column: str | None, no_header: bool, table_format: str | None,
-) -> data.TextExamples:  # fmt: skip
+    path: str, skip_bad: bool, problem_type: str, no_header: bool, label_column: str | None, **columns: Any
+) -> data.TextExamples:
     if Path(path).is_dir():
         return data.read_folders(path, skip_bad=skip_bad)
-    columns = {"text": text_column, "text_pair": text_pair_column, "label": label_column or "label"}
-    form = {"header": not no_header, "table_format": table_format}
-    return data.read_table(path, label_kind=_LABEL_KINDS[problem_type], skip_bad=skip_bad, **columns, **form)
+    columns |= {"label_column": label_column or "label", "label_kind": _LABEL_KINDS[problem_type]}
+    return data.read_table(path, header=not no_header, skip_bad=skip_bad, **columns)
 
 
 def _words(path: str, skip_bad: bool, *_: Any, label_column: str | None = None, **__: Any) -> data.WordExamples:

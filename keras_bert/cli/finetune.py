@@ -12,12 +12,6 @@ from keras_bert import data
 from keras_bert.cli import example_files, interrupts, quiet, runs, streams
 from keras_bert.recipe import FineTuningRecipe
 
-_PROBLEMS = {
-    "classes": "single_label_classification",
-    "multi-label": "multi_label_classification",
-    "numbers": "regression",
-}
-
 
 def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callable], Callable]:
     """The options of every command that fine-tunes; see `runs.recipe_options`."""
@@ -64,9 +58,15 @@ def finetune() -> None:
 @options(FineTuningRecipe)
 @streams.preset_option
 @example_files.column_options
-@click.option("--problem", type=click.Choice(list(_PROBLEMS)), default="classes", help="The kind of the labels.")
+@click.option(
+    "--problem-type",
+    type=click.Choice(example_files.PROBLEM_TYPES),
+    default=example_files.PROBLEM_TYPES[0],
+    show_default=True,
+    help="The kind of the labels: one class for each text, several, or numbers.",
+)
 @_long_text("truncate", "head_tail", "windows")
-def classify(train: str, validation: str | None, problem: str, long_text: str, **options: Any) -> None:
+def classify(train: str, validation: str | None, problem_type: str, long_text: str, **options: Any) -> None:
     """Classify texts or pairs: CSV, TSV or JSON lines, or a directory with one directory per class.
 
     \b
@@ -74,7 +74,6 @@ def classify(train: str, validation: str | None, problem: str, long_text: str, *
       $ keras-bert finetune classify --train train.csv --eval dev.csv --output my-model
     """
     columns = {name: options.pop(name) for name in example_files.COLUMNS}
-    problem_type = _PROBLEMS[problem]
 
     def read(path: str) -> data.TextExamples:
         return example_files.read(data.TextExamples, path, options["skip_bad"], problem_type, **columns)
@@ -85,7 +84,7 @@ def classify(train: str, validation: str | None, problem: str, long_text: str, *
         settings |= {"problem_type": problem_type, "pairs": learned.pairs is not None, "long_text": long_text}
         return BertClassifier.from_preset(preset, labels=learned.label_names, **settings), {}
 
-    settings = {"problem": problem, "long_text": long_text, **columns}
+    settings = {"problem_type": problem_type, "long_text": long_text, **columns}
     train_on_examples(read, make, train, validation, settings, **options)
 
 

@@ -37,7 +37,7 @@ def predict(
     """
     if len(text) == 1 and Path(text[0]).is_file():
         raise streams.Misuse(f"{text[0]} is a file: read it with --file {text[0]}")
-    form = options["table_format"] or FORMATS.get(Path(file or "").suffix.lower())
+    form = options["format"] or FORMATS.get(Path(file or "").suffix.lower())
     lines = None if form in ("csv", "tsv") else streams.open_texts(text, file)
     with streams.open_output(output, overwrite) as results:
         with quiet.imports():

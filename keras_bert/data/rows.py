@@ -40,18 +40,16 @@ def format_of(path: str | Path, given: str | None) -> str:
         raise ValueError(f"format is {given!r}; it can be 'csv', 'tsv' or 'jsonl'")
     found = given or FORMATS.get(Path(path).suffix.lower())
     if not found:
-        raise ValueError(
-            f"{path} does not end in {', '.join(FORMATS)}; say what it is: table_format='csv', 'tsv' or 'jsonl'"
-        )
+        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; say what it is: format='csv', 'tsv' or 'jsonl'")
     return found
 
 
-def read_rows(path: str | Path, table_format: str, header: bool) -> Rows:
+def read_rows(path: str | Path, format: str, header: bool) -> Rows:
     """Reads a table.
 
     Args:
         path: a file in UTF-8.
-        table_format: "csv": quoted as in RFC 4180, so that a cell may hold commas, quotes and line ends. "tsv": not
+        format: "csv": quoted as in RFC 4180, so that a cell may hold commas, quotes and line ends. "tsv": not
             quoted at all, so that a quote is a character like any other. "jsonl": an object a line.
         header: whether the first line of a CSV or TSV has the columns' names.
 
@@ -60,9 +58,9 @@ def read_rows(path: str | Path, table_format: str, header: bool) -> Rows:
         ValueError: it is not UTF-8, is empty, has a header only, or a quote that is never closed.
     """
     text = read_text(path)
-    if table_format == "jsonl":
+    if format == "jsonl":
         return _json_rows(text)
-    split = _split_csv(text, path) if table_format == "csv" else _split_tsv(text)
+    split = _split_csv(text, path) if format == "csv" else _split_tsv(text)
     found = list(split)
     while found and not found[-1][1]:  # blank lines at the end
         found.pop()
@@ -110,7 +108,7 @@ def _split_csv(text: str, path: str | Path) -> Iterator[tuple[int, list[str] | s
                 if "unexpected end" in str(error):  # this cell has the rest of the file: no row can be left out
                     raise ValueError(
                         f"{path}, line {line}: a quote is opened here that is never closed; double the quotes that "
-                        "are part of a text, or read it with table_format='tsv' if the file does not quote"
+                        "are part of a text, or read it with format='tsv' if the file does not quote"
                     ) from None
                 yield line, f"not CSV ({error})"
 

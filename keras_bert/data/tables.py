@@ -15,26 +15,26 @@ from keras_bert.data.rows import Rows, format_of, read_rows
 def read_table(
     path: str | Path,
     *,
-    text: str | int = "text",
-    text_pair: str | int | None = None,
-    label: str | int | None = None,
+    text_column: str | int = "text",
+    text_pair_column: str | int | None = None,
+    label_column: str | int | None = None,
     label_kind: str = "class",
     separator: str = "|",
     header: bool = True,
-    table_format: str | None = None,
+    format: str | None = None,
     skip_bad: bool = False,
 ) -> TextExamples:
     """Reads texts, or pairs of texts, and their labels from a file with an example a row.
 
     Args:
         path: a file in UTF-8, with or without a byte order mark.
-        text, text_pair, label: a column each, by its name or, in CSV and TSV, by its number, counted from 1 (digits
-            that are no column's name are a number). Without `label`, no labels are read, as for prediction.
+        text_column, text_pair_column, label_column: columns by name or, in CSV and TSV, by number, counted from 1
+            (digits that are no column's name are a number). Without `label_column`, no labels are read.
         label_kind: what a label is: "class", a name; "number"; or "multi_label", any number of names: in CSV and TSV
             with `separator` between them, in JSON lines a list.
         separator: see `label_kind`.
         header: whether the first line of a CSV or TSV names the columns. If not, choose columns by number.
-        table_format: "csv", quoted as in RFC 4180; "tsv", where a quote is a character like any other, as in GLUE's
+        format: "csv", quoted as in RFC 4180; "tsv", where a quote is a character like any other, as in GLUE's
             files; or "jsonl", an object a line. By default from the file's extension.
         skip_bad: leave out the rows that cannot be used, with a warning that counts them, instead of raising.
 
@@ -48,35 +48,37 @@ def read_table(
 
     Arguments for GLUE's files and others like them:
 
-        - SST-2: `text="sentence", label="label"`
-        - MRPC: `text="#1 String", text_pair="#2 String", label="Quality", table_format="tsv"`
-        - STS-B: `text="sentence1", text_pair="sentence2", label="score", label_kind="number"`
-        - STS-B as CSV, no header: `text=1, text_pair=2, label=3, label_kind="number", header=False`
-        - CoLA, no header: `text=4, label=2, header=False`
+        - SST-2: `text_column="sentence", label_column="label"`
+        - MRPC: `text_column="#1 String", text_pair_column="#2 String", label_column="Quality", format="tsv"`
+        - STS-B: `text_column="sentence1", text_pair_column="sentence2", label_column="score", label_kind="number"`
+        - STS-B as CSV: `text_column=1, text_pair_column=2, label_column=3, label_kind="number", header=False`
+        - CoLA, no header: `text_column=4, label_column=2, header=False`
 
     Example:
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp(), "reviews.tsv")
         >>> _ = path.write_text('sentence\\tlabel\\nA "film" it is not.\\tbad\\n')
-        >>> read_table(path, text="sentence", label="label")
+        >>> read_table(path, text_column="sentence", label_column="label")
         TextExamples(texts=['A "film" it is not.'], pairs=None, labels=['bad'])
     """
     if label_kind not in KINDS:
         raise ValueError(f"label_kind is {label_kind!r}; it can be {', '.join(map(repr, KINDS))}")
-    rows = read_rows(path, format_of(path, table_format), header)
+    rows = read_rows(path, format_of(path, format), header)
     problems = Problems(path, "rows")
     one_is_good = any(not isinstance(row, str) for _, row in rows.rows)
     text_key, pair_key, label_key = (
-        _key(rows, column, path) if one_is_good else None for column in (text, text_pair, label)
+        _key(rows, column, path) if one_is_good else None for column in (text_column, text_pair_column, label_column)
     )
     texts, pairs, labels = [], [], []
     for line, row in rows.rows:
         try:
             if isinstance(row, str):
                 raise ValueError(row)
-            one = one_text(*_string(row, text_key, text))
-            two = None if pair_key is None else one_text(*_string(row, pair_key, text_pair))
-            its_label = None if label_key is None else parse_label(_cell(row, label_key, label), label_kind, separator)
+            one = one_text(*_string(row, text_key, text_column))
+            two = None if pair_key is None else one_text(*_string(row, pair_key, text_pair_column))
+            its_label = (
+                None if label_key is None else parse_label(_cell(row, label_key, label_column), label_kind, separator)
+            )
         except ValueError as error:
             problems.add(f"line {line}", str(error))
             continue

@@ -19,12 +19,12 @@ def test_a_classifier(run, untrained, table, tmp_path):
     teacher, student = str(tmp_path / "teacher"), str(tmp_path / "student")
     result = run("finetune", "classify", *columns(table), "--preset", untrained, "--output", teacher, *QUICK)
     assert result.stdout == "accuracy\t1.0000\n"
-    command = ("distill", "classify", "--teacher", teacher, "--layers", "1", *columns(table), "--output", student)
+    command = ("distill", "classify", "--teacher", teacher, "--num-layers", "1", *columns(table), "--output", student)
     result = run(*command, *QUICK, "--temperature", "3")
     assert result.exit_code == 0, result.output
     assert result.stdout == "accuracy\t1.0000\n"
     report = (tmp_path / "student/report.md").read_text()
-    for line in (f"| preset | {teacher} |", "| layers | 1 |", "| temperature | 3.0 |"):
+    for line in (f"| preset | {teacher} |", "| num_layers | 1 |", "| temperature | 3.0 |"):
         assert line in report
     assert BertClassifier.from_preset(student).classify(["good great"])[0]["label"] == "praise"
 
@@ -44,7 +44,7 @@ def test_a_masked_language_model(run, corpus):
     BertPretrainer(BertEncoder(config), small.preprocessor(sequence_length=24)).save_preset(teacher)
     for name in ("--vocab", "--size"):
         del options[name]
-    options |= {"--teacher": str(teacher), "--layers": "2", "--output": str(student)}
+    options |= {"--teacher": str(teacher), "--num-layers": "2", "--output": str(student)}
     result = run("distill", "pretrain", str(folder / "texts"), *flat(options))
     assert result.exit_code == 0, result.output
     assert [line.split(":")[0] for line in result.stderr.splitlines()[2:]] == [
@@ -53,7 +53,7 @@ def test_a_masked_language_model(run, corpus):
     ]
     assert "masked_lm_accuracy\t" in result.stdout
     assert "next_sentence" not in result.stdout  # as DistilBERT, it learns no pairs
-    assert "| layers | 2 |" in (student / "report.md").read_text()
+    assert "| num_layers | 2 |" in (student / "report.md").read_text()
     assert json.loads((student / "config.json").read_text())["num_hidden_layers"] == 2
     first, last = (BertMaskedLM.from_preset(each).encoder.blocks for each in (teacher, student))
     for mine, its in (
@@ -74,7 +74,7 @@ def test_a_masked_language_model(run, corpus):
 
 def test_who_is_no_teacher(fails, untrained, table, corpus, tmp_path):
     folder, _ = corpus
-    rest = ("--layers", "1", "--output", str(tmp_path / "new"))
+    rest = ("--num-layers", "1", "--output", str(tmp_path / "new"))
     assert "has no head for classes, labels of words or answers" in fails(
         "distill", "classify", "--teacher", untrained, *columns(table), *rest
     )
@@ -88,6 +88,6 @@ def test_who_is_no_teacher(fails, untrained, table, corpus, tmp_path):
     teaching = ("--teacher", str(tmp_path / "other"))
     assert "'praise' is not one of the labels" in fails("distill", "classify", *teaching, *columns(table), *rest)
     BertClassifier(encoder, small.preprocessor(), ["blame", "praise"]).save_preset(tmp_path / "small")
-    rest = ("--teacher", str(tmp_path / "small"), "--layers", "2", "--output", str(tmp_path / "new"))
+    rest = ("--teacher", str(tmp_path / "small"), "--num-layers", "2", "--output", str(tmp_path / "new"))
     assert "num_layers is 2; expected 1 to 1, the teacher's" in fails("distill", "classify", *columns(table), *rest)
     assert not (tmp_path / "new").exists()

@@ -87,7 +87,7 @@ def test_options_reach_the_training_and_the_report(run, taught, untrained, table
 def test_pairs_and_numbers_reach_the_training(run, taught, untrained, tmp_path):
     (tmp_path / "train.jsonl").write_text('{"a": "one", "b": "two", "score": 3}\n{"a": "x", "b": "y", "score": 0.5}\n')
     result = run(
-        "finetune", "classify", "--train", str(tmp_path / "train.jsonl"), "--problem", "numbers",
+        "finetune", "classify", "--train", str(tmp_path / "train.jsonl"), "--problem-type", "regression",
         "--text-column", "a", "--text-pair-column", "b", "--label-column", "score",
         "--preset", untrained, "--output", str(tmp_path / "new"),
     )  # fmt: skip

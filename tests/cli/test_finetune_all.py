@@ -51,7 +51,7 @@ def test_pairs_and_numbers(run, untrained, tmp_path):
     (tmp_path / "train.jsonl").write_text("\n".join(lines))
     result = run(
         "finetune", "classify", "--train", str(tmp_path / "train.jsonl"), "--eval", str(tmp_path / "train.jsonl"),
-        "--text-column", "a", "--text-pair-column", "b", "--label-column", "score", "--problem", "numbers",
+        "--text-column", "a", "--text-pair-column", "b", "--label-column", "score", "--problem-type", "regression",
         "--preset", untrained, "--output", str(tmp_path / "model"), *QUICK,
     )  # fmt: skip
     assert result.exit_code == 0, result.output

@@ -81,7 +81,7 @@ def test_a_student(run, start, untrained, table, tmp_path):
     teacher, student = str(tmp_path / "teacher"), str(tmp_path / "student")
     made = run("finetune", "classify", *columns(table), "--preset", untrained, "--epochs", "1", "--output", teacher)
     assert made.exit_code == 0, made.output
-    arguments = ("--teacher", teacher, "--layers", "1", *columns(table), "--epochs", "1", "--output", student)
+    arguments = ("--teacher", teacher, "--num-layers", "1", *columns(table), "--epochs", "1", "--output", student)
     process = start("launch", "--workers", "2", "--restarts", "0", "--", "distill", "classify", *arguments)
     output, said = told_by(process)
     assert process.returncode == 0, said

@@ -59,14 +59,17 @@ def test_what_is_no_label(value, kind, message):
 
 def test_kinds_in_tables(write):
     path = write("a.csv", "text,score,topics\none,0.5,war;love\ntwo,2,\n")
-    assert read_table(path, label="score", label_kind="number").labels == [0.5, 2.0]
-    assert read_table(path, label="topics", label_kind="multi_label", separator=";").labels == [("war", "love"), ()]
+    assert read_table(path, label_column="score", label_kind="number").labels == [0.5, 2.0]
+    assert read_table(path, label_column="topics", label_kind="multi_label", separator=";").labels == [
+        ("war", "love"),
+        (),
+    ]
     path = write("a.jsonl", '{"text": "one", "topics": ["war", "love"]}\n{"text": "two", "topics": []}\n')
-    assert read_table(path, label="topics", label_kind="multi_label").labels == [("war", "love"), ()]
+    assert read_table(path, label_column="topics", label_kind="multi_label").labels == [("war", "love"), ()]
     with pytest.raises(
         ValueError, match="2 of 3 rows cannot be used: line 2: label is 'x', which is not a number; line 4"
     ):
-        read_table(write("b.csv", "text,label\none,x\ntwo,2\nthree,\n"), label="label", label_kind="number")
+        read_table(write("b.csv", "text,label\none,x\ntwo,2\nthree,\n"), label_column="label", label_kind="number")
 
 
 @pytest.mark.parametrize(

@@ -55,10 +55,12 @@ def lines_in(path):
 
 
 def test_sst2(shared_data):
-    dev = read_table(shared_data / "sst2/dev.tsv", text="content", label="label")
+    dev = read_table(shared_data / "sst2/dev.tsv", text_column="content", label_column="label")
     assert len(dev) == 872 == lines_in(shared_data / "sst2/dev.tsv") - 1
     assert dev.labels.count("1") == 444
-    train = read_table(shared_data / "sst2/train.tsv", text="sentence", label="label", label_kind="number")
+    train = read_table(
+        shared_data / "sst2/train.tsv", text_column="sentence", label_column="label", label_kind="number"
+    )
     assert len(train) == 67_349 == lines_in(shared_data / "sst2/train.tsv") - 1
     assert (train.texts[0], train.labels[0]) == ("hide new secretions from the parental units ".strip(), 0.0)
     assert {type(label) for label in train.labels} == {float}
@@ -67,7 +69,9 @@ def test_sst2(shared_data):
 
 def test_mrpc(shared_data):
     path = shared_data / "mrpc/msr_paraphrase_train.txt"
-    train = read_table(path, text="#1 String", text_pair="#2 String", label="Quality", table_format="tsv")
+    train = read_table(
+        path, text_column="#1 String", text_pair_column="#2 String", label_column="Quality", format="tsv"
+    )
     assert len(train) == 4_076 == lines_in(path) - 1
     quotes = path.read_text("utf-8-sig").count('"')
     assert sum(text.count('"') for text in train.texts + train.pairs) == quotes > 0
@@ -77,7 +81,9 @@ def test_mrpc(shared_data):
 def test_stsb(shared_data):
     for name, rows in {"dev": 1_500, "train": 5_749}.items():
         path = shared_data / f"stsb/stsb-en-{name}.csv"
-        examples = read_table(path, text=1, text_pair=2, label=3, label_kind="number", header=False)
+        examples = read_table(
+            path, text_column=1, text_pair_column=2, label_column=3, label_kind="number", header=False
+        )
         with open(path, encoding="utf-8", newline="") as file:
             theirs = list(csv.reader(file))
         assert list(zip(examples.texts, examples.pairs, strict=True)) == [(one, two) for one, two, _ in theirs]
@@ -89,8 +95,8 @@ def test_stsb(shared_data):
 def test_cola(shared_data):
     for name, rows in {"in_domain_train": 8_551, "in_domain_dev": 527, "out_of_domain_dev": 516}.items():
         path = shared_data / f"cola/{name}.tsv"
-        examples = read_table(path, text=4, label=2, header=False)
+        examples = read_table(path, text_column=4, label_column=2, header=False)
         assert len(examples) == rows == lines_in(path)
         assert set(examples.labels) == {"0", "1"}
         with pytest.raises(ValueError, match="no column 'sentence'.*header=False"):
-            read_table(path, text="sentence")
+            read_table(path, text_column="sentence")

@@ -40,7 +40,7 @@ def check_csv(folder, rows, line_end, mark, quoting):
     with open(folder / "a.csv", "w", encoding="utf-8", newline="") as file:
         file.write(mark)
         csv.writer(file, lineterminator=line_end, quoting=quoting).writerows([("text", "text_pair", "label"), *rows])
-    assert read_table(folder / "a.csv", text_pair="text_pair", label="label") == columns(rows)
+    assert read_table(folder / "a.csv", text_pair_column="text_pair", label_column="label") == columns(rows)
 
 
 def check_tsv(folder, rows, line_end, mark):
@@ -49,13 +49,13 @@ def check_tsv(folder, rows, line_end, mark):
     rows = [[cell if cell.strip() else '"' for cell in row] for row in rows]
     content = line_end.join("\t".join(row) for row in [("a", "b", "c"), *rows]) + line_end
     (folder / "a.tsv").write_bytes((mark + content).encode())
-    assert read_table(folder / "a.tsv", text="a", text_pair="b", label="c") == columns(rows)
+    assert read_table(folder / "a.tsv", text_column="a", text_pair_column="b", label_column="c") == columns(rows)
 
 
 def check_json_lines(folder, rows, ascii_only):
     lines = [json.dumps(dict(zip("xyz", row, strict=True)), ensure_ascii=ascii_only) + "\n" for row in rows]
     (folder / "a.jsonl").write_bytes("".join(lines).encode())
-    assert read_table(folder / "a.jsonl", text="x", text_pair="y", label="z") == columns(rows)
+    assert read_table(folder / "a.jsonl", text_column="x", text_pair_column="y", label_column="z") == columns(rows)
 
 
 def check_conll(folder, sentences, line_end, gap, mark):

@@ -11,17 +11,17 @@ from keras_bert.data import TextExamples, read_table
 
 def test_a_lone_quote_is_text_in_tsv_and_not_in_csv(write):
     content = 'text{0}label\n"one{0}x\ntwo"{0}y\n'
-    assert read_table(write("a.tsv", content.format("\t")), label="label").texts == ['"one', 'two"']
-    examples = read_table(write("a.csv", content.format(",")), label="label")
+    assert read_table(write("a.tsv", content.format("\t")), label_column="label").texts == ['"one', 'two"']
+    examples = read_table(write("a.csv", content.format(",")), label_column="label")
     assert examples == TextExamples(["one,x\ntwo"], labels=["y"])
 
 
 def test_csv_of_several_lines_a_row_counts_lines_of_the_file(write):
     path = write("a.csv", 'text,label\n"one\n\ntwo",x\n"say ""hi"", you",y\nshort\n')
     with pytest.raises(ValueError, match=r"1 of 3 rows cannot be used: line 6: 1 cell instead of 2\."):
-        read_table(path, label="label")
+        read_table(path, label_column="label")
     with pytest.warns(UserWarning, match="1 of 3 rows are left out: line 6"):
-        examples = read_table(path, label="label", skip_bad=True)
+        examples = read_table(path, label_column="label", skip_bad=True)
     assert examples == TextExamples(["one\n\ntwo", 'say "hi", you'], labels=["x", "y"])
 
 
@@ -47,32 +47,34 @@ def test_long_cells_in_threads(write):
 def test_formats_go_by_extension_or_as_given(write):
     for name in ("a.jsonl", "a.NDJSON"):
         assert read_table(write(name, '{"text": "x"}\n')).texts == ["x"]
-    assert read_table(write("a.txt", "text\nx\n"), table_format="tsv").texts == ["x"]
+    assert read_table(write("a.txt", "text\nx\n"), format="tsv").texts == ["x"]
     with pytest.raises(
-        ValueError, match=r"a.txt does not end in .csv, .tsv, .jsonl, .ndjson; say what it is: table_format='csv'"
+        ValueError, match=r"a.txt does not end in .csv, .tsv, .jsonl, .ndjson; say what it is: format='csv'"
     ):
         read_table(write("a.txt", "text\nx\n"))
     with pytest.raises(ValueError, match="format is 'xls'; it can be 'csv', 'tsv' or 'jsonl'"):
-        read_table(write("a.csv", "text\nx\n"), table_format="xls")
+        read_table(write("a.csv", "text\nx\n"), format="xls")
 
 
 def test_columns_go_by_name_or_number(write):
     path = write("a.csv", "id, text ,label,7\n1,one,x,seven\n")
-    assert read_table(path, text="text", label=3) == TextExamples(["one"], labels=["x"])
-    assert read_table(path, text="2").texts == ["one"]  # as a command line has it
-    assert read_table(path, text="7").texts == ["seven"]  # a name comes before a number
+    assert read_table(path, text_column="text", label_column=3) == TextExamples(["one"], labels=["x"])
+    assert read_table(path, text_column="2").texts == ["one"]  # as a command line has it
+    assert read_table(path, text_column="7").texts == ["seven"]  # a name comes before a number
     headerless = write("b.csv", "one,x\ntwo,y\n")
-    assert read_table(headerless, text=1, label="2", header=False) == TextExamples(["one", "two"], labels=["x", "y"])
+    assert read_table(headerless, text_column=1, label_column="2", header=False) == TextExamples(
+        ["one", "two"], labels=["x", "y"]
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
         ("id,review\n1,x\n", {}, "a.csv has no column 'text'; its columns are 'id', 'review'; if its first line is an"),
-        ("id,review\n1,x\n", {"text": 3}, "a.csv has no column 3; its columns are 1 to 2"),
-        ("id,review\n1,x\n", {"text": 0}, "a.csv has no column 0; its columns are 1 to 2"),
-        ("id,review\n1,x\n", {"text": "review", "label": "label"}, "no column 'label'"),
-        ("id,review\n1,x\n", {"text": "review", "text_pair": "b"}, "no column 'b'"),
+        ("id,review\n1,x\n", {"text_column": 3}, "a.csv has no column 3; its columns are 1 to 2"),
+        ("id,review\n1,x\n", {"text_column": 0}, "a.csv has no column 0; its columns are 1 to 2"),
+        ("id,review\n1,x\n", {"text_column": "review", "label_column": "label"}, "no column 'label'"),
+        ("id,review\n1,x\n", {"text_column": "review", "text_pair_column": "b"}, "no column 'b'"),
         ("text,text\n1,x\n", {}, "several columns 'text': choose one by its number, 1 and 2"),
         ("1,x\n", {"header": False}, "go by number, from 1 to 2, not by name, as 'text'"),
         ("text\nx\n", {"label_kind": "classes"}, "label_kind is 'classes'; it can be 'class', 'number', 'multi_label'"),
@@ -99,7 +101,7 @@ def test_json_columns_that_no_row_has(write):
     with pytest.raises(ValueError, match="no column 'text'; its columns are 'id', 'review'$"):
         read_table(path)
     with pytest.raises(ValueError, match="no column 1"):
-        read_table(path, text=1)
+        read_table(path, text_column=1)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +119,9 @@ def test_json_columns_that_no_row_has(write):
 def test_bad_rows_of_csv(write, row, what):
     path = write("a.csv", f"text,label\none,a\n{row}\ntwo,b\n")
     with pytest.raises(ValueError, match=f"a.csv: 1 of 3 rows cannot be used: line 3: {what}.*skip_bad=True"):
-        read_table(path, label="label")
+        read_table(path, label_column="label")
     with pytest.warns(UserWarning, match=f"a.csv: 1 of 3 rows are left out: line 3: {what}") as warned:
-        assert read_table(path, label="label", skip_bad=True) == TextExamples(["one", "two"], labels=["a", "b"])
+        assert read_table(path, label_column="label", skip_bad=True) == TextExamples(["one", "two"], labels=["a", "b"])
     assert warned[0].filename == __file__  # where the reader is called, not inside it
 
 
@@ -144,20 +146,20 @@ def test_bad_rows_of_csv(write, row, what):
 def test_bad_rows_of_json_lines(write, row, what):
     path = write("a.jsonl", f'{{"text": "one", "label": "a"}}\n{row}\n{{"text": "two", "label": "b"}}\n\n')
     with pytest.raises(ValueError, match=f"a.jsonl: 1 of 3 rows cannot be used: line 2: {what}"):
-        read_table(path, label="label")
+        read_table(path, label_column="label")
     with pytest.warns(UserWarning, match=f"1 of 3 rows are left out: line 2: {what}"):
-        assert read_table(path, label="label", skip_bad=True) == TextExamples(["one", "two"], labels=["a", "b"])
+        assert read_table(path, label_column="label", skip_bad=True) == TextExamples(["one", "two"], labels=["a", "b"])
 
 
 def test_the_first_ten_and_how_many(write):
     good = "".join(f"text {number}\tx\n" for number in range(1000))
     path = write("train.tsv", "text\tlabel\n" + "\n".join("abcdefghijkl") + "\n" + good)
     with pytest.raises(ValueError, match="train.tsv: 12 of 1,012 rows cannot be used: line 2: ") as raised:
-        read_table(path, label="label")
+        read_table(path, label_column="label")
     assert str(raised.value).count("line ") == 10
     assert "line 11: 1 cell instead of 2; and 2 more. Mend the file" in str(raised.value)
     with pytest.warns(UserWarning, match="12 of 1,012 rows are left out"):
-        assert len(read_table(path, label="label", skip_bad=True)) == 1000
+        assert len(read_table(path, label_column="label", skip_bad=True)) == 1000
 
 
 def test_bad_rows_are_named_in_the_order_of_the_file(write):
@@ -165,7 +167,7 @@ def test_bad_rows_are_named_in_the_order_of_the_file(write):
     with pytest.raises(
         ValueError, match=r"4 of 5 rows .*line 2: text .*line 3: 1 cell .*line 4: label .*line 5: 1 cell"
     ):
-        read_table(path, label="label")
+        read_table(path, label_column="label")
 
 
 def test_nothing_left_is_an_error_even_when_skipping(write):
@@ -177,7 +179,7 @@ def test_nothing_left_is_an_error_even_when_skipping(write):
 def test_without_a_header_an_odd_first_row_is_the_odd_one(write):
     path = write("a.tsv", "one\tx\textra\ntwo\ty\nthree\tz\n")
     with pytest.raises(ValueError, match="1 of 3 rows cannot be used: line 1: 3 cells instead of 2"):
-        read_table(path, text=1, label=2, header=False)
+        read_table(path, text_column=1, label_column=2, header=False)
 
 
 @pytest.mark.parametrize(
