@@ -19,7 +19,7 @@ from keras_bert.encoder.inputs import checked
 from keras_bert.encoder.layers import dense
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.weights import made_with_weights, values_by_name
-from keras_bert.formats.hugging_face import table_of
+from keras_bert.formats.families import table_of
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -68,12 +68,13 @@ class Checkpoint:
         self._storage = table.storage
         self._spellings = {name: name for name in file.names} | dict(spellings or {})
         self._copies = copies or {}
-        self._parts = table.parts(config)
-        named = {part: {x for theirs in names.values() for x in theirs} for part, names in self._parts.items()}
-        encoder, pooler = named.pop("encoder"), named.pop("pooler")
-        self.config = dataclasses.replace(config, pooler=bool(pooler & self._spellings.keys()))
-        self.heads = frozenset(_heads_in(named, self._spellings.keys(), preferred))
-        expected = encoder.union(pooler if self.config.pooler else (), *(named[head] for head in self.heads))
+        has_pooler = not self._spellings.keys().isdisjoint(_theirs(table.weights(table.pooler)))
+        self.config = dataclasses.replace(config, pooler=has_pooler)
+        self._parts = table.parts(self.config)
+        heads = {part: _theirs(names) for part, names in self._parts.items()}
+        encoder = heads.pop("encoder")
+        self.heads = frozenset(_heads_in(heads, self._spellings.keys(), preferred))
+        expected = encoder.union(*(heads[head] for head in self.heads))
         self.missing = sorted(expected - self._spellings.keys())
         used = {self._spellings[name] for name in expected | self._copies.keys() if name in self._spellings}
         self.unexpected = sorted(name for name in file.names - used if not re.fullmatch(extras, name))
@@ -124,13 +125,11 @@ class Checkpoint:
         self.close()
 
     def _names(self, part: str) -> Names:
-        if part not in self._parts or part == "pooler":
-            known = ", ".join(name for name in self._parts if name != "pooler")
+        if part not in self._parts:
+            known = ", ".join(self._parts)
             raise ValueError(f"{self.path}: {self.config.family} in this format has no {part!r}; it may have {known}")
-        names = self._parts[part]
-        if part == "encoder" and self.config.pooler:
-            names = {**names, **self._parts["pooler"]}
-        return {ours: [self._spellings.get(name, name) for name in theirs] for ours, theirs in names.items()}
+        names = self._parts[part].items()
+        return {ours: [self._spellings.get(name, name) for name in theirs] for ours, theirs in names}
 
     def _check(self, names: Names, expected: Mapping[str, Shape]) -> None:
         problems = []
@@ -188,6 +187,10 @@ class LazyWeights(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def _theirs(names: Names) -> set[str]:
+    return {name for theirs in names.values() for name in theirs}
 
 
 def _heads_in(heads: dict[str, set[str]], present: Any, preferred: frozenset[str]) -> list[str]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face
 from keras_bert.formats.checkpoint import Checkpoint
+from keras_bert.formats.families import table_of
 from keras_bert.formats.garden import open_graph
 from keras_bert.formats.object_graph import ObjectGraphFile
 from keras_bert.formats.storage import Storage
@@ -38,7 +39,7 @@ def own_table(config: BertConfig) -> Table:
     def own(layers: Layers, scope: str = "") -> Layers:
         return {ours: scope + ours for ours in layers}
 
-    family = hugging_face.table_of(config)
+    family = table_of(config)
     return replace(
         family,
         endings={kind: f"/{kind}" for kind in family.endings},

@@ -29,9 +29,7 @@ class Tensors:
         self._storage = table.storage
         self._weights = weights
         parts = table.parts(config)
-        pooler = parts.pop("pooler")
-        encoder = {**parts["encoder"], **(pooler if config.pooler else {})}
-        parts["encoder"] = {ours: [prefix + name for name in theirs] for ours, theirs in encoder.items()}
+        parts["encoder"] = {ours: [prefix + name for name in theirs] for ours, theirs in parts["encoder"].items()}
         unknown = sorted(set(weights) - set(parts))
         if unknown:
             known = ", ".join(table.heads) or "no heads"

@@ -52,14 +52,19 @@ def test_what_is_missing_is_named(tmp_path):
     ("change", "message"),
     [
         ({"class_name": "GPT2Backbone"}, "class_name is 'GPT2Backbone'; known are BertBackbone"),
-        ({"config": None}, "config.json: it has no 'config'"),
+        ({"class_name": 7}, "config.json has 7 in class_name; expected a string"),
+        ({"config": None}, "config.json has no config; expected an object"),
         ({"config": {"num_inner_repetitions": 2}}, "num_inner_repetitions is 2; only 1"),
-        ({"config": {"hidden_dim": "wide"}}, "hidden_size must be a whole number of at least 1, not 'wide'"),
+        ({"config": {"hidden_dim": "wide"}}, "config.json has 'wide' in config.hidden_dim; expected a whole number"),
+        ({"config": {"num_heads": None}}, "config.json has no config.num_heads; expected a whole number"),
+        ({"config": {"dropout": [0.1]}}, r"config.json has \[0.1\] in config.dropout; expected a number or null"),
     ],
 )
 def test_a_config_that_is_not_known(change, message, tmp_path):
     write_weights(tmp_path, "bert")
     values = json.loads((tmp_path / "config.json").read_text())
+    if change.get("config"):
+        change = {"config": values["config"] | change["config"]}
     (tmp_path / "config.json").write_text(json.dumps({**values, **change}))
     with pytest.raises(ValueError, match=message):
         formats.open_checkpoint(tmp_path)
