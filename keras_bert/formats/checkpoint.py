@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import ml_dtypes
 import numpy as np
 
 from keras_bert.config import BertConfig
 from keras_bert.formats.shapes import Names, Shape, shapes
 from keras_bert.formats.table import Table
+
+# Bytes in memory to a byte of the file: a file may hold float16, or be compressed, but it may also claim too much.
+_MOST_TO_A_BYTE = 10
 
 
 class WeightFile(Protocol):
@@ -21,10 +26,11 @@ class WeightFile(Protocol):
 
     path: Path
     names: set[str]
+    size: int | None  # bytes on the disk, if the values are there
 
     def shape(self, name: str) -> Shape: ...
 
-    def read(self, name: str) -> np.ndarray: ...  # float32
+    def read(self, name: str) -> np.ndarray: ...  # as it is stored
 
     def close(self) -> None: ...
 
@@ -102,6 +108,12 @@ class Checkpoint:
             absent = ", ".join(sorted(expected.keys() - names.keys()))
             raise ValueError(f"{self.path}: a {self.config.family} in this format has no {absent}")
         self._check(names, expected)
+        wanted = 4 * sum(map(math.prod, expected.values()))
+        if self._file.size is not None and wanted > _MOST_TO_A_BYTE * self._file.size:
+            raise ValueError(
+                f"{self.path}: the weights of this configuration take {wanted:,} bytes, and cannot be in a file of "
+                f"{self._file.size:,} bytes"
+            )
         self._check_copies(part)
         return LazyWeights(self, names, expected)
 
@@ -158,13 +170,18 @@ class Checkpoint:
                 )
 
     def _read(self, ours: str, theirs: list[str], shape: Shape) -> np.ndarray:
-        values = [self._file.read(name) for name in theirs]
-        for name, value in zip(theirs, values, strict=True):
-            bad = int(np.count_nonzero(~np.isfinite(value)))
-            if bad:
-                message = f"{self.path}: {name} holds {bad:,} values that are NaN or infinite, of {value.size:,}"
-                warnings.warn(message, stacklevel=2)
-        return self._storage.to_ours(ours, values, shape)
+        return self._storage.to_ours(ours, [self._checked(name) for name in theirs], shape)
+
+    def _checked(self, name: str) -> np.ndarray:
+        """An array of the file as float32, whatever float type it was stored in."""
+        value = np.asarray(self._file.read(name))
+        if not np.issubdtype(value.dtype, np.floating) and value.dtype != ml_dtypes.bfloat16:
+            raise ValueError(f"{self.path}: {name} is {value.dtype}, but a weight must be a float tensor")
+        bad = int(np.count_nonzero(~np.isfinite(value)))
+        if bad:
+            message = f"{self.path}: {name} holds {bad:,} values that are NaN or infinite, of {value.size:,}"
+            warnings.warn(message, stacklevel=2)
+        return value.astype(np.float32, copy=False)
 
 
 class LazyWeights(Mapping[str, np.ndarray]):

@@ -14,7 +14,7 @@ from keras_bert.formats.checkpoint import Checkpoint, WeightFile
 from keras_bert.formats.families import FAMILIES, table_of
 from keras_bert.formats.model_card import model_card
 from keras_bert.formats.safetensors_file import open_safetensors, write_safetensors
-from keras_bert.formats.sharded_file import ShardedFile
+from keras_bert.formats.sharded_file import open_shards
 from keras_bert.formats.table import Table
 from keras_bert.formats.tensors import Tensors
 from keras_bert.formats.torch_file import TorchFile
@@ -76,7 +76,7 @@ def open_weights(directory: Path) -> WeightFile:
         if (directory / name).is_file():
             return open_file(directory / name)
         if (directory / f"{name}{_INDEX}").is_file():
-            return ShardedFile(directory / f"{name}{_INDEX}", open_file)
+            return open_shards(directory / f"{name}{_INDEX}", open_file)
     raise files.missing(directory, *_WEIGHT_FILES)
 
 

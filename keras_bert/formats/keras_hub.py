@@ -5,18 +5,15 @@ A tokenizer is `tokenizer.json` (a serialized layer) beside `assets/tokenizer`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.h5_file import H5File
-from keras_bert.formats.shapes import Shape
+from keras_bert.formats.joined_file import JoinedFile
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.table import Table, check_plain
 
@@ -57,7 +54,8 @@ _ROBERTA_TOKENS = {"<s>", "</s>", "<pad>", "<mask>"}
 _EXTRAS = r".*seed_generator.*|task/optimizer/.*"
 _LAYER = "layers/transformer_encoder_{i}"
 _POSITIONS = "layers/token_and_position_embedding"
-_HEAD = "task/layers/masked_lm_head"
+_TASK = "task/"  # the prefix of names in the file of the task
+_HEAD = f"{_TASK}layers/masked_lm_head"
 _NORM = {"embeddings/norm": "layers/layer_normalization"}
 _NO_SEGMENTS = {
     "embeddings/word": f"{_POSITIONS}/token_embedding",
@@ -166,8 +164,11 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     """
     path = files.find(directory, CONFIG)
     config = config_of(files.read_json(path), path)
-    task = directory / TASK_WEIGHTS
-    file = _Both(H5File(directory / WEIGHTS), H5File(task) if task.is_file() else None)
+    opened = {"": H5File(directory / WEIGHTS)}
+    if (directory / TASK_WEIGHTS).is_file():
+        opened[_TASK] = H5File(directory / TASK_WEIGHTS)
+    places = {f"{prefix}{name}": (file, name) for prefix, file in opened.items() for name in file.names}
+    file = JoinedFile(directory / WEIGHTS, places)
     # Keras numbers the layers of a class from the second on.
     spellings = {
         name.replace("transformer_encoder/", "transformer_encoder_0/"): name
@@ -187,32 +188,6 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
     family = families[values["class_name"]]
     files.check_json(values, {"config": TABLES[family].shape}, source)
     return TABLES[family].config_of(family, values["config"], source)
-
-
-class _Both:
-    """The weights of the backbone, and of a task, with names prefixed by "task/"."""
-
-    def __init__(self, backbone: H5File, task: H5File | None) -> None:
-        self.path = backbone.path
-        self._task = task
-        self._backbone = backbone
-        self.names = backbone.names | ({f"task/{name}" for name in task.names} if task else set())
-
-    def _in_its_file(self, name: str, method: Callable[[H5File, str], Any]) -> Any:
-        if name.startswith("task/"):
-            return method(self._task, name.removeprefix("task/"))
-        return method(self._backbone, name)
-
-    def shape(self, name: str) -> Shape:
-        return self._in_its_file(name, H5File.shape)
-
-    def read(self, name: str) -> np.ndarray:
-        return self._in_its_file(name, H5File.read)
-
-    def close(self) -> None:
-        for file in (self._backbone, self._task):
-            if file is not None:
-                file.close()
 
 
 def tokenizer_type(path: Path, content: dict[str, Any]) -> str | None:

@@ -22,7 +22,7 @@ from keras_bert.formats import hugging_face
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.families import table_of
 from keras_bert.formats.garden import open_graph
-from keras_bert.formats.object_graph import ObjectGraphFile
+from keras_bert.formats.object_graph import open_object_graph
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.table import Layers, Table
 
@@ -57,7 +57,7 @@ def recognizes(directory: Path) -> bool:
 
 def open_checkpoint(directory: Path) -> Checkpoint:
     """Opens the variables of a SavedModel; see `formats.open_checkpoint`."""
-    file = ObjectGraphFile(directory / "variables" / "variables.index")
+    file = open_object_graph(directory / "variables" / "variables.index")
     if "embeddings/word/embeddings" not in file.names:
         return open_graph("saved_model", file, None, _activation(directory / MODEL), _EXTRAS)
     if not (directory / CONFIG).is_file():

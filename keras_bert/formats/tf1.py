@@ -135,7 +135,9 @@ def find_index(directory: Path) -> Path | None:
     indexes = sorted(directory.glob("*.index"))
     if len(indexes) > 1 and (directory / "checkpoint").is_file():
         latest = re.search(
-            r'^model_checkpoint_path: "([^"/\\]+)"', (directory / "checkpoint").read_text(), re.MULTILINE
+            r'^model_checkpoint_path: "([^"/\\]+)"',
+            (directory / "checkpoint").read_text(errors="replace"),
+            re.MULTILINE,
         )
         indexes = [index for index in indexes if latest and index.stem == latest[1]] or indexes
     if len(indexes) > 1:
