@@ -88,3 +88,32 @@ def test_arrays_that_are_kept_elsewhere_are_refused(tmp_path):
         file.create_dataset(name, (12,), "float32", external=[(str(tmp_path / "secret"), 0, 48)])
     with pytest.raises(ValueError, match=f"{name} is kept in another file"):
         formats.open_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(("family", "key"), [("roberta", "num_segments"), ("bert", "vocabulary_size")])
+def test_sizes_that_no_file_of_its_size_can_hold(family, key, tmp_path):
+    """RoBERTa's segments are not in the file at all; an array without values takes no room in an HDF5 file."""
+    write_weights(tmp_path, family)
+    values = json.loads((tmp_path / "config.json").read_text())
+    values["config"][key] = 10**9
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    if family == "bert":
+        with h5py.File(tmp_path / "model.weights.h5", "a") as file:
+            del file["layers/reversible_embedding/vars/0"]
+            file.create_dataset("layers/reversible_embedding/vars/0", (10**9, 12), "float32")
+    with (
+        formats.open_checkpoint(tmp_path) as checkpoint,
+        pytest.raises(
+            ValueError, match=r"model.weights.h5: the weights .* take 48,.* bytes, and cannot be in a file of"
+        ),
+    ):
+        checkpoint.weights("encoder")
+
+
+def test_texts_among_the_arrays_are_refused(tmp_path):
+    """One text, stored once, may stand in every place of a large array."""
+    write_weights(tmp_path, "bert")
+    with h5py.File(tmp_path / "model.weights.h5", "a") as file:
+        file.create_dataset("layers/dense/vars/2", (3,), h5py.string_dtype())
+    with pytest.raises(ValueError, match="layers/dense/vars/2 holds object, not numbers"):
+        formats.open_checkpoint(tmp_path)

@@ -190,6 +190,15 @@ def test_several_checkpoints_in_one_directory(tmp_path):
         assert same({"encoder": checkpoint.read("encoder")}, weights)
 
 
+def test_a_list_of_checkpoints_that_is_not_text(tmp_path):
+    formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]), format="tf1")
+    for path in list(tmp_path.glob("bert_model.ckpt.*")):
+        shutil.copy(path, tmp_path / path.name.replace("bert_model.ckpt", "model.ckpt-5"))
+    (tmp_path / "checkpoint").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=r"several checkpoints: bert_model.ckpt, model.ckpt-5; keep one"):
+        formats.open_checkpoint(tmp_path)
+
+
 @pytest.fixture
 def published(shared_data):
     return shared_data / "checkpoint-formats"
