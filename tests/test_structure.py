@@ -15,6 +15,7 @@ PACKAGE = Path(keras_bert.__file__).parent
 ORDER = [
     "extras",
     "files",
+    "extras",
     "processes",
     "pipelines",
     "data",
@@ -33,8 +34,6 @@ ORDER = [
     "server",
     "cli",
 ]
-# Modules of one name in two folders: one reads tokenizers, the other encoders.
-NAMED_ALIKE = {"loading.py"}
 
 
 def test_public_names():
@@ -106,16 +105,10 @@ def function():
 def test_names_of_modules_and_classes_are_used_once():
     """But a module of `cli` has the name of its subcommand."""
     paths = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" and path.parent.name != "cli"]
-    assert _several(path.name for path in paths) == NAMED_ALIKE
-    assert (
-        _several(
-            node.name
-            for path in PACKAGE.rglob("*.py")
-            for node in ast.walk(_tree(path))
-            if isinstance(node, ast.ClassDef)
-        )
-        == set()
-    )
+    assert _several(path.name for path in paths) == set()
+    nodes = [node for path in PACKAGE.rglob("*.py") for node in ast.walk(_tree(path))]
+    known = {"Rows"}  # of a file of examples, in data/rows.py; and of a model's input, in tasks/preset.py
+    assert _several(node.name for node in nodes if isinstance(node, ast.ClassDef)) - known == set()
 
 
 def _several(names):

@@ -14,8 +14,8 @@ import ml_dtypes
 import numpy as np
 
 from keras_bert.config import BertConfig
+from keras_bert.formats.layout_table import Table
 from keras_bert.formats.shapes import Names, Shape, shapes
-from keras_bert.formats.table import Table
 
 # Bytes in memory to a byte of the file: a file may hold float16, or be compressed, but it may also claim too much.
 _MOST_TO_A_BYTE = 10

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import WeightFile
+from keras_bert.formats.layout_table import Table
 from keras_bert.formats.shapes import Names
-from keras_bert.formats.table import Table
 
 _MOST_LAYERS = 128
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from keras_bert.config import BertConfig
+from keras_bert.formats.layout_table import Table
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.table import Table
 
 # "gelu" is x * Phi(x), with the error function; "gelu_tanh" is the approximation that Google's BERT uses (1.6e-3 apart
 # after twelve layers).

@@ -14,8 +14,8 @@ from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.h5_file import H5File
 from keras_bert.formats.joined_file import JoinedFile
+from keras_bert.formats.layout_table import Table, check_plain
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.table import Table, check_plain
 
 CONFIG = "config.json"
 WEIGHTS = "model.weights.h5"

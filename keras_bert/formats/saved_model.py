@@ -22,9 +22,9 @@ from keras_bert.formats import hugging_face
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.families import table_of
 from keras_bert.formats.garden import open_graph
+from keras_bert.formats.layout_table import Layers, Table
 from keras_bert.formats.object_graph import open_object_graph
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.table import Layers, Table
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # TensorFlow's folder for such files

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.formats.table import check_plain
+from keras_bert.formats.layout_table import check_plain
 
 MODULES = "modules.json"
 POOLING = "1_Pooling/config.json"

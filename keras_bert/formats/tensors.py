@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from keras_bert.config import BertConfig
+from keras_bert.formats.layout_table import Table
 from keras_bert.formats.shapes import Shape
-from keras_bert.formats.table import Table
 
 
 class Tensors:

@@ -16,8 +16,8 @@ from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.config_from_shapes import config_from_shapes
 from keras_bert.formats.families import FAMILIES
+from keras_bert.formats.layout_table import Layers
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.table import Layers
 from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
 from keras_bert.formats.tensors import Tensors
 
