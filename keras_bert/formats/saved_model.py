@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face
@@ -25,6 +26,9 @@ from keras_bert.formats.garden import open_graph
 from keras_bert.formats.layout_table import Layers, Table
 from keras_bert.formats.object_graph import open_object_graph
 from keras_bert.formats.storage import Storage
+
+if TYPE_CHECKING:
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # TensorFlow's folder for such files
@@ -66,18 +70,28 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     return Checkpoint("saved_model", config, file, own_table(config), extras=_EXTRAS)
 
 
-def _activation(path: Path) -> str:
-    from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+def read_graphs(path: Path) -> SavedModel:
+    """The content of a `saved_model.pb`.
 
-    model = SavedModel()
+    Raises:
+        ValueError: it is damaged.
+    """
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf import saved_model_pb2
+
     try:
-        model.ParseFromString(path.read_bytes())
+        model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
     except DecodeError as error:
         raise ValueError(f"{path} is not a SavedModel, or is damaged: {error}") from None
+    if not model.meta_graphs:
+        raise ValueError(f"{path} is damaged: it holds no graph")
+    return model
+
+
+def _activation(path: Path) -> str:
     operations = {
         node.op
-        for graph in model.meta_graphs
+        for graph in read_graphs(path).meta_graphs
         for function in graph.graph_def.library.function
         for node in function.node_def
     }
