@@ -161,6 +161,8 @@ def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
 
 def _copies(table: Table) -> dict[str, str]:
     """The decoder of the masked-language head -> the embeddings it equals; it is not always stored."""
+    if "masked_lm" not in table.heads:
+        return {}
     bias = table.heads["masked_lm"]["bias"]
     layer = bias.removesuffix(".bias")
     word = f"{table.embeddings['embeddings/word']}.weight"

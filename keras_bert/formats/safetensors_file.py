@@ -28,7 +28,7 @@ class SafetensorsFile:
             # Open a mapping for each tensor: a mapping keeps all it has read in memory until it is closed.
             with safe_open(self.path, framework="numpy") as file:
                 return file.get_tensor(name)
-        except (SafetensorError, TypeError, ValueError) as error:
+        except (SafetensorError, AttributeError, TypeError, ValueError) as error:  # numpy has no float8
             raise ValueError(f"{self.path}: cannot read {name}: {error}") from None
 
     def close(self) -> None:
