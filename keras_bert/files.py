@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import reprlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
+
+# What messages call the types of JSON.
+_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
 
 
 def find(directory: Path, *names: str) -> Path:
@@ -28,20 +40,71 @@ def missing(directory: Path, *names: str) -> FileNotFoundError:
     return FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}")
 
 
-def read_json(path: Path, kind: type = dict) -> Any:
-    """The object (or the list, with `kind=list`) that a JSON file holds.
+def read_json(path: Path, shape: Any = dict) -> Any:
+    """The value that a JSON file holds, checked against its shape; see `check_json`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not JSON in UTF-8, or holds a value of another type.
+        ValueError: it is not JSON in UTF-8, or a value is of another type: the message names the file and the key.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # from bad JSON and from bad UTF-8
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text)
+        if r"\ud" in text.lower():  # an escape of half a character
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:  # from bad JSON, from bad UTF-8, from too many brackets
         raise ValueError(f"{path} is not a JSON file: {error}") from None
-    if not isinstance(value, kind):
-        raise ValueError(f"{path} holds a JSON {type(value).__name__}, where a {kind.__name__} is expected")
+    check_json(value, shape, path)
     return value
+
+
+def check_json(value: Any, shape: Any, source: str | Path) -> None:
+    """Raises ValueError, with the key and what is expected there, if a value from JSON is of another shape.
+
+    Args:
+        value: made of dict, list, str, int, float, bool and None.
+        shape: the expected type, int for whole numbers and float for all. Besides,
+            - `{"key": shape, ...}`: an object with these keys; it may have others;
+            - `{str: shape}`: an object with keys of any name;
+            - `[shape]`: a list of any length;
+            - `(shape, shape)`: either of them; with None among them, the key may also be missing.
+        source: the name of the value in the message, such as the path of its file.
+
+    Example:
+        >>> check_json({"model": {"vocab": {"a": "7"}}}, {"model": {"vocab": {str: int}}}, "tokenizer.json")
+        Traceback (most recent call last):
+        ValueError: tokenizer.json has '7' in model.vocab.a; expected a whole number
+    """
+    fault = next(_faults(value, shape), None)
+    if fault is not None:
+        place, found, expected = fault
+        place = place.removeprefix(".")
+        if found is None and place:
+            raise ValueError(f"{source} has no {place}; expected {expected}")
+        where = f" in {place}" if place else ""
+        raise ValueError(f"{source} has {reprlib.repr(found)}{where}; expected {expected}")
+
+
+def _faults(value: Any, shape: Any) -> Iterator[tuple[str, Any, str]]:
+    """Place, value, and what is expected there, of each part of another shape."""
+    shapes = {_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
+    kind = float if type(value) is int and int not in shapes else type(value)
+    if kind not in shapes:
+        yield "", value, " or ".join(_NAMES[each] for each in shapes)
+        return
+    inner = shapes[kind]
+    if isinstance(inner, list):
+        for index, part in enumerate(value):
+            for place, *fault in _faults(part, inner[0]):
+                yield f"[{index}]{place}", *fault
+    elif isinstance(inner, dict):
+        for key, expected in (dict.fromkeys(value, inner[str]) if str in inner else inner).items():
+            for place, *fault in _faults(value.get(key), expected):
+                yield f".{key}{place}", *fault
+
+
+def _type(shape: Any) -> type:
+    return shape if isinstance(shape, type) else type(shape)  # type(None), type({...}), type([...])
 
 
 def to_json(value: Any) -> str:

@@ -17,7 +17,9 @@ def test_texts_come_back(tmp_path):
     [
         (b"{", "is not a JSON file"),
         (b'"\xff"', "is not a JSON file"),
-        (b"[]", "holds a JSON list, where a dict is expected"),
+        (b"[]", r"has \[\]; expected an object"),
+        (b"[" * 100_000, "is not a JSON file"),
+        (rb'{"a": "\ud800"}', "is not a JSON file.*surrogates not allowed"),
     ],
 )
 def test_what_is_no_json_object_is_named(tmp_path, content, message):
@@ -25,6 +27,35 @@ def test_what_is_no_json_object_is_named(tmp_path, content, message):
     with pytest.raises(ValueError, match=message) as raised:
         files.read_json(tmp_path / "x.json")
     assert str(tmp_path / "x.json") in str(raised.value)
+
+
+SHAPE = {"model": {"type": str, "vocab": {str: int}}, "added": ([{"id": int}], None), "score": (float, bool, None)}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": [[]]}, r"x.json has \[\[\]\] in model; expected an object$"),
+        ({"model": {"vocab": {}}}, r"x.json has no model\.type; expected a string$"),
+        ({"model": {"type": "a", "vocab": {"b": "7"}}}, r"x.json has '7' in model\.vocab\.b; expected a whole number$"),
+        ({"model": {"type": "a", "vocab": {"b": True}}}, r"has True in model\.vocab\.b; expected a whole number$"),
+        ({"added": {}}, r"has \{\} in added; expected a list or null$"),
+        ({"added": [{"id": 1}, {"id": 1.5}]}, r"has 1\.5 in added\[1\]\.id; expected a whole number$"),
+        ({"score": "1"}, r"has '1' in score; expected a number or true or false or null$"),
+    ],
+)
+def test_values_of_another_type_are_named(tmp_path, change, message):
+    good = {"model": {"type": "a", "vocab": {"b": 7}, "more": 1}, "added": [{"id": 2}], "score": 1}
+    files.write_texts(tmp_path, {"x.json": files.to_json(good)})
+    assert files.read_json(tmp_path / "x.json", SHAPE) == good
+    files.write_texts(tmp_path, {"x.json": files.to_json(good | change)})
+    with pytest.raises(ValueError, match=message):
+        files.read_json(tmp_path / "x.json", SHAPE)
+
+
+def test_characters_in_escapes_are_read(tmp_path):
+    (tmp_path / "x.json").write_text(r'{"a": "\ud83d\ude00"}')
+    assert files.read_json(tmp_path / "x.json") == {"a": "😀"}
 
 
 def test_find_takes_the_first_and_lists_what_is_there(tmp_path):

@@ -33,7 +33,7 @@ def test_exact_gelu_cannot_be_written_for_google(tmp_path):
     ("text", "message"),
     [
         ("{", "is not a JSON file"),
-        ("[1]", "holds a JSON list, where a dict is expected"),
+        ("[1]", r"has \[1\]; expected an object"),
         ('{"model_type": "t5"}', "model_type is 't5'"),
         ('{"hidden_size": 4}', "vocab_size, num_hidden_layers, num_attention_heads, intermediate_size is missing"),
         ('{"position_embedding_type": "relative_key"}', "only 'absolute' is supported"),

@@ -110,5 +110,5 @@ def test_bad_files(tmp_path, untraced):
     with pytest.raises(ValueError, match=r"merges\.txt is not UTF-8"):
         BytePairTokenizer(tmp_path / "vocab.json", tmp_path / "merges.txt")
     (tmp_path / "vocab.json").write_text("[1]")
-    with pytest.raises(ValueError, match="holds a JSON list"):
+    with pytest.raises(ValueError, match=r"vocab\.json has \[1\]; expected an object"):
         BytePairTokenizer(tmp_path / "vocab.json", [])
