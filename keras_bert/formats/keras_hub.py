@@ -33,6 +33,12 @@ _TOKENIZERS = {
     "RobertaTokenizer": "BPE",
     "XLMRobertaTokenizer": "Unigram",
 }
+_SWITCHES = ("lowercase", "strip_accents", "split_on_cjk", "special_tokens_in_strings", "add_prefix_space")
+_SETTINGS = {
+    **dict.fromkeys(_SWITCHES, (bool, None)),
+    "oov_token": (str, None),
+    "unsplittable_tokens": ([str], None),
+}
 _ROBERTA_TOKENS = {"<s>", "</s>", "<pad>", "<mask>"}
 
 # The state of dropout's seeds, and of an optimizer.
@@ -239,10 +245,8 @@ def tokenizer_arguments(path: Path, content: dict[str, Any], expected: str) -> d
         return None
     if found != expected:
         raise ValueError(f"{path} holds a {content['class_name']} of KerasHub's, whose type is {found}, not {expected}")
-    config = content.get("config")
-    if not isinstance(config, dict):
-        raise ValueError(f"{path}: it has no 'config'")
-    return _READERS[found](path, path.parent / ASSETS, config)
+    files.check_json(content, {"config": _SETTINGS}, path)
+    return _READERS[found](path, path.parent / ASSETS, content["config"])
 
 
 def _wordpiece(path: Path, assets: Path, config: dict[str, Any]) -> dict[str, Any]:

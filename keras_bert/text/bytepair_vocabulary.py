@@ -25,7 +25,7 @@ def read_ids(vocabulary: str | Path | Mapping[str, int] | Sequence[str], needed:
             raise FileNotFoundError(
                 f"no vocabulary file at {vocabulary}; expected a vocab.json with the id of each token"
             )
-        vocabulary = files.read_json(Path(vocabulary))
+        vocabulary = files.read_json(Path(vocabulary), {str: int})
     elif not isinstance(vocabulary, Mapping):
         tokens = list(vocabulary)
         vocabulary = {token: index for index, token in enumerate(tokens)}

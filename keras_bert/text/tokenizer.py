@@ -1,17 +1,19 @@
 """The base class of all tokenizers: their interface, special tokens in the text, and words."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from keras_bert import presets
 from keras_bert.text.normalization import SPACES
 from keras_bert.text.packing import BERT_PAIRS, PairFormat
 from keras_bert.text.strings import as_strings, readable_errors, require
 
+T = TypeVar("T", bound="Tokenizer")
 Tokens = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
 
 
@@ -38,6 +40,9 @@ class Tokenizer:
     _mask_takes_space = False
     # Tokens that are split off the text before all else.
     _symbols: Sequence[str] = ()
+    # A directory's files -> the arguments of the class, and back.
+    _read_files: ClassVar[Callable[[Path], dict[str, Any]]]
+    _write_files: ClassVar[Callable[[str | Path, dict[str, Any], bool], None]]
 
     def __init__(
         self,
@@ -252,12 +257,37 @@ class Tokenizer:
         )
         return merge_rows(tokens, starts.values, chunks.row_splits)
 
+    def get_config(self) -> dict[str, Any]:
+        """The arguments, with the content of files in place of their paths."""
+        raise NotImplementedError
+
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Tokenizer":
+    def from_config(cls: type[T], config: dict[str, Any]) -> T:
         return cls(**config)
 
+    @classmethod
+    def from_preset(cls: type[T], handle: str | Path, **overrides: Any) -> T:
+        """Reads a preset's tokenizer: the files of its class, or `tokenizer.json`; and `tokenizer_config.json`, if any.
+
+        They are `vocab.txt` (WordPiece); `vocab.json` and `merges.txt` (byte pairs); `spiece.model` or
+        `sentencepiece.bpe.model` (SentencePiece). KerasHub's `tokenizer.json` is read too. `load_tokenizer` finds the
+        class.
+
+        Args:
+            handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
+            **overrides: arguments of the constructor, in place of what the files say.
+
+        Raises:
+            FileNotFoundError: no such preset, or it has no such tokenizer.
+            ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
+        """
+        return cls(**(cls._read_files(presets.resolve(handle)) | overrides))
+
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes the tokenizer's files, which `from_preset` and `transformers` read.
+        """Writes the tokenizer's files, which `from_preset` and `transformers` read, with `tokenizer_config.json`.
+
+        They are `vocab.txt`; `vocab.json` and `merges.txt`; or the SentencePiece model and `tokenizer.json` (for
+        "albert-transformers" this alone, as `transformers` itself saves it).
 
         Args:
             directory: created if missing; other files in it are left alone.
@@ -266,7 +296,7 @@ class Tokenizer:
         Raises:
             FileExistsError: one of them is there already.
         """
-        raise NotImplementedError
+        type(self)._write_files(directory, self.get_config(), overwrite)
 
 
 def merge_rows(tokens: Tokens, origins: tf.Tensor, row_splits: tf.Tensor) -> Tokens:

@@ -39,6 +39,7 @@ def tokenizer_json(tokenizer):
     return {
         "added_tokens": special,
         "normalizer": None,
+        "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]},
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space, "use_regex": True},
         "model": {"type": "BPE", "vocab": vocabulary, "merges": [list(pair) for pair in tokenizer.merges]},
     }
@@ -61,6 +62,8 @@ def test_reads_tokenizer_json(merges, prefix, tmp_path, untraced):
         ("model", {"ignore_merges": True}, "has ignore_merges True"),
         ("model", {"continuing_subword_prefix": "##"}, "marks continuing tokens with '##'"),
         ("model", {"end_of_word_suffix": "</w>"}, "marks the ends of words with '</w>'"),
+        ("post_processor", {"cls": ["<pad>", 0]}, "its post_processor is .*, which does not pack texts as Roberta"),
+        ("post_processor", {"type": "ByteLevel"}, "which does not pack texts as RobertaProcessing does"),
         ("model", {"type": "Unigram"}, "holds a Unigram tokenizer, not byte pairs"),
     ],
 )
@@ -69,6 +72,14 @@ def test_other_tokenizers_are_refused(part, change, message, tmp_path, untraced)
     content[part] = (content[part] or {}) | change
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match=message):
+        BytePairTokenizer.from_preset(tmp_path)
+
+
+def test_added_tokens_are_refused(tmp_path, untraced):
+    content = tokenizer_json(small.byte_pairs([]))
+    content["added_tokens"].append({"id": len(content["model"]["vocab"]), "content": "<user>", "special": False})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"tokenizer\.json has the added token '<user>', which would be found in any"):
         BytePairTokenizer.from_preset(tmp_path)
 
 
