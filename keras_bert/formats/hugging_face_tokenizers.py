@@ -143,7 +143,7 @@ def _wordpiece(path: Path) -> dict[str, Any]:
     return {
         "vocabulary": vocabulary,
         "lowercase": normalizer["lowercase"],
-        "strip_accents": normalizer["strip_accents"],
+        "strip_accents": normalizer.get("strip_accents"),
         "split_on_cjk": normalizer["handle_chinese_chars"],
         "max_chars_per_word": 100 if longest is None else longest,
         "unk_token": model.get("unk_token") or "[UNK]",

@@ -108,7 +108,7 @@ def read_tokenizer_json(path: Path) -> dict[str, Any]:
     files.check_json(content, _SHAPE, path)
     vocabulary = [token for token, _ in content["model"]["vocab"]]
     family = _family_of(path, vocabulary)
-    steps = _steps(content["normalizer"], "normalizers")
+    steps = _steps(content.get("normalizer"), "normalizers")
     types = {step["type"] for step in steps}
     arguments = {"family": family, "lowercase": "Lowercase" in types, "strip_accents": "StripAccents" in types}
     hangul = next((token for token in vocabulary if re.search("[가-힣]", token)), None)
@@ -169,8 +169,8 @@ def _compared(content: dict[str, Any]) -> dict[str, Any]:
     """What decides the ids, spelled as transformers 5 does."""
     added = sorted(content["added_tokens"], key=lambda token: token["id"])
     return {
-        "normalizer": _steps(content["normalizer"], "normalizers"),
-        "pre_tokenizer": [_plain_spaces(step) for step in _steps(content["pre_tokenizer"], "pretokenizers")],
+        "normalizer": _steps(content.get("normalizer"), "normalizers"),
+        "pre_tokenizer": [_plain_spaces(step) for step in _steps(content.get("pre_tokenizer"), "pretokenizers")],
         "post_processor": content.get("post_processor"),
         "added_tokens": [_plain_token(token) for token in added],
         "model": {

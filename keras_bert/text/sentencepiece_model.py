@@ -69,12 +69,14 @@ def read_model(model: bytes) -> ModelProto:
     try:
         proto = ModelProto.FromString(model)
         pieces = [(each.piece, each.score, each.type) for each in proto.pieces]
-    except (message.DecodeError, UnicodeDecodeError) as error:
+    except message.DecodeError as error:
         raise ValueError(f"it cannot be read ({error})") from None
     if not pieces:
         raise ValueError("it has no pieces")
     seen: dict[str, int] = {}
     for number, (text, score, kind) in enumerate(pieces):
+        if not isinstance(text, str):  # the library leaves it as it is
+            raise ValueError(f"piece {number} is {text!r}, which is not UTF-8")
         if not text or "\0" in text:
             raise ValueError(f"piece {number} is {'empty' if not text else f'{text!r}, with a U+0000'}")
         if text in seen:

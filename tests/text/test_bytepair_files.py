@@ -9,6 +9,7 @@ from keras_bert.text import BytePairTokenizer
 
 from ..support import small
 from ..support.reference import bytepair as reference
+from ..support.tokenization import bytepair_json
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
@@ -32,23 +33,10 @@ def test_preset_round_trip(merges, tmp_path, untraced):
         tokenizer.save_preset(tmp_path)
 
 
-def tokenizer_json(tokenizer):
-    """As transformers 5 writes it, which writes nothing else."""
-    special = [{"id": tokenizer.vocabulary.index(each), "content": each, "special": True} for each in SPECIAL]
-    vocabulary = {token: i for i, token in enumerate(tokenizer.vocabulary)}
-    return {
-        "added_tokens": special,
-        "normalizer": None,
-        "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]},
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space, "use_regex": True},
-        "model": {"type": "BPE", "vocab": vocabulary, "merges": [list(pair) for pair in tokenizer.merges]},
-    }
-
-
 @pytest.mark.parametrize("prefix", [False, True])
 def test_reads_tokenizer_json(merges, prefix, tmp_path, untraced):
     tokenizer = small.byte_pairs(merges[:20], add_prefix_space=prefix)
-    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer_json(tokenizer)))
+    (tmp_path / "tokenizer.json").write_text(json.dumps(bytepair_json(tokenizer)))
     assert BytePairTokenizer.from_preset(tmp_path).get_config() == tokenizer.get_config()
 
 
@@ -68,7 +56,7 @@ def test_reads_tokenizer_json(merges, prefix, tmp_path, untraced):
     ],
 )
 def test_other_tokenizers_are_refused(part, change, message, tmp_path, untraced):
-    content = tokenizer_json(small.byte_pairs([]))
+    content = bytepair_json(small.byte_pairs([]))
     content[part] = (content[part] or {}) | change
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match=message):
@@ -76,7 +64,7 @@ def test_other_tokenizers_are_refused(part, change, message, tmp_path, untraced)
 
 
 def test_added_tokens_are_refused(tmp_path, untraced):
-    content = tokenizer_json(small.byte_pairs([]))
+    content = bytepair_json(small.byte_pairs([]))
     content["added_tokens"].append({"id": len(content["model"]["vocab"]), "content": "<user>", "special": False})
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"tokenizer\.json has the added token '<user>', which would be found in any"):

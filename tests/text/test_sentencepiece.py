@@ -198,6 +198,14 @@ def test_bad_pieces(pieces, message):
         SentencePieceTokenizer(unigram_model(pieces, b""))
 
 
+def test_pieces_that_are_not_utf8():
+    model = unigram_model([UNK, ("é", -1.0, NORMAL)], b"").replace("é".encode(), b"\xc3(")
+    with pytest.raises(
+        ValueError, match=r"the model is not a SentencePiece model: piece 1 is b'\\xc3\(', which is not"
+    ):
+        SentencePieceTokenizer(model)
+
+
 @pytest.mark.slow
 def test_damaged_models(albert_model):
     """A tokenizer that works, or an error that says which model is bad."""

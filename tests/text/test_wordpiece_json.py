@@ -12,37 +12,14 @@ from keras_bert.text import WordPieceTokenizer
 from keras_bert.text.loading import load_tokenizer
 
 from ..support.texts import SENTENCES
-from ..support.tokenization import NASTY, is_known, random_texts, words_of
+from ..support.tokenization import NASTY, is_known, random_texts, wordpiece_json, words_of
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TEXTS = [*SENTENCES, "Ünïcödé 北京 don't", "x" * 99 + " " + "x" * 100 + " " + "x" * 101, "a b\u3000c"]
 VOCABULARY = [*SPECIAL, *words_of(TEXTS), *"xyz", "##x"]
 VOCABULARY = [*dict.fromkeys(VOCABULARY)]
 CLS, SEP = ("[CLS]", 2), ("[SEP]", 3)
-FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-CONTENT = {
-    "version": "1.0",
-    "truncation": None,
-    "padding": None,
-    "added_tokens": [{"id": i, "content": token, **FLAGS} for i, token in enumerate(SPECIAL)],
-    "normalizer": {
-        "type": "BertNormalizer",
-        "clean_text": True,
-        "handle_chinese_chars": True,
-        "strip_accents": None,
-        "lowercase": True,
-    },
-    "pre_tokenizer": {"type": "BertPreTokenizer"},
-    "post_processor": template(CLS, SEP, separators=1, second_type_id=1),
-    "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-    "model": {
-        "type": "WordPiece",
-        "unk_token": "[UNK]",
-        "continuing_subword_prefix": "##",
-        "max_input_chars_per_word": 100,
-        "vocab": {token: i for i, token in enumerate(VOCABULARY)},
-    },
-}
+CONTENT = wordpiece_json(WordPieceTokenizer(VOCABULARY))
 
 
 def write(directory, *keys, **changes):
