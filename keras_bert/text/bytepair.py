@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from keras_bert.formats.hugging_face_tokenizers import read_bytepair_files, write_bytepair_files
 from keras_bert.text.byte_level import byte_symbols, split_words
-from keras_bert.text.bytepair_vocabulary import check_merges, read_ids, read_merges
 from keras_bert.text.merging import MergeRules
 from keras_bert.text.packing import ROBERTA_PAIRS
 from keras_bert.text.tokenizer import Tokenizer, Tokens
+from keras_bert.text.vocabulary import check_merges, read_ids, read_merges
 
 _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carriage return, space
 
@@ -92,7 +92,7 @@ class BytePairTokenizer(Tokenizer):
             "mask_token": mask_token,
         }
         symbols = byte_symbols()
-        ids = read_ids(vocabulary, {**special_tokens, **{f"byte {i}": each for i, each in enumerate(symbols)}})
+        ids = read_ids(vocabulary, special_tokens, symbols)
         tokens = sorted(ids, key=ids.get)
         self.merges = read_merges(merges)
         check_merges(self.merges, ids, source)
