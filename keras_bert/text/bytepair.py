@@ -12,7 +12,8 @@ from keras_bert.formats.hugging_face_tokenizers import read_bytepair_files, writ
 from keras_bert.text.byte_level import byte_symbols, split_words
 from keras_bert.text.merging import MergeRules
 from keras_bert.text.packing import ROBERTA_PAIRS
-from keras_bert.text.tokenizer import Tokenizer, Tokens
+from keras_bert.text.splitting import Tokens
+from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import check_merges, read_ids, read_merges
 
 _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carriage return, space

@@ -15,7 +15,8 @@ from keras_bert.text.compatibility import CompatibilityNormalizer
 from keras_bert.text.sentencepiece_families import FAMILIES, SPACE, ends_in_comma
 from keras_bert.text.sentencepiece_files import read_sentencepiece_files, write_sentencepiece_files
 from keras_bert.text.sentencepiece_model import USER_DEFINED, read_model
-from keras_bert.text.tokenizer import Tokenizer, Tokens
+from keras_bert.text.splitting import Tokens
+from keras_bert.text.tokenizer import Tokenizer
 
 _ops = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
 # False for white space, and for what SentencePiece's usual normalization (nmt_nfkc) turns into spaces besides.

@@ -12,7 +12,8 @@ import tensorflow_text as tf_text
 from keras_bert.formats.hugging_face_tokenizers import read_wordpiece_files, write_wordpiece_files
 from keras_bert.text.detokenization import join_tokens
 from keras_bert.text.normalization import BertNormalizer
-from keras_bert.text.tokenizer import Tokenizer, Tokens, merge_rows
+from keras_bert.text.splitting import Tokens, merge_rows
+from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
 
 _SPACE = r"[\t\n\r\p{Z}]"
