@@ -89,6 +89,7 @@ TOKENS = {token: i for i, token in enumerate([*SPECIAL, *reference.SYMBOLS.value
         ([*TOKENS, "a"], [], "has 'a' twice"),
         ([*TOKENS][:-20], [], "has no .; it stands for byte"),
         (TOKENS, ["a b", "a"], "merge 1 is 'a'; expected two tokens"),
+        (TOKENS, ["a b", 1.5], "merge 1 is 1.5; expected two tokens"),
         (TOKENS, ["a b", "ab c"], "merge 1 makes 'abc' of 'ab' and 'c', but the vocabulary has no 'abc'"),
     ],
 )
