@@ -66,7 +66,7 @@ def check_json(value: Any, shape: Any, source: str | Path) -> None:
         shape: the expected type, int for whole numbers and float for all. Besides,
             - `{"key": shape, ...}`: an object with these keys; it may have others;
             - `{str: shape}`: an object with keys of any name;
-            - `[shape]`: a list of any length;
+            - `[shape]`: a list of any length; `[shape, shape]`: a list of two;
             - `(shape, shape)`: either of them; with None among them, the key may also be missing.
         source: the name of the value in the message, such as the path of its file.
 
@@ -93,14 +93,20 @@ def _faults(value: Any, shape: Any) -> Iterator[tuple[str, Any, str]]:
         yield "", value, " or ".join(_NAMES[each] for each in shapes)
         return
     inner = shapes[kind]
-    if isinstance(inner, list):
-        for index, part in enumerate(value):
-            for place, *fault in _faults(part, inner[0]):
-                yield f"[{index}]{place}", *fault
-    elif isinstance(inner, dict):
-        for key, expected in (dict.fromkeys(value, inner[str]) if str in inner else inner).items():
-            for place, *fault in _faults(value.get(key), expected):
-                yield f".{key}{place}", *fault
+    parts: Iterable[tuple[Any, Any, Any]] = ()  # key, value and shape of each
+    if isinstance(inner, dict):
+        expected = dict.fromkeys(value, inner[str]) if str in inner else inner
+        parts = ((key, value.get(key), each) for key, each in expected.items())
+    elif isinstance(inner, list) and len(inner) == 1:
+        parts = ((index, part, inner[0]) for index, part in enumerate(value))
+    elif isinstance(inner, list) and len(inner) != len(value):
+        yield "", value, f"a list of {len(inner)}"
+    elif isinstance(inner, list):
+        parts = zip(range(len(inner)), value, inner, strict=True)
+    for key, part, each in parts:
+        if type(part) is not each:  # vocabularies are long, and right
+            for place, *fault in _faults(part, each):
+                yield f"[{key}]{place}" if isinstance(key, int) else f".{key}{place}", *fault
 
 
 def _type(shape: Any) -> type:

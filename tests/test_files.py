@@ -29,7 +29,12 @@ def test_what_is_no_json_object_is_named(tmp_path, content, message):
     assert str(tmp_path / "x.json") in str(raised.value)
 
 
-SHAPE = {"model": {"type": str, "vocab": {str: int}}, "added": ([{"id": int}], None), "score": (float, bool, None)}
+SHAPE = {
+    "model": {"type": str, "vocab": {str: int}},
+    "added": ([{"id": int}], None),
+    "score": (float, bool, None),
+    "pair": [str, int],
+}
 
 
 @pytest.mark.parametrize(
@@ -42,10 +47,12 @@ SHAPE = {"model": {"type": str, "vocab": {str: int}}, "added": ([{"id": int}], N
         ({"added": {}}, r"has \{\} in added; expected a list or null$"),
         ({"added": [{"id": 1}, {"id": 1.5}]}, r"has 1\.5 in added\[1\]\.id; expected a whole number$"),
         ({"score": "1"}, r"has '1' in score; expected a number or true or false or null$"),
+        ({"pair": ["a"]}, r"has \['a'\] in pair; expected a list of 2$"),
+        ({"pair": ["a", "b"]}, r"has 'b' in pair\[1\]; expected a whole number$"),
     ],
 )
 def test_values_of_another_type_are_named(tmp_path, change, message):
-    good = {"model": {"type": "a", "vocab": {"b": 7}, "more": 1}, "added": [{"id": 2}], "score": 1}
+    good = {"model": {"type": "a", "vocab": {"b": 7}, "more": 1}, "added": [{"id": 2}], "score": 1, "pair": ["c", 3]}
     files.write_texts(tmp_path, {"x.json": files.to_json(good)})
     assert files.read_json(tmp_path / "x.json", SHAPE) == good
     files.write_texts(tmp_path, {"x.json": files.to_json(good | change)})
