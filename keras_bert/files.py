@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,6 +108,43 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
         shutil.rmtree(replaced, ignore_errors=True)
+
+
+@contextmanager
+def only_writer(directory: Path) -> Iterator[None]:
+    """A block that one process at a time enters for a directory, which is created if missing.
+
+    The block holds the system's lock on the file `.lock` there, which ends with the process even if that is killed.
+    A new directory is removed again if nothing was written into it. File systems without locks refuse nobody.
+
+    Raises:
+        BlockingIOError: another process is in such a block.
+    """
+    is_new = not directory.exists()
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / ".lock"
+    with path.open("wb") as lock:
+        _lock(lock, directory)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            if is_new:
+                with suppress(OSError):  # it has files
+                    directory.rmdir()
+
+
+def _lock(file: BinaryIO, directory: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_taken = not os.fstat(file.fileno()).st_nlink  # its last holder has just removed the file
+    except BlockingIOError:
+        is_taken = True
+    except OSError:  # there are no locks here
+        return
+    if is_taken:
+        told = "another process is writing there; wait for its end, or choose another directory"
+        raise BlockingIOError(errno.EWOULDBLOCK, told, str(directory))
 
 
 def unfinished_directories(parent: Path) -> list[Path]:

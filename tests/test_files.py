@@ -1,5 +1,9 @@
 """Small files: read with errors that name them, written whole or not at all."""
 
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -47,6 +51,43 @@ def test_an_interrupted_write_changes_nothing(tmp_path):
         write()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+_HOLDS = """
+import sys, time
+from pathlib import Path
+from keras_bert import files
+with files.only_writer(Path(sys.argv[1])):
+    print("in", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_one_process_writes_at_a_time(tmp_path):
+    directory = tmp_path / "results"
+    other = subprocess.Popen([sys.executable, "-c", _HOLDS, directory], stdout=subprocess.PIPE)
+    try:
+        assert other.stdout.readline() == b"in\n"
+        message = f"another process is writing there.*{re.escape(str(directory))}"
+        with pytest.raises(BlockingIOError, match=message), files.only_writer(directory):
+            pass
+    finally:
+        other.kill()
+        other.communicate()
+    with files.only_writer(directory):  # a killed process holds nothing
+        (directory / "a").touch()
+        with pytest.raises(BlockingIOError), files.only_writer(directory):
+            pass
+    assert [path.name for path in directory.iterdir()] == ["a"]
+
+
+def test_a_directory_in_which_nothing_was_written_is_not_left(tmp_path):
+    (tmp_path / "old").mkdir()
+    for name in ("new", "old"):
+        with pytest.raises(ValueError, match="no"), files.only_writer(tmp_path / name):
+            raise ValueError("no")
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert not list((tmp_path / "old").iterdir())
 
 
 def test_refuse_to_overwrite(tmp_path):
