@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 if TYPE_CHECKING:
     import numpy as np
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_temporary: set[Path] = set()  # what exists only while this process writes something
+
 
 def find(directory: Path, *names: str) -> Path:
     """The first of `names` in `directory`. Raises FileNotFoundError, with a list of the files, if there is none."""
@@ -65,14 +68,16 @@ def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary path; the file moves to `path` when the block ends, or is removed if the block is interrupted."""
+    """A temporary path; the file moves to `path` when the block ends, or is removed if the block is interrupted.
+
+    Raises:
+        OSError: the file cannot be written. The error names `path`, not the temporary path.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with _removed(unfinished), _naming(path, unfinished):
         yield unfinished
         os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
@@ -93,21 +98,20 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
 
     Raises:
         FileExistsError: `path` is something else, or `overwrite` is False and it is not an empty directory.
+        OSError: a file cannot be written. The error names it as if it were in `path`.
     """
     path = path.absolute()
     _refuse_to_replace(path, mark, overwrite)  # before any work is done
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("new", "old"))
-    unfinished.mkdir()
-    try:
+    with _removed(unfinished), _naming(path, unfinished):
+        unfinished.mkdir()
         yield unfinished
         _refuse_to_replace(path, mark, overwrite)  # somebody else may have written it by now
         if path.exists():
             os.rename(path, replaced)
         os.rename(unfinished, path)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
 @contextmanager
@@ -126,12 +130,18 @@ def only_writer(directory: Path) -> Iterator[None]:
     with path.open("wb") as lock:
         _lock(lock, directory)
         try:
-            yield
+            with _removed(path):
+                yield
         finally:
-            path.unlink(missing_ok=True)
             if is_new:
                 with suppress(OSError):  # it has files
                     directory.rmdir()
+
+
+def remove_temporary() -> None:
+    """Removes this process's temporary files and directories, before an exit that ends no block."""
+    for path in list(_temporary):
+        _remove(path)
 
 
 def _lock(file: BinaryIO, directory: Path) -> None:
@@ -147,14 +157,33 @@ def _lock(file: BinaryIO, directory: Path) -> None:
         raise BlockingIOError(errno.EWOULDBLOCK, told, str(directory))
 
 
-def unfinished_directories(parent: Path) -> list[Path]:
-    """This process's unfinished `directory_written_whole` in `parent`, to remove before an exit without exception."""
-    return list(parent.glob(f".*.{os.getpid()}.new"))
+@contextmanager
+def _removed(path: Path) -> Iterator[None]:
+    _temporary.add(path)
+    try:
+        yield
+    finally:
+        _remove(path)
+        _temporary.discard(path)
 
 
-def unfinished_files(parent: Path) -> list[Path]:
-    """The same for `written_whole`."""
-    return list(parent.glob(f".*.{os.getpid()}.tmp"))
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(path: Path, unfinished: Path) -> Iterator[None]:
+    """An OSError in this block names `path` in place of `unfinished`, and if the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        named = unfinished if error.filename is None and error.errno in _FULL else error.filename
+        if not str(named).startswith(str(unfinished)):
+            raise
+        raise OSError(error.errno, error.strerror, str(named).replace(str(unfinished), str(path), 1)) from error
 
 
 def _refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:

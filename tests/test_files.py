@@ -1,8 +1,10 @@
 """Small files: read with errors that name them, written whole or not at all."""
 
+import errno
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -88,6 +90,61 @@ def test_a_directory_in_which_nothing_was_written_is_not_left(tmp_path):
             raise ValueError("no")
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert not list((tmp_path / "old").iterdir())
+
+
+def test_a_full_disk_is_told_with_the_name_that_was_asked_for(tmp_path):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError, match="No space") as raised, files.written_whole(tmp_path / "x.npy"):
+        raise full
+    assert (raised.value.filename, raised.value.errno) == (str(tmp_path / "x.npy"), errno.ENOSPC)
+
+    def write():
+        with files.directory_written_whole(tmp_path / "x", "", False) as folder, files.written_whole(folder / "part"):
+            raise full
+
+    with pytest.raises(OSError, match="No space") as raised:
+        write()
+    assert raised.value.filename == str(tmp_path / "x" / "part")
+
+
+def test_so_is_a_place_where_there_can_be_no_file():
+    def write(block):
+        with block as unfinished:
+            unfinished.touch()
+
+    for block in (files.written_whole(Path("/proc/x")), files.directory_written_whole(Path("/proc/x"), "", False)):
+        with pytest.raises(FileNotFoundError) as raised:
+            write(block)
+        assert raised.value.filename == "/proc/x"
+
+
+def test_another_error_keeps_its_name(tmp_path):
+    with pytest.raises(FileNotFoundError) as raised, files.written_whole(tmp_path / "x"):
+        (tmp_path / "source").read_text()
+    assert raised.value.filename == str(tmp_path / "source")
+    with pytest.raises(BrokenPipeError) as raised, files.written_whole(tmp_path / "x"):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+    assert raised.value.filename is None
+
+
+def test_what_is_temporary_can_be_removed_at_any_time(tmp_path):
+    """As before an exit that runs no `finally`."""
+    (tmp_path / "of another process").touch()
+
+    def write():
+        with (
+            files.only_writer(tmp_path),
+            files.written_whole(tmp_path / "a") as file,
+            files.directory_written_whole(tmp_path / "b", "", False) as directory,
+        ):
+            file.touch()
+            (directory / "part").touch()
+            files.remove_temporary()
+            assert [path.name for path in tmp_path.iterdir()] == ["of another process"]
+
+    with pytest.raises(FileNotFoundError):
+        write()
+    assert [path.name for path in tmp_path.iterdir()] == ["of another process"]
 
 
 def test_refuse_to_overwrite(tmp_path):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from keras_bert import files
 from keras_bert.cli import interrupts, quiet, runs, streams
 from keras_bert.recipe import PretrainingRecipe
 
@@ -153,14 +152,6 @@ def train_on_text(
             return min(epochs * recipe.measure_every, recipe.steps)
         return recipe.steps + min((epochs - before) * recipe.measure_every, then_steps)
 
-    def remove_unfinished() -> None:
-        for folder in (
-            directory,
-            *(part / name for part in (run, run / _THEN) for name in ("", _RECORDS, _VALIDATION)),
-        ):
-            for unfinished in files.unfinished_files(folder):
-                unfinished.unlink(missing_ok=True)
-
     def phase(folder: Path, preprocessor: BertPreprocessor, steps: int, batch_size: int) -> tuple[Phase, dict]:
         predictions = max(1, round(0.15 * preprocessor.sequence_length))
         given = {**settings, "predictions": predictions, "pack": pack, "processes": processes}
@@ -176,7 +167,7 @@ def train_on_text(
     all_steps = recipe.steps + (then_steps or 0)
     settings = {"objective": objective, "layout": layout, "unit": masking, "seed": recipe.seed}
     with (
-        interrupts.end_the_command(clean_up=remove_unfinished, message=runs.INTERRUPTED),
+        interrupts.end_the_command(message=runs.INTERRUPTED),
         runs.among_others(),
         _computing_with(dtype),
     ):
@@ -211,7 +202,7 @@ def train_on_text(
                 told |= {"then_steps": then_steps, "then_length": then_length, "then_batch_size": then_batch_size}
             told |= {"copies": copies, "dtype": dtype, **counts}
             report.write_report(directory, told, by_step, measures, panels=_PANELS)
-        except (FileNotFoundError, ImportError, ValueError) as error:
+        except (ImportError, ValueError) as error:
             raise streams.Misuse(streams.one_line(error)) from error
     for name, value in measures.items():
         click.echo(f"{name}\t{value:.4f}")

@@ -68,7 +68,7 @@ def embed_files(
     several = processes > 1 and len(left) > 1
     with tqdm(total=done + rows, initial=done, unit=" rows", **bars) as bar:
         one_by_one = (work.write(index, bar.update) for index in left)
-        written = in_processes(work.write, left, processes, work.directory) if several else one_by_one
+        written = in_processes(work.write, left, processes) if several else one_by_one
         with contextlib.closing(written):
             for name, counts in written:
                 work.note([(name, counts)])

@@ -80,7 +80,7 @@ def write_records(
     )
     left = work.left()
     several = processes > 1 and len(left) > 1
-    written = in_processes(work.write, left, processes, work.directory) if several else (work.write(i) for i in left)
+    written = in_processes(work.write, left, processes) if several else (work.write(i) for i in left)
     with (
         contextlib.closing(written),
         tqdm(

@@ -43,6 +43,8 @@ def test_mistakes(fails, tmp_path, small_preset):
         fails(*command[:-1], str(tmp_path)) == f"{path} would be replaced by what is written; choose another directory"
     )
     assert not (tmp_path / "vectors").exists()
+    path.write_text('{"text": "good"}\n')
+    assert fails(*command[:-1], "/proc/x") == "/proc/x: No such file or directory"
 
 
 @pytest.mark.slow

@@ -176,6 +176,7 @@ def test_byte_pairs(run, corpus):
         ({"FILE": "one.txt"}, "{folder}/one.txt: there is one document only"),
         ({"--eval-file": "one.txt"}, "{folder}/one.txt: there is one document only"),
         ({"--output": "texts"}, "{folder}/texts exists and is no run of this command; choose another --output"),
+        ({"--output": "/proc/x"}, "/proc/x: No such file or directory"),
         ({"--output": "held.txt"}, "{folder}/held.txt exists and is no run of this command"),
     ],
 )
