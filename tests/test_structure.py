@@ -14,7 +14,9 @@ PACKAGE = Path(keras_bert.__file__).parent
 ORDER = [
     "extras",
     "files",
+    "extras",
     "processes",
+    "parts",
     "pipelines",
     "data",
     "config",

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from keras_bert import BertSentenceEncoder
-from keras_bert.embedding.work import NOTES
+from keras_bert.embedding.file_embedding import NOTES
 
 from ..support import small
 from ..support.processes import HANGS
