@@ -127,7 +127,7 @@ def only_writer(directory: Path) -> Iterator[None]:
     is_new = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / ".lock"
-    with path.open("wb") as lock:
+    with _naming(directory, path), path.open("wb") as lock:
         _lock(lock, directory)
         try:
             with _removed(path):

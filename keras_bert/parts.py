@@ -158,15 +158,15 @@ class Parts:
 
     def _read(self) -> dict[str, Counts | None]:
         path = self._directory / self._file
-        notes = files.read_json(path) if path.exists() else {"settings": self._settings, "files": {}}
+        notes = files.read_json(path) if path.exists() else {"settings": {}, "files": {}}
+        # A file that was begun but is not there, or was removed, is written again.
+        noted = {name: each for name, each in notes["files"].items() if (self._directory / name).exists()}
         different = [name for name, value in self._settings.items() if notes["settings"].get(name) != value]
-        if different:
+        if noted and different:
             raise ValueError(
                 f"{self._directory} holds {self._content} with other {', '.join(different)}; choose another directory"
             )
         for name in self.names:
-            if not (self._directory / name).exists():
-                notes["files"].pop(name, None)  # if it was removed, it is written again
-            elif name not in notes["files"]:
+            if name not in noted and (self._directory / name).exists():
                 raise ValueError(f"{self._directory} holds another {name}; choose another directory")
-        return notes["files"]
+        return noted

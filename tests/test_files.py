@@ -83,6 +83,12 @@ def test_one_process_writes_at_a_time(tmp_path):
     assert [path.name for path in directory.iterdir()] == ["a"]
 
 
+def test_where_there_can_be_no_lock():
+    with pytest.raises(OSError, match="/proc") as raised, files.only_writer(Path("/proc")):
+        pass
+    assert raised.value.filename == "/proc"
+
+
 def test_a_directory_in_which_nothing_was_written_is_not_left(tmp_path):
     (tmp_path / "old").mkdir()
     for name in ("new", "old"):

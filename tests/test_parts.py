@@ -59,6 +59,16 @@ def test_other_work_is_refused(tmp_path):
         parts(tmp_path, names=[*NAMES, "d.txt"], size=1, kind="x")
 
 
+def test_what_was_begun_without_a_file_binds_nobody(tmp_path):
+    def fail(number, path):
+        raise ValueError("size is bad")
+        yield
+
+    with pytest.raises(ValueError, match="size is bad"):
+        written(tmp_path, write=fail, size=0)
+    assert written(tmp_path, size=1)[0] == [0, 1, 2]
+
+
 def test_a_pipeline_has_its_own_workers():
     check_processes(1, object())
     with pytest.raises(ValueError, match="processes is 0; expected at least 1"):
