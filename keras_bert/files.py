@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import reprlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +26,8 @@ _NAMES = {
     bool: "true or false",
     type(None): "null",
 }
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_temporary: set[Path] = set()  # what exists only while this process writes something
 
 
 def find(directory: Path, *names: str) -> Path:
@@ -132,14 +136,16 @@ def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary path; the file moves to `path` when the block ends, or is removed if the block is interrupted."""
+    """A temporary path; the file moves to `path` when the block ends, or is removed if the block is interrupted.
+
+    Raises:
+        OSError: the file cannot be written. The error names `path`, not the temporary path.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with _removed(unfinished), _naming(path, unfinished):
         yield unfinished
         os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
@@ -160,31 +166,92 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
 
     Raises:
         FileExistsError: `path` is something else, or `overwrite` is False and it is not an empty directory.
+        OSError: a file cannot be written. The error names it as if it were in `path`.
     """
     path = path.absolute()
     _refuse_to_replace(path, mark, overwrite)  # before any work is done
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("new", "old"))
-    unfinished.mkdir()
-    try:
+    with _removed(unfinished), _naming(path, unfinished):
+        unfinished.mkdir()
         yield unfinished
         _refuse_to_replace(path, mark, overwrite)  # somebody else may have written it by now
         if path.exists():
             os.rename(path, replaced)
         os.rename(unfinished, path)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+@contextmanager
+def only_writer(directory: Path) -> Iterator[None]:
+    """A block that one process at a time enters for a directory, which is created if missing.
+
+    The block holds the system's lock on the file `.lock` there, which ends with the process even if that is killed.
+    A new directory is removed again if nothing was written into it. File systems without locks refuse nobody.
+
+    Raises:
+        BlockingIOError: another process is in such a block.
+    """
+    is_new = not directory.exists()
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / ".lock"
+    with _naming(directory, path), path.open("wb") as lock:
+        _lock(lock, directory)
+        try:
+            with _removed(path):
+                yield
+        finally:
+            if is_new:
+                with suppress(OSError):  # it has files
+                    directory.rmdir()
+
+
+def remove_temporary() -> None:
+    """Removes this process's temporary files and directories, before an exit that ends no block."""
+    for path in list(_temporary):
+        _remove(path)
+
+
+def _lock(file: BinaryIO, directory: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_taken = not os.fstat(file.fileno()).st_nlink  # its last holder has just removed the file
+    except BlockingIOError:
+        is_taken = True
+    except OSError:  # there are no locks here
+        return
+    if is_taken:
+        told = "another process is writing there; wait for its end, or choose another directory"
+        raise BlockingIOError(errno.EWOULDBLOCK, told, str(directory))
+
+
+@contextmanager
+def _removed(path: Path) -> Iterator[None]:
+    _temporary.add(path)
+    try:
+        yield
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
+        _remove(path)
+        _temporary.discard(path)
 
 
-def unfinished_directories(parent: Path) -> list[Path]:
-    """This process's unfinished `directory_written_whole` in `parent`, to remove before an exit without exception."""
-    return list(parent.glob(f".*.{os.getpid()}.new"))
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
-def unfinished_files(parent: Path) -> list[Path]:
-    """The same for `written_whole`."""
-    return list(parent.glob(f".*.{os.getpid()}.tmp"))
+@contextmanager
+def _naming(path: Path, unfinished: Path) -> Iterator[None]:
+    """An OSError in this block names `path` in place of `unfinished`, and if the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        named = unfinished if error.filename is None and error.errno in _FULL else error.filename
+        if not str(named).startswith(str(unfinished)):
+            raise
+        raise OSError(error.errno, error.strerror, str(named).replace(str(unfinished), str(path), 1)) from error
 
 
 def _refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:

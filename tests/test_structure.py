@@ -17,6 +17,7 @@ ORDER = [
     "files",
     "extras",
     "processes",
+    "parts",
     "pipelines",
     "data",
     "config",

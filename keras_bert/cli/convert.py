@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from keras_bert import files
-from keras_bert.cli import interrupts, quiet, streams
+from keras_bert.cli import quiet, streams
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,13 +46,8 @@ def convert(source: Path, destination: str, format: str) -> None:
         from keras_bert import formats
         from keras_bert.formats import sentence_transformers
 
-    def remove_unfinished() -> None:
-        for unfinished in files.unfinished_directories(path.absolute().parent):
-            shutil.rmtree(unfinished, ignore_errors=True)
-
     try:
         with ExitStack() as stack:
-            stack.enter_context(interrupts.end_the_command(clean_up=remove_unfinished))
             checkpoint = stack.enter_context(formats.open_checkpoint(source))
             parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
             total = sum(map(len, parts.values()))

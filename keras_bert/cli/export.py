@@ -1,13 +1,11 @@
 """keras-bert export: a preset -> SavedModels for TF Hub and TF Serving."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from keras_bert import files
-from keras_bert.cli import interrupts, quiet, streams
+from keras_bert.cli import quiet, streams
 
 # The options of all three exports.
 _options = streams.together(
@@ -100,16 +98,9 @@ def serving(preset: Path, output: str, version: int | None, dtype: str | None, o
 
 
 def _export(write: Callable[[], Path | None], output: str) -> None:
-    """Runs an export and prints its path and size. An interrupt leaves no files behind."""
-
-    def remove_unfinished() -> None:
-        for place in (Path(output).absolute().parent, Path(output).absolute()):
-            for unfinished in files.unfinished_directories(place):
-                shutil.rmtree(unfinished, ignore_errors=True)
-
+    """Runs an export and prints its path and size."""
     try:
-        with interrupts.end_the_command(clean_up=remove_unfinished):
-            written = Path(write() or output)
+        written = Path(write() or output)
     except (OSError, ImportError, ValueError) as error:
         raise streams.Misuse(streams.one_line(error).replace("overwrite=True", "--overwrite")) from error
     size = sum(each.stat().st_size for each in written.rglob("*") if each.is_file())

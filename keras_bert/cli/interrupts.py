@@ -6,6 +6,8 @@ import signal
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from keras_bert import files
+
 
 @contextlib.contextmanager
 def end_the_command(
@@ -13,12 +15,15 @@ def end_the_command(
 ) -> Iterator[None]:
     """In this block SIGINT and SIGTERM call `clean_up` and end the process, with exit code 128 + the signal's number.
 
+    The temporary files of `keras_bert.files` are removed.
+
     KeyboardInterrupt would not do: TensorFlow swallows it while it is imported or traces a function, and goes on.
     """
     stderr = os.dup(2)  # `quiet.imports` redirects 2 to /dev/null
 
     def end(number: int, frame: FrameType | None) -> None:
         clean_up()
+        files.remove_temporary()
         after_progress_bar = "\n" if os.isatty(stderr) else ""
         os.write(stderr, f"{after_progress_bar}{message}\n".encode())
         os._exit(128 + number)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from keras_bert import files
 from keras_bert.cli import interrupts, quiet, runs, streams
 from keras_bert.recipe import PretrainingRecipe
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 # The same as in `keras_bert.pretraining`, which is too slow to import for --help.
 OBJECTIVES = ("next_sentence", "sentence_order", "sentences")
 LAYOUTS = ("prose", "sentences")
-UNITS = ("token", "word", "span")
+MASKED_UNITS = ("token", "word", "span")
 _SIZES = ("tiny", "mini", "small", "medium", "base", "large")
 _RECORDS, _VALIDATION, _THEN = "records", "validation", "then"  # in the run's directory
 _PANELS = {
@@ -54,7 +53,7 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
             help="Paragraphs between blank lines; or a sentence a line, and a blank line between documents.",
         ),
         option("--sequence-length", type=click.IntRange(5), default=128, help="Tokens a row."),
-        option("--masking", type=click.Choice(UNITS), default=UNITS[0], help="What is hidden as a whole."),
+        option("--masked-unit", type=click.Choice(MASKED_UNITS), default=MASKED_UNITS[0], help="Masked as a whole."),
         option("--static-masking", is_flag=True, help="Hide the same each time, not anew, as RoBERTa does."),
         option("--copies", type=click.IntRange(1), default=1, help="Uses of a text, with other pairs."),
         option("--pack", is_flag=True, help="Short documents share a row, with --objective sentences."),
@@ -123,7 +122,7 @@ class Prepared(NamedTuple):
 
 def train_on_text(
     prepare: Callable[[int, bool], Prepared], corpus: tuple[str, ...], told: dict[str, Any], recipe: PretrainingRecipe,
-    output: str, eval_file: str | None, objective: str, layout: str, sequence_length: int, masking: str,
+    output: str, eval_file: str | None, objective: str, layout: str, sequence_length: int, masked_unit: str,
     static_masking: bool, copies: int, pack: bool, processes: int, then_steps: int | None, then_length: int,
     then_batch_size: int, dtype: str, strategy: str,
 ) -> None:  # fmt: skip
@@ -153,14 +152,6 @@ def train_on_text(
             return min(epochs * recipe.measure_every, recipe.steps)
         return recipe.steps + min((epochs - before) * recipe.measure_every, then_steps)
 
-    def remove_unfinished() -> None:
-        for folder in (
-            directory,
-            *(part / name for part in (run, run / _THEN) for name in ("", _RECORDS, _VALIDATION)),
-        ):
-            for unfinished in files.unfinished_files(folder):
-                unfinished.unlink(missing_ok=True)
-
     def phase(folder: Path, preprocessor: BertPreprocessor, steps: int, batch_size: int) -> tuple[Phase, dict]:
         predictions = max(1, round(0.15 * preprocessor.sequence_length))
         given = {**settings, "predictions": predictions, "pack": pack, "processes": processes}
@@ -169,14 +160,14 @@ def train_on_text(
         if validation:
             measured = write_records(validation, folder / _VALIDATION, preprocessor, **given)
             click.echo(f"to measure with: {_about(measured, validation)}", err=True)
-        hidden = None if static_masking else MaskedLMMasking(preprocessor.tokenizer, predictions, unit=masking)
+        masking = MaskedLMMasking(preprocessor.tokenizer, predictions, masked_unit=masked_unit)
         measured = folder / _VALIDATION if validation else None
-        return Phase(folder / _RECORDS, steps, batch_size, hidden, measured), counts
+        return Phase(folder / _RECORDS, steps, batch_size, None if static_masking else masking, measured), counts
 
     all_steps = recipe.steps + (then_steps or 0)
-    settings = {"objective": objective, "layout": layout, "unit": masking, "seed": recipe.seed}
+    settings = {"objective": objective, "layout": layout, "masked_unit": masked_unit, "seed": recipe.seed}
     with (
-        interrupts.end_the_command(clean_up=remove_unfinished, message=runs.INTERRUPTED),
+        interrupts.end_the_command(message=runs.INTERRUPTED),
         runs.among_others(),
         _computing_with(dtype),
     ):
@@ -211,7 +202,7 @@ def train_on_text(
                 told |= {"then_steps": then_steps, "then_length": then_length, "then_batch_size": then_batch_size}
             told |= {"copies": copies, "dtype": dtype, **counts}
             report.write_report(directory, told, by_step, measures, panels=_PANELS)
-        except (FileNotFoundError, ImportError, ValueError) as error:
+        except (ImportError, ValueError) as error:
             raise streams.Misuse(streams.one_line(error)) from error
     for name, value in measures.items():
         click.echo(f"{name}\t{value:.4f}")

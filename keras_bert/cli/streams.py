@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
 import select
 import stat
 import sys
@@ -17,8 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from keras_bert import presets
-from keras_bert.cli import interrupts
+from keras_bert import files, presets
 
 if TYPE_CHECKING:
     import numpy as np
@@ -252,16 +250,10 @@ def open_output(output: str | None, overwrite: bool) -> Iterator[BinaryIO]:
         return
     path = Path(output).resolve()  # of a link, the file to replace
     _check_output(output, path, overwrite)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    remove = functools.partial(unfinished.unlink, missing_ok=True)
-    with interrupts.end_the_command(clean_up=remove):
-        try:
-            with open(unfinished, "xb") as file:
-                yield file
-            _check_output(output, path, overwrite)  # it may have been written in the meantime
-            os.replace(unfinished, path)
-        finally:
-            remove()
+    with files.written_whole(path) as unfinished:
+        with open(unfinished, "xb") as file:
+            yield file
+        _check_output(output, path, overwrite)  # it may have been written in the meantime
 
 
 def _check_output(output: str, path: Path, overwrite: bool) -> None:

@@ -162,6 +162,19 @@ def test_a_full_disk(fails):
         assert fails("tokenize", "a", exit_code=1) == "output: No space left on device"
 
 
+def test_a_full_disk_is_told_of_the_output(fails, tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "write_lines", _no_space)
+    output = tmp_path / "tokens.txt"
+    assert fails("tokenize", "a", "--output", str(output), exit_code=1) == f"{output}: No space left on device"
+
+
+@pytest.mark.parametrize("command", ["encode", "project"])
+def test_an_output_that_cannot_be_made(fails, tmp_path, command):
+    (tmp_path / "texts.txt").write_text("good\n")
+    arguments = (command, "--file", str(tmp_path / "texts.txt"), "--output", "/proc/x.npy")
+    assert fails(*arguments) == "/proc/x.npy: No such file or directory"
+
+
 def _no_space(*_):
     raise OSError(28, "No space left on device")
 
