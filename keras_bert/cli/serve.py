@@ -8,11 +8,13 @@ import click
 
 from keras_bert.cli import quiet
 
+_PORT = click.IntRange(0, 65535)
+
 
 @click.command()
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--port", default=8500, show_default=True, help="For gRPC; 0 takes any free port.")
-@click.option("--rest-port", default=8501, show_default=True, help="For REST; 0 takes any free port.")
+@click.option("--port", type=_PORT, default=8500, show_default=True, help="For gRPC; 0 takes any free port.")
+@click.option("--rest-port", type=_PORT, default=8501, show_default=True, help="For REST; 0 takes any free port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; 0.0.0.0 is the whole network.")
 @click.option("--model-name", help="What requests call the model.  [default: the directory's name]")
 @click.option("--max-batch", type=click.IntRange(1), default=16, show_default=True, help="Rows computed at a time.")
