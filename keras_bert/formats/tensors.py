@@ -34,9 +34,9 @@ class Tensors:
         if unknown:
             known = ", ".join(table.heads) or "no heads"
             raise ValueError(f"{config.family} in this format has no {', '.join(unknown)}; it has {known}")
-        self._names = {part: names for part, names in parts.items() if part in weights}
+        self._rows = [(part, *row) for part, names in parts.items() if part in weights for row in names.items()]
         self.shapes: dict[str, Shape] = {}
-        for part, ours, theirs in self._each():
+        for part, ours, theirs in self._rows:
             for name in theirs:
                 if name in self.shapes:
                     raise ValueError(f"two heads of {', '.join(weights)} are both stored as {name}")
@@ -45,14 +45,9 @@ class Tensors:
 
     def __iter__(self) -> Iterator[tuple[str, np.ndarray]]:
         """Yields name and value, in the order of `shapes`."""
-        for part, ours, theirs in self._each():
+        for part, ours, theirs in self._rows:
             values = self._storage.to_theirs(ours, self._weights[part][ours], len(theirs), self._config)
             yield from zip(theirs, values, strict=True)
-
-    def _each(self) -> Iterator[tuple[str, str, list[str]]]:
-        for part, names in self._names.items():
-            for ours, theirs in names.items():
-                yield part, ours, theirs
 
 
 def _shape(weights: Mapping[str, np.ndarray], name: str) -> Shape:
