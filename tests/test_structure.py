@@ -106,11 +106,9 @@ def function():
 def test_names_of_modules_and_classes_are_used_once():
     """But a module of `cli` has the name of its subcommand."""
     paths = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" and path.parent.name != "cli"]
-    known = {"examples.py"}  # of files, in data; and of a server's requests, which imports nothing else of the package
-    assert _several(path.name for path in paths) - known == set()
+    assert _several(path.name for path in paths) == set()
     nodes = [node for path in PACKAGE.rglob("*.py") for node in ast.walk(_tree(path))]
-    known = {"Rows"}  # of a file of examples, in data/rows.py; and of a model's input, in tasks/preset.py
-    assert _several(node.name for node in nodes if isinstance(node, ast.ClassDef)) - known == set()
+    assert _several(node.name for node in nodes if isinstance(node, ast.ClassDef)) == set()
 
 
 def _several(names):

@@ -10,7 +10,7 @@ from keras import ops
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
-from keras_bert.tasks.preset import Rows, TaskPreset
+from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.teaching import divergence, weighted_mean
 from keras_bert.text import BertPreprocessor
@@ -139,8 +139,8 @@ class BertPretrainer(BertTask):
         )
 
     @classmethod
-    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: Rows) -> BertPreprocessor:
-        """Rows have 128 tokens by default."""
+    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
+        """RowSettings have 128 tokens by default."""
         length = rows.sequence_length or found.preprocessor.get("sequence_length") or _LENGTH
         return super()._read_preprocessor(found, encoder, rows._replace(sequence_length=length))
 

@@ -17,7 +17,7 @@ from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest, 
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 from tensorflow_serving.apis.regression_pb2 import RegressionRequest, RegressionResponse
 
-from keras_bert.server import examples, model_info, tensor_protos
+from keras_bert.server import example_requests, model_info, tensor_protos
 from keras_bert.server.errors import ServingError
 from keras_bert.server.limits import MAX_BYTES
 from keras_bert.server.predicting import Predictor
@@ -90,7 +90,7 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
     ) -> ClassificationResponse:
         with self._versions.lease(request.model_spec) as version:
             signature = version.model.signature(request.model_spec.signature_name, CLASSIFY)
-            rows = examples.from_proto(request.input)
+            rows = example_requests.from_proto(request.input)
             answers = await self._predictor.classify(version.model, signature, rows, context.time_remaining())
             spec = model_info.model_spec(self._versions, version, signature.name)
             response = ClassificationResponse(model_spec=spec)
@@ -104,7 +104,7 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
     ) -> RegressionResponse:
         with self._versions.lease(request.model_spec) as version:
             signature = version.model.signature(request.model_spec.signature_name, REGRESS)
-            rows = examples.from_proto(request.input)
+            rows = example_requests.from_proto(request.input)
             values = await self._predictor.regress(version.model, signature, rows, context.time_remaining())
             spec = model_info.model_spec(self._versions, version, signature.name)
             regressions = [{"value": value} for value in values.tolist()]

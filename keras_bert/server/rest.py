@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
-from keras_bert.server import examples, json_tensors, model_info
+from keras_bert.server import example_requests, json_tensors, model_info
 from keras_bert.server.errors import ServingError, invalid_argument, not_found
 from keras_bert.server.limits import MAX_BYTES
 from keras_bert.server.predicting import Predictor, within
@@ -167,7 +167,7 @@ def _parse(model: Model, verb: str, body: bytes, encoding: str) -> tuple[Signatu
     signature = model.signature(json_tensors.signature_name(document), _METHODS[verb])
     if verb == "predict":
         return signature, *json_tensors.to_arrays(document, signature)
-    return signature, examples.from_json(document), True
+    return signature, example_requests.from_json(document), True
 
 
 def _unzipped(body: bytes) -> bytes:

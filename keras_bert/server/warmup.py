@@ -6,7 +6,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
-from keras_bert.server import examples, tensor_protos
+from keras_bert.server import example_requests, tensor_protos
 from keras_bert.server.errors import invalid_argument
 from keras_bert.server.served_model import Model
 from keras_bert.server.signatures import CLASSIFY, PREDICT, REGRESS
@@ -53,5 +53,5 @@ def _run(model: Model, log: PredictionLog, path: Path) -> None:
     if kind == "predict_log":
         inputs = tensor_protos.to_arrays(request.inputs, signature)
     else:
-        inputs = {"inputs": examples.from_proto(request.input)}
+        inputs = {"inputs": example_requests.from_proto(request.input)}
     model.run(signature, signature.complete(inputs))

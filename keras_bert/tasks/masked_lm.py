@@ -16,7 +16,7 @@ from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import one_or_many
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.mask_filling import Candidates, TokenTexts, fill_masks
-from keras_bert.tasks.preset import Rows, TaskPreset
+from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.preset import preprocessor as preprocessor_of
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor, loading
@@ -205,7 +205,7 @@ class BertMaskedLM(BertTask):
         return super()._arguments(found, given)
 
     @classmethod
-    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: Rows) -> BertPreprocessor | None:
+    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor | None:
         """None, with a warning, if the tokenizer cannot be used: the model takes packed inputs only."""
         if keras.backend.backend() != "tensorflow":
             return None

@@ -34,7 +34,7 @@ _GIVEN = ("self", "encoder", "preprocessor", "kwargs")  # of a constructor, not 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
 
 
-class Rows(NamedTuple):
+class RowSettings(NamedTuple):
     """The arguments of `BertTask.from_preset` for the rows of a model."""
 
     sequence_length: int | None = None
@@ -152,7 +152,7 @@ def read(handle: str | Path, task: type[BertTask]) -> TaskPreset:
     return TaskPreset(str(handle), directory, config, heads, has_head, head_size, settings, preprocessor)
 
 
-def preprocessor(found: TaskPreset, positions: int, rows: Rows, **arguments: Any) -> BertPreprocessor:
+def preprocessor(found: TaskPreset, positions: int, rows: RowSettings, **arguments: Any) -> BertPreprocessor:
     """The preprocessor of a preset, with the given settings in place of the saved ones.
 
     Args:

@@ -18,7 +18,7 @@ from keras_bert.tasks.answers import rank_answers
 from keras_bert.tasks.by_length import ByLength, rows_by_length
 from keras_bert.tasks.contexts import read_contexts, row_lengths, span_targets, tokens_before
 from keras_bert.tasks.long_text import sequence_output
-from keras_bert.tasks.preset import Rows, TaskPreset
+from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.questions import bytes_of_answer, checked_questions
 from keras_bert.tasks.spans import NEVER, SpanLoss, best_spans
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -280,12 +280,12 @@ class BertQuestionAnswerer(BertTask):
     # -- Files
 
     @classmethod
-    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: Rows) -> BertPreprocessor:
-        """Rows are padded to the longest of a batch, and have up to 384 tokens and a stride of 128 by default."""
+    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
+        """RowSettings are padded to the longest of a batch, and have up to 384 tokens and a stride of 128 by default."""
         if rows.long_text not in (None, "windows"):
             raise ValueError(f"long_text is {rows.long_text!r}; contexts are always read in windows")
         saved, positions = found.preprocessor, encoder.config.max_positions
-        if saved and rows == Rows():
+        if saved and rows == RowSettings():
             return BertPreprocessor.from_preset(found.directory, **saved)
         longest = saved.get("sequence_length") or saved.get("max_sequence_length") or min(_LONGEST, positions)
         if rows.sequence_length is not None:

@@ -15,7 +15,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import sentence_transformers
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import one_or_many
-from keras_bert.tasks.preset import Rows, TaskPreset
+from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.preset import preprocessor as preprocessor_of
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
@@ -137,7 +137,7 @@ class BertSentenceEncoder(BertTask):
         return {"pooling": settings.pooling, **found.settings, **given}
 
     @classmethod
-    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: Rows) -> BertPreprocessor:
+    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
         positions = encoder.config.max_positions
         longest = min(sentence_transformers.read(found.directory).max_length or positions, positions)
         return preprocessor_of(found, positions, rows, max_sequence_length=longest)

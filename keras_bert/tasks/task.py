@@ -167,7 +167,7 @@ class BertTask(Replicated, Compilable, keras.Model):
         return TokenizedExamples(segments, tf.convert_to_tensor(self.targets(y)), lengths)
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], Any]:
-        """Rows of `examples` -> `(x, y)`, as a training step takes them. For `tf.data`."""
+        """RowSettings of `examples` -> `(x, y)`, as a training step takes them. For `tf.data`."""
         return self.preprocessor.pack(segments), targets
 
     def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
@@ -279,7 +279,7 @@ class BertTask(Replicated, Compilable, keras.Model):
         found = preset.read(handle, cls)
         arguments = cls._arguments(found, given)
         encoder = BertEncoder.from_preset(found.directory, **fields, **({} if dtype is None else {"dtype": dtype}))
-        rows = preset.Rows(sequence_length, long_text, stride)
+        rows = preset.RowSettings(sequence_length, long_text, stride)
         model = cls(encoder, cls._read_preprocessor(found, encoder, rows), **arguments)
         with formats.open_checkpoint(found.directory) as checkpoint:
             for name, head in model.heads.items():
@@ -294,7 +294,7 @@ class BertTask(Replicated, Compilable, keras.Model):
 
     @classmethod
     def _read_preprocessor(
-        cls, found: preset.TaskPreset, encoder: BertEncoder, rows: preset.Rows
+        cls, found: preset.TaskPreset, encoder: BertEncoder, rows: preset.RowSettings
     ) -> BertPreprocessor | None:
         return preset.preprocessor(found, encoder.config.max_positions, rows)
 
