@@ -140,7 +140,7 @@ class BertPretrainer(BertTask):
 
     @classmethod
     def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        """RowSettings have 128 tokens by default."""
+        """Rows have 128 tokens by default."""
         length = rows.sequence_length or found.preprocessor.get("sequence_length") or _LENGTH
         return super()._read_preprocessor(found, encoder, rows._replace(sequence_length=length))
 

@@ -281,7 +281,7 @@ class BertQuestionAnswerer(BertTask):
 
     @classmethod
     def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        """RowSettings are padded to the longest of a batch, and have up to 384 tokens and a stride of 128 by default."""
+        """Rows are padded to the longest of a batch, and have up to 384 tokens and a stride of 128 by default."""
         if rows.long_text not in (None, "windows"):
             raise ValueError(f"long_text is {rows.long_text!r}; contexts are always read in windows")
         saved, positions = found.preprocessor, encoder.config.max_positions
