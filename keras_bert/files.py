@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+_unfinished: set[Path] = set()  # files and directories that this process writes at the moment
+
 
 def find(directory: Path, *names: str) -> Path:
     """The first of `names` in `directory`. Raises FileNotFoundError, with a list of the files, if there is none."""
@@ -66,11 +68,13 @@ def written_whole(path: Path) -> Iterator[Path]:
     """A temporary path; the file moves to `path` when the block ends, or is removed if the block is interrupted."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    _unfinished.add(unfinished)
     try:
         yield unfinished
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+        _unfinished.discard(unfinished)
 
 
 def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
@@ -96,6 +100,7 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     _refuse_to_replace(path, mark, overwrite)  # before any work is done
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("new", "old"))
+    _unfinished.add(unfinished)
     unfinished.mkdir()
     try:
         yield unfinished
@@ -106,6 +111,15 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
         shutil.rmtree(replaced, ignore_errors=True)
+        _unfinished.discard(unfinished)
+
+
+def remove_unfinished() -> None:
+    """Removes what this process has not written to its end, before an exit without exception."""
+    for path in list(_unfinished):
+        shutil.rmtree(path, ignore_errors=True)
+        if path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def unfinished_directories(parent: Path) -> list[Path]:

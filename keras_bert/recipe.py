@@ -17,6 +17,7 @@ from typing import Any
 _TYPES = {int: (Integral, "a whole number"), float: (Real, "a number"), str: (str, "a name")}
 _LIMITS = {
     "1 or more": lambda value: value >= 1,
+    "5 or more": lambda value: value >= 5,
     "0 or more": lambda value: 0 <= value < math.inf,
     "a number above 0": lambda value: 0 < value < math.inf,
     "a share, 0 to 1": lambda value: 0 <= value <= 1,
@@ -29,8 +30,16 @@ def _field(default: Any, limits: str, help: str) -> Any:
     return dataclasses.field(default=default, metadata={"limits": limits, "help": f"{help}; {limits}."})
 
 
+class _Checked:
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None or type(None) not in typing.get_args(field.type):
+                _check(field.name, value, type_of(field), field.metadata["limits"])
+
+
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(_Checked):
     """The hyper-parameters that fine-tuning and pre-training have in common.
 
     Raises:
@@ -44,12 +53,6 @@ class Recipe:
     clip_norm: float | None = _field(1.0, "a number above 0", "Norm to which longer gradients are cut")
     accumulate: int = _field(1, "1 or more", "Batches that make one update")
     seed: int = _field(0, "0 or more", "Seed of the order of examples, of masks, and of new weights in the command")
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value is not None or type(None) not in typing.get_args(field.type):
-                _check(field.name, value, type_of(field), field.metadata["limits"])
 
     @classmethod
     def of(cls, **given: Any) -> "Recipe":
@@ -101,6 +104,17 @@ class PretrainingRecipe(Recipe):
     learning_rate: float = _with_default("learning_rate", 1e-4)
     warmup: float = _with_default("warmup", 0.01)
     measure_every: int = _field(1000, "1 or more", "Steps from one measurement to the next")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondPhase(_Checked):
+    """A second phase of pre-training in the command, on longer rows; see Devlin et al. 2018, appendix A.2."""
+
+    then_steps: int | None = _field(
+        None, "1 or more", "Steps of a second phase with longer rows; by default there is none"
+    )
+    then_length: int = _field(512, "5 or more", "Tokens per row in the second phase")
+    then_batch_size: int = _field(8, "1 or more", "Rows per batch in the second phase")
 
 
 @dataclass(frozen=True, kw_only=True)

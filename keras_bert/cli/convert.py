@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from keras_bert import files
-from keras_bert.cli import interrupts, quiet, streams
+from keras_bert.cli import directories, quiet, streams
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +39,7 @@ def convert(source: Path, destination: str, format: str) -> None:
     path = Path(destination)
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise streams.Misuse(f"{destination} exists; choose another name")
+    directories.check(destination)
     with quiet.imports():
         import tensorflow  # noqa: F401  tokenizers and some formats need it
         from tqdm import tqdm
@@ -47,28 +47,21 @@ def convert(source: Path, destination: str, format: str) -> None:
         from keras_bert import formats
         from keras_bert.formats import sentence_transformers
 
-    def remove_unfinished() -> None:
-        for unfinished in files.unfinished_directories(path.absolute().parent):
-            shutil.rmtree(unfinished, ignore_errors=True)
-
-    try:
-        with ExitStack() as stack:
-            stack.enter_context(interrupts.end_the_command(clean_up=remove_unfinished))
-            checkpoint = stack.enter_context(formats.open_checkpoint(source))
-            parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
-            total = sum(map(len, parts.values()))
-            bar = stack.enter_context(tqdm(total=total, unit=" weights", delay=1, disable=None))
-            unfinished = stack.enter_context(files.directory_written_whole(path, "", overwrite=False))
-            counted = {part: _Counted(weights, bar) for part, weights in parts.items()}
-            formats.write(unfinished, checkpoint.config, counted, format)
-            tokenizer = streams.tokenizer_of(source)
-            if tokenizer is not None:
-                tokenizer.save_preset(unfinished)
-            if (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
-                settings = sentence_transformers.read(source)
-                sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings)
-    except (OSError, ImportError, ValueError) as error:
-        raise click.ClickException(streams.one_line(error)) from error
+    with ExitStack() as stack:
+        stack.enter_context(directories.written(destination))
+        checkpoint = stack.enter_context(formats.open_checkpoint(source))
+        parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
+        total = sum(map(len, parts.values()))
+        bar = stack.enter_context(tqdm(total=total, unit=" weights", delay=1, disable=None))
+        unfinished = stack.enter_context(files.directory_written_whole(path, "", overwrite=False))
+        counted = {part: _Counted(weights, bar) for part, weights in parts.items()}
+        formats.write(unfinished, checkpoint.config, counted, format)
+        tokenizer = streams.tokenizer_of(source)
+        if tokenizer is not None:
+            tokenizer.save_preset(unfinished)
+        if (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
+            settings = sentence_transformers.read(source)
+            sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings)
     click.echo(f"{destination}: {_summary(checkpoint, format)}")
     if tokenizer is None:
         click.echo(f"Warning: {source} has no vocabulary, and so {destination} has none", err=True)

@@ -42,10 +42,11 @@ def encode(
         with quiet.imports():
             from keras_bert import BertSentenceEncoder
             from keras_bert.embedding.json_lines import with_vector
+            from keras_bert.embedding.npy import write_npy
         model = streams.load(BertSentenceEncoder.from_preset, preset)
         encoded = streams.encoded(model, lines, batch_tokens)
         if output_format == "npy":
-            streams.write_npy(results, (vectors for _, vectors in encoded), model.encoder.config.hidden_size)
+            write_npy(results, (vectors for _, vectors in encoded), model.encoder.config.hidden_size)
             return
 
         def json_line(text: str, vector: np.ndarray) -> str:

@@ -1,17 +1,21 @@
 """keras-bert export: a preset -> SavedModels for TF Hub and TF Serving."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from keras_bert import files
-from keras_bert.cli import interrupts, quiet, streams
+from keras_bert.cli import directories, quiet, streams
 
 # The options of all three exports.
 _options = streams.together(
-    click.option("--output", metavar="DIR", required=True, help="Where to write; made, and whole or not there."),
+    click.option(
+        "--output",
+        metavar="DIR",
+        required=True,
+        callback=lambda ctx, parameter, output: directories.check(output) or output,
+        help="Write into DIR, all of it or nothing.",
+    ),
     streams.preset_option,
 )
 _overwrite = click.option("--overwrite", is_flag=True, help="Replace the SavedModel that is there.")
@@ -100,17 +104,8 @@ def serving(preset: Path, output: str, version: int | None, dtype: str | None, o
 
 
 def _export(write: Callable[[], Path | None], output: str) -> None:
-    """Runs an export and prints its path and size. An interrupt leaves no files behind."""
-
-    def remove_unfinished() -> None:
-        for place in (Path(output).absolute().parent, Path(output).absolute()):
-            for unfinished in files.unfinished_directories(place):
-                shutil.rmtree(unfinished, ignore_errors=True)
-
-    try:
-        with interrupts.end_the_command(clean_up=remove_unfinished):
-            written = Path(write() or output)
-    except (OSError, ImportError, ValueError) as error:
-        raise streams.Misuse(streams.one_line(error).replace("overwrite=True", "--overwrite")) from error
+    """Runs an export and prints its path and size."""
+    with directories.written(output):
+        written = Path(write() or output)
     size = sum(each.stat().st_size for each in written.rglob("*") if each.is_file())
     click.echo(f"{written}: {size / 1e6:.1f} MB")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from keras_bert import data
-from keras_bert.cli import example_files, interrupts, quiet, runs, streams
+from keras_bert.cli import example_files, quiet, runs, streams
 from keras_bert.recipe import FineTuningRecipe
 
 
@@ -157,8 +157,15 @@ def train_on_examples(
 
         from keras_bert import training
         from keras_bert.training import report, workers
-    with interrupts.end_the_command(message=runs.INTERRUPTED), runs.among_others():
+
+    def after(epoch: int, step: int = 0, batches: int = 0) -> str:
+        if not step:
+            return f"epoch {epoch} of {recipe.epochs}"
+        return f"epoch {epoch + 1} of {recipe.epochs}, step {step:,} of {batches:,}"
+
+    with runs.resumable(after):
         devices = runs.devices(strategy)
+        runs.tell_position(directory, devices, recipe.epochs, after)
         with devices.scope():  # `read` may load the teacher, for its kind of labels
             learned = read(train)
             measured = None if evaluated is None else read(evaluated)
@@ -171,7 +178,7 @@ def train_on_examples(
             to_measure = None if measured is None else measured.xy
             click.echo(_about(learned, measured, train, evaluated), err=True)
             run = directory / runs.RUN
-            lines = runs.told_each_epoch(devices, lambda epoch: f"epoch {epoch + 1}")
+            lines = runs.told_each_epoch(devices, after)
             more |= {"callbacks": lines, **vars(recipe)}
             history = training.fine_tune(model, learned.xy, to_measure, run, **more)
             if not workers.is_chief(devices):

@@ -36,7 +36,7 @@ def inspect(source: Path) -> None:
             parameters = sum(math.prod(shape) for shape in checkpoint.shapes("encoder").values())
         tokenizer = streams.tokenizer_of(source)
     except (OSError, ImportError, ValueError) as error:
-        raise click.ClickException(streams.one_line(error)) from error
+        raise streams.Misuse(streams.one_line(error)) from error
     vocabulary = f"{tokenizer.vocabulary_size:,} tokens, {type(tokenizer).__name__}" if tokenizer else "none"
     lines = {
         "format": f"{checkpoint.format}, {checkpoint.path.name}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
 import select
 import stat
 import sys
@@ -17,11 +16,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from keras_bert import presets
-from keras_bert.cli import interrupts
+from keras_bert import files, presets
 
 if TYPE_CHECKING:
     import numpy as np
+    from tqdm import tqdm
 
     from keras_bert import BertSentenceEncoder
 
@@ -49,11 +48,20 @@ class Lines:
         raw: UTF-8, with or without line ends.
         place: the text before a line's number in messages: "reviews.txt, line".
         would_wait: whether the next line is not there yet.
+        count: returns the number of lines, or None if nobody knows.
     """
 
     raw: Iterable[bytes]
     place: str
     would_wait: Callable[[], bool] = lambda: False
+    count: Callable[[], int | None] = lambda: None
+
+    def progress(self) -> tqdm:
+        """A progress bar that counts texts, on a terminal, with their total and the time left if these are known."""
+        from tqdm import tqdm
+
+        total = self.count() if sys.stderr.isatty() else None
+        return tqdm(total=total, unit=" texts", delay=1, disable=None)  # disable=None: only on a terminal
 
     def parsed(self, parse: Callable[[str], T] = str) -> Iterator[T]:
         """Decodes and parses each line. Raises Misuse, with the line's number, if either raises ValueError."""
@@ -199,10 +207,11 @@ def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
         raise Misuse("give texts as arguments or in --file, not both")
     if arguments:
         # Bytes that are no characters in the user's locale arrive as surrogates; this restores the bytes.
-        return Lines((argument.encode("utf-8", "surrogateescape") for argument in arguments), "argument")
+        raw = (argument.encode("utf-8", "surrogateescape") for argument in arguments)
+        return Lines(raw, "argument", count=lambda: len(arguments))
     if file and file != "-":
         lines = Arriving(_opened(file))
-        return Lines(_closing(lines), f"{file}, line", lines.would_wait)
+        return Lines(_closing(lines), f"{file}, line", lines.would_wait, functools.partial(_count_lines, Path(file)))
     if not file and (sys.stdin is None or sys.stdin.isatty()):
         raise Misuse("nothing to read; give texts as arguments, in --file FILE, or through a pipe")
     lines = Arriving(click.get_binary_stream("stdin"))
@@ -216,6 +225,16 @@ def _opened(file: str) -> BinaryIO:
         raise Misuse(f"cannot read {file}: {error.strerror}") from error
 
 
+def _count_lines(path: Path) -> int | None:
+    if not path.is_file():  # but a pipe, which can be read only once
+        return None
+    count, last = 0, b"\n"
+    with open(path, "rb") as file:
+        while block := file.read(_BYTES_AT_A_TIME):
+            count, last = count + block.count(b"\n"), block
+    return count + (not last.endswith(b"\n"))
+
+
 def _closing(lines: Arriving) -> Iterator[bytes]:
     with lines.file:
         yield from lines
@@ -225,10 +244,8 @@ def encoded(
     model: BertSentenceEncoder, lines: Lines, batch_tokens: int | None
 ) -> Iterator[tuple[list[str], np.ndarray]]:
     """Chunks of texts with their vectors. Raises Misuse if `--batch-tokens` is too small."""
-    from tqdm import tqdm
-
     settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
-    with tqdm(unit=" texts", delay=1, disable=None) as bar:  # disable=None: only on a terminal
+    with lines.progress() as bar:
         for texts in lines.chunks():
             try:
                 vectors = model.encode(texts, progress=False, **settings)
@@ -252,16 +269,15 @@ def open_output(output: str | None, overwrite: bool) -> Iterator[BinaryIO]:
         return
     path = Path(output).resolve()  # of a link, the file to replace
     _check_output(output, path, overwrite)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    remove = functools.partial(unfinished.unlink, missing_ok=True)
-    with interrupts.end_the_command(clean_up=remove):
+    with files.written_whole(path) as unfinished:
         try:
             with open(unfinished, "xb") as file:
                 yield file
-            _check_output(output, path, overwrite)  # it may have been written in the meantime
-            os.replace(unfinished, path)
-        finally:
-            remove()
+        except OSError as error:  # it cannot be made, or the disk is full; not an error of another file
+            if error.filename in (None, str(unfinished)) and error.strerror:
+                raise Misuse(f"cannot write {output}: {error.strerror}") from error
+            raise
+        _check_output(output, path, overwrite)  # it may have been written in the meantime
 
 
 def _check_output(output: str, path: Path, overwrite: bool) -> None:
@@ -275,32 +291,9 @@ def _check_output(output: str, path: Path, overwrite: bool) -> None:
 
 def write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
     """Writes lines as UTF-8, in any locale, and flushes the file."""
-    file.write("".join(f"{line}\n" for line in lines).encode())
+    file.writelines(f"{line}\n".encode() for line in lines)
     file.flush()
 
 
 def json_line(**fields: Any) -> str:
     return json.dumps(fields, ensure_ascii=False)
-
-
-def write_npy(file: BinaryIO, blocks: Iterable[np.ndarray], width: int) -> None:
-    """Writes a `.npy` file row by row. The number of rows is written into its header at the end.
-
-    Args:
-        file: open for writing, at its beginning.
-        blocks: float32 `[rows, width]` each, any number of them.
-        width: the length of a row.
-    """
-    import numpy as np
-
-    def write_header(rows: int) -> None:  # its length is constant: numpy leaves room for digits
-        header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
-        np.lib.format.write_array_header_1_0(file, header)
-
-    write_header(0)
-    rows = 0
-    for block in blocks:
-        file.write(block.astype("<f4").tobytes())
-        rows += len(block)
-    file.seek(0)
-    write_header(rows)

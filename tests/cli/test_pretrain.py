@@ -98,7 +98,7 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     monkeypatch.setattr(pretraining, "write_records", lambda *given, **more: written.append((given, more)) or counts)
     history = [{"epoch": epoch, "loss": 6.0 - epoch} for epoch in range(1, 5)]
     monkeypatch.setattr(training, "pretrain", lambda model, **given: trained.append((model, given)) or history)
-    del options["--eval-file"]
+    del options["--eval"]
     options |= {"--objective": "sentences", "--size": "tiny", "--warmup": "0.5", "--learning-rate": "1e-3"}
     options |= {"--then-steps": "4", "--then-length": "40", "--then-batch-size": "6", "--seed": "7"}
     options |= {"--masking": "span", "--copies": "9", "--processes": "3"}
@@ -155,7 +155,7 @@ def test_byte_pairs(run, corpus):
     [
         ({"FILE": "nowhere.txt"}, "there is no file {folder}/nowhere.txt"),
         ({"FILE": "empty"}, "the directory {folder}/empty has no .txt files"),
-        ({"--eval-file": "nowhere.txt"}, "there is no file {folder}/nowhere.txt"),
+        ({"--eval": "nowhere.txt"}, "there is no file {folder}/nowhere.txt"),
         ({"--vocab": "nowhere.txt"}, "nowhere.txt"),
         ({"--vocab": "no-mask.txt"}, "{folder}/no-mask.txt has no [MASK]"),
         ({"--vocab": "cased.txt"}, "{folder}/cased.txt has capitals, such as 'A0', "),
@@ -173,8 +173,8 @@ def test_byte_pairs(run, corpus):
         ),
         ({"--size": "roberta.json"}, "roberta has no head for pairs; choose --objective sentences"),
         ({"--sequence-length": "25"}, "sequence_length is 25; expected 3 ([CLS] a [SEP]) to 24"),
-        ({"FILE": "one.txt"}, "{folder}/one.txt: there is one document only"),
-        ({"--eval-file": "one.txt"}, "{folder}/one.txt: there is one document only"),
+        ({"FILE": "one.txt"}, "{folder}/one.txt: there is only one document"),
+        ({"--eval": "one.txt"}, "{folder}/one.txt: there is only one document"),
         ({"--output": "texts"}, "{folder}/texts exists and is no run of this command; choose another --output"),
         ({"--output": "held.txt"}, "{folder}/held.txt exists and is no run of this command"),
     ],

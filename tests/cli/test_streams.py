@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 
-import numpy as np
 import pytest
 
 from keras_bert import presets
@@ -175,12 +174,3 @@ def test_formats_follow_the_name_of_the_file(run, fails, tmp_path):
     assert message == "a.npy: tokenize does not write npy; choose --format text or ids or jsonl"
     assert fails("encode", "a", "--format", "npy") == "the format npy needs --output FILE"
     assert fails("similarity", "a", "b", "--format", "npy", "--output", "-") == "the format npy needs --output FILE"
-
-
-@pytest.mark.parametrize("counts", [[], [0], [9, 1], [99_999, 1, 30]])
-def test_npy_written_in_blocks_is_what_numpy_would_have_written(tmp_path, counts):
-    blocks = [np.random.default_rng(count).normal(size=(count, 3)).astype(np.float32) for count in counts]
-    with open(tmp_path / "blocks.npy", "wb") as file:
-        streams.write_npy(file, blocks, width=3)
-    np.save(tmp_path / "whole.npy", np.concatenate([np.zeros((0, 3), np.float32), *blocks]))
-    assert (tmp_path / "blocks.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
