@@ -50,7 +50,7 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
         if code == _MISUSE or attempt == restarts:
             click.echo(f"worker {number} {how}; all workers ended", err=True)
             sys.exit(code if code > 0 else 128 - code)
-        click.echo(f"worker {number} {how}; all begin again from the last checkpoint", err=True)
+        click.echo(f"worker {number} {how}; all resume from the last checkpoint", err=True)
 
 
 def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:

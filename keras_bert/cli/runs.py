@@ -123,9 +123,11 @@ def tell_position(
     if found is None or not workers.is_chief(trainers):
         return
     epoch, step, batches, stopped = found
-    finished = stopped or epoch >= epochs
-    said = "is finished, nothing is trained" if finished else "is resumed"
-    click.echo(f"the run in {directory} {said}: after {after(epoch, step, batches)}", err=True)
+    place = after(epoch, step, batches)
+    if stopped or epoch >= epochs:
+        click.echo(f"the run in {directory} is finished, after {place}; nothing is trained", err=True)
+    else:
+        click.echo(f"resuming the run in {directory} after {place}", err=True)
 
 
 def check_output(directory: Path) -> None:
