@@ -23,11 +23,17 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="SRC", callback=streams.find_preset)
 @click.argument("destination", metavar="DST")
 @click.option(
-    "--to", "format", default="hugging_face", show_default=True, help="The format: hugging_face, tf1, garden."
+    "--to",
+    "format",
+    default="hugging_face",
+    show_default=True,
+    metavar="FORMAT",
+    help="The format to write: hugging_face, tf1 (Google's first code) or garden (TF Model Garden).",
 )
 def convert(source: Path, destination: str, format: str) -> None:
-    """Write the checkpoint in SRC to DST, a new directory, in another format, with all its heads and its vocabulary.
+    """Write a checkpoint in another format.
 
+    DST is a new directory, which gets the encoder, all heads and the vocabulary of SRC.
     SRC is a preset's name, hf://org/name, or a directory in any format that keras-bert inspect knows. Weights are
     copied one by one. After an error there is no DST.
 

@@ -27,10 +27,10 @@ def encode(
     overwrite: bool,
     batch_tokens: int | None,
 ) -> None:
-    """Turn each TEXT into one vector of length 1 that represents its meaning.
+    """Turn each text into one vector that represents its meaning.
 
-    Writes JSON lines {"text": ..., "vector": [...]}; npy, a float32 array with a row for each text; or text, one vector
-    per line. Inputs can have any size: they are read and written in chunks.
+    A vector has length 1. Writes JSON lines {"text": ..., "vector": [...]}; npy, a float32 array with a row for each
+    text; or text, one vector per line. Inputs can have any size: they are read and written in chunks.
 
     \b
     Examples:

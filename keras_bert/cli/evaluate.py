@@ -14,11 +14,12 @@ from keras_bert.cli import example_files, quiet, streams
 @click.argument("model", callback=streams.find_preset)
 @click.argument("file")
 @example_files.column_options
-@click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many.")
+@click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many they are.")
 def evaluate(model: Path, file: str, **options: Any) -> None:
-    """Measure MODEL, a directory written by `finetune`, on the examples in FILE.
+    """Measure a fine-tuned model on examples.
 
-    Writes one measure per line: its name, a tab, and the number.
+    MODEL is a directory that `finetune` has written; FILE holds the examples. Writes one measure per line: its name, a
+    tab, and the number.
 
     \b
     Example:

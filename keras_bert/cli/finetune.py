@@ -16,9 +16,13 @@ from keras_bert.recipe import FineTuningRecipe
 def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callable], Callable]:
     """The options of every command that fine-tunes; see `runs.recipe_options`."""
     return streams.together(
-        click.option("--train", required=True, metavar="FILE", help="The examples to learn from."),
-        click.option("--eval", "validation", metavar="FILE", help="Examples to choose the best epoch by."),
-        click.option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on."),
+        click.option("--train", required=True, metavar="FILE", help="The examples to train on."),
+        click.option(
+            "--eval", "validation", metavar="FILE", help="The examples to measure each epoch on; the best one is kept."
+        ),
+        click.option(
+            "--output", required=True, metavar="DIR", help="Write the model into DIR, or resume the run in it."
+        ),
         runs.recipe_options(kind, without),
         click.option(
             "--sequence-length",
@@ -26,7 +30,9 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
             help="The length of a row in tokens; by default what the texts need.",
         ),
         runs.strategy_option,
-        click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many."),
+        click.option(
+            "--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many they are."
+        ),
     )
 
 
@@ -42,7 +48,7 @@ def _long_text(*choices: str) -> Callable:
 
 @click.group()
 def finetune() -> None:
-    """Fine-tune a model to classify texts, to label words, or to answer questions.
+    """Fine-tune a model to classify, to label words, or to answer.
 
     Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
     measures. After an interruption, the same command resumes the run.

@@ -11,7 +11,9 @@ from keras_bert.cli import quiet, streams
 @click.command()
 @click.argument("source", metavar="SRC", callback=streams.find_preset)
 def inspect(source: Path) -> None:
-    """Describe the checkpoint in SRC: format, family, size, heads, vocabulary, missing and unexpected weights.
+    """Describe a checkpoint: its format, size, heads and vocabulary.
+
+    SRC is a preset's name, a directory, or hf://org/name. Missing and unexpected weights are listed too.
 
     \b
     Example:

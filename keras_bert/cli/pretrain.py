@@ -86,14 +86,16 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
 
 
 @click.command()
-@options(PretrainingRecipe, objective=OBJECTIVES[0])
 @click.option("--vocab", required=True, metavar="PATH", help="An uncased vocab.txt, or a directory with a tokenizer.")
-@click.option("--size", required=True, metavar="SIZE", help=f"{', '.join(_SIZES)}, or a config.json.")
+@click.option(
+    "--size", required=True, metavar="SIZE", help=f"The size of the model: {', '.join(_SIZES)}, or a config.json."
+)
+@options(PretrainingRecipe, objective=OBJECTIVES[0])
 def pretrain(corpus: tuple[str, ...], vocab: str, size: str, **options: Any) -> None:
-    """Pre-train a BERT of your own on text: each FILE is UTF-8, or a directory of .txt files.
+    """Pre-train a BERT of your own on text.
 
-    Writes the model into DIR, for `fill`, `finetune`, `export encoder` and transformers, and report.md with its losses.
-    After an interruption, the same command resumes the run.
+    Each FILE is text in UTF-8, or a directory of .txt files. Writes the model into DIR, for `fill`, `finetune`, `export
+    encoder` and transformers, and report.md with its losses. After an interruption, the same command resumes the run.
 
     \b
     Example:

@@ -26,7 +26,7 @@ strategy_option = click.option(
     type=click.Choice(["auto", "one", "mirrored", "multi_worker", "tpu"]),
     default="auto",
     show_default=True,
-    help="Which devices train: see `launch` for several processes.",
+    help="The devices to train on; see `launch` for several processes.",
 )
 
 

@@ -26,11 +26,11 @@ def similarity(
     top: int | None,
     threshold: float | None,
 ) -> None:
-    """Compare each TEXT with each other: the cosine of the angle between their vectors, 1 for the same meaning.
+    """Compare each text with each other one.
 
-    Writes text, a table; JSON lines {"first", "second", "similarity"} for every pair; or npy, a float32 matrix with a
-    row and a column for each text. With --top or --threshold, text is a line per pair: the similarity, a tab, the first
-    text, a tab, the second.
+    The similarity is the cosine of the angle between two vectors: 1 for the same meaning. Writes text, a table; JSON
+    lines {"first", "second", "similarity"} for every pair; or npy, a float32 matrix with a row and a column for each
+    text. With --top or --threshold, text is a line per pair: the similarity, a tab, the first text, a tab, the second.
 
     \b
     Examples:
@@ -39,8 +39,8 @@ def similarity(
       1   1.000   0.766   0.148  a cat
       2   0.766   1.000   0.105  a kitten
       3   0.148   0.105   1.000  income tax
-      $ keras-bert similarity "a cat" "a kitten" "income tax" --top 1
-      0.766  a cat  a kitten
+      $ keras-bert similarity "a cat" "a kitten" "income tax" --top 1 --format jsonl
+      {"first": "a cat", "second": "a kitten", "similarity": 0.766277}
     """
     chosen = top is not None or threshold is not None
     if chosen and output_format == "npy":

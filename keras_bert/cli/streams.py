@@ -141,17 +141,18 @@ def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> 
         raise Misuse(one_line(error)) from error
 
 
+file_option = click.option("--file", metavar="FILE", help="Read texts from FILE, one per line; - is standard input.")
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
 preset_option = click.option(
     "--preset",
     default="all-MiniLM-L6-v2",
     show_default=True,
     callback=find_preset,
-    help="The model: an installed preset's name, a directory in Hugging Face's layout, or hf://org/name.",
+    metavar="MODEL",
+    help="The model: the name of an installed preset, a directory, or hf://org/name.",
 )
-
-
 batch_tokens_option = click.option(
-    "--batch-tokens", type=int, help="Tokens to compute at a time, padding included; fewer need less memory."
+    "--batch-tokens", type=int, help="The number of tokens in a batch, with padding; fewer need less memory."
 )
 
 
@@ -163,17 +164,19 @@ def together(*options: Callable[[Callable], Callable]) -> Callable[[Callable], C
 def shared_options(*formats: str, preset: bool = True) -> Callable[[Callable], Callable]:
     """Options common to several commands. The first of `formats` is the default; `preset`: whether to add --preset."""
     return together(
-        click.option("--file", metavar="FILE", help="Read texts from FILE, one a line; - is standard input."),
+        file_option,
         *([preset_option] if preset else []),
         click.option(
             "--format",
             "output_format",
             type=click.Choice(formats),
             callback=_choose_format,
-            help=f"What to write. By default as FILE of --output ends (.jsonl, .npy, .txt), else {formats[0]}.",
+            help=f"The format to write. By default that of FILE in --output (.jsonl, .npy, .txt), else {formats[0]}.",
         ),
-        click.option("--output", metavar="FILE", is_eager=True, help="Write to FILE, all of it or nothing."),
-        click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists."),
+        click.option(
+            "--output", metavar="FILE", is_eager=True, help="Write to FILE; after an error, no file is written."
+        ),
+        overwrite_option,
     )
 
 

@@ -155,6 +155,17 @@ def test_links_are_followed_and_devices_left_alone(run, fails, tmp_path):
     assert "there is no directory" in fails("tokenize", "a", "--output", str(tmp_path / "no" / "file"))
 
 
+def test_outputs_that_cannot_be_made(fails):
+    assert fails("tokenize", "a", "--output", "/proc/x.txt") == "cannot write /proc/x.txt: No such file or directory"
+
+
+def test_lines_of_a_file_are_counted(tmp_path):
+    for text, count in (("", 0), ("a", 1), ("a\n", 1), ("a\n\nb", 3)):
+        (tmp_path / "texts").write_text(text)
+        assert streams.open_texts((), str(tmp_path / "texts")).count() == count
+    assert streams.open_texts(("a", "b"), None).count() == 2
+
+
 def test_a_full_disk(fails):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streams, "write_lines", _no_space)
