@@ -158,6 +158,15 @@ def test_interrupted_again_and_again(unbroken, tmp_path):
     assert_same((learner, history), unbroken)
 
 
+@pytest.fixture
+def heeded():
+    """SIGINT has its usual effect, even if the tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
 @pytest.mark.parametrize(
     ("number", "step", "expected"), [(signal.SIGINT, 8, (1, 3, 6, False)), (signal.SIGTERM, 5, (1, 0, 6, False))]
 )
@@ -177,6 +186,7 @@ def test_a_signal_saves_the_state_and_ends_the_run(unbroken, tmp_path, number, s
     assert_same(trained(tmp_path), unbroken)
 
 
+@pytest.mark.usefixtures("heeded")
 def test_the_second_signal_has_its_usual_effect():
     with signals_noticed(True) as noticed:
         os.kill(os.getpid(), signal.SIGINT)
