@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
+import reprlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     import numpy as np
 
-_unfinished: set[Path] = set()  # files and directories that this process writes at the moment
+# What messages call the types of JSON.
+_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_temporary: set[Path] = set()  # what exists only while this process writes something
 
 
 def find(directory: Path, *names: str) -> Path:
@@ -30,20 +44,77 @@ def missing(directory: Path, *names: str) -> FileNotFoundError:
     return FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}")
 
 
-def read_json(path: Path, kind: type = dict) -> Any:
-    """The object (or the list, with `kind=list`) that a JSON file holds.
+def read_json(path: Path, shape: Any = dict) -> Any:
+    """The value that a JSON file holds, checked against its shape; see `check_json`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not JSON in UTF-8, or holds a value of another type.
+        ValueError: it is not JSON in UTF-8, or a value is of another type: the message names the file and the key.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # from bad JSON and from bad UTF-8
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text)
+        if r"\ud" in text.lower():  # an escape of half a character
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:  # from bad JSON, from bad UTF-8, from too many brackets
         raise ValueError(f"{path} is not a JSON file: {error}") from None
-    if not isinstance(value, kind):
-        raise ValueError(f"{path} holds a JSON {type(value).__name__}, where a {kind.__name__} is expected")
+    check_json(value, shape, path)
     return value
+
+
+def check_json(value: Any, shape: Any, source: str | Path) -> None:
+    """Raises ValueError, with the key and what is expected there, if a value from JSON is of another shape.
+
+    Args:
+        value: made of dict, list, str, int, float, bool and None.
+        shape: the expected type, int for whole numbers and float for all. Besides,
+            - `{"key": shape, ...}`: an object with these keys; it may have others;
+            - `{str: shape}`: an object with keys of any name;
+            - `[shape]`: a list of any length; `[shape, shape]`: a list of two;
+            - `(shape, shape)`: either of them; with None among them, the key may also be missing.
+        source: the name of the value in the message, such as the path of its file.
+
+    Example:
+        >>> check_json({"model": {"vocab": {"a": "7"}}}, {"model": {"vocab": {str: int}}}, "tokenizer.json")
+        Traceback (most recent call last):
+        ValueError: tokenizer.json has '7' in model.vocab.a; expected a whole number
+    """
+    fault = next(_faults(value, shape), None)
+    if fault is not None:
+        place, found, expected = fault
+        place = place.removeprefix(".")
+        if found is None and place:
+            raise ValueError(f"{source} has no {place}; expected {expected}")
+        where = f" in {place}" if place else ""
+        raise ValueError(f"{source} has {reprlib.repr(found)}{where}; expected {expected}")
+
+
+def _faults(value: Any, shape: Any) -> Iterator[tuple[str, Any, str]]:
+    """Place, value, and what is expected there, of each part of another shape."""
+    shapes = {_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
+    kind = float if type(value) is int and int not in shapes else type(value)
+    if kind not in shapes:
+        yield "", value, " or ".join(_NAMES[each] for each in shapes)
+        return
+    inner = shapes[kind]
+    parts: Iterable[tuple[Any, Any, Any]] = ()  # key, value and shape of each
+    if isinstance(inner, dict):
+        expected = dict.fromkeys(value, inner[str]) if str in inner else inner
+        parts = ((key, value.get(key), each) for key, each in expected.items())
+    elif isinstance(inner, list) and len(inner) == 1:
+        parts = ((index, part, inner[0]) for index, part in enumerate(value))
+    elif isinstance(inner, list) and len(inner) != len(value):
+        yield "", value, f"a list of {len(inner)}"
+    elif isinstance(inner, list):
+        parts = zip(range(len(inner)), value, inner, strict=True)
+    for key, part, each in parts:
+        if type(part) is not each:  # vocabularies are long, and right
+            for place, *fault in _faults(part, each):
+                yield f"[{key}]{place}" if isinstance(key, int) else f".{key}{place}", *fault
+
+
+def _type(shape: Any) -> type:
+    return shape if isinstance(shape, type) else type(shape)  # type(None), type({...}), type([...])
 
 
 def to_json(value: Any) -> str:
@@ -65,16 +136,16 @@ def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary path; the file moves to `path` when the block ends, or is removed if the block is interrupted."""
+    """A temporary path; the file moves to `path` when the block ends, or is removed if the block is interrupted.
+
+    Raises:
+        OSError: the file cannot be written. The error names `path`, not the temporary path.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    _unfinished.add(unfinished)
-    try:
+    with _removed(unfinished), _naming(path, unfinished):
         yield unfinished
         os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-        _unfinished.discard(unfinished)
 
 
 def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
@@ -95,41 +166,92 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
 
     Raises:
         FileExistsError: `path` is something else, or `overwrite` is False and it is not an empty directory.
+        OSError: a file cannot be written. The error names it as if it were in `path`.
     """
     path = path.absolute()
     _refuse_to_replace(path, mark, overwrite)  # before any work is done
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("new", "old"))
-    _unfinished.add(unfinished)
-    unfinished.mkdir()
-    try:
+    with _removed(unfinished), _naming(path, unfinished):
+        unfinished.mkdir()
         yield unfinished
         _refuse_to_replace(path, mark, overwrite)  # somebody else may have written it by now
         if path.exists():
             os.rename(path, replaced)
         os.rename(unfinished, path)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+@contextmanager
+def only_writer(directory: Path) -> Iterator[None]:
+    """A block that one process at a time enters for a directory, which is created if missing.
+
+    The block holds the system's lock on the file `.lock` there, which ends with the process even if that is killed.
+    A new directory is removed again if nothing was written into it. File systems without locks refuse nobody.
+
+    Raises:
+        BlockingIOError: another process is in such a block.
+    """
+    is_new = not directory.exists()
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / ".lock"
+    with _naming(directory, path), path.open("wb") as lock:
+        _lock(lock, directory)
+        try:
+            with _removed(path):
+                yield
+        finally:
+            if is_new:
+                with suppress(OSError):  # it has files
+                    directory.rmdir()
+
+
+def remove_temporary() -> None:
+    """Removes this process's temporary files and directories, before an exit that ends no block."""
+    for path in list(_temporary):
+        _remove(path)
+
+
+def _lock(file: BinaryIO, directory: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_taken = not os.fstat(file.fileno()).st_nlink  # its last holder has just removed the file
+    except BlockingIOError:
+        is_taken = True
+    except OSError:  # there are no locks here
+        return
+    if is_taken:
+        told = "another process is writing there; wait for its end, or choose another directory"
+        raise BlockingIOError(errno.EWOULDBLOCK, told, str(directory))
+
+
+@contextmanager
+def _removed(path: Path) -> Iterator[None]:
+    _temporary.add(path)
+    try:
+        yield
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
-        _unfinished.discard(unfinished)
+        _remove(path)
+        _temporary.discard(path)
 
 
-def remove_unfinished() -> None:
-    """Removes what this process has not written to its end, before an exit without exception."""
-    for path in list(_unfinished):
+def _remove(path: Path) -> None:
+    if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
-        if path.is_file():
-            path.unlink(missing_ok=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
-def unfinished_directories(parent: Path) -> list[Path]:
-    """This process's unfinished `directory_written_whole` in `parent`, to remove before an exit without exception."""
-    return list(parent.glob(f".*.{os.getpid()}.new"))
-
-
-def unfinished_files(parent: Path) -> list[Path]:
-    """The same for `written_whole`."""
-    return list(parent.glob(f".*.{os.getpid()}.tmp"))
+@contextmanager
+def _naming(path: Path, unfinished: Path) -> Iterator[None]:
+    """An OSError in this block names `path` in place of `unfinished`, and if the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        named = unfinished if error.filename is None and error.errno in _FULL else error.filename
+        if not str(named).startswith(str(unfinished)):
+            raise
+        raise OSError(error.errno, error.strerror, str(named).replace(str(unfinished), str(path), 1)) from error
 
 
 def _refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:

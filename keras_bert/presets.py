@@ -4,6 +4,8 @@ import importlib.metadata
 from dataclasses import dataclass
 from pathlib import Path
 
+from keras_bert.extras import needed
+
 
 @dataclass(frozen=True)
 class PackagedPreset:
@@ -79,8 +81,5 @@ def _from_installed_package(name: str, preset: PackagedPreset) -> Path:
 def _from_hugging_face_hub(repository: str) -> Path:
     if repository.count("/") != 1:
         raise FileNotFoundError(f"'hf://{repository}' is not of the form hf://org/name")
-    try:
-        import huggingface_hub
-    except ImportError:
-        raise ImportError("hf:// handles need huggingface_hub: pip install 'keras-bert-models[hf]'") from None
+    huggingface_hub = needed("huggingface_hub", "huggingface_hub", extra="hf")
     return Path(huggingface_hub.snapshot_download(repository, allow_patterns=_HUB_FILES))

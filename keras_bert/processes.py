@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from keras_bert import files
@@ -22,19 +21,16 @@ from keras_bert import files
 _function: Callable[[Any], Any]  # set in each started process
 
 
-def in_processes(
-    function: Callable[[Any], Any], items: Iterable[Any], processes: int, directory: Path
-) -> Iterator[Any]:
+def in_processes(function: Callable[[Any], Any], items: Iterable[Any], processes: int) -> Iterator[Any]:
     """Yields `function(item)` for each item, in order of completion.
 
-    The processes end at once when the generator is closed, fails or is interrupted, or when this process is killed.
-    They see no GPU.
+    The processes end at once when the generator is closed, fails or is interrupted, or when this process is killed,
+    and remove their temporary files (see `keras_bert.files`). They see no GPU.
 
     Args:
         function: must be picklable, and so must its results.
         items: should be small, as each is sent by itself.
         processes: the number of processes.
-        directory: where `function` writes with `files.written_whole`. Incomplete files are removed.
 
     Raises:
         RuntimeError: a process ended, by a signal for instance, or could not start.
@@ -42,7 +38,7 @@ def in_processes(
     """
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     line, held = context.Pipe(duplex=False)  # only this process keeps the end `held`
-    start = (line, pickle.dumps(function), directory)
+    start = (line, pickle.dumps(function))
     with tempfile.TemporaryFile() as said, contextlib.ExitStack() as ending:
         try:
             with _as_seen_by_processes(said):
@@ -58,10 +54,10 @@ def in_processes(
             ) from None
 
 
-def _start(line: Connection, function: bytes, directory: Path) -> None:
+def _start(line: Connection, function: bytes) -> None:
     global _function
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the parent decides
-    threading.Thread(target=_end_with, args=(line, directory), daemon=True).start()
+    threading.Thread(target=_end_with, args=(line,), daemon=True).start()
     _function = pickle.loads(function)  # trusted: our own. After the thread's start, so that it ends with its parent
 
 
@@ -69,10 +65,9 @@ def _call(item: Any) -> Any:
     return _function(item)
 
 
-def _end_with(line: Connection, directory: Path) -> None:
+def _end_with(line: Connection) -> None:
     line.poll(None)  # nothing is ever sent: this returns when the other end closes for any reason
-    for unfinished in files.unfinished_files(directory):
-        unfinished.unlink(missing_ok=True)
+    files.remove_temporary()
     os._exit(0)
 
 

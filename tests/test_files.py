@@ -1,5 +1,11 @@
 """Small files: read with errors that name them, written whole or not at all."""
 
+import errno
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -17,7 +23,9 @@ def test_texts_come_back(tmp_path):
     [
         (b"{", "is not a JSON file"),
         (b'"\xff"', "is not a JSON file"),
-        (b"[]", "holds a JSON list, where a dict is expected"),
+        (b"[]", r"has \[\]; expected an object"),
+        (b"[" * 100_000, "is not a JSON file"),
+        (rb'{"a": "\ud800"}', "is not a JSON file.*surrogates not allowed"),
     ],
 )
 def test_what_is_no_json_object_is_named(tmp_path, content, message):
@@ -25,6 +33,42 @@ def test_what_is_no_json_object_is_named(tmp_path, content, message):
     with pytest.raises(ValueError, match=message) as raised:
         files.read_json(tmp_path / "x.json")
     assert str(tmp_path / "x.json") in str(raised.value)
+
+
+SHAPE = {
+    "model": {"type": str, "vocab": {str: int}},
+    "added": ([{"id": int}], None),
+    "score": (float, bool, None),
+    "pair": [str, int],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": [[]]}, r"x.json has \[\[\]\] in model; expected an object$"),
+        ({"model": {"vocab": {}}}, r"x.json has no model\.type; expected a string$"),
+        ({"model": {"type": "a", "vocab": {"b": "7"}}}, r"x.json has '7' in model\.vocab\.b; expected a whole number$"),
+        ({"model": {"type": "a", "vocab": {"b": True}}}, r"has True in model\.vocab\.b; expected a whole number$"),
+        ({"added": {}}, r"has \{\} in added; expected a list or null$"),
+        ({"added": [{"id": 1}, {"id": 1.5}]}, r"has 1\.5 in added\[1\]\.id; expected a whole number$"),
+        ({"score": "1"}, r"has '1' in score; expected a number or true or false or null$"),
+        ({"pair": ["a"]}, r"has \['a'\] in pair; expected a list of 2$"),
+        ({"pair": ["a", "b"]}, r"has 'b' in pair\[1\]; expected a whole number$"),
+    ],
+)
+def test_values_of_another_type_are_named(tmp_path, change, message):
+    good = {"model": {"type": "a", "vocab": {"b": 7}, "more": 1}, "added": [{"id": 2}], "score": 1, "pair": ["c", 3]}
+    files.write_texts(tmp_path, {"x.json": files.to_json(good)})
+    assert files.read_json(tmp_path / "x.json", SHAPE) == good
+    files.write_texts(tmp_path, {"x.json": files.to_json(good | change)})
+    with pytest.raises(ValueError, match=message):
+        files.read_json(tmp_path / "x.json", SHAPE)
+
+
+def test_characters_in_escapes_are_read(tmp_path):
+    (tmp_path / "x.json").write_text(r'{"a": "\ud83d\ude00"}')
+    assert files.read_json(tmp_path / "x.json") == {"a": "😀"}
 
 
 def test_find_takes_the_first_and_lists_what_is_there(tmp_path):
@@ -47,6 +91,104 @@ def test_an_interrupted_write_changes_nothing(tmp_path):
         write()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+_HOLDS = """
+import sys, time
+from pathlib import Path
+from keras_bert import files
+with files.only_writer(Path(sys.argv[1])):
+    print("in", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_one_process_writes_at_a_time(tmp_path):
+    directory = tmp_path / "results"
+    other = subprocess.Popen([sys.executable, "-c", _HOLDS, directory], stdout=subprocess.PIPE)
+    try:
+        assert other.stdout.readline() == b"in\n"
+        message = f"another process is writing there.*{re.escape(str(directory))}"
+        with pytest.raises(BlockingIOError, match=message), files.only_writer(directory):
+            pass
+    finally:
+        other.kill()
+        other.communicate()
+    with files.only_writer(directory):  # a killed process holds nothing
+        (directory / "a").touch()
+        with pytest.raises(BlockingIOError), files.only_writer(directory):
+            pass
+    assert [path.name for path in directory.iterdir()] == ["a"]
+
+
+def test_where_there_can_be_no_lock():
+    with pytest.raises(OSError, match="/proc") as raised, files.only_writer(Path("/proc")):
+        pass
+    assert raised.value.filename == "/proc"
+
+
+def test_a_directory_in_which_nothing_was_written_is_not_left(tmp_path):
+    (tmp_path / "old").mkdir()
+    for name in ("new", "old"):
+        with pytest.raises(ValueError, match="no"), files.only_writer(tmp_path / name):
+            raise ValueError("no")
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert not list((tmp_path / "old").iterdir())
+
+
+def test_a_full_disk_is_told_with_the_name_that_was_asked_for(tmp_path):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError, match="No space") as raised, files.written_whole(tmp_path / "x.npy"):
+        raise full
+    assert (raised.value.filename, raised.value.errno) == (str(tmp_path / "x.npy"), errno.ENOSPC)
+
+    def write():
+        with files.directory_written_whole(tmp_path / "x", "", False) as folder, files.written_whole(folder / "part"):
+            raise full
+
+    with pytest.raises(OSError, match="No space") as raised:
+        write()
+    assert raised.value.filename == str(tmp_path / "x" / "part")
+
+
+def test_so_is_a_place_where_there_can_be_no_file():
+    def write(block):
+        with block as unfinished:
+            unfinished.touch()
+
+    for block in (files.written_whole(Path("/proc/x")), files.directory_written_whole(Path("/proc/x"), "", False)):
+        with pytest.raises(FileNotFoundError) as raised:
+            write(block)
+        assert raised.value.filename == "/proc/x"
+
+
+def test_another_error_keeps_its_name(tmp_path):
+    with pytest.raises(FileNotFoundError) as raised, files.written_whole(tmp_path / "x"):
+        (tmp_path / "source").read_text()
+    assert raised.value.filename == str(tmp_path / "source")
+    with pytest.raises(BrokenPipeError) as raised, files.written_whole(tmp_path / "x"):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+    assert raised.value.filename is None
+
+
+def test_what_is_temporary_can_be_removed_at_any_time(tmp_path):
+    """As before an exit that runs no `finally`."""
+    (tmp_path / "of another process").touch()
+
+    def write():
+        with (
+            files.only_writer(tmp_path),
+            files.written_whole(tmp_path / "a") as file,
+            files.directory_written_whole(tmp_path / "b", "", False) as directory,
+        ):
+            file.touch()
+            (directory / "part").touch()
+            files.remove_temporary()
+            assert [path.name for path in tmp_path.iterdir()] == ["of another process"]
+
+    with pytest.raises(FileNotFoundError):
+        write()
+    assert [path.name for path in tmp_path.iterdir()] == ["of another process"]
 
 
 def test_refuse_to_overwrite(tmp_path):

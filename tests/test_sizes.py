@@ -39,8 +39,7 @@ PUBLISHED = {
 
 def parameters(config):
     """The sum of all weights, each of which `tests/formats/test_checkpoint.py` compares with the encoder's own."""
-    parts = FAMILIES[config.family].parts(config)
-    names = {**parts["encoder"], **(parts["pooler"] if config.pooler else {})}
+    names = FAMILIES[config.family].parts(config)["encoder"]
     return sum(math.prod(shape) for shape in shapes(config, "encoder", names).values())
 
 

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import keras_bert
@@ -14,7 +15,9 @@ PACKAGE = Path(keras_bert.__file__).parent
 ORDER = [
     "extras",
     "files",
+    "extras",
     "processes",
+    "parts",
     "pipelines",
     "data",
     "config",
@@ -71,6 +74,78 @@ def test_imports_point_one_way():
                     assert ORDER.index(there) <= ORDER.index(here), f"{path.relative_to(PACKAGE)} imports {module}"
                     checked += 1
     assert checked > 20
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    """At module level or inside functions; imports for type checkers do not count."""
+    paths = {_module_name(path): path for path in PACKAGE.rglob("*.py")}
+    imports = {
+        name: {each for each in _run_imports(_tree(path), paths) if each in paths} for name, path in paths.items()
+    }
+    assert sum(map(len, imports.values())) > 300
+    in_a_circle = sorted(name for name in imports if name in _reached(imports, name))
+    assert in_a_circle == []
+
+
+def test_the_test_for_circles_sees_them():
+    imports = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}
+    assert [name for name in imports if name in _reached(imports, name)] == ["b", "c"]
+    source = """
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import x
+def function():
+    import y
+    from keras_bert import files
+    from keras_bert.files import find
+"""
+    found = _run_imports(ast.parse(source), {"keras_bert.files"})
+    assert sorted(found) == ["keras_bert.files", "keras_bert.files", "typing", "y"]
+
+
+def test_names_of_modules_and_classes_are_used_once():
+    """But a module of `cli` has the name of its subcommand."""
+    paths = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" and path.parent.name != "cli"]
+    assert _several(path.name for path in paths) == set()
+    nodes = [node for path in PACKAGE.rglob("*.py") for node in ast.walk(_tree(path))]
+    known = {"Rows"}  # of a file of examples, in data/rows.py; and of a model's input, in tasks/preset.py
+    assert _several(node.name for node in nodes if isinstance(node, ast.ClassDef)) - known == set()
+
+
+def _several(names):
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
+def _module_name(path):
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _tree(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _run_imports(tree, modules):
+    """The modules that a file's imports name when they run; `from a import b` names `a.b` if that is a module."""
+    if isinstance(tree, ast.If) and ast.unparse(tree.test) == "TYPE_CHECKING":
+        return
+    if isinstance(tree, ast.Import):
+        yield from (each.name for each in tree.names)
+    if isinstance(tree, ast.ImportFrom):
+        inside = [f"{tree.module}.{each.name}" for each in tree.names]
+        yield from (name if name in modules else tree.module for name in inside)
+    for node in ast.iter_child_nodes(tree):
+        yield from _run_imports(node, modules)
+
+
+def _reached(imports, start):
+    """The modules that importing `start` imports, directly or not."""
+    reached, waiting = set(), [start]
+    while waiting:
+        new = imports[waiting.pop()] - reached
+        reached |= new
+        waiting += new
+    return reached
 
 
 def _modules(node):

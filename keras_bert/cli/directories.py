@@ -7,6 +7,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
+
 from keras_bert.cli import streams
 
 
@@ -22,15 +24,15 @@ def check(output: str | Path) -> None:
 
 @contextlib.contextmanager
 def written(output: str | Path) -> Iterator[None]:
-    """In this block a directory is written. Raises Misuse, in one line, if that fails."""
+    """In this block a directory is written. Raises ClickException, in one line, if that fails."""
     import tensorflow as tf
 
     try:
         yield
     except tf.errors.OpError as error:  # "{{...}} /path/of/a/hidden/file; No space left on device [Op:SaveV2]"
         reason = error.message.rpartition("; ")[2].partition(" [")[0]
-        raise streams.Misuse(f"cannot write into {output}: {reason}") from error
+        raise click.ClickException(f"{output}: {reason}") from error
     except (OSError, ImportError, ValueError) as error:
-        if isinstance(error, OSError) and error.strerror and not error.filename:  # the disk is full, for instance
-            raise streams.Misuse(f"cannot write into {output}: {error.strerror}") from error
+        if isinstance(error, OSError) and error.strerror:  # one of the system, such as a full disk
+            raise click.ClickException(f"{error.filename or output}: {error.strerror}") from error
         raise streams.Misuse(streams.one_line(error).replace("overwrite=True", "--overwrite")) from error

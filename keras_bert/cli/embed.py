@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from keras_bert import files
 from keras_bert.cli import interrupts, quiet, runs, streams
 
 
@@ -37,19 +36,14 @@ def embed(
     Example:
       $ keras-bert embed reviews-*.jsonl --text-column review --output vectors
     """
-    directory = Path(output)
     with quiet.imports():
         from keras_bert.embedding import embed_files
 
-    def remove_unfinished() -> None:
-        for unfinished in files.unfinished_files(directory):
-            unfinished.unlink(missing_ok=True)
-
     settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
     try:
-        with interrupts.end_the_command(clean_up=remove_unfinished, message=runs.INTERRUPTED):
-            counts = embed_files(inputs, directory, preset, text_column, processes=processes, **settings)
-    except (FileNotFoundError, ImportError, ValueError) as error:
+        with interrupts.end_the_command(message=runs.INTERRUPTED):
+            counts = embed_files(inputs, output, preset, text_column, processes=processes, **settings)
+    except (ImportError, ValueError) as error:
         raise streams.Misuse(streams.one_line(error)) from error
     except RuntimeError as error:  # a process was killed; the complete files are noted
         raise click.ClickException(str(error)) from error

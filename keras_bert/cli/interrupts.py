@@ -42,7 +42,7 @@ def end_the_command(
 
 def end(number: int, message: str, stderr: int = 2) -> NoReturn:
     """Ends the process after a signal, with a line on the file descriptor `stderr`."""
-    files.remove_unfinished()
+    files.remove_temporary()
     after_progress_bar = "\n" if os.isatty(stderr) else ""
     os.write(stderr, f"{after_progress_bar}{message}\n".encode())
     os._exit(128 + number)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # The same as in `keras_bert.pretraining`, which is too slow to import for --help.
 OBJECTIVES = ("next_sentence", "sentence_order", "sentences")
 LAYOUTS = ("prose", "sentences")
-UNITS = ("token", "word", "span")
+MASKED_UNITS = ("token", "word", "span")
 _SIZES = ("tiny", "mini", "small", "medium", "base", "large")
 _RECORDS, _VALIDATION, _THEN = "records", "validation", "then"  # in the run's directory
 _PANELS = {
@@ -55,7 +55,12 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
             "documents.",
         ),
         option("--sequence-length", type=click.IntRange(5), default=128, help="Tokens per row."),
-        option("--masking", type=click.Choice(UNITS), default=UNITS[0], help="The unit that is masked as a whole."),
+        option(
+            "--masked-unit",
+            type=click.Choice(MASKED_UNITS),
+            default=MASKED_UNITS[0],
+            help="The unit that is masked as a whole.",
+        ),
         option(
             "--static-masking",
             is_flag=True,
@@ -134,7 +139,7 @@ class Prepared(NamedTuple):
 def train_on_text(
     prepare: Callable[[int, bool], Prepared], corpus: tuple[str, ...], told: dict[str, Any], recipe: PretrainingRecipe,
     second: SecondPhase, output: str, validation: str | None, objective: str, layout: str, sequence_length: int,
-    masking: str, static_masking: bool, copies: int, pack: bool, processes: int, dtype: str, strategy: str,
+    masked_unit: str, static_masking: bool, copies: int, pack: bool, processes: int, dtype: str, strategy: str,
 ) -> None:  # fmt: skip
     """Trains a model on text and writes it into a directory.
 
@@ -174,11 +179,11 @@ def train_on_text(
         if measured_on:
             measured = write_records(measured_on, folder / _VALIDATION, preprocessor, **given)
             click.echo(f"to measure with: {_about(measured, measured_on)}", err=True)
-        hidden = None if static_masking else MaskedLMMasking(preprocessor.tokenizer, predictions, unit=masking)
+        masking = MaskedLMMasking(preprocessor.tokenizer, predictions, masked_unit=masked_unit)
         measured = folder / _VALIDATION if measured_on else None
-        return Phase(folder / _RECORDS, steps, batch_size, hidden, measured), counts
+        return Phase(folder / _RECORDS, steps, batch_size, None if static_masking else masking, measured), counts
 
-    settings = {"objective": objective, "layout": layout, "unit": masking, "seed": recipe.seed}
+    settings = {"objective": objective, "layout": layout, "masked_unit": masked_unit, "seed": recipe.seed}
     with runs.resumable(after), _computing_with(dtype):
         devices = runs.devices(strategy)
         runs.tell_position(directory, devices, len(ends), after)
@@ -214,7 +219,7 @@ def train_on_text(
                 told |= vars(second)
             told |= {"copies": copies, "dtype": dtype, **counts}
             report.write_report(directory, told, by_step, measures, panels=_PANELS)
-        except (FileNotFoundError, ImportError, ValueError) as error:
+        except (ImportError, ValueError) as error:
             raise streams.Misuse(streams.one_line(error)) from error
     for name, value in measures.items():
         click.echo(f"{name}\t{value:.4f}")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import click
 
-from keras_bert import files
-from keras_bert.cli import interrupts, quiet, streams
+from keras_bert.cli import quiet, streams
 
 
 @click.command()
@@ -34,13 +32,8 @@ def project(file: str | None, preset: Path, output: str, overwrite: bool, batch_
         from keras_bert.embedding.projector import write_projector
     model = streams.load(BertSentenceEncoder.from_preset, preset)
 
-    def remove_unfinished() -> None:
-        for unfinished in files.unfinished_directories(Path(output).absolute().parent):
-            shutil.rmtree(unfinished, ignore_errors=True)
-
     try:
-        with interrupts.end_the_command(clean_up=remove_unfinished):
-            count = write_projector(output, streams.encoded(model, lines, batch_tokens), overwrite)
+        count = write_projector(output, streams.encoded(model, lines, batch_tokens), overwrite)
     except (FileExistsError, ValueError) as error:
         raise streams.Misuse(streams.one_line(error).replace("pass overwrite=True", "use --overwrite")) from error
     click.echo(f"{count:,} {'text' if count == 1 else 'texts'}; to see them: tensorboard --logdir {output}")

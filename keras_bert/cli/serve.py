@@ -8,11 +8,15 @@ import click
 
 from keras_bert.cli import quiet
 
+_PORT = click.IntRange(0, 65535)
+
 
 @click.command()
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--port", default=8500, show_default=True, help="The port for gRPC; 0 takes any free port.")
-@click.option("--rest-port", default=8501, show_default=True, help="The port for REST; 0 takes any free port.")
+@click.option("--port", type=_PORT, default=8500, show_default=True, help="The port for gRPC; 0 takes any free port.")
+@click.option(
+    "--rest-port", type=_PORT, default=8501, show_default=True, help="The port for REST; 0 takes any free port."
+)
 @click.option(
     "--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0 is the whole network."
 )

@@ -273,13 +273,8 @@ def open_output(output: str | None, overwrite: bool) -> Iterator[BinaryIO]:
     path = Path(output).resolve()  # of a link, the file to replace
     _check_output(output, path, overwrite)
     with files.written_whole(path) as unfinished:
-        try:
-            with open(unfinished, "xb") as file:
-                yield file
-        except OSError as error:  # it cannot be made, or the disk is full; not an error of another file
-            if error.filename in (None, str(unfinished)) and error.strerror:
-                raise Misuse(f"cannot write {output}: {error.strerror}") from error
-            raise
+        with open(unfinished, "xb") as file:
+            yield file
         _check_output(output, path, overwrite)  # it may have been written in the meantime
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import click
 
 from keras_bert import files
-from keras_bert.cli import interrupts, quiet, streams
+from keras_bert.cli import quiet, streams
 
 
 @click.command()
@@ -57,25 +56,18 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
         from keras_bert.text.learning import fertility
         from keras_bert.text.learning_corpus import text_files
 
-    def remove_unfinished() -> None:
-        for unfinished in files.unfinished_directories(path.parent):
-            shutil.rmtree(unfinished, ignore_errors=True)
-        for unfinished in files.unfinished_files(path.parent):
-            unfinished.unlink(missing_ok=True)
-
     settings = {"lowercase": False if cased else None, "character_coverage": character_coverage}
     try:
-        with interrupts.end_the_command(clean_up=remove_unfinished):
-            paths = [each for given in corpus for each in text_files(Path(given))]
-            tokenizer = learn_vocabulary(paths, size, kind, **settings)
-            fits = fertility(tokenizer, paths)
-            _refuse_to_replace(path, output)  # it may have been written in the meantime
-            if one_file:
-                files.write_texts(path.parent, {path.name: "".join(f"{token}\n" for token in tokenizer.vocabulary)})
-            else:
-                with files.directory_written_whole(path, "", overwrite=False) as unfinished:
-                    tokenizer.save_preset(unfinished)
-    except (ImportError, ValueError, FileNotFoundError) as error:
+        paths = [each for given in corpus for each in text_files(Path(given))]
+        tokenizer = learn_vocabulary(paths, size, kind, **settings)
+        fits = fertility(tokenizer, paths)
+        _refuse_to_replace(path, output)  # it may have been written in the meantime
+        if one_file:
+            files.write_texts(path.parent, {path.name: "".join(f"{token}\n" for token in tokenizer.vocabulary)})
+        else:
+            with files.directory_written_whole(path, "", overwrite=False) as unfinished:
+                tokenizer.save_preset(unfinished)
+    except (ImportError, ValueError) as error:
         message = streams.one_line(error).replace("character_coverage", "--character-coverage")
         raise streams.Misuse(message) from error
     read = sum(each.stat().st_size for each in paths)

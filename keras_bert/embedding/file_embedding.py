@@ -1,15 +1,26 @@
-"""Files of texts -> the same files with vectors, by processes on this machine."""
+"""Files of texts -> the same files with vectors."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from keras_bert.embedding.work import EmbeddingWork
-from keras_bert.processes import in_processes
+from keras_bert.embedding import json_lines, parquet
+from keras_bert.embedding.shared_model import load, model_of
+from keras_bert.parts import Parts, check_processes
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+NOTES = "embedding.json"
+_FORMATS = {".jsonl": json_lines, ".ndjson": json_lines, ".parquet": parquet}
+_ROWS_AT_A_TIME = 4096  # enough to batch by length, few enough for any memory
 
 
 def embed_files(
@@ -19,6 +30,7 @@ def embed_files(
     text_column: str = "text",
     batch_tokens: int = 1024,
     processes: int = 1,
+    pipeline_options: PipelineOptions | None = None,
     progress: bool | None = None,
 ) -> dict[str, int]:
     """Writes a copy of each file, with its rows in the same order and one more column, `vector`.
@@ -35,7 +47,10 @@ def embed_files(
         batch_tokens: the number of tokens to compute at a time, padding included.
         processes: the number of processes, each for another file, without a GPU. As always when Python starts
             processes, a script that asks for several needs `if __name__ == "__main__":` around its code.
-        progress: whether to show a progress bar; by default on a terminal.
+        pipeline_options: if given, the workers of an Apache Beam pipeline with these options do the work: `pip install
+            'keras-bert-models[beam]'`. Each needs this package, and must see the files, the directory and the preset
+            under the same paths as this process.
+        progress: whether to show a progress bar; by default on a terminal. A pipeline has none.
 
     Returns:
         Counts: `files`, `rows`, and `cut`, the texts that were cut to the model's maximum length.
@@ -43,9 +58,11 @@ def embed_files(
     Raises:
         FileNotFoundError, ValueError: a file or a row cannot be used, an argument is bad, or the directory holds
             something else: vectors of another model, or of a file that has changed since.
+        BlockingIOError: another process is writing into the directory.
         ImportError: there is a Parquet file, but no pyarrow: `pip install 'keras-bert-models[parquet]'`.
         OSError: a file cannot be written; incomplete files are removed.
         RuntimeError: one of several processes was killed.
+        Exception: errors of a pipeline's workers, as its runner raises them.
 
     Example:
         >>> import json, tempfile
@@ -57,21 +74,96 @@ def embed_files(
         >>> row["id"], row["text"], len(row["vector"])
         (8, 'a kitten', 384)
     """
-    if processes < 1:
-        raise ValueError(f"processes is {processes}; expected at least 1")
-    work = EmbeddingWork(files, directory, preset, text_column, batch_tokens)
-    left = work.left()
+    check_processes(processes, pipeline_options)
+    sources, directory = [Path(path) for path in files], Path(directory)
+    if pipeline_options is not None:  # its workers may have another working directory
+        sources, directory = [path.absolute() for path in sources], directory.absolute()
+        preset = Path(preset).absolute() if Path(preset).is_dir() else preset
+    _check_files(sources, directory)
+    digest = load(preset)
+    model_of(preset, digest).encode([], batch_tokens)  # raises if these are too few
+    embedder = FileEmbedder(sources, preset, digest, text_column, batch_tokens)
+    settings = {"preset": digest, "text_column": text_column, "batch_tokens": batch_tokens}
+    parts = Parts(directory, NOTES, "vectors", settings, [path.name for path in sources], embedder.write)
+    for path in sources:
+        noted = parts.notes.get(path.name)
+        if noted and not _stamp(path).items() <= noted.items():
+            output = directory / path.name
+            raise ValueError(
+                f"{path} is not what it was when {output} was written; choose another directory, or remove that file"
+            )
     bars = {"disable": None if progress is None else not progress}
-    rows = sum(work.count(index) for index in tqdm(left, "checking", leave=False, delay=1, unit=" files", **bars))
-    work.note([])  # claims the files, in case this is interrupted
-    done = work.counts()["rows"]
-    several = processes > 1 and len(left) > 1
-    with tqdm(total=done + rows, initial=done, unit=" rows", **bars) as bar:
-        one_by_one = (work.write(index, bar.update) for index in left)
-        written = in_processes(work.write, left, processes, work.directory) if several else one_by_one
-        with contextlib.closing(written):
-            for name, counts in written:
-                work.note([(name, counts)])
-                if several:
-                    bar.update(counts["rows"])
-    return work.counts()
+    with parts.alone() as left:
+        if pipeline_options is not None:
+            parts.write_with_beam(left, pipeline_options, embedder.count)
+        else:
+            checking = tqdm(left, "checking", leave=False, delay=1, unit=" files", **bars)
+            rows, done = sum(map(embedder.count, checking)), parts.totals("rows")["rows"]
+            with tqdm(total=done + rows, initial=done, unit=" rows", **bars) as bar:
+                parts.write(left, processes, lambda counts: bar.update(counts["rows"]))
+    return {"files": len(sources), **parts.totals("rows", "cut")}
+
+
+@dataclass(frozen=True)
+class FileEmbedder:
+    """Writes copies of files, with vectors. It can be pickled, for other processes.
+
+    Attributes:
+        sources: the files.
+        preset, text_column, batch_tokens: see `embed_files`.
+        digest: of the preset's model, as `load` gives it.
+    """
+
+    sources: list[Path]
+    preset: str | Path
+    digest: str
+    text_column: str
+    batch_tokens: int
+
+    def count(self, number: int) -> int:
+        """The number of rows in a file. Raises ValueError if a row cannot be embedded."""
+        path = self.sources[number]
+        return _format_of(path).count(path, self.text_column)
+
+    def write(self, number: int, output: Path) -> Iterator[dict[str, int]]:
+        """Writes the copy of a file. Yields what identifies the file, and counts of `rows` and `cut` texts."""
+        path = self.sources[number]
+        read, its_format = _stamp(path), _format_of(path)
+        model = model_of(self.preset, self.digest)
+        yield {**read, "rows": 0, "cut": 0}
+        with its_format.writer(output, path, model.encoder.config.hidden_size) as write:
+            for rows, texts in its_format.parts(path, self.text_column, _ROWS_AT_A_TIME):
+                vectors, cut = model.encode_counted(texts, self.batch_tokens)
+                write(rows, vectors)
+                yield {"rows": len(texts), "cut": cut}
+        if _stamp(path) != read:
+            raise ValueError(f"{path} was changed while it was read")
+
+
+def _format_of(path: Path) -> ModuleType:
+    """The module with `count`, `parts` and `writer` for a file."""
+    try:
+        return _FORMATS[path.suffix.lower()]
+    except KeyError:
+        raise ValueError(f"{path} does not end in {', '.join(_FORMATS)}") from None
+
+
+def _check_files(sources: Sequence[Path], directory: Path) -> None:
+    if not sources:
+        raise ValueError("there are no files to embed")
+    name, times = Counter(path.name for path in sources).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"{times} files are called {name}, but each is written under its own name")
+    for path in sources:
+        _format_of(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}")
+        output = directory / path.name
+        if output.exists() and output.samefile(path):
+            raise ValueError(f"{path} would be replaced by what is written; choose another directory")
+
+
+def _stamp(path: Path) -> dict[str, int]:
+    """Size and time of a file, to detect a change."""
+    stat = path.stat()
+    return {"bytes": stat.st_size, "modified_ns": stat.st_mtime_ns}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.embedding.json_lines import VECTOR, text_in
+from keras_bert.extras import needed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,11 +76,7 @@ def _batches(
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[ParquetFile]:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(f"{path} needs pyarrow: pip install 'keras-bert-models[parquet]' ({error})") from error
+    pa, parquet = needed("pyarrow", "pyarrow", "parquet"), needed("pyarrow.parquet", "pyarrow", "parquet")
     try:
         with parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
             yield file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,11 @@ from keras_bert.encoder.inputs import checked
 from keras_bert.encoder.layers import dense
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.weights import made_with_weights, values_by_name
-from keras_bert.formats.hugging_face import table_of
+from keras_bert.formats.families import table_of
+
+# What Keras's optimizers say of a model that uses `sequence_output` only, in which the pooler stays as it is.
+_UNUSED_POOLER = r"Gradients do not exist for variables \[('[^']*pooler/(kernel|bias)'(, )?)+\] when"
+warnings.filterwarnings("ignore", _UNUSED_POOLER)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -124,10 +124,9 @@ def summarize(
 
 
 def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tuple[PartSummary, ...]:
-    names = FAMILIES["albert"].parts(config)  # ALBERT has all parts that an encoder may have
-    weights = {**names["encoder"], **(names["pooler"] if config.pooler else {})}
+    names = FAMILIES["albert"].parts(config)["encoder"]  # ALBERT has all parts that an encoder may have
     found: dict[str, list[Shape]] = {}
-    for name, shape in shapes(config, "encoder", weights).items():
+    for name, shape in shapes(config, "encoder", names).items():
         if not re.match(r"block_[1-9]", name):  # blocks are alike
             found.setdefault(name.rpartition("/")[0].replace("block_0/", f"{_LAYER}/"), []).append(shape)
     for head, weights in heads.items():

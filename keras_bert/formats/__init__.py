@@ -21,7 +21,7 @@ from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats import garden, hugging_face, keras_hub, saved_model, tf1
 from keras_bert.formats.checkpoint import Checkpoint
-from keras_bert.formats.hugging_face import FAMILIES
+from keras_bert.formats.families import FAMILIES
 
 __all__ = ["FAMILIES", "FORMATS", "Checkpoint", "open_checkpoint", "read_config", "write", "write_config"]
 
@@ -118,8 +118,8 @@ def read_config(path: str | Path) -> BertConfig:
     path = Path(path)
     if path.name in tf1.CONFIGS:
         return tf1.read_config(path)
-    layout = keras_hub if "class_name" in files.read_json(path) else hugging_face
-    return layout.read_config(path)
+    values = files.read_json(path)
+    return (keras_hub if "class_name" in values else hugging_face).config_of(values, path)
 
 
 def write_config(path: str | Path, config: BertConfig) -> None:

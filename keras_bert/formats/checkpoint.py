@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import ml_dtypes
 import numpy as np
 
 from keras_bert.config import BertConfig
+from keras_bert.formats.layout_table import Table
 from keras_bert.formats.shapes import Names, Shape, shapes
-from keras_bert.formats.table import Table
+
+# Bytes in memory to a byte of the file: a file may hold float16, or be compressed, but it may also claim too much.
+_MOST_TO_A_BYTE = 10
 
 
 class WeightFile(Protocol):
@@ -21,10 +26,11 @@ class WeightFile(Protocol):
 
     path: Path
     names: set[str]
+    size: int | None  # bytes on the disk, if the values are there
 
     def shape(self, name: str) -> Shape: ...
 
-    def read(self, name: str) -> np.ndarray: ...  # float32
+    def read(self, name: str) -> np.ndarray: ...  # as it is stored
 
     def close(self) -> None: ...
 
@@ -68,12 +74,13 @@ class Checkpoint:
         self._storage = table.storage
         self._spellings = {name: name for name in file.names} | dict(spellings or {})
         self._copies = copies or {}
-        self._parts = table.parts(config)
-        named = {part: {x for theirs in names.values() for x in theirs} for part, names in self._parts.items()}
-        encoder, pooler = named.pop("encoder"), named.pop("pooler")
-        self.config = dataclasses.replace(config, pooler=bool(pooler & self._spellings.keys()))
-        self.heads = frozenset(_heads_in(named, self._spellings.keys(), preferred))
-        expected = encoder.union(pooler if self.config.pooler else (), *(named[head] for head in self.heads))
+        has_pooler = not self._spellings.keys().isdisjoint(_theirs(table.weights(table.pooler)))
+        self.config = dataclasses.replace(config, pooler=has_pooler)
+        self._parts = table.parts(self.config)
+        heads = {part: _theirs(names) for part, names in self._parts.items()}
+        encoder = heads.pop("encoder")
+        self.heads = frozenset(_heads_in(heads, self._spellings.keys(), preferred))
+        expected = encoder.union(*(heads[head] for head in self.heads))
         self.missing = sorted(expected - self._spellings.keys())
         used = {self._spellings[name] for name in expected | self._copies.keys() if name in self._spellings}
         self.unexpected = sorted(name for name in file.names - used if not re.fullmatch(extras, name))
@@ -101,6 +108,12 @@ class Checkpoint:
             absent = ", ".join(sorted(expected.keys() - names.keys()))
             raise ValueError(f"{self.path}: a {self.config.family} in this format has no {absent}")
         self._check(names, expected)
+        wanted = 4 * sum(map(math.prod, expected.values()))
+        if self._file.size is not None and wanted > _MOST_TO_A_BYTE * self._file.size:
+            raise ValueError(
+                f"{self.path}: the weights of this configuration take {wanted:,} bytes, and cannot be in a file of "
+                f"{self._file.size:,} bytes"
+            )
         self._check_copies(part)
         return LazyWeights(self, names, expected)
 
@@ -124,13 +137,11 @@ class Checkpoint:
         self.close()
 
     def _names(self, part: str) -> Names:
-        if part not in self._parts or part == "pooler":
-            known = ", ".join(name for name in self._parts if name != "pooler")
+        if part not in self._parts:
+            known = ", ".join(self._parts)
             raise ValueError(f"{self.path}: {self.config.family} in this format has no {part!r}; it may have {known}")
-        names = self._parts[part]
-        if part == "encoder" and self.config.pooler:
-            names = {**names, **self._parts["pooler"]}
-        return {ours: [self._spellings.get(name, name) for name in theirs] for ours, theirs in names.items()}
+        names = self._parts[part].items()
+        return {ours: [self._spellings.get(name, name) for name in theirs] for ours, theirs in names}
 
     def _check(self, names: Names, expected: Mapping[str, Shape]) -> None:
         problems = []
@@ -159,13 +170,18 @@ class Checkpoint:
                 )
 
     def _read(self, ours: str, theirs: list[str], shape: Shape) -> np.ndarray:
-        values = [self._file.read(name) for name in theirs]
-        for name, value in zip(theirs, values, strict=True):
-            bad = int(np.count_nonzero(~np.isfinite(value)))
-            if bad:
-                message = f"{self.path}: {name} holds {bad:,} values that are NaN or infinite, of {value.size:,}"
-                warnings.warn(message, stacklevel=2)
-        return self._storage.to_ours(ours, values, shape)
+        return self._storage.to_ours(ours, [self._checked(name) for name in theirs], shape)
+
+    def _checked(self, name: str) -> np.ndarray:
+        """An array of the file as float32, whatever float type it was stored in."""
+        value = np.asarray(self._file.read(name))
+        if not np.issubdtype(value.dtype, np.floating) and value.dtype != ml_dtypes.bfloat16:
+            raise ValueError(f"{self.path}: {name} is {value.dtype}, but a weight must be a float tensor")
+        bad = int(np.count_nonzero(~np.isfinite(value)))
+        if bad:
+            message = f"{self.path}: {name} holds {bad:,} values that are NaN or infinite, of {value.size:,}"
+            warnings.warn(message, stacklevel=2)
+        return value.astype(np.float32, copy=False)
 
 
 class LazyWeights(Mapping[str, np.ndarray]):
@@ -188,6 +204,10 @@ class LazyWeights(Mapping[str, np.ndarray]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def _theirs(names: Names) -> set[str]:
+    return {name for theirs in names.values() for name in theirs}
 
 
 def _heads_in(heads: dict[str, set[str]], present: Any, preferred: frozenset[str]) -> list[str]:

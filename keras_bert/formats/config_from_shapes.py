@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import WeightFile
+from keras_bert.formats.layout_table import Table
 from keras_bert.formats.shapes import Names
-from keras_bert.formats.table import Table
 
 _MOST_LAYERS = 128
 
@@ -42,19 +42,19 @@ def config_from_shapes(
     def spelled(ours: str) -> str:
         return spellings.get(names[ours][0], names[ours][0])
 
-    def shape(ours: str, rank: int | None = None) -> tuple[int, ...]:
+    def shape(ours: str, ranks: tuple[int, ...] = (2,)) -> tuple[int, ...]:
         if spelled(ours) not in file.names:
             raise ValueError(f"{file.path} has no {names[ours][0]}, and no configuration: its sizes cannot be known")
         found = file.shape(spelled(ours))
-        if rank not in (None, len(found)):
+        if len(found) not in ranks:
             raise ValueError(f"{file.path}: {names[ours][0]} has shape {found}, but a matrix is expected")
         return found
 
-    vocab_size, width = shape("embeddings/word/embeddings", rank=2)
-    hidden_size, intermediate_size = shape("block_0/intermediate/kernel", rank=2)
+    vocab_size, width = shape("embeddings/word/embeddings")
+    hidden_size, intermediate_size = shape("block_0/intermediate/kernel")
     kernels = (spelled(f"block_{i}/intermediate/kernel") for i in range(_MOST_LAYERS))
     layers = sum(1 for _ in itertools.takewhile(lambda name: name in file.names, kernels))
-    query = shape("block_0/attention/qkv/kernel")
+    query = shape("block_0/attention/qkv/kernel", ranks=(2, 3))
     if len(query) == 3:
         num_heads = query[1]
     else:
@@ -63,15 +63,18 @@ def config_from_shapes(
             f"{file.path} has no configuration; assuming {num_heads} heads, each {hidden_size // num_heads} wide",
             stacklevel=2,
         )
-    return BertConfig(
-        family=family,
-        vocab_size=vocab_size,
-        hidden_size=hidden_size,
-        num_layers=layers,
-        num_heads=num_heads,
-        intermediate_size=intermediate_size,
-        activation=activation,
-        max_positions=shape("embeddings/position/embeddings")[0],
-        type_vocab_size=shape("embeddings/type/embeddings")[0],
-        embedding_size=None if width == hidden_size else width,
-    )
+    try:
+        return BertConfig(
+            family=family,
+            vocab_size=vocab_size,
+            hidden_size=hidden_size,
+            num_layers=layers,
+            num_heads=num_heads,
+            intermediate_size=intermediate_size,
+            activation=activation,
+            max_positions=shape("embeddings/position/embeddings")[0],
+            type_vocab_size=shape("embeddings/type/embeddings")[0],
+            embedding_size=None if width == hidden_size else width,
+        )
+    except ValueError as error:
+        raise ValueError(f"{file.path}: {error}") from None

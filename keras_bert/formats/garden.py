@@ -14,9 +14,10 @@ from keras_bert.config import BertConfig
 from keras_bert.formats import tf1
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.config_from_shapes import config_from_shapes, names_of_any_size
-from keras_bert.formats.object_graph import ObjectGraphFile, spellings
+from keras_bert.formats.joined_file import JoinedFile
+from keras_bert.formats.layout_table import Layers
+from keras_bert.formats.object_graph import open_object_graph, spellings
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.table import Layers
 from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile, write_object_graph
 from keras_bert.formats.tensors import Tensors
 
@@ -107,14 +108,14 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     Without Google's configuration file, the configuration is that of the shapes (only for BERT: shapes do not tell how
     often an ALBERT repeats its layers), with the tanh approximation of gelu, Model Garden's default.
     """
-    file = ObjectGraphFile(tf1.find_index(directory))
+    file = open_object_graph(tf1.find_index(directory))
     path = tf1.find_config(directory)
     return open_graph("garden", file, tf1.read_config(path) if path else None)
 
 
 def open_graph(
     format: str,
-    file: ObjectGraphFile,
+    file: JoinedFile,
     config: BertConfig | None,
     activation: str = "gelu_tanh",
     extras: str = "(?!)",

@@ -1,5 +1,7 @@
 """Hugging Face's tokenizer files for WordPiece and BPE <-> the arguments of our tokenizers."""
 
+import reprlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,50 @@ _OF_WORDPIECE = {
     "lowercase": "do_lower_case",
     "strip_accents": "strip_accents",
     "split_on_cjk": "tokenize_chinese_chars",
+    "max_chars_per_word": "max_input_chars_per_word",
     **_TOKENS,
 }
 _OF_BYTE_PAIRS = {"add_prefix_space": "add_prefix_space", **_TOKENS}
+
+_SWITCHES = ("do_lower_case", "keep_accents", "strip_accents", "tokenize_chinese_chars", "add_prefix_space")
+_CONFIG_SHAPE = {
+    **dict.fromkeys(_TOKENS.values(), (str, {"content": str}, None)),
+    **dict.fromkeys((*_SWITCHES, "do_basic_tokenize"), (bool, None)),
+    **dict.fromkeys(("tokenizer_class", "word_tokenizer_type", "subword_tokenizer_type"), (str, None)),
+    "max_input_chars_per_word": (int, None),
+    "never_split": ([str], None),
+    "added_tokens_decoder": ({str: {"content": str, "special": (bool, None)}}, None),
+}
+_TEMPLATE = ([{str: {"id": str, "type_id": int}}], None)
+_JSON_SHAPE = {
+    "model": {
+        "type": (str, None),
+        "vocab": {str: int},
+        "unk_token": (str, None),
+        "max_input_chars_per_word": (int, None),
+        "merges": (list, None),
+    },
+    "added_tokens": ([{"id": int, "content": str, "special": bool}], None),
+    "normalizer": ({"type": str}, None),
+    "pre_tokenizer": ({"type": str, "add_prefix_space": (bool, None)}, None),
+    "post_processor": (
+        {
+            "type": str,
+            "cls": ([str, int], None),
+            "sep": ([str, int], None),
+            "single": _TEMPLATE,
+            "pair": _TEMPLATE,
+            "special_tokens": ({str: {"ids": [int]}}, None),
+        },
+        None,
+    ),
+}
+_NORMALIZER_SHAPE = {
+    "clean_text": bool,
+    "handle_chinese_chars": bool,
+    "strip_accents": (bool, None),
+    "lowercase": bool,
+}
 
 
 def read_wordpiece_files(directory: Path) -> dict[str, Any]:
@@ -31,27 +74,35 @@ def read_wordpiece_files(directory: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: no vocabulary.
-        ValueError: `tokenizer.json` is of another kind.
+        ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
     """
-    arguments: dict[str, Any] = {}
     path = files.find(directory, VOCABULARY, ALL_IN_ONE)
-    if path.name == VOCABULARY:
-        arguments["vocabulary"] = path
-    else:
-        arguments |= _wordpiece(path)
+    arguments = {"vocabulary": path} if path.name == VOCABULARY else _wordpiece(path)
     return arguments | read_tokenizer_config(directory, _OF_WORDPIECE)
 
 
-def read_tokenizer_config(directory: Path, names: dict[str, str]) -> dict[str, Any]:
+def read_tokenizer_config(directory: Path, names: Mapping[str, str]) -> dict[str, Any]:
     """The values in `tokenizer_config.json`, if there is one.
 
     Args:
         directory: may have it.
         names: our name of an argument -> the one in the file.
+
+    Raises:
+        ValueError: the file is damaged, or has a setting that would give other ids.
     """
-    if not (directory / CONFIG).is_file():
+    path = directory / CONFIG
+    if not path.is_file():
         return {}
-    config = files.read_json(directory / CONFIG)
+    config = files.read_json(path, _CONFIG_SHAPE)
+    _refuse_added_tokens(path, (config.get("added_tokens_decoder") or {}).values())
+    for key, plain in (
+        ("do_basic_tokenize", True),
+        ("never_split", []),
+        ("word_tokenizer_type", "basic"),
+        ("subword_tokenizer_type", "wordpiece"),
+    ):
+        _refuse(path, f"sets {key} to", plain if config.get(key) is None else config[key], plain)
     values = {ours: config[theirs] for ours, theirs in names.items() if config.get(theirs) is not None}
     return {name: value["content"] if isinstance(value, dict) else value for name, value in values.items()}
 
@@ -73,30 +124,31 @@ def _wordpiece(path: Path) -> dict[str, Any]:
     content = files.read_json(path)
     if (arguments := keras_hub.tokenizer_arguments(path, content, "WordPiece")) is not None:
         return arguments
-    kind = content.get("model", {}).get("type")
-    if kind != "WordPiece":
-        raise ValueError(f"{path} holds a {kind} tokenizer, not WordPiece")
-    vocabulary = _tokens_of_json(path, content)
+    files.check_json(content, {"model": {"type": (str, None)}}, path)
+    model = content["model"]
+    if model.get("type", "WordPiece") != "WordPiece":
+        raise ValueError(f"{path} holds a {model['type']} tokenizer, not WordPiece")
+    files.check_json(content, _JSON_SHAPE, path)
     normalizer = content.get("normalizer") or {}
-    if normalizer.get("type") != "BertNormalizer":
-        raise ValueError(f"{path} normalizes with {normalizer.get('type')}, not with BertNormalizer")
+    _refuse(path, "normalizes with", normalizer.get("type"), "BertNormalizer")
+    files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
+    for what, value, plain in (
+        ("keeps control characters, clean_text:", normalizer["clean_text"], True),
+        ("splits text with", (content.get("pre_tokenizer") or {}).get("type"), "BertPreTokenizer"),
+        ("marks continuing tokens with", model.get("continuing_subword_prefix", "##"), "##"),
+    ):
+        _refuse(path, what, value, plain)
+    vocabulary = _tokens_of_json(path, content)
+    longest = model.get("max_input_chars_per_word")
     return {
         "vocabulary": vocabulary,
         "lowercase": normalizer["lowercase"],
-        "strip_accents": normalizer["strip_accents"],
+        "strip_accents": normalizer.get("strip_accents"),
         "split_on_cjk": normalizer["handle_chinese_chars"],
-        "unk_token": content["model"]["unk_token"],
+        "max_chars_per_word": 100 if longest is None else longest,
+        "unk_token": model.get("unk_token") or "[UNK]",
+        **_framing_tokens(path, content, vocabulary, "BertProcessing", separators=1, second_type_id=1),
     }
-
-
-def _tokens_of_json(path: Path, content: dict[str, Any]) -> list[str]:
-    """The vocabulary in the `content` of a `tokenizer.json` at `path`, with added tokens; the index is the id."""
-    ids = dict(content["model"]["vocab"])
-    ids |= {token["content"]: token["id"] for token in content.get("added_tokens", [])}
-    vocabulary = sorted(ids, key=ids.get)
-    if [ids[token] for token in vocabulary] != list(range(len(ids))):
-        raise ValueError(f"the ids of the vocabulary in {path} are not 0 to {len(ids) - 1}")
-    return vocabulary
 
 
 def read_bytepair_files(directory: Path) -> dict[str, Any]:
@@ -107,7 +159,7 @@ def read_bytepair_files(directory: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: no vocabulary.
-        ValueError: `tokenizer.json` is of another kind.
+        ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
     """
     if (directory / IDS).is_file() and (directory / MERGES).is_file():
         arguments: dict[str, Any] = {"vocabulary": directory / IDS, "merges": directory / MERGES}
@@ -137,9 +189,12 @@ def _byte_pairs(path: Path) -> dict[str, Any]:
     content = files.read_json(path)
     if (arguments := keras_hub.tokenizer_arguments(path, content, "BPE")) is not None:
         return arguments
-    model, split = content.get("model") or {}, content.get("pre_tokenizer") or {}
+    files.check_json(content, {"model": {"type": (str, None)}}, path)
+    model = content["model"]
     if model.get("type", "BPE") != "BPE" or "merges" not in model:
         raise ValueError(f"{path} holds a {model.get('type')} tokenizer, not byte pairs")
+    files.check_json(content, _JSON_SHAPE, path)
+    split = content.get("pre_tokenizer") or {}
     for what, value, plain in (
         ("normalizes with", (content.get("normalizer") or {}).get("type"), None),
         ("splits text with", split.get("type"), "ByteLevel"),
@@ -149,10 +204,92 @@ def _byte_pairs(path: Path) -> dict[str, Any]:
         ("marks continuing tokens with", model.get("continuing_subword_prefix") or "", ""),
         ("marks the ends of words with", model.get("end_of_word_suffix") or "", ""),
     ):
-        if value != plain:
-            raise ValueError(f"{path} {what} {value!r}, where RoBERTa's has {plain!r}: it would give other ids")
+        _refuse(path, what, value, plain)
+    vocabulary = _tokens_of_json(path, content)
     return {
-        "vocabulary": _tokens_of_json(path, content),
+        "vocabulary": vocabulary,
         "merges": model["merges"],
         "add_prefix_space": bool(split.get("add_prefix_space")),
+        **_framing_tokens(path, content, vocabulary, "RobertaProcessing", separators=2, second_type_id=0),
     }
+
+
+def _refuse(path: Path, what: str, value: Any, plain: Any) -> None:
+    if value != plain:
+        value, plain = reprlib.repr(value), reprlib.repr(plain)
+        raise ValueError(f"{path} {what} {value}, where the tokenizer here has {plain}: it would give other ids")
+
+
+def _refuse_added_tokens(path: Path, tokens: Any) -> None:
+    for token in tokens:
+        if not token.get("special"):
+            raise ValueError(
+                f"{path} has the added token {token['content']!r:.60}, which would be found in any text: no tokenizer "
+                "here gives these ids"
+            )
+
+
+def _tokens_of_json(path: Path, content: dict[str, Any]) -> list[str]:
+    """The vocabulary in the `content` of a `tokenizer.json` at `path`, with added tokens; the index is the id."""
+    added = content.get("added_tokens") or []
+    _refuse_added_tokens(path, added)
+    ids = content["model"]["vocab"] | {token["content"]: token["id"] for token in added}
+    vocabulary = sorted(ids, key=ids.get)
+    if [ids[token] for token in vocabulary] != list(range(len(ids))):
+        raise ValueError(f"the ids of the vocabulary in {path} are not 0 to {len(ids) - 1}")
+    return vocabulary
+
+
+def template(cls: tuple[str, int], sep: tuple[str, int], separators: int, second_type_id: int) -> dict[str, Any]:
+    """The `post_processor` of a `tokenizer.json`, `[CLS] a [SEP]`, and for a pair `[CLS] a [SEP] b [SEP]`.
+
+    Args:
+        cls, sep: each token and its id.
+        separators: how many stand between the two texts of a pair.
+        second_type_id: the type of the second text.
+    """
+
+    def parts(*names: tuple[str, int]) -> list[dict[str, Any]]:
+        return [
+            {"Sequence" if name in ("A", "B") else "SpecialToken": {"id": name, "type_id": type_id}}
+            for name, type_id in names
+        ]
+
+    one = [(cls[0], 0), ("A", 0), (sep[0], 0)]
+    type_id = second_type_id
+    return {
+        "type": "TemplateProcessing",
+        "single": parts(*one),
+        "pair": parts(*one, *[(sep[0], type_id)] * (separators - 1), ("B", type_id), (sep[0], type_id)),
+        "special_tokens": {name: {"id": name, "ids": [index], "tokens": [name]} for name, index in (cls, sep)},
+    }
+
+
+def _framing_tokens(
+    path: Path, content: dict[str, Any], vocabulary: list[str], name: str, separators: int, second_type_id: int
+) -> dict[str, str]:
+    """The tokens around texts, `cls_token` and `sep_token`, if texts are packed as the model's family does.
+
+    Args:
+        path, content: the `tokenizer.json`.
+        vocabulary: its tokens; the index is the id.
+        name: the type of a `post_processor` that always packs as the family does.
+        separators, second_type_id: as for `template`.
+    """
+    found = content.get("post_processor") or {}
+    if found.get("type") == name and found.get("cls") and found.get("sep"):
+        cls, sep = found["cls"], found["sep"]
+        told = found
+    else:
+        single = [key for part in found.get("single") or [] for key in part.values()]
+        ids = found.get("special_tokens") or {}
+        first, last = (single[0]["id"], single[-1]["id"]) if single else ("", "")
+        cls, sep = ((token, next(iter(ids.get(token, {}).get("ids", ())), None)) for token in (first, last))
+        told = template(cls, sep, separators, second_type_id)
+    packs = all(found.get(key) == told[key] for key in ("type", "single", "pair") if key in told)
+    if not packs or any(i not in range(len(vocabulary)) or vocabulary[i] != token for token, i in (cls, sep)):
+        raise ValueError(
+            f"{path}: its post_processor is {reprlib.repr(content.get('post_processor'))}, which does not pack texts "
+            f"as {name} does: it would give other ids"
+        )
+    return {"cls_token": cls[0], "sep_token": sep[0]}

@@ -5,20 +5,17 @@ A tokenizer is `tokenizer.json` (a serialized layer) beside `assets/tokenizer`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.h5_file import H5File
-from keras_bert.formats.shapes import Shape
+from keras_bert.formats.joined_file import JoinedFile
+from keras_bert.formats.layout_table import Table, check_plain
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.table import Table, read_config_file
 
 CONFIG = "config.json"
 WEIGHTS = "model.weights.h5"
@@ -33,13 +30,32 @@ _TOKENIZERS = {
     "RobertaTokenizer": "BPE",
     "XLMRobertaTokenizer": "Unigram",
 }
+# Type -> the types of the settings of its class that are read.
+_SHAPES = {
+    "WordPiece": {
+        "lowercase": (bool, None),
+        "strip_accents": (bool, None),
+        "split_on_cjk": (bool, None),
+        "special_tokens_in_strings": (bool, None),
+        "oov_token": (str, None),
+    },
+    "BPE": {"add_prefix_space": (bool, None), "unsplittable_tokens": ([str], None)},
+    "Unigram": {},
+}
+# Type -> the settings for which no other value is supported: they would give other ids.
+_PLAIN = {
+    "WordPiece": {"split": True, "suffix_indicator": "##", "sequence_length": None, "special_tokens": None},
+    "BPE": {"sequence_length": None},
+    "Unigram": {"sequence_length": None, "add_bos": False, "add_eos": False},
+}
 _ROBERTA_TOKENS = {"<s>", "</s>", "<pad>", "<mask>"}
 
 # The state of dropout's seeds, and of an optimizer.
 _EXTRAS = r".*seed_generator.*|task/optimizer/.*"
 _LAYER = "layers/transformer_encoder_{i}"
 _POSITIONS = "layers/token_and_position_embedding"
-_HEAD = "task/layers/masked_lm_head"
+_TASK = "task/"  # the prefix of names in the file of the task
+_HEAD = f"{_TASK}layers/masked_lm_head"
 _NORM = {"embeddings/norm": "layers/layer_normalization"}
 _NO_SEGMENTS = {
     "embeddings/word": f"{_POSITIONS}/token_embedding",
@@ -55,7 +71,6 @@ _TWO_LAYERS = {
     "masked_lm": _MASKED_LM,
     "sequence": {"transform": "task/layers/dense", "logits": "task/layers/dense_1"},
 }
-_TANH = {"activation": "gelu_tanh"}
 _BERT = Table(
     classes="Bert",
     config={
@@ -71,7 +86,8 @@ _BERT = Table(
         "embedding_size": "embedding_dim",
         "num_groups": "num_groups",
     },
-    values=_TANH,
+    values={"activation": "gelu_tanh"},
+    plain={"num_inner_repetitions": 1},
     # Keras numbers the weights of a layer instead of naming them.
     endings={"kernel": "/vars/0", "bias": "/vars/1", "gamma": "/vars/0", "beta": "/vars/1", "embeddings": "/vars/0"},
     storage=Storage(splits_heads=True),
@@ -146,9 +162,13 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     KerasHub's masked-language BERT uses the exact gelu in the head, and its approximation in the encoder. Here both use
     the approximation, so logits differ by about 1e-3.
     """
-    config = read_config(files.find(directory, CONFIG))
-    task = directory / TASK_WEIGHTS
-    file = _Both(H5File(directory / WEIGHTS), H5File(task) if task.is_file() else None)
+    path = files.find(directory, CONFIG)
+    config = config_of(files.read_json(path), path)
+    opened = {"": H5File(directory / WEIGHTS)}
+    if (directory / TASK_WEIGHTS).is_file():
+        opened[_TASK] = H5File(directory / TASK_WEIGHTS)
+    places = {f"{prefix}{name}": (file, name) for prefix, file in opened.items() for name in file.names}
+    file = JoinedFile(directory / WEIGHTS, places)
     # Keras numbers the layers of a class from the second on.
     spellings = {
         name.replace("transformer_encoder/", "transformer_encoder_0/"): name
@@ -159,48 +179,15 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     return Checkpoint("keras_hub", config, file, TABLES[config.family], spellings, extras=extras)
 
 
-def read_config(path: Path) -> BertConfig:
-    """The configuration in a preset's `config.json`; see `formats.read_config`."""
-    return read_config_file(path, config_of)
-
-
-def config_of(values: dict[str, Any]) -> BertConfig:
-    """The configuration from the object in a preset's `config.json`, a serialized backbone."""
-    name, arguments = values.get("class_name"), values.get("config")
+def config_of(values: dict[str, Any], source: Path) -> BertConfig:
+    """The configuration from the object in the preset's `config.json` at `source`, a serialized backbone."""
+    files.check_json(values, {"class_name": str}, source)
     families = {f"{table.classes}Backbone": family for family, table in TABLES.items()}
-    if str(name) not in families:
-        raise ValueError(f"class_name is {name!r}; known are {', '.join(families)}")
-    if not isinstance(arguments, dict):
-        raise ValueError("it has no 'config'")
-    if arguments.get("num_inner_repetitions", 1) != 1:
-        raise ValueError(f"num_inner_repetitions is {arguments['num_inner_repetitions']!r}; only 1 is supported")
-    return BertConfig(family=families[name], **TABLES[families[name]].fields(arguments))
-
-
-class _Both:
-    """The weights of the backbone, and of a task, with names prefixed by "task/"."""
-
-    def __init__(self, backbone: H5File, task: H5File | None) -> None:
-        self.path = backbone.path
-        self._task = task
-        self._backbone = backbone
-        self.names = backbone.names | ({f"task/{name}" for name in task.names} if task else set())
-
-    def _in_its_file(self, name: str, method: Callable[[H5File, str], Any]) -> Any:
-        if name.startswith("task/"):
-            return method(self._task, name.removeprefix("task/"))
-        return method(self._backbone, name)
-
-    def shape(self, name: str) -> Shape:
-        return self._in_its_file(name, H5File.shape)
-
-    def read(self, name: str) -> np.ndarray:
-        return self._in_its_file(name, H5File.read)
-
-    def close(self) -> None:
-        for file in (self._backbone, self._task):
-            if file is not None:
-                file.close()
+    if values["class_name"] not in families:
+        raise ValueError(f"{source}: class_name is {values['class_name']!r}; known are {', '.join(families)}")
+    family = families[values["class_name"]]
+    files.check_json(values, {"config": TABLES[family].shape}, source)
+    return TABLES[family].config_of(family, values["config"], source)
 
 
 def tokenizer_type(path: Path, content: dict[str, Any]) -> str | None:
@@ -239,15 +226,21 @@ def tokenizer_arguments(path: Path, content: dict[str, Any], expected: str) -> d
         return None
     if found != expected:
         raise ValueError(f"{path} holds a {content['class_name']} of KerasHub's, whose type is {found}, not {expected}")
-    config = content.get("config")
-    if not isinstance(config, dict):
-        raise ValueError(f"{path}: it has no 'config'")
-    return _READERS[found](path, path.parent / ASSETS, config)
-
-
-def _wordpiece(path: Path, assets: Path, config: dict[str, Any]) -> dict[str, Any]:
-    plain = {"split": True, "suffix_indicator": "##", "sequence_length": None, "special_tokens": None}
-    _check_plain(path, config, plain)
+    files.check_json(content, {"config": _SHAPES[found]}, path)
+    config = {key: value for key, value in content["config"].items() if value is not None}
+    check_plain(config, _PLAIN[found], path)
+    assets = path.parent / ASSETS
+    if found == "Unigram":
+        return {"model_file": assets / "vocabulary.spm", "family": "xlm-roberta"}
+    if found == "BPE":
+        others = sorted(set(config.get("unsplittable_tokens", ())) - _ROBERTA_TOKENS)
+        if others:
+            raise ValueError(f"{path} has unsplittable_tokens that are not RoBERTa's: {', '.join(others)}")
+        return {
+            "vocabulary": assets / "vocabulary.json",
+            "merges": assets / "merges.txt",
+            "add_prefix_space": config.get("add_prefix_space", False),
+        }
     return {
         "vocabulary": assets / "vocabulary.txt",
         "lowercase": config.get("lowercase", False),
@@ -257,29 +250,3 @@ def _wordpiece(path: Path, assets: Path, config: dict[str, Any]) -> dict[str, An
         "special_tokens_in_text": config.get("special_tokens_in_strings", False),
         "unk_token": config.get("oov_token", "[UNK]"),
     }
-
-
-def _byte_pairs(path: Path, assets: Path, config: dict[str, Any]) -> dict[str, Any]:
-    _check_plain(path, config, {"sequence_length": None})
-    others = sorted(set(config.get("unsplittable_tokens") or ()) - _ROBERTA_TOKENS)
-    if others:
-        raise ValueError(f"{path} has unsplittable_tokens that are not RoBERTa's: {', '.join(others)}")
-    return {
-        "vocabulary": assets / "vocabulary.json",
-        "merges": assets / "merges.txt",
-        "add_prefix_space": config.get("add_prefix_space", False),
-    }
-
-
-def _sentencepiece(path: Path, assets: Path, config: dict[str, Any]) -> dict[str, Any]:
-    _check_plain(path, config, {"sequence_length": None, "add_bos": False, "add_eos": False})
-    return {"model_file": assets / "vocabulary.spm", "family": "xlm-roberta"}
-
-
-def _check_plain(path: Path, config: dict[str, Any], plain: dict[str, Any]) -> None:
-    for name, value in plain.items():
-        if config.get(name, value) != value:
-            raise ValueError(f"{path}: {name} is {config[name]!r}, not {value!r}: no tokenizer here gives these ids")
-
-
-_READERS = {"WordPiece": _wordpiece, "BPE": _byte_pairs, "Unigram": _sentencepiece}

@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from keras_bert.formats.shapes import Shape
+from keras_bert.formats.joined_file import JoinedFile
 from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile
 
 
-class ObjectGraphFile:
-    """An open checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel.
+def open_object_graph(path: Path) -> JoinedFile:
+    """Opens a checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel, by the variables' names.
 
     The key of a value is a path from the saved object to its variable, so it depends on that object. The variable's
     name does not, so weights go by that name. An optimizer's variables are left out.
@@ -23,33 +21,20 @@ class ObjectGraphFile:
     Raises:
         ValueError: a file is damaged.
     """
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-    def __init__(self, path: Path) -> None:
-        from google.protobuf.message import DecodeError
-        from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
-
-        self.path = path
-        self._file = TensorFlowFile(path)
-        graph = TrackableObjectGraph()
-        try:
-            graph.ParseFromString(self._file.raw(OBJECT_GRAPH))
-            self._keys = _keys_by_name(graph)
-        except (DecodeError, TypeError, IndexError) as error:
-            raise ValueError(f"{path}: the object graph in it is damaged: {error}") from None
-        lost = sorted(name for name, key in self._keys.items() if key not in self._file.names)
-        if lost:
-            raise ValueError(f"{path}: the object graph speaks of {lost[0]}, whose value is not in the file")
-        self.names = set(self._keys)
-
-    def shape(self, name: str) -> Shape:
-        return self._file.shape(self._keys[name])
-
-    def read(self, name: str) -> np.ndarray:
-        """The tensor as float32, whatever float type it was stored in."""
-        return self._file.read(self._keys[name])
-
-    def close(self) -> None:
-        self._file.close()
+    file = TensorFlowFile(path)
+    graph = TrackableObjectGraph()
+    try:
+        graph.ParseFromString(file.read(OBJECT_GRAPH))
+        keys = _keys_by_name(graph)
+    except (DecodeError, TypeError, IndexError) as error:
+        raise ValueError(f"{path}: the object graph in it is damaged: {error}") from None
+    lost = sorted(name for name, key in keys.items() if key not in file.names)
+    if lost:
+        raise ValueError(f"{path}: the object graph speaks of {lost[0]}, whose value is not in the file")
+    return JoinedFile(path, {name: (file, key) for name, key in keys.items()})
 
 
 def spellings(canonical: set[str], present: set[str]) -> dict[str, str]:

@@ -16,14 +16,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face
 from keras_bert.formats.checkpoint import Checkpoint
+from keras_bert.formats.families import table_of
 from keras_bert.formats.garden import open_graph
-from keras_bert.formats.object_graph import ObjectGraphFile
+from keras_bert.formats.layout_table import Layers, Table
+from keras_bert.formats.object_graph import open_object_graph
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.table import Layers, Table
+
+if TYPE_CHECKING:
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # TensorFlow's folder for such files
@@ -38,7 +43,7 @@ def own_table(config: BertConfig) -> Table:
     def own(layers: Layers, scope: str = "") -> Layers:
         return {ours: scope + ours for ours in layers}
 
-    family = hugging_face.table_of(config)
+    family = table_of(config)
     return replace(
         family,
         endings={kind: f"/{kind}" for kind in family.endings},
@@ -56,7 +61,7 @@ def recognizes(directory: Path) -> bool:
 
 def open_checkpoint(directory: Path) -> Checkpoint:
     """Opens the variables of a SavedModel; see `formats.open_checkpoint`."""
-    file = ObjectGraphFile(directory / "variables" / "variables.index")
+    file = open_object_graph(directory / "variables" / "variables.index")
     if "embeddings/word/embeddings" not in file.names:
         return open_graph("saved_model", file, None, _activation(directory / MODEL), _EXTRAS)
     if not (directory / CONFIG).is_file():
@@ -65,18 +70,28 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     return Checkpoint("saved_model", config, file, own_table(config), extras=_EXTRAS)
 
 
-def _activation(path: Path) -> str:
-    from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+def read_graphs(path: Path) -> SavedModel:
+    """The content of a `saved_model.pb`.
 
-    model = SavedModel()
+    Raises:
+        ValueError: it is damaged.
+    """
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf import saved_model_pb2
+
     try:
-        model.ParseFromString(path.read_bytes())
+        model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
     except DecodeError as error:
         raise ValueError(f"{path} is not a SavedModel, or is damaged: {error}") from None
+    if not model.meta_graphs:
+        raise ValueError(f"{path} is damaged: it holds no graph")
+    return model
+
+
+def _activation(path: Path) -> str:
     operations = {
         node.op
-        for graph in model.meta_graphs
+        for graph in read_graphs(path).meta_graphs
         for function in graph.graph_def.library.function
         for node in function.node_def
     }

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-
-import numpy as np
 
 from keras_bert import files
 from keras_bert.formats.checkpoint import WeightFile
-from keras_bert.formats.shapes import Shape
+from keras_bert.formats.joined_file import JoinedFile
 
 
-class ShardedFile:
-    """Several open files as one. Its names are those in the index.
+def open_shards(path: Path, open_shard: Callable[[Path], WeightFile]) -> JoinedFile:
+    """Opens all files of an index; the names are those in the index.
 
     Args:
         path: the index: JSON with "weight_map", from names of tensors to names of files beside it.
@@ -24,34 +23,17 @@ class ShardedFile:
         FileNotFoundError: a shard is missing.
         ValueError: the index is damaged, names a file outside of its directory, or a tensor that the shard lacks.
     """
-
-    def __init__(self, path: Path, open_shard: Callable[[Path], WeightFile]) -> None:
-        self.path = path
-        self._shards: dict[str, WeightFile] = {}
-        weight_map = files.read_json(path).get("weight_map")
-        if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
-            raise ValueError(f"{path} has no 'weight_map' from names of tensors to names of files")
-        self._shard_of = weight_map
-        self.names = set(weight_map)
-        try:
-            for shard in sorted(set(weight_map.values())):
-                self._shards[shard] = open_shard(_beside(path, shard))
-            for name, shard in weight_map.items():
-                if name not in self._shards[shard].names:
-                    raise ValueError(f"{path} says that {name} is in {shard}, but it is not")
-        except BaseException:
-            self.close()
-            raise
-
-    def shape(self, name: str) -> Shape:
-        return self._shards[self._shard_of[name]].shape(name)
-
-    def read(self, name: str) -> np.ndarray:
-        return self._shards[self._shard_of[name]].read(name)
-
-    def close(self) -> None:
-        for shard in self._shards.values():
-            shard.close()
+    shard_of = files.read_json(path, {"weight_map": {str: str}})["weight_map"]
+    shards: dict[str, WeightFile] = {}
+    with ExitStack() as open_ones:
+        for shard in sorted(set(shard_of.values())):
+            shards[shard] = open_shard(_beside(path, shard))
+            open_ones.callback(shards[shard].close)
+        for name, shard in shard_of.items():
+            if name not in shards[shard].names:
+                raise ValueError(f"{path} says that {name} is in {shard}, but it is not")
+        open_ones.pop_all()
+    return JoinedFile(path, {name: (shards[shard], name) for name, shard in shard_of.items()})
 
 
 def _beside(index: Path, name: str) -> Path:

@@ -33,23 +33,17 @@ class TensorFlowFile:
         try:
             self._reader = tf.train.load_checkpoint(str(path).removesuffix(".index"))
             self._shapes = self._reader.get_variable_to_shape_map()
-            self._dtypes = self._reader.get_variable_to_dtype_map()
         except Exception as error:  # the error depends on where the file is damaged
             raise ValueError(f"{path} is not the index of a TensorFlow checkpoint, or is damaged: {error}") from None
         self.names = set(self._shapes)
+        data = [*path.parent.glob(f"{path.stem}.data-*")]
+        self.size = sum(each.stat().st_size for each in data) if data else None
 
     def shape(self, name: str) -> Shape:
         return tuple(self._shapes[name])
 
-    def read(self, name: str) -> np.ndarray:
-        """The tensor as float32, whatever float type it was stored in."""
-        if not self._dtypes[name].is_floating:
-            raise ValueError(f"{self.path}: {name} is {self._dtypes[name].name}, but a weight must be a float tensor")
-        return np.asarray(self.raw(name)).astype(np.float32, copy=False)
-
-    def raw(self, name: str) -> np.ndarray | bytes:
-        """A tensor as it is stored."""
-        if not list(self.path.parent.glob(f"{self.path.stem}.data-*")):
+    def read(self, name: str) -> np.ndarray | bytes:
+        if self.size is None:
             raise FileNotFoundError(f"{self.path} has no values beside it: there is no {self.path.stem}.data-…-of-…")
         try:
             return self._reader.get_tensor(name)

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from keras_bert.config import BertConfig
+from keras_bert.formats.layout_table import Table
 from keras_bert.formats.shapes import Shape
-from keras_bert.formats.table import Table
 
 
 class Tensors:
@@ -29,9 +29,7 @@ class Tensors:
         self._storage = table.storage
         self._weights = weights
         parts = table.parts(config)
-        pooler = parts.pop("pooler")
-        encoder = {**parts["encoder"], **(pooler if config.pooler else {})}
-        parts["encoder"] = {ours: [prefix + name for name in theirs] for ours, theirs in encoder.items()}
+        parts["encoder"] = {ours: [prefix + name for name in theirs] for ours, theirs in parts["encoder"].items()}
         unknown = sorted(set(weights) - set(parts))
         if unknown:
             known = ", ".join(table.heads) or "no heads"

@@ -13,20 +13,20 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import hugging_face
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.config_from_shapes import config_from_shapes
+from keras_bert.formats.families import FAMILIES
+from keras_bert.formats.layout_table import Layers
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.table import Layers, read_config_file
 from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
 from keras_bert.formats.tensors import Tensors
 
 # Name of a configuration file -> its family, which is not stated in it.
 CONFIGS = {"bert_config.json": "bert", "albert_config.json": "albert", "electra_config.json": "electra"}
 # The keys are Hugging Face's, but these are never written.
-_NOT_IN_CONFIGS = ("activation", "layer_norm_epsilon", "pad_token_id")
+_NOT_IN_CONFIGS = ("layer_norm_epsilon", "pad_token_id")
 # "gelu" in these files is the tanh approximation in the code of BERT and ALBERT, the exact function in ELECTRA's.
-_GELU = {"bert": "gelu_tanh", "albert": "gelu_tanh", "electra": "gelu"}
+_WITH_TANH = {**FAMILIES["bert"].activations, "gelu": "gelu_tanh"}
 # The optimizer's state, and the number of steps.
 _EXTRAS = r".*/adam_[mv]|global_step"
 _QKV = ("query", "key", "value")
@@ -59,7 +59,9 @@ def _output_layer(scope: str) -> Layers:
 
 _GROUP = "bert/encoder/transformer/group_{i}/inner_group_0"
 _BERT = dataclasses.replace(
-    hugging_face.FAMILIES["bert"],
+    FAMILIES["bert"],
+    values={"activation": "gelu_tanh"},
+    activations=_WITH_TANH,
     endings={"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": ""},
     storage=Storage(transposed=("logits/kernel",)),
     embeddings=_embeddings("bert/embeddings"),
@@ -77,7 +79,8 @@ _BERT = dataclasses.replace(
     },
 )
 _ALBERT = dataclasses.replace(
-    hugging_face.FAMILIES["albert"],
+    FAMILIES["albert"],
+    activations=_WITH_TANH,
     endings=_BERT.endings,
     storage=_BERT.storage,
     embeddings={**_BERT.embeddings, "embeddings/projection": "bert/encoder/embedding_hidden_mapping_in"},
@@ -94,7 +97,7 @@ _ALBERT = dataclasses.replace(
 )
 # The discriminator, the part to fine-tune.
 _ELECTRA = dataclasses.replace(
-    hugging_face.FAMILIES["electra"],
+    FAMILIES["electra"],
     endings=_BERT.endings,
     storage=Storage(),
     embeddings={**_embeddings("electra/embeddings"), "embeddings/projection": "electra/embeddings_project"},
@@ -132,7 +135,9 @@ def find_index(directory: Path) -> Path | None:
     indexes = sorted(directory.glob("*.index"))
     if len(indexes) > 1 and (directory / "checkpoint").is_file():
         latest = re.search(
-            r'^model_checkpoint_path: "([^"/\\]+)"', (directory / "checkpoint").read_text(), re.MULTILINE
+            r'^model_checkpoint_path: "([^"/\\]+)"',
+            (directory / "checkpoint").read_text(errors="replace"),
+            re.MULTILINE,
         )
         indexes = [index for index in indexes if latest and index.stem == latest[1]] or indexes
     if len(indexes) > 1:
@@ -187,20 +192,8 @@ def write(
 
 def read_config(path: Path) -> BertConfig:
     """The configuration in a file with a name in `CONFIGS`; see `formats.read_config`."""
-    return read_config_file(path, lambda values: config_of(values, CONFIGS[path.name]))
-
-
-def config_of(values: dict[str, Any], family: str = "bert") -> BertConfig:
-    """The configuration from the object in a `bert_config.json`, or in that of another family: "albert" or "electra".
-
-    "gelu" is what each family's code computes under that name: in BERT and ALBERT the tanh approximation, in ELECTRA
-    the exact function.
-    """
-    table = TABLES[family]
-    fields = hugging_face.fields_of(values, table)
-    if values.get(table.config["activation"], "gelu") == "gelu":
-        fields["activation"] = _GELU[family]
-    return BertConfig(family=family, **fields)
+    family = CONFIGS[path.name]
+    return TABLES[family].config_of(family, files.read_json(path, TABLES[family].shape), path)
 
 
 def values_of(config: BertConfig) -> dict[str, Any]:
@@ -212,13 +205,12 @@ def values_of(config: BertConfig) -> dict[str, Any]:
     """
     if config.family not in TABLES:
         raise ValueError(f"Google's files are of {', '.join(TABLES)}, not of {config.family}")
-    gelu = _GELU[config.family]
+    table = TABLES[config.family]
+    gelu = table.activations["gelu"]
     if config.activation not in (gelu, "relu"):
         raise ValueError(f"a {config.family}_config.json has {gelu} or relu, not {config.activation!r}")
-    table = TABLES[config.family]
     left_out = [table.config[field] for field in _NOT_IN_CONFIGS]
-    stated = {key: value for key, value in table.stated(config).items() if key not in left_out}
-    return {"hidden_act": config.activation.removesuffix("_tanh"), **stated}
+    return {key: value for key, value in table.stated(config).items() if key not in left_out}
 
 
 def values_with_warnings(config: BertConfig, whose: str) -> dict[str, Any]:
@@ -247,7 +239,7 @@ def _config(directory: Path, file: TensorFlowFile) -> BertConfig:
     if path := find_config(directory):
         return read_config(path)
     family = "electra" if any(name.startswith("electra/") for name in file.names) else "bert"
-    return config_from_shapes(family, file, TABLES[family], {}, _GELU[family])
+    return config_from_shapes(family, file, TABLES[family], {}, TABLES[family].activations["gelu"])
 
 
 def _is_generator(file: TensorFlowFile, config: BertConfig) -> bool:

@@ -28,6 +28,7 @@ class TorchFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.size = path.stat().st_size
         refused = f"{path} is a pickle, which can run a stranger's code; it is only read with torch"
         try:
             import torch
@@ -50,11 +51,8 @@ class TorchFile:
         return tuple(self._tensors[name].shape)
 
     def read(self, name: str) -> np.ndarray:
-        """The tensor as float32, whatever float type it was stored in."""
         tensor = self._tensors[name]
-        if not tensor.is_floating_point():
-            raise ValueError(f"{self.path}: {name} is {tensor.dtype}, but a weight must be a float tensor")
-        return tensor.float().numpy()
+        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()  # numpy has no bfloat16
 
     def close(self) -> None:
         self._tensors = {}

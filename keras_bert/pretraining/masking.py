@@ -11,7 +11,7 @@ from keras_bert.text.tokenizer import Tokenizer
 
 # Probabilities of spans of 1 to 10 words: geometric, p = 0.2, 3.8 words on average (Joshi et al. 2020, section 3.1).
 _SPAN_LENGTHS = 0.2 * 0.8 ** np.arange(10)
-UNITS = ("token", "word", "span")
+MASKED_UNITS = ("token", "word", "span")
 
 
 class MaskedLMMasking:
@@ -24,8 +24,8 @@ class MaskedLMMasking:
         tokenizer: the tokenizer of the ids.
         predictions: the most tokens that are chosen in a row.
         rate: the share of tokens, 0 to 1. At least one is chosen if a row has an ordinary token.
-        unit: what is chosen as a whole: "token", a single token, as in the paper; "word", as in its authors' later
-            models ("whole word masking"); or "span", one to ten words (SpanBERT). As many units are chosen as fit.
+        masked_unit: what is chosen as a whole: "token", as in the paper; "word", as in its authors' later models
+            ("whole word masking"); or "span", one to ten words (SpanBERT). As many units are chosen as fit.
 
     Call arguments:
         packed: a dict with `input_word_ids`, int32 `[batch, seq_length]`, as `BertPreprocessor` gives it.
@@ -38,7 +38,7 @@ class MaskedLMMasking:
             `masked_lm_weights`: float32 of that shape, 1 for a prediction, 0 where there is none.
 
     Raises:
-        ValueError: `predictions`, `rate` or `unit` is not as above.
+        ValueError: `predictions`, `rate` or `masked_unit` is not as above.
 
     Example:
         >>> from keras_bert import BertPreprocessor
@@ -49,16 +49,16 @@ class MaskedLMMasking:
         (TensorShape([1, 2]), 2.0)
     """
 
-    def __init__(self, tokenizer: Tokenizer, predictions: int, rate: float = 0.15, unit: str = "token") -> None:
+    def __init__(self, tokenizer: Tokenizer, predictions: int, rate: float = 0.15, masked_unit: str = "token") -> None:
         if predictions < 1:
             raise ValueError(f"predictions is {predictions}; expected at least 1")
         if not 0 < rate < 1:
             raise ValueError(f"rate is {rate}; expected a share between 0 and 1")
-        if unit not in UNITS:
-            raise ValueError(f"unit is {unit!r}; expected one of {', '.join(UNITS)}")
+        if masked_unit not in MASKED_UNITS:
+            raise ValueError(f"masked_unit is {masked_unit!r}; expected one of {', '.join(MASKED_UNITS)}")
         self.predictions = predictions
         self.rate = rate
-        self.unit = unit
+        self.masked_unit = masked_unit
         special = {tokenizer.vocabulary.index(token) for token in tokenizer.special_tokens.values()}
         self._can_be_chosen = np.array([i not in special for i in range(tokenizer.vocabulary_size)])
         self._ordinary_ids = np.flatnonzero(self._can_be_chosen).astype(np.int32)
@@ -85,12 +85,12 @@ class MaskedLMMasking:
     def _order(self, ids: tf.Tensor, can_be: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """float32 `[batch, seq_length]`: the random rank of each token's unit."""
         random = tf.random.stateless_uniform(tf.shape(ids), seed)
-        if self.unit == "token":
+        if self.masked_unit == "token":
             return random
         after_special = tf.pad(~can_be[:, :-1], [[0, 0], [1, 0]], constant_values=True)
         begins = tf.gather(self._begins_word, ids) | after_special | ~can_be
         word = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1  # [batch, seq_length]: each token's word, from 0
-        if self.unit == "word":
+        if self.masked_unit == "word":
             return tf.gather(random, word, batch_dims=1)
         logits = tf.broadcast_to(tf.math.log(_SPAN_LENGTHS), [tf.shape(ids)[0], len(_SPAN_LENGTHS)])
         lengths = 1 + tf.random.stateless_categorical(logits, tf.shape(ids)[1], seed, tf.int32)

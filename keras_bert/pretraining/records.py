@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from keras_bert.pipelines import UNTUNED, as_written
 
-SETTINGS = "records.json"  # the settings of a directory's records, and the complete shards
+SETTINGS = "records.json"  # notes of the settings, and of the complete files
 LABELS, DOCUMENTS = "next_sentence_labels", "input_document_ids"
 _OPTIONAL = (LABELS, DOCUMENTS)
 # Our name -> Google's, which lacks documents. Model Garden's newer files have TF Hub's names, which are ours.

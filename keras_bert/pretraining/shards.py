@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ class ShardWriter:
     """Writes the examples of parts of a corpus. It can be pickled, for another process or another machine.
 
     Args:
-        preprocessor, objective, layout, predictions, unit, pack: see `write_records`.
+        preprocessor, objective, layout, predictions, masked_unit, pack: see `write_records`.
 
     Call arguments:
         part: as `parts_of` gives it.
@@ -41,14 +42,20 @@ class ShardWriter:
     """
 
     def __init__(
-        self, preprocessor: BertPreprocessor, objective: str, layout: str, predictions: int, unit: str, pack: bool
+        self,
+        preprocessor: BertPreprocessor,
+        objective: str,
+        layout: str,
+        predictions: int,
+        masked_unit: str,
+        pack: bool,
     ) -> None:
         self._preprocessor = preprocessor
-        self._settings = (objective, layout, predictions, unit, pack)
+        self._settings = (objective, layout, predictions, masked_unit, pack)
         self._objective = objective
         self._layout = layout
         self._pack = pack
-        masking = MaskedLMMasking(preprocessor.tokenizer, predictions, unit=unit)
+        masking = MaskedLMMasking(preprocessor.tokenizer, predictions, masked_unit=masked_unit)
         segments = 1 if objective == "sentences" else 2
         self._room = preprocessor.sequence_length - preprocessor.tokenizer.pair_format.special_tokens(segments)
         segment = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64)
@@ -119,7 +126,7 @@ def _write(records: Iterable[bytes], path: Path) -> None:
             for record in records:
                 writer.write(record)
     except tf.errors.OpError as error:
-        raise OSError(f"cannot write records: {error.message}") from None
+        raise OSError(errno.EIO, error.message.removeprefix(f"{path}; "), str(path)) from None
 
 
 def _serialized(batch: dict[str, np.ndarray]) -> list[bytes]:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert import files
+from keras_bert.formats.saved_model import read_graphs
+from keras_bert.formats.tensorflow_file import TensorFlowFile
 from keras_bert.saved_model.saving import MARK
 from keras_bert.saved_model.serving import versions
 from keras_bert.saved_model.warmup_requests import FILE as WARMUP
@@ -75,29 +76,18 @@ def check_serving(directory: str | Path) -> list[str]:
     directory = Path(directory)
     if numbers := versions(directory):
         directory /= str(numbers[-1])
-    saved = _read(directory)
+    if not directory.is_dir():
+        raise FileNotFoundError(f"there is no directory {directory}")
+    saved = read_graphs(files.find(directory, MARK))
     problems, found = [], []
     for check in (_check_operations, _check_variables, _check_answers):
         try:
             found.append(check(directory, saved))
-        except ValueError as error:
+        except (ValueError, FileNotFoundError) as error:
             problems.append(str(error))
     if problems:
         raise ValueError(f"{directory} cannot be served: {'; '.join(problems)}")
     return found
-
-
-def _read(directory: Path) -> saved_model_pb2.SavedModel:
-    if not directory.is_dir():
-        raise FileNotFoundError(f"there is no directory {directory}")
-    path = files.find(directory, MARK)
-    try:
-        saved = saved_model_pb2.SavedModel.FromString(path.read_bytes())
-    except DecodeError as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
-    if not saved.meta_graphs:
-        raise ValueError(f"{path} is damaged: it holds no graph")
-    return saved
 
 
 def _check_operations(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
@@ -119,13 +109,8 @@ def _check_operations(directory: Path, saved: saved_model_pb2.SavedModel) -> str
 
 
 def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
-    prefix = directory / "variables" / "variables"
-    try:
-        reader = tf.train.load_checkpoint(str(prefix))
-        shapes = reader.get_variable_to_shape_map()
-        tensors = {name: reader.get_tensor(name) for name in shapes if name.endswith("/.ATTRIBUTES/VARIABLE_VALUE")}
-    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
-        raise ValueError(f"{prefix} is missing or damaged ({error})") from None
+    file = TensorFlowFile(directory / "variables" / "variables.index")
+    tensors = {name: file.read(name) for name in file.names if name.endswith("/.ATTRIBUTES/VARIABLE_VALUE")}
     same = defaultdict(list)
     for name, value in sorted(tensors.items()):
         # Newly initialized biases may well be equal; random or learned values are not.

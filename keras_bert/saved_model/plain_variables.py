@@ -51,16 +51,13 @@ class StoredWeights:
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
         """Inside this block, the model computes with the copies."""
-        seeds = [tf.cast(_random_integers(seed.shape), seed.dtype) for seed in self._seeds]
+        # Not tf.random.uniform, which would write the exporting program's global seed into the graph: two calls in one
+        # step, or two replicas, would then drop the same elements.
+        limits = {"minval": 0, "maxval": 2**31 - 1, "seed": 0, "seed2": 0}
+        seeds = [tf.cast(tf.raw_ops.RandomUniformInt(shape=seed.shape, **limits), seed.dtype) for seed in self._seeds]
         mapping = [*zip(self._weights, self.variables, strict=True), *zip(self._seeds, seeds, strict=True)]
         with keras.StatelessScope(state_mapping=mapping):
             yield
-
-
-def _random_integers(shape: tuple[int, ...]) -> tf.Tensor:
-    # Not tf.random.uniform, which would write the exporting program's global seed into the graph: two calls in one
-    # step, or two replicas, would then drop the same elements.
-    return tf.raw_ops.RandomUniformInt(shape=shape, minval=0, maxval=2**31 - 1, seed=0, seed2=0)
 
 
 def _copy(name: str, weight: keras.Variable, dtype: str | None) -> tf.Variable:

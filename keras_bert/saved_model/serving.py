@@ -60,10 +60,10 @@ def export_serving(
     names, serve = _texts_and_answer(model)
     if (directory / MARK).exists():
         raise FileExistsError(f"{directory} is itself a SavedModel; versions go into a directory of their own")
-    version = _next_version(directory) if version is None else version
+    version = max(versions(directory), default=0) + 1 if version is None else version
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise ValueError(f"version is {version!r}; TF Serving counts versions 1, 2, 3, ...")
-    warmup_requests.check_installed()
+    warmup_requests.messages()
     with new_directory(directory / str(version), overwrite) as unfinished:
         weights = StoredWeights(model, dtype)
 
@@ -93,10 +93,6 @@ def versions(directory: Path) -> list[int]:
     if not directory.is_dir():
         return []
     return sorted(int(each.name) for each in directory.iterdir() if each.name.isascii() and each.name.isdigit())
-
-
-def _next_version(directory: Path) -> int:
-    return max(versions(directory), default=0) + 1
 
 
 def _texts_and_answer(model: Any) -> tuple[tuple[str, ...], Callable[..., dict[str, tf.Tensor]]]:

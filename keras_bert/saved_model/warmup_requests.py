@@ -1,8 +1,11 @@
 """Warm-up requests: TF Serving runs them before a model takes traffic, so that the first client does not wait."""
 
 from pathlib import Path
+from types import ModuleType
 
 import tensorflow as tf
+
+from keras_bert.extras import needed
 
 FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # where TF Serving looks for them
 
@@ -10,14 +13,9 @@ FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # where TF Serving l
 _BATCHES = [["Hello, world!"], ["word " * 600, "Hello, world!", "", "Ünïcödé 你好 🙂"]]
 
 
-def check_installed() -> None:
-    """Raises ImportError, which says what to install, if TF Serving's protocol buffers are missing."""
-    try:
-        import tensorflow_serving.apis  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            "warm-up requests need TF Serving's protocol buffers: pip install 'keras-bert-models[serve]'"
-        ) from None
+def messages() -> ModuleType:
+    """The module of TF Serving's messages. Raises ImportError, which says what to install, if it is missing."""
+    return needed("tensorflow_serving.apis.prediction_log_pb2", "tensorflow-serving-api", extra="serve")
 
 
 def write(directory: Path, names: tuple[str, ...]) -> None:
@@ -27,15 +25,13 @@ def write(directory: Path, names: tuple[str, ...]) -> None:
         directory: the SavedModel's directory.
         names: the names of its input texts.
     """
-    from tensorflow_serving.apis import prediction_log_pb2
-
     (directory / FILE).parent.mkdir()
     with tf.io.TFRecordWriter(str(directory / FILE)) as file:
         for texts in _BATCHES:
             feature = {name: [text.encode() for text in texts] for name in names}
             examples = [_example({name: values[row] for name, values in feature.items()}) for row in range(len(texts))]
             for signature, inputs in (("serving_default", feature), ("serialized_examples", {"examples": examples})):
-                log = prediction_log_pb2.PredictionLog()
+                log = messages().PredictionLog()
                 request = log.predict_log.request
                 request.model_spec.signature_name = signature
                 for name, values in inputs.items():

@@ -1,13 +1,15 @@
 """A small local server that speaks TF Serving's protocols, for any SavedModel with signatures.
 
     run.py              starts and drains the server
-    rest.py             HTTP <-> predicting, with json_tensors.py and json_examples.py
-    grpc_service.py     gRPC <-> predicting, with tensor_protos.py
+    rest.py             HTTP <-> predicting, with json_tensors.py and examples.py
+    grpc_service.py     gRPC <-> predicting, with tensor_protos.py and examples.py
+    model_info.py       what both protocols tell about a model and its versions
     predicting.py       named arrays in, named arrays out, for both protocols
     batching.py         merges waiting requests into batches
     versions.py         finds, loads, swaps and drains the versions of a model; warmup.py
-    model.py            one version: a SavedModel in a session; signatures.py
-    errors.py           errors: a canonical status code and TF Serving's message
+    served_model.py     one version: a SavedModel in a session; signatures.py
+    errors.py           errors: a canonical status code and a message
+    limits.py           how much a request may hold
 
 Nothing here uses the rest of the package; nor does a served model.
 """

@@ -25,7 +25,7 @@ class _Job:
 
     Attributes:
         rows: the number of rows; None if the job must run alone.
-        width: of the widest row, in bytes: other rows are padded to it.
+        width: of the widest row, in bytes: other rows are padded to it. 0 if the job must run alone.
         deadline: when its client stops waiting, by the clock of time.monotonic.
         outputs: receives the result.
     """
@@ -82,7 +82,7 @@ class Batcher:
             )
         rows = number_of_rows(signature, inputs) if self._max_rows is not None else None
         outputs = asyncio.get_running_loop().create_future()
-        job = _Job(model, signature, inputs, rows, _width(inputs), deadline, outputs)
+        job = _Job(model, signature, inputs, rows, 0 if rows is None else _width(inputs), deadline, outputs)
         self._waiting.setdefault(job.key, []).append(job)
         self._count += 1
         self._start_runs()

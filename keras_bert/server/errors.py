@@ -2,16 +2,20 @@
 
 import grpc
 
+_MAX_CHARACTERS = 500  # gRPC's clients drop longer messages
+
 
 class ServingError(Exception):
     """An error that answers a request.
 
     Attributes:
         code: one of gRPC's canonical status codes; REST translates it into one of HTTP's.
-        message: for the client; TF Serving's own message if it has the same error.
+        message: for the client.
     """
 
     def __init__(self, code: grpc.StatusCode, message: str) -> None:
+        if len(message) > _MAX_CHARACTERS:
+            message = message[:_MAX_CHARACTERS] + "..."
         super().__init__(message)
         self.code = code
         self.message = message

@@ -2,66 +2,40 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Sequence
 
-from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
+from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataResponse, SignatureDefMap
+from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusResponse
+from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from keras_bert.server.errors import invalid_argument
 from keras_bert.server.versions import LoadedVersion, Versions
 
-
-def lease(versions: Versions, request: Any) -> AbstractContextManager[LoadedVersion]:
-    """The version that the `model_spec` of a request asks for; see `Versions.lease`."""
-    if not request.HasField("model_spec"):
-        raise invalid_argument("Missing ModelSpec")
-    spec = request.model_spec
-    choice = spec.WhichOneof("version_choice")
-    return versions.lease(
-        spec.name,
-        spec.version.value if choice == "version" else None,
-        spec.version_label if choice == "version_label" else None,
-    )
+SIGNATURES = "signature_def"  # the only kind of metadata
 
 
-def model_spec(versions: Versions, version: LoadedVersion, signature_name: str) -> model_pb2.ModelSpec:
+def model_spec(versions: Versions, version: LoadedVersion, signature_name: str) -> ModelSpec:
     """The `model_spec` of a response."""
-    spec = model_pb2.ModelSpec(name=versions.name, signature_name=signature_name)
+    spec = ModelSpec(name=versions.name, signature_name=signature_name)
     spec.version.value = version.number
     return spec
 
 
-def metadata(
-    versions: Versions, request: get_model_metadata_pb2.GetModelMetadataRequest
-) -> get_model_metadata_pb2.GetModelMetadataResponse:
-    """The signatures of a version, which are the only kind of metadata."""
-    if not request.HasField("model_spec"):
-        raise invalid_argument("Missing ModelSpec")
-    if not request.metadata_field:
-        raise invalid_argument("GetModelMetadataRequest must specify at least one metadata_field")
-    for kind in request.metadata_field:
-        if kind != "signature_def":
-            raise invalid_argument(f"Metadata field {kind} is not supported")
-    with lease(versions, request) as version:
-        signatures = get_model_metadata_pb2.SignatureDefMap()
-        for name, definition in version.model.definitions.items():
-            signatures.signature_def[name].CopyFrom(definition)
-        response = get_model_metadata_pb2.GetModelMetadataResponse(model_spec=model_spec(versions, version, ""))
-    response.metadata["signature_def"].Pack(signatures)
+def metadata(versions: Versions, spec: ModelSpec, fields: Sequence[str]) -> GetModelMetadataResponse:
+    """The signatures of a version."""
+    if set(fields) != {SIGNATURES}:
+        raise invalid_argument(f"metadata_field can be {SIGNATURES} alone, and is: {', '.join(fields[:10])}")
+    with versions.lease(spec) as version:
+        response = GetModelMetadataResponse(model_spec=model_spec(versions, version, ""))
+        response.metadata[SIGNATURES].Pack(SignatureDefMap(signature_def=version.model.definitions))
     return response
 
 
-def status(
-    versions: Versions, request: get_model_status_pb2.GetModelStatusRequest
-) -> get_model_status_pb2.GetModelStatusResponse:
+def status(versions: Versions, spec: ModelSpec) -> GetModelStatusResponse:
     """The states of one version or of all."""
-    if not request.HasField("model_spec"):
-        raise invalid_argument("Missing ModelSpec")
-    spec = request.model_spec
-    number = spec.version.value if spec.HasField("version") else None
-    response = get_model_status_pb2.GetModelStatusResponse()
-    for found, each in versions.status(spec.name, number).items():
-        one = response.model_version_status.add(version=found, state=each.state)
-        one.status.error_code = each.error.code.value[0] if each.error else 0
-        one.status.error_message = each.error.message if each.error else ""
+    response = GetModelStatusResponse()
+    for number, found in versions.status(spec).items():
+        one = response.model_version_status.add(version=number, state=found.state)
+        one.status.error_code = found.error.code.value[0] if found.error else 0
+        one.status.error_message = found.error.message if found.error else ""
     return response

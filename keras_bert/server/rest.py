@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
-from collections.abc import Iterable
-from typing import Any
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import grpc
 import numpy as np
 from aiohttp import web
 from google.protobuf import json_format
-from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
+from google.protobuf.message import Message
+from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
+from tensorflow_serving.apis.model_pb2 import ModelSpec
 
-from keras_bert.server import json_tensors, model_info
-from keras_bert.server.errors import ServingError, invalid_argument
-from keras_bert.server.json_examples import to_examples
-from keras_bert.server.predicting import Predictor, example_signature
-from keras_bert.server.signatures import CLASSIFY, DEFAULT, REGRESS
+from keras_bert.server import examples, json_tensors, model_info
+from keras_bert.server.errors import ServingError, invalid_argument, not_found
+from keras_bert.server.limits import MAX_BYTES
+from keras_bert.server.predicting import Predictor, within
+from keras_bert.server.served_model import Model
+from keras_bert.server.signatures import CLASSIFY, PREDICT, REGRESS, Arrays, Signature
 from keras_bert.server.versions import Versions
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-_WHICH = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
-_POST = re.compile(rf"/v1/models/(?P<model>[^/:]+){_WHICH}:(?P<verb>classify|regress|predict)", re.IGNORECASE)
-_GET = re.compile(rf"/v1/models(?:/(?P<model>[^/:]+))?{_WHICH}(?:/(?P<verb>metadata))?", re.IGNORECASE)
+_WHICH = r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
+_URLS = {
+    "POST": re.compile(rf"/v1/models/(?P<model>[^/:]+){_WHICH}:(?P<verb>classify|regress|predict)", re.IGNORECASE),
+    "GET": re.compile(rf"/v1/models/(?P<model>[^/:]+){_WHICH}(?:/(?P<verb>metadata))?", re.IGNORECASE),
+}
+_METHODS = {"predict": PREDICT, "classify": CLASSIFY, "regress": REGRESS}
 
 _HTTP_STATUS = {
     grpc.StatusCode.CANCELLED: 499,
@@ -45,6 +54,9 @@ _HTTP_STATUS = {
     grpc.StatusCode.UNAUTHENTICATED: 401,
 }  # all others: 500
 
+# A body of so many bytes, or an answer of so many elements, takes a few milliseconds: no thread is needed.
+_LITTLE = 2**14
+
 
 class RestService:
     """Answers TF Serving's URLs.
@@ -52,118 +64,136 @@ class RestService:
     Args:
         versions: the model's versions.
         predictor: answers requests.
-        timeout: seconds within which a request's body must arrive.
+        timeout: seconds that a request may take, from its headers to its answer.
     """
 
     def __init__(self, versions: Versions, predictor: Predictor, timeout: float) -> None:
         self._versions = versions
         self._predictor = predictor
         self._timeout = timeout
-        self._reading = 0  # bodies on their way
-        self._stopping = False
-
-    async def stop(self) -> None:
-        """Refuses requests from now on, and waits for the bodies on their way: aiohttp drops them when it stops."""
-        self._stopping = True
-        while self._reading:
-            await asyncio.sleep(0.01)
+        # One thread, so that large bodies take no more than half of Python's time from all else.
+        self._thread = ThreadPoolExecutor(1, "json")
 
     async def handle(self, request: web.Request) -> web.Response:
         # With no write buffer, a finished response has been sent: ending the process right after loses nothing.
         if request.transport is not None:
             request.transport.set_write_buffer_limits(0)
-        if self._stopping:
-            return _error(503, "The server is stopping")
         try:
-            self._reading += 1
-            try:
-                body = await asyncio.wait_for(request.read(), self._timeout)
-            finally:
-                self._reading -= 1
-            return _json(await self._answer(request.method, request.raw_path, body))
+            with self._predictor.admitted():
+                return _json(await within(self._timeout, self._answer(request)))
         except ServingError as error:
             return _error(_HTTP_STATUS.get(error.code, 500), error.message)
-        except web.HTTPRequestEntityTooLarge as error:
-            return _error(413, error.text or "Request Entity Too Large")
+        except web.HTTPRequestEntityTooLarge:
+            return _error(413, f"the body is larger than {MAX_BYTES} bytes")
         except web.RequestPayloadError as error:
-            return _error(400, f"The body cannot be read: {error}")
-        except (asyncio.TimeoutError, TimeoutError):  # the same class since Python 3.11
-            return _error(504, f"The body has not arrived within {self._timeout:.3g} seconds")
+            return _error(400, f"the body cannot be read: {error}")
         except Exception as error:
             _log.exception("%s %s failed", request.method, request.path)
             return _error(500, f"{type(error).__name__}: {error}")
 
-    async def _answer(self, method: str, path: str, body: bytes) -> bytes:
-        pattern = {"POST": _POST, "GET": _GET}.get(method)
-        match = pattern.fullmatch(path) if pattern else None
-        if not path.lower().startswith("/v1/"):
-            raise ServingError(grpc.StatusCode.NOT_FOUND, f"Not found: {path}")
+    async def _answer(self, request: web.Request) -> bytes:
+        path = request.raw_path
+        match = _URLS[request.method].fullmatch(path) if request.method in _URLS else None
         if match is None:
-            raise invalid_argument(f"Malformed request: {method} {path}")
-        model, label = (unquote(match[group]) if match[group] else None for group in ("model", "label"))
-        version = int(match["version"]) if match["version"] else None
-        if version is not None and version >= 2**63:
-            raise invalid_argument(f"Failed to convert version: {version} to numeric.")
-        if method == "GET":
-            if model is None:
-                raise invalid_argument("Missing model name in request.")
-            if match["verb"]:
-                return self._metadata(model, version, label)
-            return self._status(model, version)
-        with self._versions.lease(model, version, label) as leased:
-            return await self._compute(leased.model, match["verb"].lower(), body)
+            error = invalid_argument if path.lower().startswith("/v1/") else not_found
+            raise error(f"no such URL: {request.method} {path}")
+        spec, verb = _model_spec(match), (match["verb"] or "").lower()
+        if verb == "metadata":
+            return self._metadata(spec)
+        if not verb:
+            return json_tensors.dump(_dictionary(model_info.status(self._versions, spec)), indent=1)
+        body = await request.read()
+        encoding = request.headers.get("Content-Encoding", "identity").lower()
+        with self._versions.lease(spec) as version:
+            return await self._compute(version.model, verb, body, encoding)
 
-    async def _compute(self, model: Any, verb: str, body: bytes) -> bytes:
-        document = json_tensors.parse(body)
-        name = json_tensors.signature_name(document) or DEFAULT
+    async def _compute(self, model: Model, verb: str, body: bytes, encoding: str) -> bytes:
+        size = len(body) if encoding == "identity" else MAX_BYTES
+        signature, inputs, in_rows = await self._call(size, _parse, model, verb, body, encoding)
+        if verb == "predict":
+            outputs = await self._predictor.predict(model, signature, inputs)
+            return await self._call(_size(outputs), json_tensors.from_arrays, outputs, in_rows)
         if verb == "classify":
-            examples = to_examples(document)
-            rows = await self._predictor.classify(model, example_signature(model, name, CLASSIFY), examples)
-            return _results(
-                _array(_array([json.dumps(label.decode(errors="replace")), _decimal(score)]) for label, score in row)
-                for row in rows
-            )
-        if verb == "regress":
-            examples = to_examples(document)
-            values = await self._predictor.regress(model, example_signature(model, name, REGRESS), examples)
-            return _results(map(_decimal, values))
-        signature = model.signatures.get(name)
-        if signature is None:
-            raise invalid_argument(f'Serving signature name: "{name}" not found in signature def')
-        inputs, in_rows = json_tensors.to_arrays(document, signature)
-        return json_tensors.from_arrays(await self._predictor.predict(model, signature, inputs), in_rows)
+            labels, scores = await self._predictor.classify(model, signature, inputs)
+            return await self._call(labels.size, _classifications, labels, scores)
+        values = await self._predictor.regress(model, signature, inputs)
+        return await self._call(values.size, _regressions, values)
 
-    def _metadata(self, model: str, version: int | None, label: str | None) -> bytes:
-        request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
-        _name(request.model_spec, model, version)
-        if label is not None:
-            request.model_spec.version_label = label
-        response = model_info.metadata(self._versions, request)
-        signatures = get_model_metadata_pb2.SignatureDefMap()
-        response.metadata["signature_def"].Unpack(signatures)
-        document = {
-            "model_spec": _dictionary(response.model_spec),
-            "metadata": {"signature_def": _dictionary(signatures)},
-        }
-        return json.dumps(document, indent=1).encode() + b"\n"
+    async def _call(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
+        if size <= _LITTLE:
+            return function(*arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
-    def _status(self, model: str, version: int | None) -> bytes:
-        request = get_model_status_pb2.GetModelStatusRequest()
-        _name(request.model_spec, model, version)
-        return json.dumps(_dictionary(model_info.status(self._versions, request)), indent=1).encode() + b"\n"
+    def _metadata(self, spec: ModelSpec) -> bytes:
+        response = model_info.metadata(self._versions, spec, [model_info.SIGNATURES])
+        signatures = SignatureDefMap()
+        response.metadata[model_info.SIGNATURES].Unpack(signatures)
+        metadata = {model_info.SIGNATURES: _dictionary(signatures)}
+        return json_tensors.dump({"model_spec": _dictionary(response.model_spec), "metadata": metadata}, indent=1)
 
 
-def new_runner(service: RestService, max_bytes: int, drain_seconds: float) -> web.AppRunner:
+def new_runner(service: RestService, drain_seconds: float) -> web.AppRunner:
     """An HTTP server of a service, not yet started.
 
     Args:
         service: answers requests.
-        max_bytes: the maximum size of a request, after decompression if it is gzipped.
         drain_seconds: how long to wait for answers when the server is stopped.
     """
-    application = web.Application(client_max_size=max_bytes)
+    application = web.Application(client_max_size=MAX_BYTES)
     application.router.add_route("*", "/{path:.*}", service.handle)
-    return web.AppRunner(application, access_log=None, shutdown_timeout=drain_seconds)
+    # aiohttp would go on to decompress a body that was refused.
+    return web.AppRunner(application, access_log=None, shutdown_timeout=drain_seconds, auto_decompress=False)
+
+
+def _model_spec(match: re.Match[str]) -> ModelSpec:
+    try:
+        spec = ModelSpec(name=unquote(match["model"]))
+        if match["label"]:
+            spec.version_label = unquote(match["label"])
+        if match["version"]:
+            spec.version.value = int(match["version"])
+    except ValueError:  # not UTF-8, or larger than int64
+        raise invalid_argument(f"not a model and its version: {match[0]}") from None
+    return spec
+
+
+def _parse(model: Model, verb: str, body: bytes, encoding: str) -> tuple[Signature, Arrays | np.ndarray, bool]:
+    """The signature that a request asks for, its inputs or its examples, and whether the inputs came in rows."""
+    if encoding == "gzip":
+        body = _unzipped(body)
+    elif encoding != "identity":
+        raise invalid_argument(f"the Content-Encoding is {encoding}; use gzip, or none")
+    document = json_tensors.parse(body)
+    signature = model.signature(json_tensors.signature_name(document), _METHODS[verb])
+    if verb == "predict":
+        return signature, *json_tensors.to_arrays(document, signature)
+    return signature, examples.from_json(document), True
+
+
+def _unzipped(body: bytes) -> bytes:
+    unzip = zlib.decompressobj(wbits=31)  # gzip's format
+    try:
+        document = unzip.decompress(body, MAX_BYTES + 1)
+    except zlib.error as error:
+        raise invalid_argument(f"the body is not in gzip's format: {error}") from None
+    if len(document) > MAX_BYTES:
+        raise web.HTTPRequestEntityTooLarge(MAX_BYTES, len(document))
+    if not unzip.eof:
+        raise invalid_argument("the body ends before its gzip data does")
+    return document
+
+
+def _size(outputs: Arrays) -> int:
+    return sum(array.size for array in outputs.values())
+
+
+def _classifications(labels: np.ndarray, scores: np.ndarray) -> bytes:
+    rows = zip(json_tensors.to_lists(labels), json_tensors.to_lists(scores), strict=True)
+    return json_tensors.dump({"results": [list(zip(*row, strict=True)) for row in rows]})
+
+
+def _regressions(values: np.ndarray) -> bytes:
+    return json_tensors.dump({"results": json_tensors.to_lists(values)})
 
 
 def _json(body: bytes, status: int = 200) -> web.Response:
@@ -171,29 +201,10 @@ def _json(body: bytes, status: int = 200) -> web.Response:
 
 
 def _error(status: int, message: str) -> web.Response:
-    return _json(json.dumps({"error": message}, ensure_ascii=False).encode(errors="replace") + b"\n", status)
+    return _json(json_tensors.dump({"error": message}), status)
 
 
-def _array(texts: Iterable[str]) -> str:
-    return f"[{', '.join(texts)}]"
-
-
-def _results(texts: Iterable[str]) -> bytes:
-    return f'{{"results": {_array(texts)}}}\n'.encode()
-
-
-def _decimal(value: float) -> str:
-    text = str(np.float32(value))
-    return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(text, text)
-
-
-def _name(spec: Any, model: str, version: int | None) -> None:
-    spec.name = model
-    if version is not None:
-        spec.version.value = version
-
-
-def _dictionary(message: Any) -> dict[str, Any]:
+def _dictionary(message: Message) -> dict[str, Any]:
     return json_format.MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )

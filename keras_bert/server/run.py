@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -20,8 +21,6 @@ from keras_bert.server import grpc_service, rest
 from keras_bert.server.batching import Batcher
 from keras_bert.server.predicting import Predictor
 from keras_bert.server.versions import Versions
-
-MAX_REQUEST_BYTES = 16 * 2**20
 
 # A gRPC server that stops cancels the calls that reach it at that moment. For this long before, new calls are answered
 # UNAVAILABLE, which makes a client turn to another server.
@@ -68,6 +67,9 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         OSError: a port is not free.
     """
     tf.get_logger().setLevel("ERROR")
+    # The garbage collector, which also runs while requests are parsed, need not look at what is here for good.
+    gc.collect()
+    gc.freeze()
     asyncio.run(_serve(settings, announce))
 
 
@@ -76,16 +78,16 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     batcher = Batcher(settings.max_batch if settings.batching else None, settings.queue)
     predictor = Predictor(batcher, settings.max_batch, settings.timeout)
     drain_seconds = settings.timeout + 5  # by then every request is answered, if only with a timeout
-    rpc_server, health = grpc_service.new_server(versions, predictor, MAX_REQUEST_BYTES)
-    service = rest.RestService(versions, predictor, settings.timeout)
-    http_server = rest.new_runner(service, MAX_REQUEST_BYTES, drain_seconds)
+    rpc_server, health = grpc_service.new_server(versions, predictor)
+    http_server = rest.new_runner(rest.RestService(versions, predictor, settings.timeout), drain_seconds)
     # The ports first: a port in use is found at once, but loading the model takes time.
     port = _bind(rpc_server, settings.host, settings.port)
     rest_socket = _bound_socket(settings.host, settings.rest_port)
     try:
         number = await versions.load_first()
         await http_server.setup()
-        await web.SockSite(http_server, rest_socket).start()
+        site = web.SockSite(http_server, rest_socket)
+        await site.start()
         await rpc_server.start()
         rest_port = rest_socket.getsockname()[1]
         stopped = _stop_signal()
@@ -100,8 +102,9 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await watch
         await health.enter_graceful_shutdown()
-        await service.stop()
-        await asyncio.gather(predictor.stop(), http_server.cleanup())
+        await site.stop()
+        await predictor.stop()
+        await http_server.cleanup()
         await asyncio.sleep(_SECONDS_TO_REFUSE)
         await rpc_server.stop(drain_seconds)
     finally:

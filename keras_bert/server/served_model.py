@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the operations of tokenizers
 
-from keras_bert.server.errors import ServingError
-from keras_bert.server.signatures import Arrays, Signature, read_signatures
+from keras_bert.server.errors import ServingError, failed_precondition
+from keras_bert.server.signatures import DEFAULT, PREDICT, Arrays, Signature, read_signatures
 
 # The number of runs that share the cores. With one run, some cores idle while others finish the larger part of an
 # operation; with many, requests no longer form batches.
@@ -54,6 +54,22 @@ class Model:
             raise
         self.definitions = dict(meta_graph.signature_def)
         self.signatures = read_signatures(meta_graph.signature_def)
+
+    def signature(self, name: str, method: str = PREDICT) -> Signature:
+        """The signature that a request asks for.
+
+        Args:
+            name: its name; empty for the default.
+            method: PREDICT, CLASSIFY or REGRESS.
+
+        Raises:
+            ServingError: there is none, or it is not made for the method.
+        """
+        signature = self.signatures.get(name or DEFAULT)
+        if signature is None:
+            raise failed_precondition(f"no signature {name or DEFAULT}; the model has {', '.join(self.signatures)}")
+        signature.check_method(method)
+        return signature
 
     def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:
         """Computes all outputs of a signature. May be called from several threads at a time.

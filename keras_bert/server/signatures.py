@@ -5,16 +5,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework.types_pb2 import DataType
+from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
-from keras_bert.server.errors import invalid_argument
+from keras_bert.server.errors import failed_precondition, invalid_argument
+from keras_bert.server.limits import MAX_ROWS
 
 PREDICT, CLASSIFY, REGRESS = (f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress"))
 DEFAULT = "serving_default"
+
+# The outputs that a signature for Classify or Regress may have. Its one input is "inputs".
+_OUTPUTS = {CLASSIFY: {"classes": tf.string, "scores": tf.float32}, REGRESS: {"outputs": tf.float32}}
 
 Arrays = dict[str, np.ndarray]  # strings are arrays of bytes objects
 
@@ -25,20 +28,13 @@ class TensorSpec:
 
     Attributes:
         tensor: its name in the graph.
-        dtype: a tf.DType.
-        shape: a size or None for each dimension; None if the rank is unknown.
+        dtype: its type.
+        shape: its shape; rank and sizes may be unknown.
     """
 
     tensor: str
     dtype: tf.DType
-    shape: tuple[int | None, ...] | None
-
-    def admits(self, shape: tuple[int, ...]) -> bool:
-        if self.shape is None:
-            return True
-        return len(shape) == len(self.shape) and all(
-            want in (None, have) for want, have in zip(self.shape, shape, strict=True)
-        )
+    shape: tf.TensorShape
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,67 +62,71 @@ class Signature:
         as the longest text of the batch would depend on other clients' texts.
         """
         shapes = [spec.shape for spec in (*self.inputs.values(), *self.outputs.values())]
-        return all(shape and shape[0] is None for shape in shapes) and all(
-            None not in spec.shape[1:] for spec in self.outputs.values()
+        return all(shape.rank and shape[0] is None for shape in shapes) and all(
+            spec.shape[1:].is_fully_defined() for spec in self.outputs.values()
         )
 
-    def complete(self, inputs: Arrays) -> Arrays:
-        """The inputs, with defaults for missing ones, after a check of their names, types and shapes.
+    def check_method(self, method: str) -> None:
+        """Raises ServingError if the signature cannot answer Classify or Regress; Predict takes any."""
+        if method == PREDICT:
+            return
+        if method != self.method:
+            raise invalid_argument(f"the signature {self.name} is made for {self.method}, not for {method}")
+        types = _OUTPUTS[method]
+        if list(self.inputs) != ["inputs"] or any(types.get(key) != spec.dtype for key, spec in self.outputs.items()):
+            raise failed_precondition(
+                f"the signature {self.name} cannot answer {method}: it needs one input, inputs, and the outputs "
+                f"{' or '.join(types)}, and has {', '.join(self.inputs)} and {', '.join(self.outputs)}"
+            )
+
+    def input(self, name: str) -> TensorSpec:
+        """The input of that name.
 
         Raises:
-            ServingError: they do not match the signature.
+            ServingError: there is none.
         """
-        self._check_names(set(inputs))
-        inputs = {name: inputs.get(name, self.defaults.get(name)) for name in self.inputs}
-        for position, (name, spec) in enumerate(self.inputs.items()):
-            dtype = tf.as_dtype(inputs[name].dtype)
-            if dtype != spec.dtype:
-                raise invalid_argument(
-                    f"Expects arg[{position}] to be {type_text(spec.dtype)} but {type_text(dtype)} is provided"
-                )
-            if not spec.admits(inputs[name].shape):
-                raise invalid_argument(
-                    f"input {name} has shape {shape_text(inputs[name].shape)}, "
-                    f"but the signature expects {shape_text(spec.shape)}"
-                )
-        return inputs
+        if name not in self.inputs:
+            raise invalid_argument(f"the signature {self.name} has no input {name}; it has {', '.join(self.inputs)}")
+        return self.inputs[name]
 
-    def _check_names(self, given: set[str]) -> None:
-        expected = set(self.inputs)
-        extra, missing = given - expected, expected - given
-        if len(given) > len(expected) or (len(given) < len(expected) and not self.defaults):
-            raise invalid_argument(
-                f"input size does not match signature: {len(given)}!={len(expected)} len({_braced(given)}) != "
-                f"len({_braced(expected)}). Sent extra: {_braced(extra)}. Missing but required: {_braced(missing)}."
-            )
-        for name in sorted(missing - set(self.defaults)):
-            raise invalid_argument(
-                f"Signature input alias: {name}(feed name: {self.inputs[name].tensor}) not found in request and no "
-                f"default value provided. Inputs expected to be in the request {_braced(given)}, or default input "
-                f"alias set: {','.join(sorted(self.defaults))}"
-            )
-        if extra:
-            raise invalid_argument(
-                f"Inputs contains invalid name. Used request inputs: {','.join(sorted(given & expected))}, "
-                f"request input: {','.join(sorted(given))}"
-            )
+    def complete(self, inputs: Arrays) -> Arrays:
+        """The inputs, with defaults for missing ones, after a check of their names and shapes.
+
+        Args:
+            inputs: arrays by name, of the types of the signature.
+
+        Raises:
+            ServingError: one is missing, or has another shape or too many rows.
+        """
+        inputs = self.defaults | inputs
+        if missing := [name for name in self.inputs if name not in inputs]:
+            raise invalid_argument(f"the signature {self.name} also needs the input {', '.join(missing)}")
+        for name, spec in self.inputs.items():
+            shape = inputs[name].shape
+            if not spec.shape.is_compatible_with(shape):
+                raise invalid_argument(f"the input {name} has the shape {shape}; the signature needs {spec.shape}")
+            if self.batchable:
+                check_rows(shape[0])
+        return {name: inputs[name] for name in self.inputs}
 
     def chosen_outputs(self, names: list[str]) -> list[str]:
         """The names of the outputs that a request asks for: all outputs if `names` is empty."""
-        seen: set[str] = set()
-        for name in names:
+        for position, name in enumerate(names):
             if name not in self.outputs:
-                raise invalid_argument(
-                    f"output tensor alias not found in signature: {name} Outputs expected to be in the set "
-                    f"{_braced(self.outputs)}."
-                )
-            if name in seen:
-                raise invalid_argument(f"duplicate output tensor alias: {name}")
-            seen.add(name)
+                outputs = ", ".join(self.outputs)
+                raise invalid_argument(f"the signature {self.name} has no output {name}; it has {outputs}")
+            if name in names[:position]:
+                raise invalid_argument(f"output_filter has {name} twice")
         return names or list(self.outputs)
 
 
-def read_signatures(definitions: Mapping[str, Any]) -> dict[str, Signature]:
+def check_rows(rows: int) -> None:
+    """Raises ServingError if there are too many for a request."""
+    if rows > MAX_ROWS:
+        raise invalid_argument(f"a request takes at most {MAX_ROWS} rows, and this one has {rows}; send several")
+
+
+def read_signatures(definitions: Mapping[str, SignatureDef]) -> dict[str, Signature]:
     """The signatures that can be served, by name, from the SignatureDef protos of a SavedModel."""
     return {
         name: Signature(
@@ -141,28 +141,8 @@ def read_signatures(definitions: Mapping[str, Any]) -> dict[str, Signature]:
     }
 
 
-def _specs(infos: Mapping[str, Any]) -> dict[str, TensorSpec]:
+def _specs(infos: Mapping[str, TensorInfo]) -> dict[str, TensorSpec]:
     return {
-        name: TensorSpec(infos[name].name, tf.as_dtype(infos[name].dtype), _shape(infos[name].tensor_shape))
+        name: TensorSpec(infos[name].name, tf.as_dtype(infos[name].dtype), tf.TensorShape(infos[name].tensor_shape))
         for name in sorted(infos)
     }
-
-
-def _shape(shape: Any) -> tuple[int | None, ...] | None:
-    if shape.unknown_rank:
-        return None
-    return tuple(None if dimension.size < 0 else dimension.size for dimension in shape.dim)
-
-
-def shape_text(shape: tuple[int | None, ...]) -> str:
-    """`[-1,384]`, as TF Serving writes shapes."""
-    return f"[{','.join('-1' if size is None else str(size) for size in shape)}]"
-
-
-def type_text(dtype: tf.DType) -> str:
-    """`float`, `int64`, `string`, as TF Serving writes types."""
-    return DataType.Name(dtype.as_datatype_enum).removeprefix("DT_").lower()
-
-
-def _braced(names: Any) -> str:
-    return "{" + ",".join(sorted(names)) + "}"

@@ -1,18 +1,18 @@
-"""gRPC's messages TensorProto and Input <-> arrays."""
+"""gRPC's message TensorProto <-> arrays."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework.tensor_pb2 import TensorProto
-from tensorflow_serving.apis.input_pb2 import Input
+from tensorflow.core.framework.types_pb2 import DataType
 
 from keras_bert.server.errors import invalid_argument
-
-# A few bytes can stand for any number of equal elements; this is as many as a request could spell out.
-MAX_ELEMENTS = 16 * 2**20
+from keras_bert.server.limits import MAX_BYTES
+from keras_bert.server.signatures import Arrays, Signature, TensorSpec
 
 # The field for the values of each type. Clients read these fields, so they are used rather than the denser
 # tensor_content, as in TF Serving.
@@ -27,21 +27,31 @@ _FIELDS = {
 } | dict.fromkeys((tf.int8, tf.int16, tf.int32, tf.uint8, tf.uint16), "int_val")
 
 
-def to_array(name: str, proto: TensorProto) -> np.ndarray:
-    """The array that a proto holds; strings as bytes objects.
+def to_arrays(protos: Mapping[str, TensorProto], signature: Signature) -> Arrays:
+    """The arrays that protos hold, by name; strings as bytes objects.
 
     Raises:
-        ServingError: it holds none, or one too large. The message gives `name`.
+        ServingError: one is no input of the signature, is of another type, is damaged, or is too large.
     """
+    return {name: _to_array(name, protos[name], signature.input(name)) for name in protos}
+
+
+def _to_array(name: str, proto: TensorProto, spec: TensorSpec) -> np.ndarray:
+    if proto.dtype != spec.dtype.as_datatype_enum:
+        known = DataType.Name(proto.dtype) if proto.dtype in DataType.values() else proto.dtype
+        raise invalid_argument(f"the input {name} takes {spec.dtype.name}, not {known}")
     sizes = [dimension.size for dimension in proto.tensor_shape.dim]
-    if math.prod(sizes) > MAX_ELEMENTS:
-        raise invalid_argument(f"tensor parsing error: {name}, which has more than {MAX_ELEMENTS} elements")
+    if proto.tensor_shape.unknown_rank or min(sizes, default=0) < 0:
+        raise invalid_argument(f"the input {name} does not say its shape")
+    # The last value stands for all that are left out: a few bytes can make an array of any size.
+    number, last = math.prod(sizes), proto.string_val[-1:]
+    repeated = (number - len(proto.string_val)) * len(last[0]) if last else 0
+    if number * np.dtype(spec.dtype.as_numpy_dtype).itemsize + repeated > MAX_BYTES:
+        raise invalid_argument(f"the input {name} of shape {sizes} takes more than {MAX_BYTES} bytes")
     try:
-        if proto.tensor_shape.unknown_rank or min(sizes, default=0) < 0:
-            raise ValueError("the shape is not known")
         return tf.make_ndarray(proto)
-    except (TypeError, ValueError):
-        raise invalid_argument(f"tensor parsing error: {name}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise invalid_argument(f"the values of the input {name} do not fit its shape {sizes} and its type") from None
 
 
 def from_array(array: np.ndarray) -> TensorProto:
@@ -54,12 +64,3 @@ def from_array(array: np.ndarray) -> TensorProto:
         proto.tensor_shape.dim.add(size=size)
     getattr(proto, _FIELDS[dtype]).extend(array.ravel().tolist())
     return proto
-
-
-def examples(request: Input) -> list[bytes]:
-    """The serialized tf.Examples of a request to classify or regress, each with the features of the context."""
-    if request.WhichOneof("kind") == "example_list_with_context":
-        context = request.example_list_with_context.context.SerializeToString()
-        # A reader merges serialized messages that are concatenated.
-        return [context + example.SerializeToString() for example in request.example_list_with_context.examples]
-    return [example.SerializeToString() for example in request.example_list.examples]

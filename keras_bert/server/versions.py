@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
+from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from keras_bert.server import warmup
 from keras_bert.server.errors import ServingError, invalid_argument, not_found
@@ -62,7 +63,7 @@ class Versions:
         name: the model's name in requests.
 
     Attributes:
-        statuses: dict of VersionStatus by number, for every version ever tried.
+        statuses: dict of VersionStatus by number, for every version tried that is in memory or in the directory.
     """
 
     def __init__(self, directory: Path, name: str) -> None:
@@ -114,20 +115,15 @@ class Versions:
             await asyncio.wait(self._retiring)
 
     @contextlib.contextmanager
-    def lease(self, name: str, number: int | None = None, label: str | None = None) -> Iterator[LoadedVersion]:
-        """The version that a request asks for (None: the served one), which stays loaded inside the block.
+    def lease(self, spec: ModelSpec) -> Iterator[LoadedVersion]:
+        """The version that a request asks for, or else the served one; it stays loaded inside the block.
 
         Raises:
             ServingError: it is not loaded.
         """
-        if not name:
-            raise invalid_argument("ModelSpec has no name specified.")
-        if label is not None:
-            raise invalid_argument(f"Unrecognized servable version label: {label}")
-        version = self._current
-        if version is None or name != self.name or number not in (None, version.number):
-            wanted = f"Latest({name})" if number is None else f"Specific({name}, {number})"
-            raise not_found(f"Servable not found for request: {wanted}")
+        wanted, version = self._wanted(spec), self._current
+        if version is None or wanted not in (None, version.number):
+            raise not_found(f"version {wanted} of the model {self.name} is not served")
         version.users += 1
         try:
             yield version
@@ -136,23 +132,36 @@ class Versions:
             if not version.users:
                 version.unused.set()
 
-    def status(self, name: str, number: int | None = None) -> dict[int, VersionStatus]:
-        """The status of one version or of all, the highest first.
+    def status(self, spec: ModelSpec) -> dict[int, VersionStatus]:
+        """The status of the version that a request asks for, or else of all, the highest first.
 
         Raises:
             ServingError: there is no such version.
         """
-        if name != self.name or not self.statuses:
-            raise not_found(f"Could not find any versions of model {name}")
-        if number is None:
+        wanted = self._wanted(spec)
+        if wanted is None:
             return dict(sorted(self.statuses.items(), reverse=True))
-        if number not in self.statuses:
-            raise not_found(f"Could not find version {number} of model {name}")
-        return {number: self.statuses[number]}
+        if wanted not in self.statuses:
+            raise not_found(f"the model {self.name} has no version {wanted}")
+        return {wanted: self.statuses[wanted]}
+
+    def _wanted(self, spec: ModelSpec) -> int | None:
+        """The version number that a request gives, if it gives one."""
+        if not spec.name:
+            raise invalid_argument("the request names no model")
+        if spec.name != self.name:
+            raise not_found(f"no model {spec.name}; {self.name} is served")
+        if spec.HasField("version_label"):
+            raise invalid_argument(f"no version has the label {spec.version_label}: give a number, or none")
+        return spec.version.value if spec.HasField("version") else None
 
     async def _look(self, seen: dict[int, _Listing]) -> dict[int, _Listing]:
         """Loads the highest version if it is not the served one and its files are unchanged since `seen`."""
         paths = _complete_versions(self._directory)
+        for number in self.statuses.keys() - paths.keys():
+            if self.statuses[number].state == "END":
+                del self.statuses[number]
+                self._failed.pop(number, None)
         listings = {number: _listing(path) for number, path in paths.items()}
         wanted = [number for number, listing in listings.items() if self._failed.get(number) != listing]
         highest = max(wanted, default=None)

@@ -2,18 +2,19 @@
 
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
-from keras_bert.server import tensor_protos
+from keras_bert.server import examples, tensor_protos
 from keras_bert.server.errors import invalid_argument
 from keras_bert.server.served_model import Model
-from keras_bert.server.signatures import DEFAULT
+from keras_bert.server.signatures import CLASSIFY, PREDICT, REGRESS
 
 FILE = Path("assets.extra/tf_serving_warmup_requests")
 MAX_REQUESTS = 1000
+
+_METHODS = {"predict_log": PREDICT, "classify_log": CLASSIFY, "regress_log": REGRESS}
 
 
 def replay(model: Model, directory: Path) -> int:
@@ -34,26 +35,23 @@ def replay(model: Model, directory: Path) -> int:
     for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
         count += 1
         if count > MAX_REQUESTS:
-            raise invalid_argument(f"Number of warmup records exceeds the maximum ({MAX_REQUESTS}) at {path}")
+            raise invalid_argument(f"{path} has more than {MAX_REQUESTS} requests")
         try:
             log = PredictionLog.FromString(record)
         except DecodeError:
-            raise invalid_argument(f"Failed to parse warmup record {count} from {path}") from None
+            raise invalid_argument(f"request {count} of {path} is no PredictionLog") from None
         _run(model, log, path)
     return count
 
 
 def _run(model: Model, log: PredictionLog, path: Path) -> None:
     kind = log.WhichOneof("log_type")
-    if kind not in ("predict_log", "classify_log", "regress_log"):
-        raise invalid_argument(f"Unsupported log_type for warmup: {kind} in {path}")
+    if kind not in _METHODS:
+        raise invalid_argument(f"{path} has a {kind}; predict, classify and regress can be warmed up")
     request = getattr(log, kind).request
-    name = request.model_spec.signature_name or DEFAULT
-    signature = model.signatures.get(name)
-    if signature is None:
-        raise invalid_argument(f"{path} asks for the signature {name}, which the model does not have")
+    signature = model.signature(request.model_spec.signature_name, _METHODS[kind])
     if kind == "predict_log":
-        inputs = {key: tensor_protos.to_array(key, proto) for key, proto in request.inputs.items()}
+        inputs = tensor_protos.to_arrays(request.inputs, signature)
     else:
-        inputs = {key: np.array(tensor_protos.examples(request.input), object) for key in signature.inputs}
+        inputs = {"inputs": examples.from_proto(request.input)}
     model.run(signature, signature.complete(inputs))

@@ -277,6 +277,25 @@ class BertClassifier(BertTask):
             return {"micro_f1": measured.pop("micro_f1"), **measured, **metrics.accuracy(labels, predicted)}
         return metrics.accuracy(self.targets(y), self.targets([answer["label"] for answer in answers]))
 
+    def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+        """Precision, recall and F1 of each class; for regression `mae` and `rmse`."""
+        if self.problem_type == REGRESSION:
+            numbers = np.array([list(answer.values()) for answer in answers])
+            return metrics.errors(np.ravel(np.asarray(y, np.float64)), np.ravel(numbers))
+        if self.problem_type == MULTI_LABEL:
+            return {}
+        right = [self.labels[number] for number in self.targets(y)]
+        return metrics.by_class(right, [answer["label"] for answer in answers], self.labels)
+
+    def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+        if self.problem_type == REGRESSION:
+            raise TypeError("numbers are near or far, not right or wrong")
+        given = [
+            answer["label"] if isinstance(answer, dict) else [each["label"] for each in answer] for answer in answers
+        ]
+        wrong = np.asarray(self.targets(y)) != np.asarray(self.targets(given))
+        return np.flatnonzero(wrong.reshape(len(given), -1).any(axis=1)).tolist()
+
     def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
         if self.problem_type != CLASSES:
             return None

@@ -10,7 +10,7 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.encoder.block import ACTIVATIONS
 from keras_bert.encoder.layers import dense, dropout, layer_norm
-from keras_bert.formats.hugging_face import table_of
+from keras_bert.formats.families import table_of
 
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": ops.tanh}
 

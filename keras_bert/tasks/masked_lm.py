@@ -114,7 +114,7 @@ class BertMaskedLM(BertTask):
                 length; or `top_k` is not from 1 to the size of the vocabulary.
 
         Example:
-            >>> from keras_bert import BertConfig
+            >>> from keras_bert import BertConfig, presets
             >>> preset = "all-MiniLM-L6-v2"
             >>> tokenizer = loading.load_tokenizer(presets.resolve(preset), special_tokens_in_text=True)
             >>> preprocessor = BertPreprocessor.from_preset(preset, tokenizer=tokenizer, sequence_length=None)

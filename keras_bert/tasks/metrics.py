@@ -161,6 +161,63 @@ def entity_f1(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[st
     return {name: float(measure(labels, predictions, zero_division=0)) for name, measure in measures.items()}
 
 
+def entities_by_kind(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Precision, recall and F1 of each kind of entity. Arguments and errors are those of `entity_f1`.
+
+    Example:
+        >>> entities_by_kind([["B-person", "O", "B-group"]], [["B-person", "O", "O"]])["f1 of group"]
+        0.0
+    """
+    entity_f1(labels, predictions)  # raises
+    report = needed("seqeval.metrics", "seqeval").classification_report(
+        list(map(list, labels)), list(map(list, predictions)), output_dict=True, zero_division=0
+    )
+    kinds = {"precision": "precision", "recall": "recall", "f1": "f1-score"}
+    return {
+        f"{ours} of {name}": float(values[theirs])
+        for name, values in report.items()
+        if not name.endswith(" avg")
+        for ours, theirs in kinds.items()
+    }
+
+
+def by_class(labels: Any, predictions: Any, classes: Sequence[str]) -> dict[str, float]:
+    """Precision, recall and F1 of each class, 0 where it would be 0 / 0.
+
+    Args:
+        labels, predictions: names of classes `[examples]`.
+        classes: all of them, in the order of the result.
+
+    Raises:
+        ImportError: scikit-learn is not installed.
+
+    Example:
+        >>> by_class(["good", "good", "bad"], ["good", "bad", "bad"], ["bad", "good"])["recall of good"]
+        0.5
+    """
+    labels, predictions = _alike(labels, predictions)
+    measure = needed("sklearn.metrics", "scikit-learn").precision_recall_fscore_support
+    found = measure(labels, predictions, labels=list(classes), zero_division=0)[:3]  # each [classes]
+    kinds = ("precision", "recall", "f1")
+    return {
+        f"{kind} of {name}": float(values[i])
+        for i, name in enumerate(classes)
+        for kind, values in zip(kinds, found, strict=True)
+    }
+
+
+def errors(labels: Any, predictions: Any) -> dict[str, float]:
+    """The mean absolute error and the root of the mean squared error.
+
+    Example:
+        >>> errors([1.0, 2.0], [1.0, 4.0])
+        {'mae': 1.0, 'rmse': 1.414...}
+    """
+    labels, predictions = _alike(labels, predictions, np.float64)
+    apart = np.abs(labels - predictions)
+    return {"mae": float(apart.mean()), "rmse": float(np.sqrt(np.square(apart).mean()))}
+
+
 def confusion_matrix(labels: Any, predictions: Any, classes: Sequence[Any]) -> np.ndarray:
     """How often the examples of each class were predicted as each class.
 

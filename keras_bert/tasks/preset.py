@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
 # The key of this package's own settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
 _SETTINGS = "keras_bert"
-_OF_PREPROCESSOR = ("sequence_length", "truncation", "stride", "max_sequence_length")
+_OF_PREPROCESSOR = {
+    "sequence_length": (int, None),
+    "truncation": (str, None),
+    "stride": (int, None),
+    "max_sequence_length": (int, None),
+}
+_SHAPE = {
+    "problem_type": (str, None),
+    _SETTINGS: ({"task": (str, None), "preprocessor": (_OF_PREPROCESSOR, None), "model": (dict, None)}, None),
+}
 _GIVEN = ("self", "encoder", "preprocessor", "kwargs")  # of a constructor, not for users of from_preset
 _FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
 
@@ -59,8 +68,9 @@ class TaskPreset(NamedTuple):
     @property
     def saved_labels(self) -> list[str] | None:
         """Names of the head's labels, in the order of the logits; None without a head or names."""
-        names = self.hugging_face.get("id2label") if self.has_head else None
-        return names and [names[str(i)] for i in range(len(names))]
+        if not self.has_head:
+            return None
+        return hugging_face.labels_of(self.hugging_face, self.directory / hugging_face.CONFIG)
 
     def labels(self, given: Sequence[str] | None) -> list[str]:
         """The given labels, or the head's.
@@ -134,11 +144,11 @@ def read(handle: str | Path, task: type[BertTask]) -> TaskPreset:
         shapes = checkpoint.shapes(task.HEAD) if has_head else {}
         is_hugging_faces = checkpoint.format == "hugging_face"
     (head_size,) = shapes.get("logits/bias", (0,))
-    config = files.read_json(directory / hugging_face.CONFIG) if is_hugging_faces else {}
+    config = files.read_json(directory / hugging_face.CONFIG, _SHAPE) if is_hugging_faces else {}
     saved = config.get(_SETTINGS) or {}
     if saved.get("task") != task.__name__:
         saved = {}
-    settings, preprocessor = (saved.get(name, {}) for name in ("model", "preprocessor"))
+    settings, preprocessor = (saved.get(name) or {} for name in ("model", "preprocessor"))
     return TaskPreset(str(handle), directory, config, heads, has_head, head_size, settings, preprocessor)
 
 

@@ -266,6 +266,14 @@ class BertQuestionAnswerer(BertTask):
             measured = squad_metrics.squad_v2(right, spans, scores, threshold)
         return {"f1": measured.pop("f1"), **measured}
 
+    def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+        """Those that no given answer matches exactly, as SQuAD counts; where there is none, any answer is wrong."""
+        return [
+            i
+            for i, (ranked, right) in enumerate(zip(answers, y, strict=True))
+            if squad_metrics.squad_v1([[text for text, _ in right] or [""]], [ranked[0]["answer"]])["exact_match"] == 0
+        ]
+
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
         return self.answer(*texts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,14 @@ class BertSentenceEncoder(BertTask):
 
     @classmethod
     def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
-        return {"pooling": sentence_transformers.read(found.directory).pooling, **found.settings, **given}
+        settings = sentence_transformers.read(found.directory)
+        if not settings.normalized:
+            warnings.warn(
+                f"{found.directory} asks for vectors of any length; here each gets length 1, which changes dot "
+                "products, but not cosines",
+                stacklevel=3,
+            )
+        return {"pooling": settings.pooling, **found.settings, **given}
 
     @classmethod
     def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: Rows) -> BertPreprocessor:

@@ -213,6 +213,14 @@ class BertTask(Replicated, Compilable, keras.Model):
         """Measures answers by the labels. The first measure is the one to choose models by."""
         raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
 
+    def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+        """Further measures, such as those of each class."""
+        return {}
+
+    def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+        """The numbers, from 0, of the examples that are not answered rightly. Raises TypeError if there is no such."""
+        raise TypeError(f"a {type(self).__name__} makes no mistakes that can be counted")
+
     def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
         """The classes and the confusion matrix of answers; None if each text does not have one class."""
         return None

@@ -266,11 +266,26 @@ class BertTokenClassifier(BertTask):
         Words that were cut off count as "O".
         """
         answers = [[answer["label"] for answer in sentence] for sentence in answers]
-        if not all(label == "O" or label[:2] in ("B-", "I-") for label in self.labels):
+        if not self._has_entities:
             pairs = [pair for labels in zip(y, answers, strict=True) for pair in zip(*labels, strict=True)]
             return metrics.accuracy(*zip(*((right, str(label)) for right, label in pairs), strict=True))
         measured = metrics.entity_f1(y, [[label or "O" for label in labels] for labels in answers])
         return {"f1": measured.pop("f1"), **measured}
+
+    def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+        """Precision, recall and F1 of each kind of entity, if labels are those of entities."""
+        if not self._has_entities:
+            return {}
+        return metrics.entities_by_kind(y, [[answer["label"] or "O" for answer in sentence] for sentence in answers])
+
+    def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+        given = [[answer["label"] for answer in sentence] for sentence in answers]
+        right = [[self.labels[number_of(label, self.labels)] for label in sentence] for sentence in y]
+        return [i for i, (ours, theirs) in enumerate(zip(given, right, strict=True)) if ours != theirs]
+
+    @property
+    def _has_entities(self) -> bool:
+        return all(label == "O" or label[:2] in ("B-", "I-") for label in self.labels)
 
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
         return [{"entities": entities} for entities in self.entities(*texts, progress=False)]

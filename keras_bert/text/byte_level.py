@@ -1,16 +1,12 @@
 """GPT-2's and RoBERTa's split of text into words, before byte pairs are merged; bytes as printable symbols."""
 
-import functools
-
-import numpy as np
 import tensorflow as tf
 
-from keras_bert.text.normalization import INVALID_UTF8, SPACES
+from keras_bert.text.normalization import INVALID_UTF8, PLANE_4, SPACES, kinds_of_characters
 from keras_bert.text.strings import require
 
 _OTHER, _LETTER, _NUMBER, _SPACE = range(4)
-# Beyond plane 3 there are no letters, numbers or spaces: these characters share the last entry of the table.
-_PLANE_4 = 0x40000
+_PATTERNS = ((_LETTER, r"\p{L}"), (_NUMBER, r"\p{N}"), (_SPACE, SPACES))
 _NO_CHARACTER = 0x10FFFF  # 4 bytes; it replaces at most 3 invalid ones, so that a bad row gets longer
 
 
@@ -79,7 +75,8 @@ def _begins_word(codes: tf.RaggedTensor) -> tf.Tensor:
     starts = codes.row_splits  # an empty row starts where the next one does, or past the end
     begins_row = tf.scatter_nd(starts[:, None], tf.ones_like(starts, tf.int32), [size + 1]) > 0  # [chars + 1]
     ends_row, begins_row = begins_row[1:], begins_row[:-1]
-    kind = tf.gather(_kinds(), tf.minimum(chars, _PLANE_4 - 1))
+    # Beyond plane 3 there are no letters, numbers or spaces: these characters share the last entry of the table.
+    kind = tf.gather(kinds_of_characters(_PATTERNS, other=_OTHER), tf.minimum(chars, PLANE_4 - 1))
     before, after = _shifted(kind, 1), _shifted(kind, -1)
 
     last_space = (after != _SPACE) & ~ends_row
@@ -106,16 +103,3 @@ def _shifted(values: tf.Tensor, by: int) -> tf.Tensor:
 
 def _any_of(chars: tf.Tensor, choice: str) -> tf.Tensor:
     return tf.reduce_any([chars == ord(char) for char in choice], axis=0)
-
-
-@functools.cache
-def _kinds() -> np.ndarray:
-    """int8: the kind of each character of planes 0 to 3, by TensorFlow's own version of Unicode."""
-    codes = np.arange(_PLANE_4)
-    codes[0xD800:0xE000] = 0  # surrogates are no characters
-    kinds = np.full(_PLANE_4, _OTHER, np.int8)
-    with tf.init_scope(), tf.device("CPU"):
-        chars = tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")
-        for kind, pattern in ((_LETTER, r"\p{L}"), (_NUMBER, r"\p{N}"), (_SPACE, SPACES)):
-            kinds[tf.strings.regex_full_match(chars, pattern).numpy()] = kind
-    return kinds

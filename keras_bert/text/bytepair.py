@@ -8,13 +8,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert import presets
 from keras_bert.formats.hugging_face_tokenizers import read_bytepair_files, write_bytepair_files
 from keras_bert.text.byte_level import byte_symbols, split_words
-from keras_bert.text.bytepair_vocabulary import check_merges, read_ids, read_merges
 from keras_bert.text.merging import MergeRules
 from keras_bert.text.packing import ROBERTA_PAIRS
-from keras_bert.text.tokenizer import Tokenizer, Tokens
+from keras_bert.text.splitting import Tokens
+from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.vocabulary import check_merges, read_ids, read_merges
 
 _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carriage return, space
 
@@ -69,6 +69,8 @@ class BytePairTokenizer(Tokenizer):
 
     pair_format = ROBERTA_PAIRS
     _mask_takes_space = True
+    _read_files = staticmethod(read_bytepair_files)
+    _write_files = staticmethod(write_bytepair_files)
 
     def __init__(
         self,
@@ -91,7 +93,7 @@ class BytePairTokenizer(Tokenizer):
             "mask_token": mask_token,
         }
         symbols = byte_symbols()
-        ids = read_ids(vocabulary, {**special_tokens, **{f"byte {i}": each for i, each in enumerate(symbols)}})
+        ids = read_ids(vocabulary, special_tokens, symbols)
         tokens = sorted(ids, key=ids.get)
         self.merges = read_merges(merges)
         check_merges(self.merges, ids, source)
@@ -167,32 +169,6 @@ class BytePairTokenizer(Tokenizer):
             "special_tokens_in_text": self.special_tokens_in_text,
             **self.special_tokens,
         }
-
-    @classmethod
-    def from_preset(cls, handle: str | Path, **overrides: Any) -> "BytePairTokenizer":
-        """Reads the tokenizer of a preset: `vocab.json`, `merges.txt` and `tokenizer_config.json`, or `tokenizer.json`.
-
-        Args:
-            handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
-            **overrides: arguments of the constructor, in place of what the files say.
-
-        Raises:
-            FileNotFoundError: no such preset, or it has no vocabulary.
-            ValueError: its tokenizer is not a byte-level one, or a file is damaged.
-        """
-        return cls(**(read_bytepair_files(presets.resolve(handle)) | overrides))
-
-    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, which `from_preset` and `transformers` read.
-
-        Args:
-            directory: created if missing; other files in it are left alone.
-            overwrite: whether to replace these three files.
-
-        Raises:
-            FileExistsError: one of the three is there already.
-        """
-        write_bytepair_files(directory, self.get_config(), overwrite)
 
 
 def _hash(strings: tf.Tensor) -> tf.Tensor:

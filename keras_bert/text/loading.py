@@ -49,8 +49,11 @@ def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
 
 def _kind_of_json(path: Path) -> type[Tokenizer]:
     content = files.read_json(path)
-    model = content.get("model") or {}
-    stated = keras_hub.tokenizer_type(path, content) or model.get("type") or ("BPE" if "merges" in model else None)
+    stated = keras_hub.tokenizer_type(path, content)
+    if stated is None:
+        files.check_json(content, {"model": {"type": (str, None)}}, path)
+        model = content["model"]
+        stated = model.get("type") or ("BPE" if "merges" in model else None)
     if stated not in _TYPES:
         raise ValueError(f"{path} holds a {stated} tokenizer; supported are {', '.join(_TYPES)}")
     return _TYPES[stated]

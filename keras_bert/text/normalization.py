@@ -21,6 +21,7 @@ _CJK_IDEOGRAPHS = r"\x{4e00}-\x{9fff}"
 # The table of contributed bytes has planes 0 to 2 and the start of plane 14 (tags and variation selectors); all other
 # characters are 4 bytes and stay as they are.
 _PLANE_3, _PLANE_14, _PLANE_14_END = 0x30000, 0xE0000, 0xE1000
+PLANE_4 = 0x40000  # kinds of characters have planes 0 to 3
 
 
 @dataclass(frozen=True)
@@ -169,3 +170,21 @@ def contributed_bytes(normalizer: Any) -> np.ndarray:
         results, stripped = normalizer.characters(chars)
         lengths = tf.where(stripped, -1, tf.strings.length(results)).numpy()
     return np.append(lengths, 4).astype(np.int8)
+
+
+@functools.cache
+def kinds_of_characters(patterns: tuple[tuple[int, str], ...], other: int) -> np.ndarray:
+    """int8 `[PLANE_4]`: the kind of each character of planes 0 to 3, by TensorFlow's own version of Unicode.
+
+    Args:
+        patterns: kinds and the regular expressions of their characters; the last one that fits counts.
+        other: the kind of all other characters.
+    """
+    codes = np.arange(PLANE_4)
+    codes[0xD800:0xE000] = 0  # surrogates are no characters
+    kinds = np.full(PLANE_4, other, np.int8)
+    with tf.init_scope(), tf.device("CPU"):
+        chars = tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")
+        for kind, pattern in patterns:
+            kinds[tf.strings.regex_full_match(chars, pattern).numpy()] = kind
+    return kinds

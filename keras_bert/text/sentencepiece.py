@@ -11,15 +11,14 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
-from keras_bert import presets
 from keras_bert.text.compatibility import CompatibilityNormalizer
-from keras_bert.text.sentencepiece_families import FAMILIES
-from keras_bert.text.sentencepiece_files import read_model, read_sentencepiece_files, write_sentencepiece_files
-from keras_bert.text.sentencepiece_proto import USER_DEFINED, checked_pieces_of
-from keras_bert.text.tokenizer import Tokenizer, Tokens
+from keras_bert.text.sentencepiece_families import FAMILIES, SPACE, ends_in_comma
+from keras_bert.text.sentencepiece_files import read_sentencepiece_files, write_sentencepiece_files
+from keras_bert.text.sentencepiece_model import USER_DEFINED, read_model
+from keras_bert.text.splitting import Tokens
+from keras_bert.text.tokenizer import Tokenizer
 
 _ops = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
-_SPACE = "▁"
 # False for white space, and for what SentencePiece's usual normalization (nmt_nfkc) turns into spaces besides.
 _IS_TEXT = np.ones(0x10000, bool)
 _IS_TEXT[[*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200C), 0x200E, 0x200F]] = False
@@ -34,9 +33,9 @@ class SentencePieceTokenizer(Tokenizer):
     attribute: functions that use it capture no resource, and a SavedModel needs no file beside it.
 
     - `"albert"` (Lan et al. 2019), like google-research/albert: compatibility decomposition (NFKD) without combining
-      characters, lower case, and no piece that ends in a digit and a comma.
+      characters, lower case, and no token that ends in a digit and a comma.
     - `"albert-transformers"`, as transformers 5 reads the same file: `` and '' become ", marks of every kind go,
-      pieces may end in a comma, and each of the model's user-defined symbols (`-`, `.`, `(`) is a word of its own.
+      tokens may end in a comma, and each of the model's user-defined symbols (`-`, `.`, `(`) is a word of its own.
     - `"xlm-roberta"` (Conneau et al. 2019), like fairseq: the text unchanged; ids with fairseq's special tokens in
       front and `<mask>` at the end.
 
@@ -58,7 +57,7 @@ class SentencePieceTokenizer(Tokenizer):
         ValueError: it is no SentencePiece model, or not of this family.
 
     Offsets are SentencePiece's own, without the space before a word. If a character, such as ½, ends up in several
-    pieces, the last of them has its span; the others have empty spans.
+    tokens, the last of them has its span; the others have empty spans.
 
     Example:
         >>> tokenizer = SentencePieceTokenizer("spiece.model")  # doctest: +SKIP
@@ -67,6 +66,8 @@ class SentencePieceTokenizer(Tokenizer):
     """
 
     _mask_takes_space = True
+    _read_files = staticmethod(read_sentencepiece_files)
+    _write_files = staticmethod(write_sentencepiece_files)
 
     def __init__(
         self,
@@ -83,36 +84,35 @@ class SentencePieceTokenizer(Tokenizer):
         self.pair_format = layout.pair_format
         self.lowercase = layout.lowercase if lowercase is None else lowercase
         self.strip_accents = layout.strip_accents if strip_accents is None else strip_accents
-        source = str(model_file) if isinstance(model_file, str | os.PathLike) else "the model"
-        self.model = read_model(model_file)
+        self.model, source = _bytes_of(model_file)
         try:
-            pieces = checked_pieces_of(self.model)
+            pieces = read_model(self.model).pieces
             with tf.init_scope(), tf.device("CPU"):
                 _ops.sentencepiece_vocab_size_op(_ops.sentencepiece_op(model=self.model))
         except (ValueError, tf.errors.OpError) as error:
             reason = error.message if isinstance(error, tf.errors.OpError) else error
             raise ValueError(f"{source} is not a SentencePiece model: {reason!s:.200}") from None
-        own = [piece.text for piece in pieces]
+        own = [each.piece for each in pieces]
         vocabulary = [*layout.first, *own[layout.skipped :], *layout.last]
         for name, token in layout.special_tokens.items():
             if token not in vocabulary:
                 raise ValueError(f"{source} has no {token}, the {name} of {family}; is it of another family?")
         if layout.special_tokens["unk_token"] not in own:
-            raise ValueError(f"{source} has no piece {layout.special_tokens['unk_token']} for what it does not know")
+            raise ValueError(f"{source} has no {layout.special_tokens['unk_token']} for what it does not know")
         special = {*layout.special_tokens.values()}
-        begins_word = [piece.startswith(_SPACE) or piece in special for piece in vocabulary]
+        begins_word = [token.startswith(SPACE) or token in special for token in vocabulary]
         super().__init__(vocabulary, layout.special_tokens, special_tokens_in_text, begins_word)
 
         self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents, layout.as_transformers)
         if layout.as_transformers:
-            self._symbols = [piece.text for piece in pieces if piece.type == USER_DEFINED]
+            self._symbols = [each.piece for each in pieces if each.type == USER_DEFINED]
         ids = np.arange(len(own), dtype=np.int32) - layout.skipped + len(layout.first)
         ids[own.index(layout.special_tokens["unk_token"])] = self.unk_token_id
         ids[: layout.skipped] = self.unk_token_id
         with tf.init_scope(), tf.device("CPU"):
             self._own_to_ids = tf.constant(ids)
-            self._pieces = tf.constant(self.vocabulary)
-            self._has_space = tf.constant([piece.startswith(_SPACE) and piece != _SPACE for piece in self.vocabulary])
+            self._tokens = tf.constant(self.vocabulary)
+            self._has_space = tf.constant([token.startswith(SPACE) and token != SPACE for token in self.vocabulary])
             self._comma_splits = self._split_commas(own) if layout.splits_commas else None
         signature = [tf.TensorSpec([None], tf.string)]
         # One copy of the model for all callers.
@@ -128,15 +128,15 @@ class SentencePieceTokenizer(Tokenizer):
         normalized = self._normalizer(strings, rows)
         ids, row_splits, starts, ends = self._segment(normalized)
         ids = tf.RaggedTensor.from_row_splits(tf.gather(self._own_to_ids, ids), row_splits, validate=False)
-        pieces = ids, ids.with_values(tf.cast(starts, tf.int64)), ids.with_values(tf.cast(ends, tf.int64))
+        tokens = ids, ids.with_values(tf.cast(starts, tf.int64)), ids.with_values(tf.cast(ends, tf.int64))
         if self._comma_splits is not None:
-            whole = pieces
+            whole = tokens
             count = self._comma_splits[0].row_lengths()
             any_comma = tf.reduce_any(tf.gather(count, ids.values) > 1)
-            pieces = tf.cond(any_comma, lambda: self._apart_from_commas(*whole), lambda: whole)
+            tokens = tf.cond(any_comma, lambda: self._apart_from_commas(*whole), lambda: whole)
         if not with_offsets:
-            return pieces
-        ids, starts, ends = pieces
+            return tokens
+        ids, starts, ends = tokens
         spans = self._original_spans(strings, normalized, ids, starts.values, ends.values)
         return ids, *(ids.with_values(each) for each in spans)
 
@@ -171,17 +171,17 @@ class SentencePieceTokenizer(Tokenizer):
         return tf.where(skips, tf.minimum(first, ends), starts), ends
 
     def _split_commas(self, own: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """The parts of each piece, ids `[pieces, (parts)]`; and the number of text bytes behind each part."""
-        parts = [[piece] for piece in own]
-        commas = [i for i, piece in enumerate(own) if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()]
-        numbers = [own[i][:-1].replace(_SPACE, "") for i in commas]
+        """The parts of each token, ids `[tokens, (parts)]`; and the number of text bytes behind each part."""
+        parts = [[token] for token in own]
+        commas = [i for i, token in enumerate(own) if ends_in_comma(token)]
+        numbers = [own[i][:-1].replace(SPACE, "") for i in commas]
         ids, splits, _, _ = self._segment_batch(tf.constant(numbers, tf.string))
         for i, found in zip(commas, tf.RaggedTensor.from_row_splits(ids, splits).to_list(), strict=True):
             first, *rest = (own[each] for each in found)
             # Inside a word, the number has no space before it.
-            number = [first, *rest] if own[i].startswith(_SPACE) else [first.removeprefix(_SPACE), *rest]
+            number = [first, *rest] if own[i].startswith(SPACE) else [first.removeprefix(SPACE), *rest]
             parts[i] = [*filter(None, number), ","]
-        index = {piece: i for i, piece in enumerate(self.vocabulary)}
+        index = {token: i for i, token in enumerate(self.vocabulary)}
         behind = [[len("".join(row[i + 1 :]).encode()) for i in range(len(row))] for row in parts]
         return (
             tf.ragged.constant([[index.get(part, self.unk_token_id) for part in row] for row in parts], tf.int32),
@@ -189,20 +189,20 @@ class SentencePieceTokenizer(Tokenizer):
         )
 
     def _apart_from_commas(self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor) -> Tokens:
-        parts, behind = (tf.gather(each, ids.values) for each in self._comma_splits)  # [pieces, (parts)]
-        piece = parts.value_rowids()
-        first, last = tf.gather(starts.values, piece), tf.gather(ends.values, piece)
+        parts, behind = (tf.gather(each, ids.values) for each in self._comma_splits)  # [tokens, (parts)]
+        token = parts.value_rowids()
+        first, last = tf.gather(starts.values, token), tf.gather(ends.values, token)
         part_ends = tf.maximum(last - behind.values, first)
-        begins = tf.concat([[True], piece[1:] != piece[:-1]], 0)[: tf.size(piece)]
-        part_starts = tf.where(begins, first, tf.concat([[0], part_ends[:-1]], 0)[: tf.size(piece)])
+        begins = tf.concat([[True], token[1:] != token[:-1]], 0)[: tf.size(token)]
+        part_starts = tf.where(begins, first, tf.concat([[0], part_ends[:-1]], 0)[: tf.size(token)])
         splits = tf.gather(parts.row_splits, ids.row_splits)
         values = parts.values, part_starts, part_ends
         return tuple(tf.RaggedTensor.from_row_splits(each, splits, validate=False) for each in values)
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Joins the pieces with their spaces, but for the first space. Normalization is not undone."""
-        text = tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._pieces, ids.flat_values)), axis=-1)
-        text = tf.strings.regex_replace(text, _SPACE, " ")
+        """Joins the tokens with their spaces, but for the first space. Normalization is not undone."""
+        text = tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._tokens, ids.flat_values)), axis=-1)
+        text = tf.strings.regex_replace(text, SPACE, " ")
         return tf.strings.regex_replace(text, "^ ", "")
 
     def get_config(self) -> dict[str, Any]:
@@ -219,31 +219,15 @@ class SentencePieceTokenizer(Tokenizer):
     def from_config(cls, config: dict[str, Any]) -> "SentencePieceTokenizer":
         return cls(**config | {"model_file": base64.b64decode(config["model_file"])})
 
-    @classmethod
-    def from_preset(cls, handle: str | Path, **overrides: Any) -> "SentencePieceTokenizer":
-        """Reads a preset's `spiece.model`, `sentencepiece.bpe.model` or `tokenizer.json`, and `tokenizer_config.json`.
 
-        Args:
-            handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
-            **overrides: arguments of the constructor, in place of what the files say.
-
-        Raises:
-            FileNotFoundError: no such preset, or it has no SentencePiece model.
-            ValueError: its tokenizer is of an unknown family, or the model is damaged, or there is only a
-                `tokenizer.json`, with settings that are not supported.
-        """
-        return cls(**(read_sentencepiece_files(presets.resolve(handle)) | overrides))
-
-    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes the model, `tokenizer_config.json` and `tokenizer.json`, which `from_preset` and `transformers` read.
-
-        For "albert-transformers", the model is in `tokenizer.json` only, as `transformers` itself saves it.
-
-        Args:
-            directory: created if missing; other files in it are left alone.
-            overwrite: whether to replace these files.
-
-        Raises:
-            FileExistsError: one of them is there already.
-        """
-        write_sentencepiece_files(directory, self.model, self.family, self.lowercase, self.strip_accents, overwrite)
+def _bytes_of(model_file: str | Path | bytes) -> tuple[bytes, str]:
+    """The bytes of a model, and its name in messages."""
+    source = "the model"
+    if isinstance(model_file, str | os.PathLike):
+        source = str(model_file)
+        if not Path(model_file).is_file():
+            raise FileNotFoundError(f"no SentencePiece model at {model_file}; expected a spiece.model or the like")
+        model_file = Path(model_file).read_bytes()
+    if not model_file:
+        raise ValueError(f"{source} is empty")
+    return bytes(model_file), source

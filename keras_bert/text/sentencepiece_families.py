@@ -4,6 +4,13 @@ from dataclasses import dataclass
 
 from keras_bert.text.packing import BERT_PAIRS, ROBERTA_PAIRS, PairFormat
 
+SPACE = "▁"  # as a token of SentencePiece has it
+
+
+def ends_in_comma(token: str) -> bool:
+    """Whether a token is one of those that ALBERT splits: it ends in a digit and a comma."""
+    return len(token) > 1 and token[-1] == "," and token[-2].isdigit()
+
 
 @dataclass(frozen=True)
 class SentencePieceFamily:
@@ -16,8 +23,8 @@ class SentencePieceFamily:
         special_tokens: the names of the special tokens.
         pair_format: how a pair of texts is packed.
         lowercase, strip_accents: the defaults of the tokenizer's arguments.
-        first, skipped, last: the vocabulary is `first`, the model's pieces without the first `skipped`, `last`.
-        splits_commas: whether a comma behind a digit is a piece of its own, as in `encode_pieces` of
+        first, skipped, last: the vocabulary is `first`, the model's tokens without the first `skipped`, `last`.
+        splits_commas: whether a comma behind a digit is a token of its own, as in `encode_pieces` of
             google-research/albert.
         as_transformers: whether text is normalized as transformers 5 does it for ALBERT, see `CompatibilityNormalizer`,
             and a user-defined symbol of the model, such as `-`, ends a word, so that the next one begins behind it.

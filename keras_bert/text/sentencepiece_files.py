@@ -1,34 +1,16 @@
 """The files of a SentencePiece tokenizer (its model, or `tokenizer.json`) <-> the tokenizer's arguments."""
 
-import os
+import base64
 from pathlib import Path
 from typing import Any
 
 from keras_bert import files
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, read_tokenizer_config
 from keras_bert.text.sentencepiece_families import FAMILIES
-from keras_bert.text.sentencepiece_from_json import read_tokenizer_json
-from keras_bert.text.sentencepiece_json import tokenizer_json
+from keras_bert.text.sentencepiece_json import read_tokenizer_json, tokenizer_json
 
+_SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case", "keep_accents": "keep_accents"}
 MODELS = tuple(layout.model for layout in FAMILIES.values() if layout.model)
-
-
-def read_model(model_file: str | Path | bytes) -> bytes:
-    """The bytes of a SentencePiece model.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: it is empty.
-    """
-    source = "the model"
-    if isinstance(model_file, str | os.PathLike):
-        source = str(model_file)
-        if not Path(model_file).is_file():
-            raise FileNotFoundError(f"no SentencePiece model at {model_file}; expected a spiece.model or the like")
-        model_file = Path(model_file).read_bytes()
-    if not model_file:
-        raise ValueError(f"{source} is empty")
-    return bytes(model_file)
 
 
 def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
@@ -44,11 +26,11 @@ def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
     """
     path = files.find(directory, *MODELS, ALL_IN_ONE)
     by_class = {layout.transformers_class: name for name, layout in reversed(FAMILIES.items()) if layout.model}
-    config = files.read_json(directory / CONFIG) if (directory / CONFIG).is_file() else {}
-    named = str(config.get("tokenizer_class") or "").removesuffix("Fast")
-    if named in ("", "PreTrainedTokenizer", "TokenizersBackend"):
-        named = None
-    elif named not in by_class:
+    config = read_tokenizer_config(directory, _SETTINGS)
+    named = config.pop("tokenizer_class", "").removesuffix("Fast")
+    if named in ("PreTrainedTokenizer", "TokenizersBackend"):
+        named = ""
+    if named and named not in by_class:
         known = ", ".join(sorted(by_class))
         raise ValueError(f"{directory / CONFIG} asks for {named}; supported with SentencePiece: {known}")
     if path.name == ALL_IN_ONE:
@@ -57,27 +39,25 @@ def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
         family = next(family for family, layout in FAMILIES.items() if layout.model == path.name)
         arguments = {"model_file": path, "family": by_class[named] if named else family}
     if FAMILIES[arguments["family"]].transformers_class == "AlbertTokenizer":
-        said = read_tokenizer_config(directory, {"lowercase": "do_lower_case", "keep_accents": "keep_accents"})
-        if "keep_accents" in said:
-            said["strip_accents"] = not said.pop("keep_accents")
-        arguments |= said
+        if "keep_accents" in config:
+            config["strip_accents"] = not config.pop("keep_accents")
+        arguments |= config
     return arguments
 
 
-def write_sentencepiece_files(
-    directory: str | Path, model: bytes, family: str, lowercase: bool, strip_accents: bool, overwrite: bool
-) -> None:
+def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
     """Writes the model, `tokenizer_config.json` and `tokenizer.json`; each appears whole or not at all.
 
     Args:
         directory: created if missing.
-        model, family, lowercase, strip_accents: the tokenizer's.
+        arguments: the tokenizer's `get_config()`.
         overwrite: whether to replace these files.
 
     Raises:
-        FileExistsError: one is there already, and `overwrite` is false.
+        FileExistsError: one is there already, and `overwrite` is False.
     """
-    layout = FAMILIES[family]
+    family, lowercase, strip_accents = (arguments[name] for name in ("family", "lowercase", "strip_accents"))
+    model, layout = base64.b64decode(arguments["model_file"]), FAMILIES[family]
     # In a text, the mask takes the space before it.
     mask = {"__type": "AddedToken", "content": layout.special_tokens["mask_token"], "lstrip": True, "special": True}
     config = {

@@ -1,13 +1,29 @@
-"""A SentencePiece model -> Hugging Face's `tokenizer.json`, with settings that the model alone lacks."""
+"""Hugging Face's `tokenizer.json` of type Unigram <-> the SentencePiece model that gives the same ids."""
 
 import base64
+import itertools
+import re
+import reprlib
+import struct
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from keras_bert.text.sentencepiece_families import FAMILIES
-from keras_bert.text.sentencepiece_proto import USER_DEFINED, charsmap_of, pieces_of
+from keras_bert import files
+from keras_bert.formats import keras_hub
+from keras_bert.formats.hugging_face_tokenizers import template
+from keras_bert.text.sentencepiece_families import FAMILIES, SPACE, ends_in_comma
+from keras_bert.text.sentencepiece_model import CONTROL, NORMAL, UNKNOWN, USER_DEFINED, read_model, unigram_model
 
-_SPACE = "▁"
+_SPECIAL = {token for layout in FAMILIES.values() for token in layout.special_tokens.values()}
+_STEP = {"type": str, "normalizers": ([{"type": str}], None), "pretokenizers": ([{"type": str}], None)}
+_SHAPE = {
+    "model": {"vocab": [[str, float]]},
+    "added_tokens": [{"id": int, "content": str, "single_word": bool, "rstrip": bool, "normalized": bool}],
+    "normalizer": (_STEP, None),
+    "pre_tokenizer": (_STEP, None),
+}
 
 
 def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
@@ -20,13 +36,13 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
         family, lowercase, strip_accents: arguments of the tokenizer.
     """
     layout = FAMILIES[family]
-    tokens, pieces = layout.special_tokens, pieces_of(model)
+    tokens, proto = layout.special_tokens, read_model(model)
     vocabulary = [(name, 0.0) for name in layout.first]
-    vocabulary += [(piece.text, piece.score) for piece in pieces[layout.skipped :]]
+    vocabulary += [(each.piece, each.score) for each in proto.pieces[layout.skipped :]]
     vocabulary += [(name, 0.0) for name in layout.last]
-    ids = {piece: index for index, (piece, _) in enumerate(vocabulary)}
-    if layout.splits_commas:  # no piece ends in a digit and a comma, if there is another way
-        vocabulary = [(piece, score - 100 * _ends_in_comma(piece)) for piece, score in vocabulary]
+    ids = {token: index for index, (token, _) in enumerate(vocabulary)}
+    if layout.splits_commas:  # no token ends in a digit and a comma, if there is another way
+        vocabulary = [(token, score - 100 * ends_in_comma(token)) for token, score in vocabulary]
     steps: list[dict[str, Any]] = []
     if layout.as_transformers:
         steps += [{"type": "Replace", "pattern": {"String": quote}, "content": '"'} for quote in ("``", "''")]
@@ -34,14 +50,11 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
         steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
     if lowercase:
         steps += [{"type": "Lowercase"}]
-    if charsmap := charsmap_of(model):
+    if charsmap := proto.normalizer_spec.precompiled_charsmap:
         steps += [{"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}]
-    metaspace = {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme": "always", "split": True}
+    metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
     cls, sep, mask = (tokens[f"{name}_token"] for name in ("cls", "sep", "mask"))
-    one = [(cls, 0), ("A", 0), (sep, 0)]
-    type_id = layout.pair_format.second_type_id
-    two = [*one, *[(sep, type_id)] * (layout.pair_format.separators - 1), ("B", type_id), (sep, type_id)]
-    symbols = [piece.text for piece in pieces if piece.type == USER_DEFINED] if layout.as_transformers else []
+    symbols = [each.piece for each in proto.pieces if each.type == USER_DEFINED] if layout.as_transformers else []
     return {
         "version": "1.0",
         "truncation": None,
@@ -60,12 +73,9 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
         ],
         "normalizer": {"type": "Sequence", "normalizers": steps},
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": _template(one),
-            "pair": _template(two),
-            "special_tokens": {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in (cls, sep)},
-        },
+        "post_processor": template(
+            (cls, ids[cls]), (sep, ids[sep]), layout.pair_format.separators, layout.pair_format.second_type_id
+        ),
         "decoder": metaspace,
         "model": {
             "type": "Unigram",
@@ -76,12 +86,136 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
     }
 
 
-def _template(parts: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-    return [
-        {"Sequence" if name in ("A", "B") else "SpecialToken": {"id": name, "type_id": type_id}}
-        for name, type_id in parts
-    ]
+def read_tokenizer_json(path: Path) -> dict[str, Any]:
+    """Reads the arguments of `SentencePieceTokenizer` from a `tokenizer.json` alone.
+
+    The model is rebuilt, and its `tokenizer_json` is compared with the file. A difference is a setting that has no
+    place in a SentencePiece model, and is refused. Scores are rounded to float32.
+
+    Args:
+        path: the file, as transformers 5 saves an `AlbertTokenizer` or `XLMRobertaTokenizer`; or as KerasHub does,
+            beside its own model.
+
+    Returns:
+        `model_file`, `family`, and, for transformers' files, `lowercase` and `strip_accents`.
+
+    Raises:
+        ValueError: it is damaged, or has a setting that cannot be expressed, which the message names.
+    """
+    content = files.read_json(path)
+    if (arguments := keras_hub.tokenizer_arguments(path, content, "Unigram")) is not None:
+        return arguments
+    files.check_json(content, _SHAPE, path)
+    vocabulary = [token for token, _ in content["model"]["vocab"]]
+    family = _family_of(path, vocabulary)
+    steps = _steps(content.get("normalizer"), "normalizers")
+    types = {step["type"] for step in steps}
+    arguments = {"family": family, "lowercase": "Lowercase" in types, "strip_accents": "StripAccents" in types}
+    hangul = next((token for token in vocabulary if re.search("[가-힣]", token)), None)
+    if hangul and "NFKD" in types:
+        raise ValueError(
+            f"{path}: its normalizer takes syllables of Hangul apart (NFKD), such as those of its token {hangul!r}, "
+            "and SentencePiece would put them together again; with keep_accents=True, it does neither"
+        )
+    charsmaps = [step.get("precompiled_charsmap") for step in steps if step["type"] == "Precompiled"]
+    if not any(charsmaps):
+        raise ValueError(f"{path}: its normalizer has no Precompiled table; white space would be taken otherwise")
+    try:
+        model = _rebuilt(content, family, base64.b64decode(charsmaps[0], validate=True))
+        theirs, ours = (_compared(each) for each in (content, tokenizer_json(model, **arguments)))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+    if theirs != ours:
+        place, theirs, ours = _first_difference(theirs, ours)
+        theirs, ours = reprlib.repr(theirs), reprlib.repr(ours)
+        raise ValueError(f"{path}: its {place} is {theirs}, where {family} has {ours}: it would give other ids")
+    return {"model_file": model, **arguments}
 
 
-def _ends_in_comma(piece: str) -> bool:
-    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+def _family_of(path: Path, vocabulary: Sequence[str]) -> str:
+    for token, times in Counter(vocabulary).items():
+        if not token or SPACE in token.lstrip(SPACE):
+            raise ValueError(f"{path} has the token {token!r}; SentencePiece would use it across words, this file not")
+        if times > 1:
+            raise ValueError(f"{path} has the token {token!r} twice")
+    if SPACE not in vocabulary:
+        raise ValueError(f"{path} has no token {SPACE}: unknown words could not be told apart")
+    for family in ("albert-transformers", "xlm-roberta"):
+        layout = FAMILIES[family]
+        ends = [*vocabulary[: len(layout.first)], *vocabulary[len(vocabulary) - len(layout.last) :]]
+        if ends == [*layout.first, *layout.last] and {*vocabulary}.issuperset(layout.special_tokens.values()):
+            return family
+    raise ValueError(
+        f"{path} is of no known family: its vocabulary has the special tokens of neither ALBERT "
+        "([CLS], [SEP], [MASK]) nor, at its ends, XLM-RoBERTa (<s>, <pad>, </s>, <unk>; <mask>)"
+    )
+
+
+def _rebuilt(content: dict[str, Any], family: str, charsmap: bytes) -> bytes:
+    layout = FAMILIES[family]
+    unknown = layout.special_tokens["unk_token"]
+    added = [token["content"] for token in content["added_tokens"]]
+    types = dict.fromkeys(added, USER_DEFINED if layout.as_transformers else NORMAL)
+    types |= dict.fromkeys(layout.special_tokens.values(), CONTROL) | {unknown: UNKNOWN}
+    vocabulary = content["model"]["vocab"]
+    own = vocabulary[len(layout.first) : len(vocabulary) - len(layout.last)]
+    pieces = [(token, score, types.get(token, NORMAL)) for token, score in own]
+    if layout.skipped:
+        pieces = [(unknown, 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL), *pieces]
+    return unigram_model(pieces, charsmap)
+
+
+def _compared(content: dict[str, Any]) -> dict[str, Any]:
+    """What decides the ids, spelled as transformers 5 does."""
+    added = sorted(content["added_tokens"], key=lambda token: token["id"])
+    return {
+        "normalizer": _steps(content.get("normalizer"), "normalizers"),
+        "pre_tokenizer": [_plain_spaces(step) for step in _steps(content.get("pre_tokenizer"), "pretokenizers")],
+        "post_processor": content.get("post_processor"),
+        "added_tokens": [_plain_token(token) for token in added],
+        "model": {
+            "byte_fallback": False,
+            **content["model"],
+            "vocab": [[token, _rounded(score)] for token, score in content["model"]["vocab"]],
+        },
+    }
+
+
+def _rounded(score: float) -> float:
+    """To float32."""
+    return struct.unpack("<f", struct.pack("<f", score))[0]
+
+
+def _steps(value: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
+    """The steps of a sequence; the file may also have a single step, or null."""
+    if value is None:
+        return []
+    return value.get(key) or [] if value["type"] == "Sequence" else [value]
+
+
+def _plain_spaces(step: dict[str, Any]) -> dict[str, Any]:
+    """Metaspace in today's form: older files have `add_prefix_space`."""
+    if step["type"] != "Metaspace":
+        return step
+    always = "always" if step.get("add_prefix_space") else "never"
+    step = {"prepend_scheme": always, "split": True} | step
+    return {key: value for key, value in step.items() if key not in ("add_prefix_space", "str_rep")}
+
+
+def _plain_token(token: dict[str, Any]) -> dict[str, Any]:
+    """The fields that decide which text is a token, without `lstrip`: white space before it is no token anyway."""
+    plain = {key: token[key] for key in ("id", "content", "single_word", "rstrip")}
+    return plain | {"normalized": token["normalized"] and token["content"] not in _SPECIAL}
+
+
+def _first_difference(theirs: Any, ours: Any, place: str = "") -> tuple[str, Any, Any]:
+    """Where two values differ first, and what each has there."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        pairs = {f".{key}": (theirs.get(key, "missing"), ours.get(key, "missing")) for key in {**theirs, **ours}}
+    elif isinstance(theirs, list) and isinstance(ours, list):
+        longest = itertools.zip_longest(theirs, ours, fillvalue="missing")
+        pairs = {f"[{index}]": pair for index, pair in enumerate(longest)}
+    else:
+        return place.removeprefix("."), theirs, ours
+    key, pair = next((key, pair) for key, pair in pairs.items() if pair[0] != pair[1])
+    return _first_difference(*pair, place + key)

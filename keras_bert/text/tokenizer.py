@@ -1,18 +1,18 @@
-"""The base class of all tokenizers: their interface, special tokens in the text, and words."""
+"""The base class of all tokenizers: their interface, special tokens, and words."""
 
-import re
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import tensorflow as tf
-import tensorflow_text as tf_text
 
-from keras_bert.text.normalization import SPACES
+from keras_bert import presets
 from keras_bert.text.packing import BERT_PAIRS, PairFormat
+from keras_bert.text.splitting import Tokens, tokenize_around
 from keras_bert.text.strings import as_strings, readable_errors, require
 
-Tokens = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
+T = TypeVar("T", bound="Tokenizer")
 
 
 class Tokenizer:
@@ -38,6 +38,9 @@ class Tokenizer:
     _mask_takes_space = False
     # Tokens that are split off the text before all else.
     _symbols: Sequence[str] = ()
+    # A directory's files -> the arguments of the class, and back.
+    _read_files: ClassVar[Callable[[Path], dict[str, Any]]]
+    _write_files: ClassVar[Callable[[str | Path, dict[str, Any], bool], None]]
 
     def __init__(
         self,
@@ -197,10 +200,13 @@ class Tokenizer:
 
     def _tokenize(self, strings: tf.Tensor, with_offsets: bool) -> Tokens:
         with tf.device("CPU"):
+            tokenize_text = functools.partial(self._tokenize_text, with_offsets=with_offsets)
             tokens = [*self._symbols, *(self.special_tokens.values() if self.special_tokens_in_text else ())]
-            if tokens:
-                return self._tokenize_around(list(dict.fromkeys(tokens)), strings, with_offsets)
-            return self._tokenize_text(strings, None, with_offsets)
+            if not tokens:
+                return tokenize_text(strings, None)
+            ids = {token: self.vocabulary.index(token) for token in tokens}
+            mask = self.special_tokens["mask_token"]
+            return tokenize_around(ids, mask if self._mask_takes_space else None, strings, tokenize_text)
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         """string `[batch]` -> tokens; `rows`, int64 `[batch]`, are the row numbers for error messages.
@@ -217,47 +223,37 @@ class Tokenizer:
         """int32 `[batch, (tokens)]`, all in the vocabulary -> string `[batch]`."""
         raise NotImplementedError
 
-    def _tokenize_around(self, added_tokens: Sequence[str], strings: tf.Tensor, with_offsets: bool) -> Tokens:
-        mask = self.special_tokens["mask_token"]
-        patterns = {token: re.escape(token) for token in sorted(added_tokens, key=len, reverse=True)}
-        takes_space = self._mask_takes_space and mask in added_tokens
-        if takes_space:
-            patterns[mask] = f"{SPACES}*{patterns[mask]}"
-        pattern = "|".join(patterns.values())
-        # The operation ends a text at U+0000. In such a row, U+0001 replaces it meanwhile
-        # (and a real U+0001 becomes U+0000).
-        has_nul = tf.strings.regex_full_match(strings, r"(?s).*\x00.*")
-        strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
-        chunks, starts, ends = tf_text.regex_split_with_offsets(strings, pattern, pattern)  # [batch, (chunks)]
-        texts = tf.where(
-            tf.gather(has_nul, chunks.value_rowids()),
-            tf.strings.regex_replace(chunks.values, "\x01", "\0"),
-            chunks.values,
-        )
-        names = texts
-        if takes_space:
-            names = tf.strings.regex_replace(names, f"^{patterns[mask]}$", mask)
-        is_token = tf.equal(names[:, None], tf.constant(added_tokens))  # [chunks, tokens]
-        token_ids = tf.constant([self.vocabulary.index(token) for token in added_tokens])
-        special = tf.reduce_any(is_token, axis=1)
-        text = tf.where(special, "", texts)  # a chunk is either text or a token
-        tokens = self._tokenize_text(text, chunks.value_rowids(), with_offsets)
-        count = tf.cast(special, tf.int64)
-        found = tf.boolean_mask(tf.gather(token_ids, tf.argmax(is_token, axis=1)), special)
-        last = tf.boolean_mask(ends.values - starts.values, special)
-        first = last - tf.boolean_mask(tf.cast(tf.strings.length(names), tf.int64), special)
-        tokens = tuple(
-            tf.concat([old, tf.RaggedTensor.from_row_lengths(new, count)], axis=1)
-            for old, new in zip(tokens, (found, first, last), strict=True)
-        )
-        return merge_rows(tokens, starts.values, chunks.row_splits)
+    def get_config(self) -> dict[str, Any]:
+        """The arguments, with the content of files in place of their paths."""
+        raise NotImplementedError
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Tokenizer":
+    def from_config(cls: type[T], config: dict[str, Any]) -> T:
         return cls(**config)
 
+    @classmethod
+    def from_preset(cls: type[T], handle: str | Path, **overrides: Any) -> T:
+        """Reads a preset's tokenizer: the files of its class, or `tokenizer.json`; and `tokenizer_config.json`, if any.
+
+        They are `vocab.txt` (WordPiece); `vocab.json` and `merges.txt` (byte pairs); `spiece.model` or
+        `sentencepiece.bpe.model` (SentencePiece). KerasHub's `tokenizer.json` is read too. `load_tokenizer` finds the
+        class.
+
+        Args:
+            handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
+            **overrides: arguments of the constructor, in place of what the files say.
+
+        Raises:
+            FileNotFoundError: no such preset, or it has no such tokenizer.
+            ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
+        """
+        return cls(**(cls._read_files(presets.resolve(handle)) | overrides))
+
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes the tokenizer's files, which `from_preset` and `transformers` read.
+        """Writes the tokenizer's files, which `from_preset` and `transformers` read, with `tokenizer_config.json`.
+
+        They are `vocab.txt`; `vocab.json` and `merges.txt`; or the SentencePiece model and `tokenizer.json` (for
+        "albert-transformers" this alone, as `transformers` itself saves it).
 
         Args:
             directory: created if missing; other files in it are left alone.
@@ -266,13 +262,4 @@ class Tokenizer:
         Raises:
             FileExistsError: one of them is there already.
         """
-        raise NotImplementedError
-
-
-def merge_rows(tokens: Tokens, origins: tf.Tensor, row_splits: tf.Tensor) -> Tokens:
-    """[parts, (tokens)] -> [batch, (tokens)]: row_splits [batch + 1] groups the parts, origins [parts] places them."""
-    ids, starts, ends = tokens
-    splits = tf.gather(ids.row_splits, row_splits)
-    shift = tf.gather(origins, ids.value_rowids())
-    values = (ids.values, starts.values + shift, ends.values + shift)
-    return tuple(tf.RaggedTensor.from_row_splits(value, splits, validate=False) for value in values)
+        type(self)._write_files(directory, self.get_config(), overwrite)

@@ -1,8 +1,11 @@
-"""Reads a WordPiece vocabulary file, and checks it, with messages that name the bad line."""
+"""Vocabularies and merges: reads `vocab.txt`, `vocab.json` and `merges.txt`, and checks them, naming what is bad."""
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
+
+from keras_bert import files
 
 _ASCII_SPACE = re.compile(r"[ \t\r\v\f\n]")  # U+2028 is a token of BERT's Chinese vocabulary, and no mistake
 _LONGEST_TOKEN_BYTES = 256  # the limit of TensorFlow Text's FastWordpieceTokenizer
@@ -21,23 +24,14 @@ def read_vocabulary(path: str | Path) -> list[str]:
         FileNotFoundError: no such file.
         ValueError: the file is empty, or not UTF-8.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"no vocabulary file at {path}; expected a vocab.txt with one token a line")
-    data = path.read_bytes()
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ValueError(f"{path} is not a UTF-8 vocabulary: bad byte {data[error.start]:#x} in line {line}") from None
-    if not text.strip():
+    lines = _read_lines(path, "a vocab.txt with one token a line")
+    if not any(map(str.strip, lines)):
         raise ValueError(f"the vocabulary file {path} is empty")
-    # Not str.splitlines(), which also splits at U+2028 and the like.
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    return lines if lines[-1] else lines[:-1]
 
 
 def check_vocabulary(tokens: Sequence[str], special_tokens: Mapping[str, str], source: str = "the vocabulary") -> None:
-    """Raises unless `tokens` is a valid vocabulary.
+    """Raises unless `tokens` is a valid vocabulary for WordPiece.
 
     Args:
         tokens: the tokens; the index is the id.
@@ -65,6 +59,101 @@ def check_vocabulary(tokens: Sequence[str], special_tokens: Mapping[str, str], s
         if token in first_line:
             raise ValueError(f"{source} has {token!r} twice, in lines {first_line[token]} and {line}")
         first_line[token] = line
+    _check_special_tokens(special_tokens, first_line, source)
+
+
+def read_ids(
+    vocabulary: str | Path | Mapping[str, int] | Sequence[str],
+    special_tokens: Mapping[str, str],
+    byte_symbols: Sequence[str],
+) -> dict[str, int]:
+    """Token -> id, checked, of byte pairs.
+
+    Args:
+        vocabulary: path of a `vocab.json`, or its content, or the list of tokens.
+        special_tokens: as for `check_vocabulary`.
+        byte_symbols: the symbols of the 256 bytes, which must be there, too.
+
+    Raises:
+        FileNotFoundError: no such file.
+        TypeError, ValueError: no vocabulary, or a damaged one.
+    """
+    source = "the vocabulary"
+    if isinstance(vocabulary, str | os.PathLike):
+        source = str(vocabulary)
+        _check_is_file(vocabulary, "a vocab.json with the id of each token")
+        vocabulary = files.read_json(Path(vocabulary), {str: int})
+    elif not isinstance(vocabulary, Mapping):
+        tokens = list(vocabulary)
+        vocabulary = {token: index for index, token in enumerate(tokens)}
+        if len(vocabulary) < len(tokens):
+            twice = next(token for index, token in enumerate(tokens) if vocabulary[token] != index)
+            raise ValueError(f"{source} has {twice!r} twice")
+    for token, index in vocabulary.items():
+        if not isinstance(token, str) or not token or not isinstance(index, int) or isinstance(index, bool):
+            raise ValueError(
+                f"{source} is damaged: {token!r:.60} has the id {index!r:.60}; expected a token and a number"
+            )
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise ValueError(
+            f"{source} is damaged: the ids of its {len(vocabulary)} tokens are not 0 to {len(vocabulary) - 1}"
+        )
+    _check_special_tokens(special_tokens, vocabulary, source)
+    for byte, symbol in enumerate(byte_symbols):
+        if symbol not in vocabulary:
+            raise ValueError(f"{source} has no {symbol}; it stands for byte {byte}, and byte pairs need all 256 bytes")
+    return dict(vocabulary)
+
+
+def read_merges(merges: str | Path | Sequence[str] | Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """The pairs of a `merges.txt` (UTF-8, a pair a line, separated by a space; the first line may be a comment).
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: it is not UTF-8, or a line is no pair.
+    """
+    source = "the merges"
+    if isinstance(merges, str | os.PathLike):
+        source = str(merges)
+        lines = _read_lines(merges, "a merges.txt with one pair of tokens a line")
+        merges = [line for line in lines[lines[0].startswith("#version") :] if line]
+    pairs = []
+    for number, pair in enumerate(merges):
+        parts = tuple(pair.split(" ")) if isinstance(pair, str) else tuple(pair) if isinstance(pair, Sequence) else ()
+        if len(parts) != 2 or not all(isinstance(part, str) and part for part in parts):
+            raise ValueError(f"{source}: merge {number} is {pair!r:.60}; expected two tokens with a space between")
+        pairs.append(parts)
+    return pairs
+
+
+def check_merges(merges: Sequence[tuple[str, str]], ids: Mapping[str, int], source: str) -> None:
+    """Raises ValueError if a part or the result of a merge is no token."""
+    for number, (left, right) in enumerate(merges):
+        for token in (left, right, left + right):
+            if token not in ids:
+                raise ValueError(
+                    f"merge {number} makes {left + right!r:.60} of {left!r:.60} and {right!r:.60}, but {source} has no "
+                    f"{token!r:.60}; are the vocabulary and the merges of the same model?"
+                )
+
+
+def _check_special_tokens(special_tokens: Mapping[str, str], vocabulary: Container[str], source: str) -> None:
     for name, token in special_tokens.items():
-        if token not in first_line:
+        if token not in vocabulary:
             raise ValueError(f"{source} has no {token}; add it, or pass {name}= with the name that it has there")
+
+
+def _check_is_file(path: str | Path, expected: str) -> None:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path}; expected {expected}")
+
+
+def _read_lines(path: str | Path, expected: str) -> list[str]:
+    """The lines of a file in UTF-8; not by str.splitlines(), which also splits at U+2028 and the like."""
+    _check_is_file(path, expected)
+    data = Path(path).read_bytes()
+    try:
+        return [line.removesuffix("\r") for line in data.decode("utf-8-sig").split("\n")]
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ValueError(f"{path} is not UTF-8: bad byte {data[error.start]:#x} in line {line}") from None

@@ -9,14 +9,15 @@ import keras
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert import presets
 from keras_bert.formats.hugging_face_tokenizers import read_wordpiece_files, write_wordpiece_files
 from keras_bert.text.detokenization import join_tokens
 from keras_bert.text.normalization import BertNormalizer
-from keras_bert.text.tokenizer import Tokenizer, Tokens, merge_rows
+from keras_bert.text.splitting import Tokens, merge_rows
+from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
 
 _SPACE = r"[\t\n\r\p{Z}]"
+_MOST_CHARS = 2**28  # TensorFlow Text counts their bytes in int32
 _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
 
 
@@ -58,6 +59,9 @@ class WordPieceTokenizer(Tokenizer):
         'cafe noir'
     """
 
+    _read_files = staticmethod(read_wordpiece_files)
+    _write_files = staticmethod(write_wordpiece_files)
+
     def __init__(
         self,
         vocabulary: str | Path | Sequence[str],
@@ -72,9 +76,10 @@ class WordPieceTokenizer(Tokenizer):
         pad_token: str = "[PAD]",
         mask_token: str = "[MASK]",
     ):
-        if max_chars_per_word < 1:
-            raise ValueError(f"max_chars_per_word is {max_chars_per_word}, but a word has at least 1 character")
+        if not 1 <= max_chars_per_word <= _MOST_CHARS:
+            raise ValueError(f"max_chars_per_word is {max_chars_per_word}; expected 1 to {_MOST_CHARS}")
         is_path = isinstance(vocabulary, str | os.PathLike)
+        source = str(vocabulary) if is_path else "the vocabulary"
         tokens = read_vocabulary(vocabulary) if is_path else list(vocabulary)
         special_tokens = {
             "unk_token": unk_token,
@@ -83,7 +88,7 @@ class WordPieceTokenizer(Tokenizer):
             "pad_token": pad_token,
             "mask_token": mask_token,
         }
-        check_vocabulary(tokens, special_tokens, str(vocabulary) if is_path else "the vocabulary")
+        check_vocabulary(tokens, special_tokens, source)
         begins_word = [not token.startswith("##") for token in tokens]
         super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word)
         self.lowercase = lowercase
@@ -95,13 +100,16 @@ class WordPieceTokenizer(Tokenizer):
         self._normalizer = BertNormalizer(lowercase, strip, split_on_cjk, max_chars_per_word)
         with tf.init_scope(), tf.device("CPU"):
             self._tokens = tf.constant(self.vocabulary)
-            self._wordpiece = tf_text.FastWordpieceTokenizer(
-                [_matched(token, index) for index, token in enumerate(self.vocabulary)],
-                max_bytes_per_word=4 * max_chars_per_word,  # it counts bytes; _limit_word_length counts characters
-                token_out_type=tf.int32,
-                unknown_token=unk_token,
-                no_pretokenization=not split_on_cjk,  # its own word splitting always splits CJK
-            )
+            try:
+                self._wordpiece = tf_text.FastWordpieceTokenizer(
+                    [_matched(token, index) for index, token in enumerate(self.vocabulary)],
+                    max_bytes_per_word=4 * max_chars_per_word,  # it counts bytes; _limit_word_length counts characters
+                    token_out_type=tf.int32,
+                    unknown_token=unk_token,
+                    no_pretokenization=not split_on_cjk,  # its own word splitting always splits CJK
+                )
+            except RuntimeError as error:
+                raise ValueError(f"{source} has no tokens but special ones ({error})") from None
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         normalized, plain = self._normalizer(strings, rows)
@@ -185,32 +193,6 @@ class WordPieceTokenizer(Tokenizer):
             "special_tokens_in_text": self.special_tokens_in_text,
             **self.special_tokens,
         }
-
-    @classmethod
-    def from_preset(cls, handle: str | Path, **overrides: Any) -> "WordPieceTokenizer":
-        """Reads the tokenizer of a preset: `vocab.txt` and `tokenizer_config.json`, or `tokenizer.json`.
-
-        Args:
-            handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
-            **overrides: arguments of the constructor, in place of what the files say.
-
-        Raises:
-            FileNotFoundError: no such preset, or it has no vocabulary.
-            ValueError: its tokenizer is not a WordPiece one, or its vocabulary is damaged.
-        """
-        return cls(**(read_wordpiece_files(presets.resolve(handle)) | overrides))
-
-    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes `vocab.txt` and `tokenizer_config.json`, which `from_preset` and `transformers` read.
-
-        Args:
-            directory: created if missing; other files in it are left alone.
-            overwrite: whether to replace these two files.
-
-        Raises:
-            FileExistsError: one of the two is there already.
-        """
-        write_wordpiece_files(directory, self.get_config(), overwrite)
 
 
 def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> Tokens:

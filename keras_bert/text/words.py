@@ -1,11 +1,8 @@
 """Raw text -> its words and their places, in the graph, so that a server finds the same words as training."""
 
-import functools
-
-import numpy as np
 import tensorflow as tf
 
-from keras_bert.text.normalization import SPACES, check_utf8
+from keras_bert.text.normalization import PLANE_4, SPACES, check_utf8, kinds_of_characters
 from keras_bert.text.strings import as_strings, readable_errors
 
 _LETTER, _SPACE, _SIGN, _IDEOGRAPH, _MARK = range(5)
@@ -16,7 +13,7 @@ _PATTERNS = (
     (_IDEOGRAPH, r"[\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{20000}-\x{2fa1f}]"),
 )
 # Beyond plane 3, only tags (of emoji flags) and variation selectors are of these kinds.
-_PLANE_3_END, _PLANE_14, _PLANE_14_END = 0x40000, 0xE0000, 0xE0200
+_PLANE_14, _PLANE_14_END = 0xE0000, 0xE0200
 
 Words = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 
@@ -92,19 +89,7 @@ def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _kind(chars: tf.Tensor) -> tf.Tensor:
-    kind = tf.cast(tf.gather(_kinds(), tf.minimum(chars, _PLANE_3_END - 1)), tf.int32)
+    table = kinds_of_characters(_PATTERNS, other=_LETTER)
+    kind = tf.cast(tf.gather(table, tf.minimum(chars, PLANE_4 - 1)), tf.int32)
     in_plane_14 = (chars >= _PLANE_14) & (chars < _PLANE_14_END)
-    return tf.where(in_plane_14, _MARK, tf.where(chars < _PLANE_3_END, kind, _LETTER))
-
-
-@functools.cache
-def _kinds() -> np.ndarray:
-    """int8: the kind of each character of planes 0 to 3, by TensorFlow's own version of Unicode."""
-    codes = np.arange(_PLANE_3_END)
-    codes[0xD800:0xE000] = 0  # surrogates are no characters
-    kinds = np.full(_PLANE_3_END, _LETTER, np.int8)
-    with tf.init_scope(), tf.device("CPU"):
-        chars = tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")
-        for kind, pattern in _PATTERNS:
-            kinds[tf.strings.regex_full_match(chars, pattern).numpy()] = kind
-    return kinds
+    return tf.where(in_plane_14, _MARK, tf.where(chars < PLANE_4, kind, _LETTER))

@@ -190,7 +190,7 @@ def _check(model: BertPretrainer, records: Records) -> None:
 
 
 def _told(masking: MaskedLMMasking | None) -> list | None:
-    return masking and [masking.predictions, masking.rate, masking.unit]
+    return masking and [masking.predictions, masking.rate, masking.masked_unit]
 
 
 def _digest(records: Records) -> str:

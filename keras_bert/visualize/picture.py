@@ -35,25 +35,31 @@ def picture(weights: Weights, layer: int | None = None, head: int | None = None)
     heads = range(weights.scores.shape[1]) if head is None else [head]
     if len(layers) == len(heads) == 1:
         height = max(4.0, _OF_A_TOKEN * len(weights.tokens) + 1.2)
-        figure, axes = _figure(1.15 * height, height)
+        figure, axes = new_figure(1.15 * height, height)
         image = _one(axes, weights, layers[0], heads[0])
     else:
         height = max(2.0, _OF_A_HEAD * len(layers) + 0.7)
-        figure, axes = _figure(max(3.0, _OF_A_HEAD * len(heads) + 1.2), height)
+        figure, axes = new_figure(max(3.0, _OF_A_HEAD * len(heads) + 1.2), height)
         image = _grid(axes, weights, layers, heads)
     ticks = [0, 0.01, 0.05, 0.2, 0.5, 1]
     bar = figure.colorbar(image, ticks=ticks, format="%g", shrink=min(1.0, _BAR / height), aspect=20)
     bar.ax.tick_params(labelsize=_LETTERS)
     bar.set_label("attention weight", fontsize=_LETTERS)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=_DOTS_PER_INCH)
-    return buffer.getvalue()
+    return png(figure)
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
+def new_figure(width: float, height: float) -> tuple[Any, Any]:
+    """An empty figure of matplotlib's, in inches, and its axes."""
     # Not pyplot, which keeps figures and may need a display.
     figure = needed("matplotlib.figure", "matplotlib").Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
+
+
+def png(figure: Any) -> bytes:
+    """The bytes of a PNG file of a figure."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=_DOTS_PER_INCH)
+    return buffer.getvalue()
 
 
 def _one(axes: Any, weights: Weights, layer: int, head: int) -> Any:

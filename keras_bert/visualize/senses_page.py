@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from html import escape
 
 import numpy as np
 
-from keras_bert.extras import needed
+from keras_bert.visualize.picture import new_figure, png
 from keras_bert.visualize.senses import Occurrence, Senses
 
 _WIDTH, _HEIGHT, _MARGIN = 800, 500, 30
@@ -72,18 +71,14 @@ def picture(senses: Senses) -> bytes:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    # Not pyplot, which keeps figures and may need a display.
-    figure = needed("matplotlib.figure", "matplotlib").Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure(8, 5)
     axes.scatter(*senses.points.T, alpha=0.7, label="in a sentence")
     axes.scatter(*senses.static_point, marker="D", color="tab:red", label="without context")
     for number, point in enumerate(senses.points, start=1):
         axes.annotate(str(number), point, xytext=(4, 4), textcoords="offset points", fontsize=8)
     axes.set_title(senses.word, parse_math=False)
     axes.legend()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=100)
-    return buffer.getvalue()
+    return png(figure)
 
 
 def _on_page(points: np.ndarray) -> Sequence[tuple[float, float]]:

@@ -9,8 +9,8 @@ import numpy as np
 import psutil
 import pytest
 
-from keras_bert import BertSentenceEncoder
-from keras_bert.embedding.work import NOTES
+from keras_bert import BertSentenceEncoder, files
+from keras_bert.embedding.file_embedding import NOTES
 
 from ..support import small
 from ..support.processes import HANGS
@@ -43,6 +43,16 @@ def test_mistakes(fails, tmp_path, small_preset):
         fails(*command[:-1], str(tmp_path)) == f"{path} would be replaced by what is written; choose another directory"
     )
     assert not (tmp_path / "vectors").exists()
+    path.write_text('{"text": "good"}\n')
+    assert fails(*command[:-1], "/proc/x") == "/proc/x: No such file or directory"
+
+
+def test_a_second_run(fails, tmp_path):
+    path, directory = tmp_path / "texts.jsonl", tmp_path / "vectors"
+    path.write_text('{"text": "good"}\n')
+    with files.only_writer(directory):
+        told = fails("embed", str(path), "--output", str(directory), exit_code=1)
+    assert told == f"{directory}: another process is writing there; wait for its end, or choose another directory"
 
 
 @pytest.mark.slow

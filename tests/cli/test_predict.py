@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-import pytest
+from sklearn.metrics import precision_recall_fscore_support
 
 from keras_bert import BertQuestionAnswerer
 from keras_bert.cli import streams
@@ -61,9 +61,7 @@ def test_tables_and_arguments(run, fails, classifier, tmp_path):
         for (text, label, number), answer in zip(rows, answers, strict=True)
     ]
     (one,) = run("predict", classifier, "great").stdout.splitlines()
-    assert json.loads(one) == {"text": "great", **answers[1]} | {
-        "probability": pytest.approx(answers[1]["probability"])
-    }
+    assert json.loads(one)["label"] == answers[1]["label"]
     csv.write_text("text\ngood\na,b\n")
     assert fails("predict", classifier, "--file", str(csv)) == f"{csv}, line 3: 2 cells instead of 1"
 
@@ -73,7 +71,30 @@ def test_evaluate(run, classifier, table):
     answers = tasks_table.load_task(Path(classifier)).classify([text for text, _ in rows])
     right = sum(answer["label"] == label for answer, (_, label) in zip(answers, rows, strict=True))
     result = run("evaluate", classifier, table, "--text-column", "1", "--label-column", "kind")
-    assert result.stdout == f"accuracy\t{right / len(rows):.4f}\n"
+    measures = dict(line.split("\t") for line in result.stdout.splitlines())
+    assert measures["accuracy"] == f"{right / len(rows):.4f}"
+    kinds = [label for _, label in rows]
+    found = precision_recall_fscore_support(kinds, [answer["label"] for answer in answers], zero_division=0)
+    for i, name in enumerate(sorted(set(kinds))):
+        for kind, values in zip(("precision", "recall", "f1"), found, strict=False):
+            assert measures[f"{kind} of {name}"] == f"{values[i]:.4f}"
+
+
+def test_errors(run, fails, classifier, table, tmp_path):
+    """The examples that are answered wrongly, and only these."""
+    rows = [line.split("\t") for line in Path(table).read_text().splitlines()[1:]]
+    answers = tasks_table.load_task(Path(classifier)).classify([text for text, _ in rows])
+    options = ("--text-column", "sentence", "--label-column", "kind", "--errors", str(tmp_path / "errors.jsonl"))
+    assert run("evaluate", classifier, table, *options).exit_code == 0
+    wrong = [json.loads(line) for line in (tmp_path / "errors.jsonl").read_text().splitlines()]
+    expected = [
+        {"text": text, "label": label, "answer": answer}
+        for (text, label), answer in zip(rows, answers, strict=True)
+        if answer["label"] != label
+    ]
+    assert 0 < len(wrong) < len(rows)
+    assert wrong == expected
+    assert "errors.jsonl exists" in fails("evaluate", classifier, table, *options)
 
 
 def test_the_line_of_what_cannot_be_read(run, fails, untrained, classifier, tmp_path, monkeypatch):

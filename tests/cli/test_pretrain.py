@@ -29,12 +29,12 @@ TOKENS = small.VOCABULARY
 def test_choices_are_those_of_the_package():
     module = sys.modules["keras_bert.cli.pretrain"]
     assert (masked_examples.OBJECTIVES, corpus.LAYOUTS) == (module.OBJECTIVES, module.LAYOUTS)
-    assert masking.UNITS == module.UNITS
+    assert masking.MASKED_UNITS == module.MASKED_UNITS
 
 
 def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     folder, options = corpus
-    options |= {"--copies": "2", "--masking": "word", "--steps": "4"}
+    options |= {"--copies": "2", "--masked-unit": "word", "--steps": "4"}
     command = ("pretrain", str(folder / "texts"), *flat(options))
     result = run(*command)
     assert result.exit_code == 0, result.output
@@ -54,7 +54,7 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     assert "| unit | word |" in report
     assert (model / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
     notes = json.loads((model / "training/records" / SETTINGS).read_text())
-    assert (notes["settings"]["copies"], notes["settings"]["unit"]) == (2, "word")
+    assert (notes["settings"]["copies"], notes["settings"]["masked_unit"]) == (2, "word")
     assert Records(model / "training/validation").count > 0
     with open_checkpoint(model) as checkpoint:
         assert {"masked_lm", "next_sentence"} <= set(checkpoint.heads)
@@ -102,11 +102,11 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     del options["--eval"]
     options |= {"--objective": "sentences", "--size": "tiny", "--warmup": "0.5", "--learning-rate": "1e-3"}
     options |= {"--then-steps": "4", "--then-length": "40", "--then-batch-size": "6", "--seed": "7"}
-    options |= {"--masking": "span", "--copies": "9", "--processes": "3"}
+    options |= {"--masked-unit": "span", "--copies": "9", "--processes": "3"}
     result = run("pretrain", str(folder / "held.txt"), *flat(options), "--static-masking", "--pack")
     assert result.exit_code == 0, result.output
     assert result.stdout == "loss\t2.0000\n"
-    expected = {"objective": "sentences", "layout": "sentences", "unit": "span", "seed": 7}
+    expected = {"objective": "sentences", "layout": "sentences", "masked_unit": "span", "seed": 7}
     expected |= {"copies": 9, "pack": True, "processes": 3}
     for ((paths, _, preprocessor), given), length, predictions in zip(written, (24, 40), (4, 6), strict=True):
         assert (paths, preprocessor.sequence_length) == ([folder / "held.txt"], length)
@@ -145,7 +145,7 @@ def test_byte_pairs(run, corpus):
     family = {"family": "roberta", "pad_token_id": 1, "positions_after_padding": True, "type_vocab_size": 1}
     write_config(folder / "config.json", BertConfig(vocab_size=tokenizer.vocabulary_size, **SIZES, **family))
     options |= {"--vocab": str(folder / "tokens"), "--objective": "sentences"}
-    result = run("pretrain", str(folder / "texts/a.txt"), *flat(options), "--masking", "span")
+    result = run("pretrain", str(folder / "texts/a.txt"), *flat(options), "--masked-unit", "span")
     assert result.exit_code == 0, result.output
     assert "next_sentence" not in result.output.replace("--objective", "")
     assert run("fill", options["--output"], "the <mask> and").exit_code == 0
@@ -177,6 +177,7 @@ def test_byte_pairs(run, corpus):
         ({"FILE": "one.txt"}, "{folder}/one.txt: there is only one document"),
         ({"--eval": "one.txt"}, "{folder}/one.txt: there is only one document"),
         ({"--output": "texts"}, "{folder}/texts exists and is no run of this command; choose another --output"),
+        ({"--output": "/proc/x"}, "/proc/x: No such file or directory"),
         ({"--output": "held.txt"}, "{folder}/held.txt exists and is no run of this command"),
     ],
 )

@@ -155,10 +155,6 @@ def test_links_are_followed_and_devices_left_alone(run, fails, tmp_path):
     assert "there is no directory" in fails("tokenize", "a", "--output", str(tmp_path / "no" / "file"))
 
 
-def test_outputs_that_cannot_be_made(fails):
-    assert fails("tokenize", "a", "--output", "/proc/x.txt") == "cannot write /proc/x.txt: No such file or directory"
-
-
 def test_lines_of_a_file_are_counted(tmp_path):
     for text, count in (("", 0), ("a", 1), ("a\n", 1), ("a\n\nb", 3)):
         (tmp_path / "texts").write_text(text)
@@ -170,6 +166,19 @@ def test_a_full_disk(fails):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streams, "write_lines", _no_space)
         assert fails("tokenize", "a", exit_code=1) == "output: No space left on device"
+
+
+def test_a_full_disk_is_told_of_the_output(fails, tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "write_lines", _no_space)
+    output = tmp_path / "tokens.txt"
+    assert fails("tokenize", "a", "--output", str(output), exit_code=1) == f"{output}: No space left on device"
+
+
+@pytest.mark.parametrize("command", ["encode", "project"])
+def test_an_output_that_cannot_be_made(fails, tmp_path, command):
+    (tmp_path / "texts.txt").write_text("good\n")
+    arguments = (command, "--file", str(tmp_path / "texts.txt"), "--output", "/proc/x.npy")
+    assert fails(*arguments) == "/proc/x.npy: No such file or directory"
 
 
 def _no_space(*_):

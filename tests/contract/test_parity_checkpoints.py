@@ -81,7 +81,6 @@ def write_ours(directory, *heads):
     generator = np.random.default_rng(0)
     family = FAMILIES["bert"]
     names = family.parts(CONFIG)
-    names["encoder"] |= names["pooler"]
     weights = {
         part: {
             name: generator.normal(size=shape).astype("float32") * 0.5

@@ -106,6 +106,21 @@ def test_sentence_transformers_reads_what_we_write(sentence_encoder, sentence_tr
     _close(again.encode(texts), sentence_transformer.encode(texts))
 
 
+def test_we_read_what_sentence_transformers_writes(sentence_encoder, sentence_transformer, tmp_path):
+    sentence_transformer.save_pretrained(str(tmp_path))
+    _close(BertSentenceEncoder.from_preset(tmp_path).encode(TEXTS), sentence_encoder.encode(TEXTS))
+    # Without its last module, which gives length 1.
+    type(sentence_transformer)(modules=list(sentence_transformer)[:2], device="cpu").save_pretrained(
+        str(tmp_path / "2")
+    )
+    with pytest.warns(UserWarning, match="asks for vectors of any length; here each gets length 1"):
+        ours = BertSentenceEncoder.from_preset(tmp_path / "2").encode(TEXTS)
+    theirs = type(sentence_transformer)(str(tmp_path / "2"), device="cpu").encode(TEXTS)
+    lengths = np.linalg.norm(theirs, axis=1, keepdims=True)
+    assert lengths.min() > 1.5
+    _close(ours, theirs / lengths)
+
+
 def test_sts_benchmark(sentence_encoder, sentence_transformer, shared_data):
     """Spearman's correlation with what people said, in points: the same to a tenth of a point."""
     stats = pytest.importorskip("scipy.stats")

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from keras_bert import BertSentenceEncoder
+from keras_bert.embedding import file_embedding
 from keras_bert.embedding import shared_model as model_module
-from keras_bert.embedding import work
 
 from ..support import small
 
@@ -40,7 +40,7 @@ def model(small_preset, read_once):
 @pytest.fixture(scope="module", autouse=True)
 def few_rows_at_a_time_and_few_models(read_once):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(work, "_ROWS_AT_A_TIME", 7)
+        patch.setattr(file_embedding, "_ROWS_AT_A_TIME", 7)
         patch.setattr(model_module, "BertSentenceEncoder", SimpleNamespace(from_preset=read_once))
         yield
 

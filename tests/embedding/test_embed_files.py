@@ -8,8 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_bert.embedding import embed_files, json_lines
-from keras_bert.embedding.work import NOTES, EmbeddingWork
+from keras_bert.embedding import embed_files, json_lines, shared_model
+from keras_bert.embedding.file_embedding import NOTES, FileEmbedder
 
 from ..support import small
 
@@ -157,14 +157,14 @@ def test_a_preset_that_changes_meanwhile(tmp_path, small_preset, shards):
     """Processes that begin later see it."""
     other = tmp_path / "other"
     shutil.copytree(small_preset, other)
-    work = pickle.loads(pickle.dumps(EmbeddingWork(shards, tmp_path / "vectors", other, "text", 1024)))
+    embedder = pickle.loads(pickle.dumps(FileEmbedder(shards, other, shared_model.load(other), "text", 1024)))
     (other / "vocab.txt").write_text("\n".join([*small.VOCABULARY[:-2], small.VOCABULARY[-1], small.VOCABULARY[-2]]))
-    work.write(2)  # this process has it
-    EmbeddingWork(shards, tmp_path / "elsewhere", small_preset, "title", 1024)  # and now another one, which is the same
-    work.write(2)
-    EmbeddingWork(shards, tmp_path / "elsewhere", other, "text", 1024)
+    list(embedder.write(2, tmp_path / "c.jsonl"))  # this process has it
+    shared_model.load(small_preset)  # and now another one, which is the same
+    list(embedder.write(2, tmp_path / "c.jsonl"))
+    shared_model.load(other)
     with pytest.raises(ValueError, match="does not hold the model that the vectors before were computed with"):
-        work.write(2)
+        list(embedder.write(2, tmp_path / "c.jsonl"))
 
 
 def test_what_cannot_be_embedded(tmp_path, small_preset, shards):
@@ -187,6 +187,13 @@ def test_what_cannot_be_embedded(tmp_path, small_preset, shards):
         ([source], "theirs", {}, ValueError, "theirs holds another texts.jsonl; choose another directory"),
         ([source], "new", {"batch_tokens": 8}, ValueError, "batch_tokens is 8, less than one text of 48 tokens"),
         ([source], "new", {"processes": 0}, ValueError, "processes is 0; expected at least 1"),
+        (
+            [source],
+            "new",
+            {"processes": 2, "pipeline_options": object()},
+            ValueError,
+            "the pipeline has its own workers",
+        ),
         ([source, bad], "new", {}, ValueError, "bad.jsonl, line 21: text is empty"),
         ([source], "new", {"text_column": "body"}, ValueError, "texts.jsonl, line 1: no 'body'; there is .\"text\".$"),
         ([source], "new", {"preset": tmp_path / "none"}, FileNotFoundError, "neither a directory nor a known preset"),
@@ -230,4 +237,21 @@ def test_files_are_unfinished_under_other_names(tmp_path, small_preset, shards, 
 
     monkeypatch.setattr(json_lines, "with_vector", look)
     embed_files(shards[:1], tmp_path, small_preset)
-    assert {name for names in seen for name in names} == {f".a.jsonl.{os.getpid()}.tmp", NOTES}
+    assert {name for names in seen for name in names} == {f".a.jsonl.{os.getpid()}.tmp", ".lock", NOTES}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", NOTES]
+
+
+def test_a_second_run_is_refused_while_the_first_lives(tmp_path, small_preset, shards, alone, monkeypatch):
+    with_vector, second = json_lines.with_vector, []
+
+    def run(*row):
+        if not second:
+            with pytest.raises(BlockingIOError, match="another process is writing there") as refused:
+                embed_files(shards, tmp_path, small_preset)
+            second.append(refused.value.filename)
+        return with_vector(*row)
+
+    monkeypatch.setattr(json_lines, "with_vector", run)
+    assert embed_files(shards, tmp_path, small_preset) == alone[1]
+    assert second == [str(tmp_path)]
+    assert files_of(tmp_path) == files_of(alone[0])

@@ -87,5 +87,5 @@ def test_a_file_of_one_row_group_is_not_read_whole(tmp_path):
 def test_without_pyarrow(tmp_path, small_preset, monkeypatch):
     (tmp_path / "texts.parquet").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"texts.parquet needs pyarrow: pip install 'keras-bert-models\[parquet\]'"):
+    with pytest.raises(ImportError, match=r"this needs pyarrow: pip install 'keras-bert-models\[parquet\]'"):
         embed_files([tmp_path / "texts.parquet"], tmp_path / "vectors", small_preset)

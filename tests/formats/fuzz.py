@@ -1,4 +1,4 @@
-"""Flips bytes in small valid files and reads them: a program of its own, because a native library could end it.
+"""Damages small valid files and reads them: a program of its own, because a native library could end it.
 
     python -m tests.formats.fuzz ROUNDS SEED KIND...
 
@@ -6,10 +6,12 @@ Prints a line before every round, and one after all of a kind, so that whoever r
 """
 
 import collections
+import importlib.util
 import json
 import random
 import sys
 import tempfile
+import tracemalloc
 import warnings
 from pathlib import Path
 
@@ -17,47 +19,75 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import formats
+from keras_bert.formats import sentence_transformers
 
 from ..support.checkpoints import CONFIGS, random_weights
 from ..support.keras_hub import write_weights
 
 SHARD = "model-00001-of-00001.safetensors"
-# Kind -> the file that is damaged.
+# Kind -> the files one of which is damaged.
 FILES = {
-    "safetensors": "model.safetensors",
-    "config": "config.json",
-    "shards": "model.safetensors.index.json",
-    "tf1-index": "bert_model.ckpt.index",
-    "tf1-values": "bert_model.ckpt.data-00000-of-00001",
-    "garden-index": "bert_model.ckpt.index",
-    "h5": "model.weights.h5",
+    "safetensors": ["model.safetensors"],
+    "safetensors-header": ["model.safetensors"],
+    "config": ["config.json"],
+    "shards": ["model.safetensors.index.json"],
+    "tf1-config": ["bert_config.json"],
+    "tf1-index": ["bert_model.ckpt.index"],
+    "tf1-values": ["bert_model.ckpt.data-00000-of-00001"],
+    "garden-index": ["bert_model.ckpt.index"],
+    "h5": ["model.weights.h5"],
+    "h5-config": ["config.json"],
+    "sentences": ["modules.json", "1_Pooling/config.json", "sentence_bert_config.json"],
 }
+if importlib.util.find_spec("torch"):
+    FILES["torch"] = ["pytorch_model.bin"]
+# Kinds in which no checksum guards the values, nor where an array lies.
+UNGUARDED = ("safetensors", "safetensors-header", "h5", "torch")
+VALUES = [None, True, 0, -1, 7, 10**12, 10**400, 1.5, 1e308, "", "512", "../x", "a\0b", [], [1], [[]], {}, {"0": "a"}]
 
 
 def valid(kind, directory):
     """Writes a model whose files can all be read."""
     config = CONFIGS["bert"]
-    if kind == "h5":
+    if kind.startswith("h5"):
         write_weights(directory, "bert")
         return
     weights = random_weights(config, "masked_lm")
     form = {"tf1": "tf1", "garden": "garden"}.get(kind.partition("-")[0], "hugging_face")
     formats.write(directory, config, weights, format=form)
-    if kind == "shards":
+    if kind == "sentences":
+        sentence_transformers.write(directory, 12, sentence_transformers.SentenceSettings("mean", 16))
+    if kind in ("shards", "torch"):
         tensors = load_file(directory / "model.safetensors")
         (directory / "model.safetensors").unlink()
+    if kind == "shards":
         save_file(tensors, directory / SHARD)
         index = {"metadata": {}, "weight_map": dict.fromkeys(tensors, SHARD)}
-        (directory / FILES[kind]).write_text(json.dumps(index))
+        (directory / FILES[kind][0]).write_text(json.dumps(index))
+    if kind == "torch":
+        import torch
+
+        torch.save({name: torch.tensor(value) for name, value in tensors.items()}, directory / "pytorch_model.bin")
 
 
-def read(directory):
+def read(kind, directory):
+    if kind == "sentences":
+        sentence_transformers.read(directory)
+        return {}
     with formats.open_checkpoint(directory) as checkpoint:
         parts = {part: checkpoint.read(part) for part in ("encoder", *sorted(checkpoint.heads))}
     return {(part, name): value for part, values in parts.items() for name, value in values.items()}
 
 
-def damaged(content, chance):
+def damaged(kind, content, chance):
+    if kind == "safetensors-header":
+        return with_another_header(content, chance)
+    if FILES[kind][0].endswith(".json") and chance.random() < 0.5:
+        return with_another_value(content, chance)
+    return with_other_bytes(content, chance)
+
+
+def with_other_bytes(content, chance):
     """One to four bytes changed: a bit flipped, or another byte altogether; often near the start, where lengths are."""
     result = bytearray(content)
     for _ in range(chance.choice([1, 1, 2, 4])):
@@ -67,23 +97,47 @@ def damaged(content, chance):
     return bytes(result)
 
 
+def with_another_value(content, chance):
+    """A JSON file with a value of another type or size somewhere, or with a key less."""
+    places = [([json.loads(content)], 0)]
+    for node, key in places:
+        if isinstance(node[key], dict | list):
+            inside = node[key] if isinstance(node[key], dict) else range(len(node[key]))
+            places += [(node[key], each) for each in inside]
+    ((tree,), _), *places = places
+    node, key = chance.choice(places)
+    if chance.random() < 0.2:
+        del node[key]
+    else:
+        node[key] = chance.choice(VALUES)
+    return json.dumps(tree).encode()
+
+
+def with_another_header(content, chance):
+    """A safetensors file with a header that says something else."""
+    length = int.from_bytes(content[:8], "little")
+    changed = with_another_value(content[8 : 8 + length], chance)
+    return len(changed).to_bytes(8, "little") + changed + content[8 + length :]
+
+
 def outcome(kind, directory, expected):
     """What reading a damaged directory came to: "refused", "equal", or "values" where only a value is damaged."""
     try:
-        found = read(directory)
-    except (ValueError, OSError):
+        found = read(kind, directory)
+    except (ValueError, OSError) as error:
+        if not any(str(path) in str(error) for path in directory.rglob("*")):
+            raise AssertionError("the error names no file") from error
         return "refused"
-    # Some bytes of a configuration decide what is read: without a pooler, say, or with another head.
-    for name in found.keys() & expected.keys():
-        if found[name].shape != expected[name].shape:
-            raise AssertionError(f"{name} has shape {found[name].shape}, was {expected[name].shape}")
-    lost = {name for name in expected.keys() - found.keys() if "pooler" not in name[1] and name[0] != "masked_lm"}
-    if lost or found.keys() - expected.keys():
+    for each in found.keys() & expected.keys():
+        if found[each].shape != expected[each].shape:
+            raise AssertionError(f"{each} has shape {found[each].shape}, was {expected[each].shape}")
+    lost = {each for each in expected.keys() - found.keys() if "pooler" not in each[1] and each[0] != "masked_lm"}
+    if (lost or found.keys() - expected.keys()) and "config" not in kind:  # which decides what is read
         raise AssertionError(f"{sorted(lost)} and {sorted(found.keys() - expected.keys())} are on one side only")
-    different = sum(np.count_nonzero(found[name].view("i4") != expected[name].view("i4")) for name in found)
-    if different and kind not in ("safetensors", "h5"):
+    different = sum(np.count_nonzero(found[each].view("i4") != expected[each].view("i4")) for each in found)
+    if different and kind not in UNGUARDED:
         raise AssertionError(f"{different} values differ, though no value was damaged, or all of them are checked")
-    if different > 4 and kind != "h5":  # where an array lies in an HDF5 file, and in what type, no checksum guards
+    if different > 4 and kind == "safetensors":
         raise AssertionError(f"{different} values differ, after at most 4 bytes were changed")
     return "values" if different else "equal"
 
@@ -94,14 +148,28 @@ def main(kind, rounds, seed):
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary) / "model"
         valid(kind, directory)
-        path = directory / FILES[kind]
-        content, expected = path.read_bytes(), read(directory)
+        contents = {name: (directory / name).read_bytes() for name in FILES[kind]}
+        expected = read(kind, directory)
+        size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+        tracemalloc.start()
         for i in range(seed, seed + rounds):
             print(kind, "round", i, flush=True)
-            path.write_bytes(damaged(content, random.Random(i)))
+            chance = random.Random(i)
+            name = chance.choice(FILES[kind])
+            (directory / name).write_bytes(damaged(kind, contents[name], chance))
+            tracemalloc.reset_peak()
+            before, _ = tracemalloc.get_traced_memory()
             counts[outcome(kind, directory, expected)] += 1
+            taken = tracemalloc.get_traced_memory()[1] - before
+            if taken > 10 * size + MARGIN:
+                raise AssertionError(f"{taken:,} bytes of memory for files of {size:,} bytes")
+            (directory / name).write_bytes(contents[name])
+        tracemalloc.stop()
     print(kind, "done", dict(counts), flush=True)
 
+
+# Bytes that Python itself may take, for modules that are imported at first use and for messages.
+MARGIN = 4_000_000
 
 if __name__ == "__main__":
     for each in sys.argv[3:]:

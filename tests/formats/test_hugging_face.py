@@ -165,6 +165,23 @@ def test_a_header_that_claims_too_much(preset):
         BertEncoder.from_preset(preset)
 
 
+@pytest.mark.parametrize(("dtype", "size"), [("F8_E4M3", 1), ("I32", 4), ("C64", 8)])
+def test_types_of_numbers_that_are_no_weights(preset, dtype, size):
+    """numpy has no float8."""
+    path = preset / "model.safetensors"
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header, end = json.loads(content[8 : 8 + length]), 0
+    for entry in header.values():
+        if "dtype" in entry:
+            start, end = end, end + size * int(np.prod(entry["shape"]))
+            entry |= {"dtype": dtype, "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(end))
+    with pytest.raises(ValueError, match=r"model.safetensors: .*word_embeddings"):
+        BertEncoder.from_preset(preset)
+
+
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
 def test_a_missing_file_is_named(preset, name):
     (preset / name).unlink()

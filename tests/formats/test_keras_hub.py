@@ -52,14 +52,19 @@ def test_what_is_missing_is_named(tmp_path):
     ("change", "message"),
     [
         ({"class_name": "GPT2Backbone"}, "class_name is 'GPT2Backbone'; known are BertBackbone"),
-        ({"config": None}, "config.json: it has no 'config'"),
+        ({"class_name": 7}, "config.json has 7 in class_name; expected a string"),
+        ({"config": None}, "config.json has no config; expected an object"),
         ({"config": {"num_inner_repetitions": 2}}, "num_inner_repetitions is 2; only 1"),
-        ({"config": {"hidden_dim": "wide"}}, "hidden_size must be a whole number of at least 1, not 'wide'"),
+        ({"config": {"hidden_dim": "wide"}}, "config.json has 'wide' in config.hidden_dim; expected a whole number"),
+        ({"config": {"num_heads": None}}, "config.json has no config.num_heads; expected a whole number"),
+        ({"config": {"dropout": [0.1]}}, r"config.json has \[0.1\] in config.dropout; expected a number or null"),
     ],
 )
 def test_a_config_that_is_not_known(change, message, tmp_path):
     write_weights(tmp_path, "bert")
     values = json.loads((tmp_path / "config.json").read_text())
+    if change.get("config"):
+        change = {"config": values["config"] | change["config"]}
     (tmp_path / "config.json").write_text(json.dumps({**values, **change}))
     with pytest.raises(ValueError, match=message):
         formats.open_checkpoint(tmp_path)
@@ -82,4 +87,33 @@ def test_arrays_that_are_kept_elsewhere_are_refused(tmp_path):
         del file[name]
         file.create_dataset(name, (12,), "float32", external=[(str(tmp_path / "secret"), 0, 48)])
     with pytest.raises(ValueError, match=f"{name} is kept in another file"):
+        formats.open_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(("family", "key"), [("roberta", "num_segments"), ("bert", "vocabulary_size")])
+def test_sizes_that_no_file_of_its_size_can_hold(family, key, tmp_path):
+    """RoBERTa's segments are not in the file at all; an array without values takes no room in an HDF5 file."""
+    write_weights(tmp_path, family)
+    values = json.loads((tmp_path / "config.json").read_text())
+    values["config"][key] = 10**9
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    if family == "bert":
+        with h5py.File(tmp_path / "model.weights.h5", "a") as file:
+            del file["layers/reversible_embedding/vars/0"]
+            file.create_dataset("layers/reversible_embedding/vars/0", (10**9, 12), "float32")
+    with (
+        formats.open_checkpoint(tmp_path) as checkpoint,
+        pytest.raises(
+            ValueError, match=r"model.weights.h5: the weights .* take 48,.* bytes, and cannot be in a file of"
+        ),
+    ):
+        checkpoint.weights("encoder")
+
+
+def test_texts_among_the_arrays_are_refused(tmp_path):
+    """One text, stored once, may stand in every place of a large array."""
+    write_weights(tmp_path, "bert")
+    with h5py.File(tmp_path / "model.weights.h5", "a") as file:
+        file.create_dataset("layers/dense/vars/2", (3,), h5py.string_dtype())
+    with pytest.raises(ValueError, match="layers/dense/vars/2 holds object, not numbers"):
         formats.open_checkpoint(tmp_path)

@@ -6,6 +6,8 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from keras_bert import BertEncoder, formats
 from keras_bert.saved_model import export_encoder
@@ -13,6 +15,8 @@ from keras_bert.tasks import BertMaskedLM
 
 from ..support.checkpoints import CONFIGS, random_weights, read_all, same
 from ..support.data import TF_HUB
+
+NO_OPERATIONS = SavedModel(meta_graphs=[MetaGraphDef()]).SerializeToString()
 
 
 @pytest.fixture(scope="module", params=["roberta", pytest.param("albert", marks=pytest.mark.slow)])
@@ -46,7 +50,7 @@ def test_a_damaged_graph(tmp_path):
     (tmp_path / "variables").mkdir()
     for path in tmp_path.glob("bert_model.ckpt.*"):
         path.rename(tmp_path / "variables" / path.name.replace("bert_model.ckpt", "variables"))
-    (tmp_path / "saved_model.pb").write_bytes(b"")  # no operations at all: the tanh approximation
+    (tmp_path / "saved_model.pb").write_bytes(NO_OPERATIONS)  # then it is the tanh approximation
     assert same(read_all(tmp_path)[2], weights)
     (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 9)
     with pytest.raises(ValueError, match=r"saved_model.pb is not a SavedModel, or is damaged"):

@@ -190,6 +190,43 @@ def test_several_checkpoints_in_one_directory(tmp_path):
         assert same({"encoder": checkpoint.read("encoder")}, weights)
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("bert/embeddings/position_embeddings", [], r"position_embeddings has shape \(\), but a matrix is expected"),
+        ("bert/embeddings/token_type_embeddings", [12], r"token_type_embeddings has shape \(12,\), but a matrix"),
+        (
+            "bert/encoder/layer_0/attention/self/query/kernel",
+            [12, 5, 4],
+            "hidden_size 12 is not a multiple of num_heads 5",
+        ),
+    ],
+)
+def test_shapes_that_make_no_configuration(name, shape, message, tmp_path):
+    formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]), format="tf1")
+    (tmp_path / "bert_config.json").unlink()
+    reader = tf.train.load_checkpoint(str(tmp_path / "bert_model.ckpt"))
+    tensors = {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
+    tensors[name] = np.zeros(shape, np.float32)
+    tf.raw_ops.SaveV2(
+        prefix=str(tmp_path / "bert_model.ckpt"),
+        tensor_names=list(tensors),
+        shape_and_slices=[""] * len(tensors),
+        tensors=[*tensors.values()],
+    )
+    with pytest.raises(ValueError, match=rf"bert_model.ckpt.index: .*{message}"):
+        formats.open_checkpoint(tmp_path)
+
+
+def test_a_list_of_checkpoints_that_is_not_text(tmp_path):
+    formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]), format="tf1")
+    for path in list(tmp_path.glob("bert_model.ckpt.*")):
+        shutil.copy(path, tmp_path / path.name.replace("bert_model.ckpt", "model.ckpt-5"))
+    (tmp_path / "checkpoint").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=r"several checkpoints: bert_model.ckpt, model.ckpt-5; keep one"):
+        formats.open_checkpoint(tmp_path)
+
+
 @pytest.fixture
 def published(shared_data):
     return shared_data / "checkpoint-formats"

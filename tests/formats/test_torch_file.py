@@ -1,5 +1,6 @@
 """`pytorch_model.bin`: read only with torch, and never run."""
 
+import json
 import pickle
 import sys
 
@@ -85,3 +86,18 @@ def test_truncated(saved, share, zipped):
     path.write_bytes(content[: int(share * len(content))])
     with pytest.raises(ValueError, match=r"pytorch_model.bin"):
         formats.open_checkpoint(directory)
+
+
+def test_a_tensor_that_claims_more_than_the_file_holds(saved, torch):
+    """One stored number can stand for as many as one likes."""
+    name = "bert.embeddings.word_embeddings.weight"
+    directory = saved(lambda tensors: {**tensors, name: torch.zeros(1, 1).expand(10**9, 12)})
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**config, "vocab_size": 10**9}))
+    with (
+        formats.open_checkpoint(directory) as checkpoint,
+        pytest.raises(
+            ValueError, match=r"pytorch_model.bin: the weights .* take 48,.* bytes, and cannot be in a file of"
+        ),
+    ):
+        checkpoint.weights("encoder")

@@ -52,7 +52,7 @@ def can_be_chosen(inputs):
 
 @pytest.mark.parametrize("unit", ["token", "word", "span"])
 def test_how_many_are_chosen(inputs, unit):
-    masked = MaskedLMMasking(TOKENIZER, PREDICTIONS, unit=unit)(inputs, seed=[1, 2])
+    masked = MaskedLMMasking(TOKENIZER, PREDICTIONS, masked_unit=unit)(inputs, seed=[1, 2])
     candidates, found = can_be_chosen(inputs), chosen(masked)
     assert not found[~candidates].any()  # no special token, no padding
     budget = np.clip(np.round(0.15 * candidates.sum(1)), 1, PREDICTIONS) * (candidates.sum(1) > 0)
@@ -107,7 +107,7 @@ def test_what_was_there(inputs):
 
 
 def test_words_are_whole(inputs):
-    masked = MaskedLMMasking(TOKENIZER, PREDICTIONS, unit="word")(inputs, seed=[7, 8])
+    masked = MaskedLMMasking(TOKENIZER, PREDICTIONS, masked_unit="word")(inputs, seed=[7, 8])
     ids, found = inputs["input_word_ids"].numpy(), chosen(masked)
     continues = ids >= len(SPECIAL) + len(LETTERS)
     np.testing.assert_array_equal(found[:, 1:][continues[:, 1:]], found[:, :-1][continues[:, 1:]])
@@ -115,7 +115,9 @@ def test_words_are_whole(inputs):
 
 def test_spans_are_as_long_as_spanbert_draws_them():
     ids = np.tile(np.arange(5, 25, dtype=np.int32), (1500, 25))  # 500 words of one token
-    found = chosen(MaskedLMMasking(TOKENIZER, 75, unit="span")({"input_word_ids": tf.constant(ids)}, seed=[0, 1]))
+    found = chosen(
+        MaskedLMMasking(TOKENIZER, 75, masked_unit="span")({"input_word_ids": tf.constant(ids)}, seed=[0, 1])
+    )
     edges = np.diff(np.pad(found, ((0, 0), (1, 1))).astype(int), axis=1)
     runs = (edges == -1).sum()
     # Two spans that touch look like one, and the last one is cut where the budget ends: 3.8 all the same, about.
@@ -133,7 +135,7 @@ def test_the_seed_decides(inputs):
 
 
 def test_in_a_dataset(inputs):
-    masking = MaskedLMMasking(TOKENIZER, PREDICTIONS, unit="span")
+    masking = MaskedLMMasking(TOKENIZER, PREDICTIONS, masked_unit="span")
     few = {name: value[:8] for name, value in inputs.items()}
     expected = masking(few, [0, 1])
     dataset = tf.data.Dataset.from_tensors(few).map(lambda row: masking(row, [0, 1]))
@@ -155,7 +157,7 @@ def test_nothing_to_choose():
     [
         ({"predictions": 0}, "predictions is 0; expected at least 1"),
         ({"predictions": 1, "rate": 1.0}, "rate is 1.0; expected a share between 0 and 1"),
-        ({"predictions": 1, "unit": "line"}, "unit is 'line'; expected one of token, word, span"),
+        ({"predictions": 1, "masked_unit": "line"}, "masked_unit is 'line'; expected one of token, word, span"),
     ],
 )
 def test_bad_arguments(arguments, message):

@@ -9,10 +9,9 @@ import time
 
 import pytest
 
-from keras_bert.pretraining import Records, write_records
-from keras_bert.pretraining.beam_records import write_records_with_beam
-from keras_bert.pretraining.record_writing import RecordsWork
+from keras_bert.pretraining import Records, documents, parts_of, shards, write_records
 from keras_bert.pretraining.records import SETTINGS
+from keras_bert.pretraining.shards import ShardWriter
 
 from ..support import corpus as small_corpus
 from ..support.processes import HANGS, start_process
@@ -26,11 +25,11 @@ def files_of(directory):
 
 def test_what_writes_can_be_sent(tmp_path, corpus, preprocessor, written):
     """To another process, where it writes the same file."""
-    settings = {"objective": "next_sentence", "predictions": None, "unit": "token", "pack": False, "seed": 0}
-    work = pickle.loads(pickle.dumps(RecordsWork(corpus, tmp_path, preprocessor, **settings, **WRITTEN)))
-    name, counts = work.write(1)
+    writer = pickle.loads(pickle.dumps(ShardWriter(preprocessor, "next_sentence", "sentences", 4, "token", False)))
+    name = sorted(written[0].glob("*.tfrecord"))[1].name
+    counts = writer(parts_of(corpus, WRITTEN["part_bytes"])[1], [0, 0, 1], tmp_path / name)
     assert (tmp_path / name).read_bytes() == (written[0] / name).read_bytes()
-    assert json.loads((written[0] / SETTINGS).read_text())["shards"][name] == counts
+    assert json.loads((written[0] / SETTINGS).read_text())["files"][name] == counts
 
 
 @pytest.mark.slow
@@ -50,7 +49,7 @@ def test_what_is_done_is_not_written_again(tmp_path, corpus, preprocessor, writt
     names = sorted(path.name for path in records.glob("*.tfrecord"))
     notes = json.loads((records / SETTINGS).read_text())
     for name in names[1:3]:  # lost
-        del notes["shards"][name]
+        notes["files"][name] = None
         (records / name).write_bytes(b"half")
     (records / SETTINGS).write_text(json.dumps(notes))
     (records / names[0]).write_bytes(b"left alone")
@@ -95,7 +94,7 @@ def test_an_interruption(tmp_path, corpus, by):
     process = start_process(
         [sys.executable, tmp_path / "script.py", corpus[0], records], start_new_session=True, stdout=-1, stderr=-1
     )
-    while not (records / SETTINGS).exists():
+    while not list(records.glob("*.tfrecord")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.1)
     if by == "Ctrl-C":  # a terminal sends it to all of them
@@ -106,35 +105,53 @@ def test_an_interruption(tmp_path, corpus, by):
     assert out.decode() == ("interrupted\n" if by == "Ctrl-C" else "")
     assert b"Traceback" not in err
     notes = json.loads((records / SETTINGS).read_text())
-    assert 0 < len(notes["shards"]) < 5000
-    assert set(notes["shards"]) <= set(files_of(records))
+    complete = {name for name, counts in notes["files"].items() if counts}
+    assert len(complete) < 5000
+    assert complete <= set(files_of(records))
     assert not list(records.glob("*.tmp"))
 
 
-def test_a_pipeline(tmp_path, corpus, preprocessor, written):
-    pytest.importorskip("apache_beam", reason="needs Apache Beam, which holds back numpy and protobuf")
-    assert write_records_with_beam(corpus, tmp_path, preprocessor, **WRITTEN) == written[1]
+def test_a_second_run_is_refused_while_the_first_lives(tmp_path, corpus, preprocessor, written, monkeypatch):
+    second = []
+
+    def run(*part):
+        if not second:
+            with pytest.raises(BlockingIOError, match="another process is writing there") as refused:
+                write_records(corpus, tmp_path, preprocessor, **WRITTEN, progress=False)
+            second.append(refused.value.filename)
+        return documents(*part)
+
+    monkeypatch.setattr(shards, "documents", run)
+    assert write_records(corpus, tmp_path, preprocessor, **WRITTEN, progress=False) == written[1]
+    assert second == [str(tmp_path)]
+    assert files_of(tmp_path) == files_of(written[0])
+
+
+@pytest.fixture
+def beam():
+    """Options of a pipeline in this process."""
+    options = pytest.importorskip(
+        "apache_beam.options.pipeline_options", reason="needs Apache Beam, which holds back numpy and protobuf"
+    )
+    return {"pipeline_options": options.PipelineOptions()}
+
+
+def test_a_pipeline(tmp_path, corpus, preprocessor, written, beam):
+    assert write_records(corpus, tmp_path, preprocessor, **WRITTEN, **beam) == written[1]
     assert files_of(tmp_path) == files_of(written[0])
     first = min(tmp_path.glob("*.tfrecord"))
     first.write_bytes(b"left alone")
-    for write in (write_records, write_records_with_beam):  # nothing is left to do
-        assert write(corpus, tmp_path, preprocessor, **WRITTEN) == written[1]
+    for options in ({}, beam):  # nothing is left to do
+        assert write_records(corpus, tmp_path, preprocessor, **WRITTEN, **options) == written[1]
     assert files_of(tmp_path) == files_of(written[0]) | {first.name: b"left alone"}
 
 
-def test_a_pipeline_that_fails(tmp_path, corpus, preprocessor):
-    pytest.importorskip("apache_beam", reason="needs Apache Beam, which holds back numpy and protobuf")
+def test_a_pipeline_that_fails(tmp_path, corpus, preprocessor, beam):
     text, records = tmp_path / "text.txt", tmp_path / "records"
     good = corpus[0].read_bytes()
     text.write_bytes(good[:-1] + b"\xff")
     with pytest.raises(Exception, match="is not UTF-8 text"):
-        write_records_with_beam([text], records, preprocessor, **WRITTEN)
+        write_records([text], records, preprocessor, **WRITTEN, **beam)
     text.write_bytes(good)
     counts = write_records([text], records, preprocessor, **WRITTEN)  # goes on
     assert counts["examples"] == Records(records).count
-
-
-def test_without_beam(tmp_path, corpus, preprocessor, monkeypatch):
-    monkeypatch.setitem(sys.modules, "apache_beam", None)
-    with pytest.raises(ImportError, match=r"needs Apache Beam: pip install 'keras-bert-models\[beam\]'"):
-        write_records_with_beam(corpus, tmp_path, preprocessor)

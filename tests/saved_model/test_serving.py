@@ -199,7 +199,7 @@ def test_warm_up_requests_are_in_tf_servings_format(exported, signatures):
 
 
 def test_without_the_extra(monkeypatch):
-    for name in ("tensorflow_serving", "tensorflow_serving.apis"):
+    for name in ("tensorflow_serving", "tensorflow_serving.apis", "tensorflow_serving.apis.prediction_log_pb2"):
         monkeypatch.setitem(sys.modules, name, None)  # cannot be imported
     with pytest.raises(ImportError, match=r"pip install 'keras-bert-models\[serve\]'"):
-        warmup_requests.check_installed()
+        warmup_requests.messages()

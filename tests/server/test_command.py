@@ -39,6 +39,14 @@ def test_options(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize("option", ["--port", "--rest-port"])
+@pytest.mark.parametrize("port", ["-1", "65536", "99999"])
+def test_a_port_that_is_none(toy_versions, option, port):
+    result = CliRunner().invoke(main, ["serve", str(toy_versions), option, port])
+    assert result.exit_code == 2
+    assert f"'{option}': {port} is not in the range 0<=x<=65535" in result.stderr
+
+
 @pytest.mark.parametrize("module", ["grpc", "aiohttp", "tensorflow_serving"])
 def test_without_the_extra(tmp_path, monkeypatch, module):
     for name in [name for name in sys.modules if name.startswith(("keras_bert.server.", "tensorflow_serving."))]:

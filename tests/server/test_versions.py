@@ -101,15 +101,33 @@ def test_a_new_version_takes_over(start, versions, models):
         server.predict(version=2, x=ONE)
     assert (caught.value.code(), caught.value.details()) == (
         grpc.StatusCode.NOT_FOUND,
-        "Servable not found for request: Specific(toy, 2)",
+        "version 2 of the model toy is not served",
     )
     states = requests.get(server.url, timeout=HANGS).json()["model_version_status"]
     assert [(each["version"], each["state"]) for each in states] == [("4", "AVAILABLE"), ("2", "END"), ("1", "END")]
     # Back to an older one, by taking the new one away.
     clients = Clients(server)
     (versions / "4").rename(versions / "withdrawn")
-    server.wait_for(v4="END", v2="AVAILABLE")
+    wait_until(lambda: server.states() == {1: "END", 2: "AVAILABLE"}, server.states)
     assert clients.stop() == [2, 4]
+
+
+def test_versions_that_are_gone_are_forgotten(start, versions, models):
+    server = start(versions)
+    (versions / "2").mkdir()
+    (versions / "2" / "saved_model.pb").write_bytes(b"not a model")
+    wait_until(lambda: server.states() == {1: "AVAILABLE", 2: "END"}, server.states)
+    add(versions, models[3], 3)
+    server.wait_for(v1="END", v3="AVAILABLE")
+    shutil.rmtree(versions / "1")
+    shutil.rmtree(versions / "2")
+    wait_until(lambda: server.states() == {3: "AVAILABLE"}, server.states)
+    assert requests.get(f"{server.url}/versions/1", timeout=HANGS).status_code == 404
+    # What is served stays, though its directory is gone.
+    shutil.rmtree(versions / "3")
+    time.sleep(6 * LOOK)
+    assert server.states() == {3: "AVAILABLE"}
+    assert output(server.predict(x=ONE), "y") == 3
 
 
 def test_names_that_are_no_version_numbers_are_ignored(start, versions, models):
@@ -176,8 +194,8 @@ def test_warm_up(start, versions, models, tmp_path):
     wait_until(lambda: any("version 1: loaded, 3 warm-up requests answered" in line for line in server.log))
     bad = {
         2: (log_of("text", text=["poison"]).SerializeToString(), "assertion failed: [the text is poison]"),
-        3: (log_of("missing", x=ONE).SerializeToString(), "asks for the signature missing"),
-        4: (b"\xff\xff", "Failed to parse warmup record 1"),
+        3: (log_of("missing", x=ONE).SerializeToString(), "no signature missing; the model has "),
+        4: (b"\xff\xff", "request 1 of "),
     }
     for number, (record, message) in bad.items():
         model = shutil.copytree(models[2], tmp_path / f"bad{number}")

@@ -28,9 +28,7 @@ LABELS = {"next_sentence": 2, "spans": 2, "replaced_tokens": 1}
 
 def parts_of(config):
     """Hugging Face's names of the weights of the encoder, with its pooler, and of each head."""
-    parts = FAMILIES[config.family].parts(config)
-    pooler = parts.pop("pooler")
-    return {**parts, "encoder": {**parts["encoder"], **(pooler if config.pooler else {})}}
+    return FAMILIES[config.family].parts(config)
 
 
 def random_weights(config, *heads, seed=0):
@@ -44,10 +42,6 @@ def random_weights(config, *heads, seed=0):
         }
         for part in ("encoder", *heads)
     }
-
-
-def heads_of(family):
-    return tuple(FAMILIES[family].heads)
 
 
 def read_all(directory):

@@ -45,7 +45,6 @@ def write_weights(directory, family, heads=()):
     config = CONFIGS[family]
     weights = random_weights(config, *heads)
     parts = keras_hub.TABLES[family].parts(config)
-    parts["encoder"] |= parts["pooler"] if config.pooler else {}
     directory.mkdir(exist_ok=True)
     (directory / "config.json").write_text(json.dumps(config_file(config)))
     for kind in ("model", "task"):

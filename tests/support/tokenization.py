@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
+from keras_bert.formats.hugging_face_tokenizers import template
 from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 
 from .reference import bytepair, wordpiece
@@ -156,6 +157,49 @@ def check_sentencepiece_spans(tokenizer: SentencePieceTokenizer, texts: Sequence
 
 
 ALBERT_SYMBOLS = ["(", ")", '"', "-", "."]
+
+
+def wordpiece_json(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
+    """The `tokenizer.json` of a tokenizer with BERT's special tokens in front, as transformers 5 writes it."""
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    cls, sep = (("[CLS]", tokenizer.cls_token_id), ("[SEP]", tokenizer.sep_token_id))
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": i, "content": token, **flags} for i, token in enumerate(tokenizer.vocabulary[:5])],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": tokenizer.split_on_cjk,
+            "strip_accents": tokenizer.strip_accents,
+            "lowercase": tokenizer.lowercase,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": template(cls, sep, separators=1, second_type_id=1),
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": {token: i for i, token in enumerate(tokenizer.vocabulary)},
+        },
+    }
+
+
+def bytepair_json(tokenizer: BytePairTokenizer) -> dict[str, Any]:
+    """The `tokenizer.json` of a tokenizer with RoBERTa's special tokens, as transformers 5 writes it."""
+    special = tokenizer.special_tokens.values()
+    vocabulary = {token: i for i, token in enumerate(tokenizer.vocabulary)}
+    cls, sep = (["<s>", tokenizer.cls_token_id], ["</s>", tokenizer.sep_token_id])
+    return {
+        "added_tokens": [{"id": vocabulary[token], "content": token, "special": True} for token in special],
+        "normalizer": None,
+        "post_processor": {"type": "RobertaProcessing", "sep": sep, "cls": cls},
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space, "use_regex": True},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": [list(pair) for pair in tokenizer.merges]},
+    }
 
 
 def train_albert() -> bytes:

@@ -149,6 +149,25 @@ def test_a_head_without_names_is_used_for_as_many_labels(saved, tmp_path, names)
             task.from_preset(directory)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"id2label": ["A", "B", "C"]}, "has .* in id2label; expected an object or null"),
+        ({"id2label": {"0": "A", "1": None, "2": "C"}}, r"has no id2label\.1; expected a string or a whole number"),
+        ({"id2label": {"1": "A", "2": "B", "3": "C"}}, "id2label has the keys 1, 2, 3; expected the numbers 0 to 2"),
+        ({"problem_type": ["x"]}, "in problem_type; expected a string or null"),
+        ({"keras_bert": []}, "in keras_bert; expected an object or null"),
+        ({"keras_bert": {"preprocessor": {"stride": "4"}}}, "has '4' in keras_bert.preprocessor.stride; expected a wh"),
+    ],
+)
+def test_settings_of_another_type_are_named(saved, tmp_path, change, message):
+    task, directory, _ = saved
+    directory = changed(directory, tmp_path / "preset", **change)
+    with pytest.raises(ValueError, match=message) as raised:
+        task.from_preset(directory)
+    assert str(directory / "config.json") in str(raised.value)
+
+
 def test_a_head_that_is_left_out_is_told(saved):
     task, directory, kernel = saved
     with pytest.warns(UserWarning, match="has a trained head for A, B, C; for A, C, B a new one is drawn") as told:

@@ -77,7 +77,7 @@ BAD_FILES = {
     "space": (b"[PAD]\na b\n", "is damaged: line 2 has white space or a NUL inside, 'a b'"),
     "tab-separated": (b"[PAD]\t0\na\t1\n", "is damaged: line 1 has white space"),
     "zeros": (b"[PAD]\n\0\0\0\0\n", "is damaged: line 2 has white space or a NUL"),
-    "not UTF-8": (b"[PAD]\na\n\xff\xfe\n", "is not a UTF-8 vocabulary: bad byte 0xff in line 3"),
+    "not UTF-8": (b"[PAD]\na\n\xff\xfe\n", "is not UTF-8: bad byte 0xff in line 3"),
     "one long line": (b"x" * 300, "line 1 is over 256 bytes, 'xxx"),
     "cut off": ("\n".join(SPECIAL[:3]).encode(), r"has no \[SEP\]; add it, or pass sep_token="),
     "other names": (b"<s>\n</s>\n<unk>\n<pad>\n", r"has no \[UNK\]; add it, or pass unk_token="),
@@ -108,7 +108,7 @@ def test_bad_vocabulary_list():
 
 
 def test_missing_vocabulary(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no vocabulary file at .*nowhere"):
+    with pytest.raises(FileNotFoundError, match="there is no file .*nowhere"):
         WordPieceTokenizer(tmp_path / "nowhere.txt")
     with pytest.raises(FileNotFoundError, match=r"has no vocab\.txt or tokenizer\.json; it holds nothing"):
         WordPieceTokenizer.from_preset(tmp_path)

@@ -9,6 +9,7 @@ from keras_bert.text import BytePairTokenizer
 
 from ..support import small
 from ..support.reference import bytepair as reference
+from ..support.tokenization import bytepair_json
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
@@ -32,22 +33,10 @@ def test_preset_round_trip(merges, tmp_path, untraced):
         tokenizer.save_preset(tmp_path)
 
 
-def tokenizer_json(tokenizer):
-    """As transformers 5 writes it, which writes nothing else."""
-    special = [{"id": tokenizer.vocabulary.index(each), "content": each, "special": True} for each in SPECIAL]
-    vocabulary = {token: i for i, token in enumerate(tokenizer.vocabulary)}
-    return {
-        "added_tokens": special,
-        "normalizer": None,
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": tokenizer.add_prefix_space, "use_regex": True},
-        "model": {"type": "BPE", "vocab": vocabulary, "merges": [list(pair) for pair in tokenizer.merges]},
-    }
-
-
 @pytest.mark.parametrize("prefix", [False, True])
 def test_reads_tokenizer_json(merges, prefix, tmp_path, untraced):
     tokenizer = small.byte_pairs(merges[:20], add_prefix_space=prefix)
-    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer_json(tokenizer)))
+    (tmp_path / "tokenizer.json").write_text(json.dumps(bytepair_json(tokenizer)))
     assert BytePairTokenizer.from_preset(tmp_path).get_config() == tokenizer.get_config()
 
 
@@ -61,14 +50,24 @@ def test_reads_tokenizer_json(merges, prefix, tmp_path, untraced):
         ("model", {"ignore_merges": True}, "has ignore_merges True"),
         ("model", {"continuing_subword_prefix": "##"}, "marks continuing tokens with '##'"),
         ("model", {"end_of_word_suffix": "</w>"}, "marks the ends of words with '</w>'"),
+        ("post_processor", {"cls": ["<pad>", 0]}, "its post_processor is .*, which does not pack texts as Roberta"),
+        ("post_processor", {"type": "ByteLevel"}, "which does not pack texts as RobertaProcessing does"),
         ("model", {"type": "Unigram"}, "holds a Unigram tokenizer, not byte pairs"),
     ],
 )
 def test_other_tokenizers_are_refused(part, change, message, tmp_path, untraced):
-    content = tokenizer_json(small.byte_pairs([]))
+    content = bytepair_json(small.byte_pairs([]))
     content[part] = (content[part] or {}) | change
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match=message):
+        BytePairTokenizer.from_preset(tmp_path)
+
+
+def test_added_tokens_are_refused(tmp_path, untraced):
+    content = bytepair_json(small.byte_pairs([]))
+    content["added_tokens"].append({"id": len(content["model"]["vocab"]), "content": "<user>", "special": False})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"tokenizer\.json has the added token '<user>', which would be found in any"):
         BytePairTokenizer.from_preset(tmp_path)
 
 
@@ -90,6 +89,7 @@ TOKENS = {token: i for i, token in enumerate([*SPECIAL, *reference.SYMBOLS.value
         ([*TOKENS, "a"], [], "has 'a' twice"),
         ([*TOKENS][:-20], [], "has no .; it stands for byte"),
         (TOKENS, ["a b", "a"], "merge 1 is 'a'; expected two tokens"),
+        (TOKENS, ["a b", 1.5], "merge 1 is 1.5; expected two tokens"),
         (TOKENS, ["a b", "ab c"], "merge 1 makes 'abc' of 'ab' and 'c', but the vocabulary has no 'abc'"),
     ],
 )
@@ -99,10 +99,10 @@ def test_bad_vocabularies(vocabulary, merges, message):
 
 
 def test_bad_files(tmp_path, untraced):
-    with pytest.raises(FileNotFoundError, match="no vocabulary file at"):
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*vocab\.json; expected a vocab\.json with"):
         BytePairTokenizer(tmp_path / "vocab.json", [])
     (tmp_path / "vocab.json").write_text(json.dumps(TOKENS))
-    with pytest.raises(FileNotFoundError, match="no merges at"):
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*merges\.txt; expected a merges"):
         BytePairTokenizer(tmp_path / "vocab.json", tmp_path / "merges.txt")
     (tmp_path / "merges.txt").write_bytes(b"#version: 0.2\r\na b\r\n")
     assert BytePairTokenizer(tmp_path / "vocab.json", tmp_path / "merges.txt").merges == [("a", "b")]
@@ -110,5 +110,5 @@ def test_bad_files(tmp_path, untraced):
     with pytest.raises(ValueError, match=r"merges\.txt is not UTF-8"):
         BytePairTokenizer(tmp_path / "vocab.json", tmp_path / "merges.txt")
     (tmp_path / "vocab.json").write_text("[1]")
-    with pytest.raises(ValueError, match="holds a JSON list"):
+    with pytest.raises(ValueError, match=r"vocab\.json has \[1\]; expected an object"):
         BytePairTokenizer(tmp_path / "vocab.json", [])

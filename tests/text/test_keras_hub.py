@@ -78,9 +78,10 @@ def test_sentencepiece(xlm_model, xlm_roberta, tmp_path, untraced):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"split": False}, "tokenizer.json: split is False, not True: no tokenizer here gives these ids"),
+        ({"split": False}, "tokenizer.json: split is False; only True is supported"),
         ({"suffix_indicator": "@@"}, "suffix_indicator is '@@'"),
-        ({"sequence_length": 16}, "sequence_length is 16, not None"),
+        ({"sequence_length": 16}, "sequence_length is 16; only None"),
+        ({"lowercase": "yes"}, "tokenizer.json has 'yes' in config.lowercase; expected true or false or null"),
         ({"special_tokens": ["[NAME]"]}, r"special_tokens is \['\[NAME\]'\]"),
     ],
 )
@@ -127,7 +128,7 @@ def test_files_that_are_not_whole(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"assets/tokenizer/vocabulary\.txt"):
         load_tokenizer(tmp_path)
     (tmp_path / "tokenizer.json").write_text('{"class_name": "BertTokenizer"}')
-    with pytest.raises(ValueError, match="tokenizer.json: it has no 'config'"):
+    with pytest.raises(ValueError, match="tokenizer.json has no config; expected an object"):
         load_tokenizer(tmp_path)
 
 

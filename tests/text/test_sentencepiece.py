@@ -11,7 +11,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 from keras_bert.text import SentencePieceTokenizer
-from keras_bert.text.sentencepiece_proto import UNKNOWN, Piece, unigram_model
+from keras_bert.text.sentencepiece_model import NORMAL, UNKNOWN, unigram_model
 
 from ..support.texts import SENTENCES
 from ..support.tokenization import (
@@ -24,7 +24,8 @@ from ..support.tokenization import (
     random_texts,
 )
 
-UNK = Piece("<unk>", 0.0, UNKNOWN)
+UNK = ("<unk>", 0.0, UNKNOWN)
+A = ("a", -1.0, NORMAL)
 SETTINGS = [{}, {"lowercase": False}, {"strip_accents": False}]
 # Characters that are normalized, or that end words, beside some that are not.
 MANY = "abe 12,É½\u0301\0\u200b`.漢"
@@ -182,12 +183,12 @@ def test_bad_models(albert_model, xlm_model, tmp_path):
 @pytest.mark.parametrize(
     ("pieces", "message"),
     [
-        ([UNK, Piece("a", -1.0), Piece("b\0", -2.0)], r"piece 2 is 'b\\x00', with a U\+0000"),
-        ([UNK, Piece("a", -1.0), Piece("", -2.0)], "piece 2 is empty"),
-        ([UNK, Piece("a", -1.0), Piece("a", -2.0)], "piece 2 is 'a', as piece 1 is"),
-        ([UNK, Piece("a", float("nan"))], "piece 1, 'a', has the score nan"),
-        ([UNK, Piece("a", -1.0, 9)], "piece 1, 'a', has the type 9; expected 1 to 6"),
-        ([Piece("a", -1.0)], "it has 0 pieces of the type for unknown text"),
+        ([UNK, A, ("b\0", -2.0, NORMAL)], r"piece 2 is 'b\\x00', with a U\+0000"),
+        ([UNK, A, ("", -2.0, NORMAL)], "piece 2 is empty"),
+        ([UNK, A, ("a", -2.0, NORMAL)], "piece 2 is 'a', as piece 1 is"),
+        ([UNK, ("a", float("nan"), NORMAL)], "piece 1, 'a', has the score nan"),
+        ([UNK, ("a", -1.0, 9)], "piece 1, 'a', has the type 9; expected 1 to 6"),
+        ([A], "it has 0 pieces of the type for unknown text"),
         ([], "it has no pieces"),
     ],
 )
@@ -195,6 +196,14 @@ def test_bad_pieces(pieces, message):
     """Some of them end the process, if they reach TensorFlow Text's operation."""
     with pytest.raises(ValueError, match=f"the model is not a SentencePiece model: {message}"):
         SentencePieceTokenizer(unigram_model(pieces, b""))
+
+
+def test_pieces_that_are_not_utf8():
+    model = unigram_model([UNK, ("é", -1.0, NORMAL)], b"").replace("é".encode(), b"\xc3(")
+    with pytest.raises(
+        ValueError, match=r"the model is not a SentencePiece model: piece 1 is b'\\xc3\(', which is not"
+    ):
+        SentencePieceTokenizer(model)
 
 
 @pytest.mark.slow

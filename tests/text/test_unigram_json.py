@@ -9,7 +9,7 @@ import pytest
 from keras_bert.text import SentencePieceTokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.sentencepiece_json import tokenizer_json
-from keras_bert.text.sentencepiece_proto import charsmap_of, pieces_of
+from keras_bert.text.sentencepiece_model import read_model
 
 from ..support.tokenization import ALBERT_SYMBOLS, UNIGRAM_TEXTS
 
@@ -30,9 +30,10 @@ def test_xlm_roberta_is_the_model_it_was_made_of(xlm_model, tmp_path, untraced):
     assert (rebuilt.family, rebuilt.vocabulary) == ("xlm-roberta", original.vocabulary)
     found, expected = (each.tokenize_with_offsets(UNIGRAM_TEXTS) for each in (rebuilt, original))
     assert [each.to_list() for each in found] == [each.to_list() for each in expected]
-    model = xlm_model.read_bytes()
-    assert charsmap_of(rebuilt.model) == charsmap_of(model)
-    assert pieces_of(rebuilt.model) == pieces_of(model)
+    found, expected = read_model(rebuilt.model), read_model(original.model)
+    assert found.normalizer_spec.precompiled_charsmap == expected.normalizer_spec.precompiled_charsmap
+    found, expected = ([(each.piece, each.score, each.type) for each in model.pieces] for model in (found, expected))
+    assert found == expected
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -117,55 +118,58 @@ TOKEN = {"id": 600, "content": "<e>", "single_word": False, "lstrip": False, "rs
 REFUSED = {
     "another normalizer": (
         lambda c: c["normalizer"]["normalizers"].append({"type": "NFC"}),
-        "its normalizer has {'type': 'NFC'}, where albert-transformers has 'nothing more'",
+        "its normalizer[6] is {'type': 'NFC'}, where albert-transformers has 'missing': it would give",
     ),
     "their order": (
         lambda c: c["normalizer"]["normalizers"].reverse(),
-        "its normalizer has {'type': 'Precompiled', 'precompiled_charsmap': 'A",
+        "its normalizer[0].type is 'Precompiled', where",
     ),
     "no table": (lambda c: c["normalizer"]["normalizers"].pop(), "its normalizer has no Precompiled table"),
     "a damaged table": (
         lambda c: c["normalizer"]["normalizers"][-1].update(precompiled_charsmap="?"),
-        "is not a tokenizer.json of type Unigram: Error",
+        "tokenizer.json is damaged: Only base64 data is allowed",
     ),
     "no normalizer": (lambda c: c.update(normalizer=None), "its normalizer has no Precompiled table"),
     "no space in front": (
         lambda c: metaspace(c).update(prepend_scheme="never"),
-        "its pre_tokenizer has {'prepend_scheme': 'never', 'split': True",
+        "its pre_tokenizer[1].prepend_scheme is 'never', where albert-transformers has 'always'",
     ),
     "spaces that stay": (
         lambda c: c.update(pre_tokenizer=metaspace(c)),
-        "where albert-transformers has {'type': 'WhitespaceSplit'}",
+        "its pre_tokenizer[0].prepend_scheme is 'always', where albert-transformers has 'missing'",
     ),
     "bytes": (
         lambda c: c["model"].update(byte_fallback=True),
-        "its model has True, where albert-transformers has False",
+        "its model.byte_fallback is True, where albert-transformers has False",
     ),
-    "unk_id": (lambda c: c["model"].update(unk_id=7), "its model has 7, where albert-transformers has 1"),
-    "a token outside": (lambda c: c["added_tokens"].append({**TOKEN}), "its added_tokens has {'id': 600"),
+    "unk_id": (lambda c: c["model"].update(unk_id=7), "its model.unk_id is 7, where albert-transformers has 1"),
+    "a token outside": (
+        lambda c: c["added_tokens"].append({**TOKEN}),
+        "its added_tokens[10] is {'content': '<e>', 'id'",
+    ),
     "a token in normalized text": (
         lambda c: c["added_tokens"][-1].update(normalized=True),
-        "'normalized': True}, where albert-transformers has {'id': 9, 'content': '.'",
+        "its added_tokens[9].normalized is True, where albert-transformers has False",
     ),
     "a token as a word": (
         lambda c: c["added_tokens"][-1].update(single_word=True),
-        "its added_tokens has {'id': 9, 'content': '.', 'single_word': True",
+        "its added_tokens[9].single_word is True, where",
     ),
-    "pairs": (lambda c: c["post_processor"]["pair"].pop(), "its post_processor has 'nothing more', where"),
-    "no frame": (lambda c: c.update(post_processor=None), "its post_processor has None, where"),
-    "several words": (lambda c: c["model"]["vocab"].append(["a▁b", -3.0]), "the piece 'a▁b'; SentencePiece would"),
+    "pairs": (lambda c: c["post_processor"]["pair"].pop(), "its post_processor.pair[4] is 'missing', where"),
+    "no frame": (lambda c: c.update(post_processor=None), "its post_processor is None, where"),
+    "several words": (lambda c: c["model"]["vocab"].append(["a▁b", -3.0]), "the token 'a▁b'; SentencePiece would"),
     "Hangul": (
         lambda c: c["model"]["vocab"].append(["▁나", -3.0]),
-        "takes syllables of Hangul apart (NFKD), such as those of its piece '▁나'",
+        "takes syllables of Hangul apart (NFKD), such as those of its token '▁나'",
     ),
     "twice": (lambda c: c["model"]["vocab"].append(c["model"]["vocab"][-1]), "' twice"),
     "no space": (
         lambda c: c["model"].update(vocab=[each for each in c["model"]["vocab"] if each[0] != "▁"]),
-        "has no piece ▁",
+        "has no token ▁",
     ),
     "family": (lambda c: c["model"]["vocab"][2].__setitem__(0, "[cls]"), "is of no known family"),
-    "vocabulary": (lambda c: c["model"].update(vocab={"a": 1}), "is not a tokenizer.json of type Unigram: ValueError"),
-    "added tokens": (lambda c: c.pop("added_tokens"), "is not a tokenizer.json of type Unigram: KeyError"),
+    "vocabulary": (lambda c: c["model"].update(vocab={"a": 1}), "has {'a': 1} in model.vocab; expected a list"),
+    "added tokens": (lambda c: c.pop("added_tokens"), "has no added_tokens; expected a list"),
     "type": (
         lambda c: c["model"].update(type="WordLevel"),
         "holds a WordLevel tokenizer; supported are WordPiece, BPE",
@@ -194,4 +198,26 @@ def test_another_class(albert_model, tmp_path):
 def test_the_table_is_not_written_twice(albert_model, tmp_path):
     """What transformers writes in base64 is what the model has."""
     steps = save_json(tmp_path, albert_model)["normalizer"]["normalizers"]
-    assert base64.b64decode(steps[-1]["precompiled_charsmap"]) == charsmap_of(albert_model.read_bytes())
+    model = read_model(albert_model.read_bytes())
+    assert base64.b64decode(steps[-1]["precompiled_charsmap"]) == model.normalizer_spec.precompiled_charsmap
+
+
+@pytest.mark.parametrize("score", [1e300, 10**400, float("nan")])
+def test_scores_that_are_no_float32(albert_model, tmp_path, score):
+    content = json.loads(json.dumps(save_json(tmp_path, albert_model)))
+    content["model"]["vocab"][20][1] = score
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"tokenizer\.json is damaged: "):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.slow
+def test_as_many_tokens_as_xlm_roberta_has(xlm_model, tmp_path, untraced):
+    """The work grows with the vocabulary, not with its square, which would take hours."""
+    content = save_json(tmp_path, xlm_model, "xlm-roberta", False, False)
+    mask = content["model"]["vocab"].pop()
+    more = [(f"{chr(0x4E00 + i % 20000)}{i}", -20.0) for i in range(250_000)]
+    content["model"]["vocab"] += [*more, mask]
+    content["added_tokens"][-1]["id"] = len(content["model"]["vocab"]) - 1
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    assert load_tokenizer(tmp_path).vocabulary_size > 250_000

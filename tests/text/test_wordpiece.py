@@ -224,19 +224,6 @@ def test_preset_round_trip(tmp_path):
     assert WordPieceTokenizer.from_preset(tmp_path).vocabulary == WORDS
 
 
-def test_reads_tokenizer_json(tmp_path):
-    """transformers 5 writes no vocab.txt."""
-    path = presets.resolve("all-MiniLM-L6-v2") / "tokenizer.json"
-    (tmp_path / "tokenizer.json").write_bytes(path.read_bytes())
-    tokenizer = WordPieceTokenizer.from_preset(tmp_path)
-    assert tokenizer.get_config() == WordPieceTokenizer.from_preset("all-MiniLM-L6-v2").get_config()
-    content = json.loads(path.read_text("utf-8"))
-    content["model"]["type"] = "BPE"
-    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="holds a BPE tokenizer, not WordPiece"):
-        WordPieceTokenizer.from_preset(tmp_path)
-
-
 @pytest.mark.parity
 @pytest.mark.parametrize("setting", [{}, {"lowercase": False}, {"strip_accents": False}, {"split_on_cjk": False}])
 def test_transformers_reads_what_we_save(vocabulary, setting, tmp_path):

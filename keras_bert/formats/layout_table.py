@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats.shapes import Names
 from keras_bert.formats.storage import Storage
@@ -16,6 +15,8 @@ from keras_bert.formats.storage import Storage
 Layers = Mapping[str, str | list[str]]
 
 _KINDS = ("kernel", "bias", "gamma", "beta", "embeddings")
+_REQUIRED = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size")
+_TYPES = {each.name: int if each.default is None else type(each.default) for each in fields(BertConfig)}
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Table:
         prefix: the prefix of the encoder's weights in a file with heads.
         config: field of BertConfig -> key of the configuration file.
         values: fields that the file does not state, or may leave out.
+        activations: the file's name of an activation -> ours; of several names, the first is written.
+        plain: key -> its only supported value, of options that would change what the encoder computes.
         projects_equal_sizes: whether embeddings are projected even if they are as wide as the hidden states.
         embeddings, block, pooler: the encoder's weights; `pooler` is empty in a family without one.
         heads: the weights of the family's heads.
@@ -44,8 +47,8 @@ class Table:
     Example:
         >>> from keras_bert import BertConfig
         >>> from keras_bert.formats import FAMILIES
-        >>> FAMILIES["bert"].parts(BertConfig.tiny())["pooler"]
-        {'pooler/kernel': ['pooler.dense.weight'], 'pooler/bias': ['pooler.dense.bias']}
+        >>> FAMILIES["bert"].parts(BertConfig.tiny())["next_sentence"]
+        {'logits/kernel': ['cls.seq_relationship.weight'], 'logits/bias': ['cls.seq_relationship.bias']}
     """
 
     classes: str
@@ -56,6 +59,8 @@ class Table:
     heads: Mapping[str, Layers] = field(default_factory=dict)
     config: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
+    activations: Mapping[str, str] = field(default_factory=dict)
+    plain: Mapping[str, Any] = field(default_factory=dict)
     storage: Storage = field(default_factory=Storage)
     prefix: str = ""
     projects_equal_sizes: bool = False
@@ -63,18 +68,20 @@ class Table:
     sequence_activation: str | None = None
 
     def parts(self, config: BertConfig) -> dict[str, Names]:
-        """The names of the weights of "encoder" (without pooler), "pooler", and each head."""
+        """The names of the weights of "encoder", with its pooler if the config has one, and of each head."""
         optional = {"embeddings/type": config.type_vocab_size, "embeddings/projection": config.embedding_size}
         embeddings = {ours: theirs for ours, theirs in self.embeddings.items() if optional.get(ours, True)}
         blocks = {
             f"block_{i}/{ours}": [name.format(i=i) for name in theirs]
             for i in range(config.groups)
-            for ours, theirs in self._weights(self.block).items()
+            for ours, theirs in self.weights(self.block).items()
         }
-        heads = {head: self._weights(layers) for head, layers in self.heads.items()}
-        return {"encoder": {**self._weights(embeddings), **blocks}, "pooler": self._weights(self.pooler), **heads}
+        pooler = self.weights(self.pooler) if config.pooler else {}
+        heads = {head: self.weights(layers) for head, layers in self.heads.items()}
+        return {"encoder": {**self.weights(embeddings), **blocks, **pooler}, **heads}
 
-    def _weights(self, layers: Layers) -> Names:
+    def weights(self, layers: Layers) -> Names:
+        """The names of the weights of some layers."""
         names: Names = {}
         for ours, theirs in layers.items():
             theirs = [theirs] if isinstance(theirs, str) else theirs
@@ -85,18 +92,43 @@ class Table:
                     names[f"{ours}/{kind}"] = [name + self.endings[kind] for name in theirs]
         return names
 
-    def fields(self, stated: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of BertConfig that a configuration file states, or implies.
+    @property
+    def shape(self) -> dict[str, Any]:
+        """The types of the values in a configuration file, for `files.check_json`."""
+        return {
+            theirs: _TYPES[ours] if ours in _REQUIRED else (_TYPES[ours], None) for ours, theirs in self.config.items()
+        }
+
+    def config_of(self, family: str, values: Mapping[str, Any], source: Path) -> BertConfig:
+        """The configuration that a file states.
 
         Args:
-            stated: the file's keys and values.
+            family: the table's family.
+            values: the file's values by key, of the types in `shape`.
+            source: the file's path, for messages.
+
+        Raises:
+            ValueError: an option or an activation is not supported, or a value is out of range.
         """
+        check_plain(values, self.plain, source)
+        try:
+            return BertConfig(family=family, **self._fields(values))
+        except ValueError as error:
+            raise ValueError(f"{source}: {error}") from None
+
+    def _fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
         # In these files, null means "not set".
-        found = {ours: stated[theirs] for ours, theirs in self.config.items() if stated.get(theirs) is not None}
+        found = {ours: values[theirs] for ours, theirs in self.config.items() if values.get(theirs) is not None}
+        if "activation" in found:
+            name = found["activation"]
+            if name not in self.activations:
+                known = ", ".join(self.activations)
+                raise ValueError(f"{self.config['activation']} is {name!r}; known are {known}")
+            found["activation"] = self.activations[name]
         fields = {**self.values, **found}
         if not self.pooler:
             fields["pooler"] = False
-        if fields.get("embedding_size") == fields.get("hidden_size") and not self.projects_equal_sizes:
+        if fields.get("embedding_size") == fields["hidden_size"] and not self.projects_equal_sizes:
             fields["embedding_size"] = None
         if fields.get("positions_after_padding") and not self.storage.lacks_padding_positions:
             # The file states the number of rows in the table.
@@ -104,23 +136,24 @@ class Table:
         return fields
 
     def stated(self, config: BertConfig) -> dict[str, Any]:
-        """The entries of a configuration file: the inverse of `fields`."""
+        """The entries of a configuration file: the inverse of `config_of`."""
         fields = {
             **config.to_dict(),
             "max_positions": config.position_rows,
             "embedding_size": config.embedding_width,
             "num_groups": config.groups,
         }
+        names = [theirs for theirs, ours in self.activations.items() if ours == config.activation]
+        if names:
+            fields["activation"] = names[0]
         return {theirs: fields[ours] for ours, theirs in self.config.items()}
 
 
-def read_config_file(path: Path, config_of: Callable[[dict[str, Any]], BertConfig]) -> BertConfig:
-    """The result of `config_of` for the object in a JSON file. Errors name the file."""
-    values = files.read_json(path)
-    try:
-        return config_of(values)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+def check_plain(values: Mapping[str, Any], plain: Mapping[str, Any], source: Path) -> None:
+    """Raises ValueError if a key of `plain` has another value in the file `source`; it may be null or missing."""
+    for key, value in plain.items():
+        if values.get(key) not in (None, value):
+            raise ValueError(f"{source}: {key} is {values[key]!r}; only {value!r} is supported")
 
 
 def _kinds(layer: str) -> tuple[str, ...]:

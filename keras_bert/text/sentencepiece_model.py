@@ -1,0 +1,105 @@
+"""google/sentencepiece's models: a serialized `ModelProto` <-> its pieces and its normalization, checked."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory, text_format
+
+# The parts of google/sentencepiece's sentencepiece_model.proto that are used here; the library keeps all others as they
+# are. `type` is an enumeration there, which would hide numbers that it does not know.
+_SCHEMA = """
+    name: "keras_bert/sentencepiece_model.proto"
+    message_type {
+      name: "SentencePiece"
+      field { name: "piece" number: 1 type: TYPE_STRING }
+      field { name: "score" number: 2 type: TYPE_FLOAT }
+      field { name: "type" number: 3 type: TYPE_INT32 default_value: "1" }
+    }
+    message_type {
+      name: "TrainerSpec"
+      field { name: "model_type" number: 3 type: TYPE_INT32 }
+    }
+    message_type {
+      name: "NormalizerSpec"
+      field { name: "precompiled_charsmap" number: 2 type: TYPE_BYTES }
+    }
+    message_type {
+      name: "ModelProto"
+      field { name: "pieces" number: 1 type: TYPE_MESSAGE type_name: "SentencePiece" label: LABEL_REPEATED }
+      field { name: "trainer_spec" number: 2 type: TYPE_MESSAGE type_name: "TrainerSpec" }
+      field { name: "normalizer_spec" number: 3 type: TYPE_MESSAGE type_name: "NormalizerSpec" }
+    }
+"""
+
+# SentencePiece.Type
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
+_TYPES = range(1, 7)  # and UNUSED, BYTE
+_UNIGRAM = 1  # TrainerSpec.ModelType
+
+
+def _model_class() -> Any:
+    pool = descriptor_pool.DescriptorPool()  # of our own: other libraries have these names in the common one
+    pool.AddSerializedFile(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()).SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("ModelProto"))
+
+
+ModelProto = _model_class()
+
+
+def read_model(model: bytes) -> ModelProto:
+    """The parsed model, checked: TensorFlow Text's operation ends the process at some bad ones.
+
+    Args:
+        model: a serialized `ModelProto`.
+
+    Returns:
+        An object with `pieces` (each has `piece`, a str, `score`, the natural logarithm of its probability, and `type`,
+        one of the above; the index is the id), and `normalizer_spec.precompiled_charsmap`.
+
+    Raises:
+        ValueError: the bytes are no model, or a piece is empty, repeated, holds a U+0000, or has a score that is no
+            number.
+
+    Example:
+        >>> model = unigram_model([("<unk>", 0.0, UNKNOWN), ("▁a", -1.5, NORMAL)], b"")
+        >>> [(each.piece, each.score, each.type) for each in read_model(model).pieces]
+        [('<unk>', 0.0, 2), ('▁a', -1.5, 1)]
+    """
+    try:
+        proto = ModelProto.FromString(model)
+        pieces = [(each.piece, each.score, each.type) for each in proto.pieces]
+    except message.DecodeError as error:
+        raise ValueError(f"it cannot be read ({error})") from None
+    if not pieces:
+        raise ValueError("it has no pieces")
+    seen: dict[str, int] = {}
+    for number, (text, score, kind) in enumerate(pieces):
+        if not isinstance(text, str):  # the library leaves it as it is
+            raise ValueError(f"piece {number} is {text!r}, which is not UTF-8")
+        if not text or "\0" in text:
+            raise ValueError(f"piece {number} is {'empty' if not text else f'{text!r}, with a U+0000'}")
+        if text in seen:
+            raise ValueError(f"piece {number} is {text!r}, as piece {seen[text]} is")
+        if not math.isfinite(score):
+            raise ValueError(f"piece {number}, {text!r}, has the score {score}")
+        if kind not in _TYPES:
+            raise ValueError(f"piece {number}, {text!r}, has the type {kind}; expected {_TYPES[0]} to {_TYPES[-1]}")
+        seen[text] = number
+    unknown = sum(kind == UNKNOWN for _, _, kind in pieces)
+    if unknown != 1:
+        raise ValueError(f"it has {unknown} pieces of the type for unknown text; expected 1")
+    return proto
+
+
+def unigram_model(pieces: Iterable[tuple[str, float, int]], charsmap: bytes) -> bytes:
+    """A serialized model of type Unigram, with SentencePiece's defaults: a space in front, and one space for several.
+
+    Args:
+        pieces: text, score and type of each; scores are rounded to float32.
+        charsmap: the table of its normalization, `precompiled_charsmap`.
+    """
+    proto = ModelProto(trainer_spec={"model_type": _UNIGRAM}, normalizer_spec={"precompiled_charsmap": charsmap})
+    for text, score, kind in pieces:
+        proto.pieces.add(piece=text, score=score, type=kind)
+    return proto.SerializeToString()

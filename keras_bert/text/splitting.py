@@ -1,0 +1,66 @@
+"""Splits texts around tokens that stand in them, and joins the tokens of the parts."""
+
+import re
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_bert.text.normalization import SPACES
+
+Tokens = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
+
+
+def tokenize_around(
+    added: Mapping[str, int],
+    with_space: str | None,
+    strings: tf.Tensor,
+    tokenize_text: Callable[[tf.Tensor, tf.Tensor], Tokens],
+) -> Tokens:
+    """Finds the tokens that stand in texts as they are, and tokenizes the text between them.
+
+    Args:
+        added: each token that is looked for -> its id; where two begin, the longer one is found.
+        with_space: one of them that takes the white space before it, if any.
+        strings: string `[batch]`.
+        tokenize_text: string `[parts]`, and the row of each, int64 `[parts]` -> its tokens.
+    """
+    patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}
+    if with_space in added:
+        patterns[with_space] = f"{SPACES}*{patterns[with_space]}"
+    pattern = "|".join(patterns.values())
+    # The operation ends a text at U+0000. In such a row, U+0001 replaces it meanwhile
+    # (and a real U+0001 becomes U+0000).
+    has_nul = tf.strings.regex_full_match(strings, r"(?s).*\x00.*")
+    strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
+    chunks, starts, ends = tf_text.regex_split_with_offsets(strings, pattern, pattern)  # [batch, (chunks)]
+    texts = tf.where(
+        tf.gather(has_nul, chunks.value_rowids()),
+        tf.strings.regex_replace(chunks.values, "\x01", "\0"),
+        chunks.values,
+    )
+    names = texts
+    if with_space in added:
+        names = tf.strings.regex_replace(names, f"^{patterns[with_space]}$", with_space)
+    is_token = tf.equal(names[:, None], tf.constant(list(added)))  # [chunks, tokens]
+    special = tf.reduce_any(is_token, axis=1)
+    text = tf.where(special, "", texts)  # a chunk is either text or a token
+    tokens = tokenize_text(text, chunks.value_rowids())
+    count = tf.cast(special, tf.int64)
+    found = tf.boolean_mask(tf.gather(tf.constant(list(added.values())), tf.argmax(is_token, axis=1)), special)
+    last = tf.boolean_mask(ends.values - starts.values, special)
+    first = last - tf.boolean_mask(tf.cast(tf.strings.length(names), tf.int64), special)
+    tokens = tuple(
+        tf.concat([old, tf.RaggedTensor.from_row_lengths(new, count)], axis=1)
+        for old, new in zip(tokens, (found, first, last), strict=True)
+    )
+    return merge_rows(tokens, starts.values, chunks.row_splits)
+
+
+def merge_rows(tokens: Tokens, origins: tf.Tensor, row_splits: tf.Tensor) -> Tokens:
+    """[parts, (tokens)] -> [batch, (tokens)]: row_splits [batch + 1] groups the parts, origins [parts] places them."""
+    ids, starts, ends = tokens
+    splits = tf.gather(ids.row_splits, row_splits)
+    shift = tf.gather(origins, ids.value_rowids())
+    values = (ids.values, starts.values + shift, ends.values + shift)
+    return tuple(tf.RaggedTensor.from_row_splits(value, splits, validate=False) for value in values)

@@ -1,0 +1,33 @@
+"""Damaged tokenizer files of every kind end in an error of ours, or in a tokenizer; see fuzz.py."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ..support.data import ROOT
+from . import fuzz
+
+
+@pytest.mark.parametrize("kind", fuzz.FILES)
+def test_damage(kind, capsys):
+    """The same damage in every run, none of which ends the process."""
+    fuzz.main(kind, 20, 0)
+    *_, last, done = capsys.readouterr().out.splitlines()
+    assert last == f"{kind} round 19"
+    assert done.startswith(f"{kind} done")
+    assert "'refused'" in done
+
+
+@pytest.mark.slow
+def test_much_damage():
+    """In a process of its own, which a native library could end."""
+    command = [sys.executable, "-m", "tests.text.fuzz", "1000", "1000", *fuzz.FILES]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    # An hour stands for ever: nothing here takes so long, unless it hangs.
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=3600)
+    lines = result.stdout.splitlines() or ["nothing at all"]
+    done = [line.split()[0] for line in lines if " done " in line]
+    assert done == [*fuzz.FILES], f"{lines[-1]}: exit status {result.returncode}\n{result.stderr[-2000:]}"
+    assert len(lines) == 1001 * len(done)

@@ -1,0 +1,152 @@
+"""A `tokenizer.json` of type WordPiece: each of its settings is honoured or refused by name."""
+
+import copy
+import json
+import re
+
+import pytest
+
+from keras_bert import BertPreprocessor, presets
+from keras_bert.formats.hugging_face_tokenizers import template
+from keras_bert.text import WordPieceTokenizer
+from keras_bert.text.loading import load_tokenizer
+
+from ..support.texts import SENTENCES
+from ..support.tokenization import NASTY, is_known, random_texts, wordpiece_json, words_of
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+TEXTS = [*SENTENCES, "Ünïcödé 北京 don't", "x" * 99 + " " + "x" * 100 + " " + "x" * 101, "a b\u3000c"]
+VOCABULARY = [*SPECIAL, *words_of(TEXTS), *"xyz", "##x"]
+VOCABULARY = [*dict.fromkeys(VOCABULARY)]
+CLS, SEP = ("[CLS]", 2), ("[SEP]", 3)
+CONTENT = wordpiece_json(WordPieceTokenizer(VOCABULARY))
+
+
+def write(directory, *keys, **changes):
+    """Writes `CONTENT` with other values in the object at `keys`."""
+    content = copy.deepcopy(CONTENT)
+    part = content
+    for key in keys:
+        part = part[key]
+    part.update(changes)
+    (directory / "tokenizer.json").write_text(json.dumps(content))
+
+
+def test_reads_tokenizer_json(tmp_path):
+    """transformers 5 writes no vocab.txt."""
+    path = presets.resolve("all-MiniLM-L6-v2") / "tokenizer.json"
+    (tmp_path / "tokenizer.json").write_bytes(path.read_bytes())
+    tokenizer = WordPieceTokenizer.from_preset(tmp_path)
+    original = WordPieceTokenizer.from_preset("all-MiniLM-L6-v2", max_chars_per_word=100)
+    assert tokenizer.get_config() == original.get_config() | {"strip_accents": None}
+
+
+def test_the_longest_word_is_honoured_and_saved(tmp_path, untraced):
+    write(tmp_path, "model", max_input_chars_per_word=3)
+    tokenizer = load_tokenizer(tmp_path)
+    x, inside = VOCABULARY.index("x"), VOCABULARY.index("##x")
+    assert tokenizer.tokenize("xxx xxxx").numpy().tolist() == [x, inside, inside, 1]
+    tokenizer.save_preset(tmp_path / "saved")
+    assert load_tokenizer(tmp_path / "saved").get_config() == tokenizer.get_config()
+
+
+def test_tokens_around_texts_are_honoured(tmp_path, untraced):
+    """Their names are in the post-processor, also in the one that older files have."""
+    for post_processor in (
+        template(("x", VOCABULARY.index("x")), ("y", VOCABULARY.index("y")), 1, 1),
+        {"type": "BertProcessing", "cls": ["x", VOCABULARY.index("x")], "sep": ["y", VOCABULARY.index("y")]},
+    ):
+        write(tmp_path, post_processor=post_processor)
+        packed = BertPreprocessor(load_tokenizer(tmp_path), sequence_length=4)(["z"])["input_word_ids"].numpy()
+        assert [VOCABULARY[i] for i in packed[0]] == ["x", "z", "y", "[PAD]"]
+
+
+REFUSED = [
+    (("model",), {"continuing_subword_prefix": "@@"}, "marks continuing tokens with '@@', where"),
+    (("model",), {"type": "BPE"}, "holds a BPE tokenizer, not WordPiece"),
+    (("normalizer",), {"clean_text": False}, "keeps control characters, clean_text: False"),
+    (("normalizer",), {"type": "Lowercase"}, "normalizes with 'Lowercase', where"),
+    ((), {"normalizer": None}, "normalizes with None, where"),
+    ((), {"normalizer": {"type": "BertNormalizer"}}, "its normalizer has no clean_text; expected true or false"),
+    ((), {"pre_tokenizer": {"type": "Whitespace"}}, "splits text with 'Whitespace', where"),
+    ((), {"pre_tokenizer": None}, "splits text with None, where"),
+    ((), {"post_processor": None}, "its post_processor is None, which does not pack texts as BertProcessing does"),
+    ((), {"post_processor": {"type": "ByteLevel"}}, "which does not pack texts as BertProcessing does"),
+    ((), {"post_processor": template(CLS, SEP, 2, 1)}, "which does not pack texts as BertProcessing does"),
+    ((), {"post_processor": template(CLS, SEP, 1, 0)}, "which does not pack texts as BertProcessing does"),
+    ((), {"post_processor": template(("[CLS]", 3), SEP, 1, 1)}, "which does not pack texts as BertProcessing does"),
+    (("post_processor",), {"special_tokens": {}}, "which does not pack texts as BertProcessing does"),
+    ((), {"added_tokens": [{"id": 5, "content": "hello", "special": False}]}, "has the added token 'hello', which"),
+    # Damaged files.
+    (("model",), {"max_input_chars_per_word": 0}, "max_chars_per_word is 0"),
+    (("model",), {"max_input_chars_per_word": 10**12}, "max_chars_per_word is 1000000000000"),
+    (("model",), {"max_input_chars_per_word": "9"}, "has '9' in model.max_input_chars_per_word; expected a whole numb"),
+    (("model",), {"vocab": {}}, "the vocabulary has no tokens but special ones"),
+    (("model",), {"vocab": [1]}, "has [1] in model.vocab; expected an object"),
+    (("model",), {"vocab": {"a": None}}, "has no model.vocab.a; expected a whole number"),
+    (("model",), {"unk_token": "[OOV]"}, "has no [OOV]; add it, or pass unk_token="),
+    ((), {"model": [[]]}, "has [[]] in model; expected an object"),
+    ((), {"model": None}, "has no model; expected an object"),
+    ((), {"added_tokens": {}}, "has {} in added_tokens; expected a list or null"),
+]
+
+
+@pytest.mark.parametrize(("keys", "changes", "message"), REFUSED)
+def test_what_cannot_be_honoured_is_refused(keys, changes, message, tmp_path):
+    write(tmp_path, *keys, **changes)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        WordPieceTokenizer.from_preset(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"mask_token": ["x"]}, "has ['x'] in mask_token; expected a string or an object or null"),
+        ({"pad_token": {}}, "has no pad_token.content; expected a string"),
+        ({"do_lower_case": "false"}, "has 'false' in do_lower_case; expected true or false or null"),
+        ({"do_basic_tokenize": False}, "sets do_basic_tokenize to False, where"),
+        ({"never_split": ["a"]}, "sets never_split to ['a'], where"),
+        ({"word_tokenizer_type": "mecab"}, "sets word_tokenizer_type to 'mecab', where"),
+        ({"subword_tokenizer_type": "character"}, "sets subword_tokenizer_type to 'character', where"),
+        ({"added_tokens_decoder": {"9": {"content": "<user>"}}}, "has the added token '<user>', which"),
+    ],
+)
+def test_tokenizer_config(config, message, tmp_path):
+    write(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"tokenizer_config\.json " + re.escape(message)):
+        WordPieceTokenizer.from_preset(tmp_path)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    ("keys", "changes"),
+    [
+        ((), {}),
+        (("model",), {"max_input_chars_per_word": 5}),
+        (("normalizer",), {"lowercase": False}),
+        (("normalizer",), {"strip_accents": False}),
+        (("normalizer",), {"lowercase": False, "strip_accents": True}),
+        (("normalizer",), {"handle_chinese_chars": False}),
+    ],
+)
+def test_same_ids_as_hugging_face(keys, changes, tmp_path):
+    """Whole sequences, single and in pairs."""
+    tokenizers = pytest.importorskip("tokenizers")
+    write(tmp_path, *keys, **changes)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    ours = BertPreprocessor(load_tokenizer(tmp_path), sequence_length=None)
+    # They lower-case character by character, and so give no Greek word in capitals its small final sigma. They remove
+    # characters for private use, which Google's original keeps.
+    chars = [char for char in NASTY + "aexyz é北" if is_known(char) and char not in "ΣİI\ue000"]
+    texts = [text for text in [*TEXTS, *random_texts(chars, 400)] if "Σ" not in text]
+    assert len(texts) > 400
+    others = texts[1:] + texts[:1]
+    for packed, encoded in (
+        (ours(texts), theirs.encode_batch(texts)),
+        (ours((texts, others)), theirs.encode_batch([*zip(texts, others, strict=True)])),
+    ):
+        ids, type_ids, mask = (packed[name].numpy() for name in ("input_word_ids", "input_type_ids", "input_mask"))
+        for text, row, types, length, want in zip(texts, ids, type_ids, mask.sum(1), encoded, strict=True):
+            assert row[:length].tolist() == want.ids, ascii(text)
+            assert types[:length].tolist() == want.type_ids, ascii(text)
