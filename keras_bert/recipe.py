@@ -17,6 +17,7 @@ from typing import Any
 _TYPES = {int: (Integral, "a whole number"), float: (Real, "a number"), str: (str, "a name")}
 _LIMITS = {
     "1 or more": lambda value: value >= 1,
+    "5 or more": lambda value: value >= 5,
     "0 or more": lambda value: 0 <= value < math.inf,
     "a number above 0": lambda value: 0 < value < math.inf,
     "a share, 0 to 1": lambda value: 0 <= value <= 1,
@@ -29,8 +30,16 @@ def _field(default: Any, limits: str, help: str) -> Any:
     return dataclasses.field(default=default, metadata={"limits": limits, "help": f"{help}; {limits}."})
 
 
+class _Checked:
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None or type(None) not in typing.get_args(field.type):
+                _check(field.name, value, type_of(field), field.metadata["limits"])
+
+
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(_Checked):
     """The hyper-parameters that fine-tuning and pre-training have in common.
 
     Raises:
@@ -38,18 +47,16 @@ class Recipe:
         ValueError: a value is outside its field's limits.
     """
 
-    learning_rate: float = _field(5e-5, "a number above 0", "Peak of the learning rate")
-    warmup: float = _field(0.1, "a share, 0 to 1", "Part of all updates in which the learning rate rises")
-    weight_decay: float = _field(0.01, "0 or more", "Share of a weight that decays, times the learning rate")
-    clip_norm: float | None = _field(1.0, "a number above 0", "Norm to which longer gradients are cut")
-    accumulate: int = _field(1, "1 or more", "Batches that make one update")
-    seed: int = _field(0, "0 or more", "Seed of the order of examples, of masks, and of new weights in the command")
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value is not None or type(None) not in typing.get_args(field.type):
-                _check(field.name, value, type_of(field), field.metadata["limits"])
+    learning_rate: float = _field(5e-5, "a number above 0", "The highest learning rate")
+    warmup: float = _field(0.1, "a share, 0 to 1", "The share of all updates in which the learning rate rises")
+    weight_decay: float = _field(0.01, "0 or more", "The factor of weight decay")
+    clip_norm: float | None = _field(
+        1.0, "a number above 0", "The largest norm of the gradients; larger ones are scaled down"
+    )
+    accumulate: int = _field(1, "1 or more", "The number of batches that make one update")
+    seed: int = _field(
+        0, "0 or more", "The seed of the order of examples, of masks, and (in the command) of new weights"
+    )
 
     @classmethod
     def of(cls, **given: Any) -> "Recipe":
@@ -70,14 +77,22 @@ class Recipe:
 class FineTuningRecipe(Recipe):
     """The hyper-parameters of `fine_tune`; the defaults are those of Devlin et al. 2018, appendix A.3."""
 
-    epochs: int = _field(3, "1 or more", "Times that each example is seen")
-    batch_size: int | None = _field(None, "1 or more", "Examples a batch, by default 32")
-    batch_tokens: int | None = _field(None, "1 or more", "Most tokens a batch, with padding, in place of a batch size")
-    layer_decay: float = _field(1.0, "a number above 0", "Factor of the learning rate from a layer to the one below it")
-    class_weight: Mapping | None = _field(None, "0 or more", "Weight of the examples of a class, by default 1")
-    frozen_layers: int = _field(0, "0 or more", "Lowest layers that are frozen, with the embeddings")
-    lora_rank: int | None = _field(None, "1 or more", "Rank of LoRA, say 8, which is trained in place of whole layers")
-    patience: int | None = _field(None, "1 or more", "Epochs without a better one after which training ends")
+    epochs: int = _field(3, "1 or more", "The number of times that each example is seen")
+    batch_size: int | None = _field(None, "1 or more", "The number of examples in a batch, by default 32")
+    batch_tokens: int | None = _field(
+        None, "1 or more", "The largest number of tokens in a batch, with padding, in place of a batch size"
+    )
+    layer_decay: float = _field(
+        1.0, "a number above 0", "The factor by which a layer's learning rate is multiplied for the layer below it"
+    )
+    class_weight: Mapping | None = _field(None, "0 or more", "The weight of the examples of a class, by default 1")
+    frozen_layers: int = _field(0, "0 or more", "The number of lowest layers to freeze, with the embeddings")
+    lora_rank: int | None = _field(
+        None, "1 or more", "The rank of LoRA, 8 for instance, which is trained in place of whole layers"
+    )
+    patience: int | None = _field(
+        None, "1 or more", "The number of epochs without improvement after which training ends"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,17 +110,30 @@ def _with_default(name: str, default: Any) -> Any:
 class PretrainingRecipe(Recipe):
     """The hyper-parameters of `pretrain`; see Devlin et al. 2018, appendix A.2."""
 
-    steps: int = _field(MISSING, "1 or more", "Batches to train on")
-    batch_size: int = _field(32, "1 or more", "Sequences a batch")
-    optimizer: str = _field("adamw", "one of adamw, lamb", "Optimizer; LAMB is for batches of thousands")
+    steps: int = _field(MISSING, "1 or more", "The number of batches to train on")
+    batch_size: int = _field(32, "1 or more", "The number of sequences in a batch")
+    optimizer: str = _field("adamw", "one of adamw, lamb", "The optimizer; LAMB is for batches of thousands")
     learning_rate: float = _with_default("learning_rate", 1e-4)
     warmup: float = _with_default("warmup", 0.01)
-    measure_every: int = _field(1000, "1 or more", "Steps from one measurement to the next")
+    measure_every: int = _field(1000, "1 or more", "The number of steps from one measurement to the next")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondPhase(_Checked):
+    """A second phase of pre-training in the command, on longer rows; see Devlin et al. 2018, appendix A.2."""
+
+    then_steps: int | None = _field(
+        None, "1 or more", "The number of steps of a second phase with longer rows; by default there is none"
+    )
+    then_length: int = _field(512, "5 or more", "The number of tokens per row in the second phase")
+    then_batch_size: int = _field(8, "1 or more", "The number of rows per batch in the second phase")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _WithTeacher:
-    temperature: float = _field(2.0, "a number above 0", "Softens a teacher's answers: small probabilities count more")
+    temperature: float = _field(
+        2.0, "a number above 0", "The temperature of the teacher's answers; above 1, small probabilities count more"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,14 +13,22 @@ from keras_bert.cli import quiet, streams
 @click.argument("text")
 @click.argument("second", required=False)
 @streams.preset_option
-@click.option("--output", "-o", required=True, metavar="FILE", help="Write to FILE: .html, or .png with matplotlib.")
-@click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
-@click.option("--layer", type=click.IntRange(0), help="Begin with this layer; of a picture: draw only this one.")
-@click.option("--head", type=click.IntRange(0), help="Begin with this head; of a picture: draw only this one.")
+@click.option(
+    "--output",
+    "-o",
+    required=True,
+    metavar="FILE",
+    help="Write to FILE: a page (.html), or a picture (.png; needs matplotlib).",
+)
+@streams.overwrite_option
+@click.option("--layer", type=click.IntRange(0), help="The layer to show first; in a picture, the only one.")
+@click.option("--head", type=click.IntRange(0), help="The head to show first; in a picture, the only one.")
 def attention(
     text: str, second: str | None, preset: Path, output: str, overwrite: bool, layer: int | None, head: int | None
 ) -> None:
-    """Show how much each token of TEXT, or of a pair of texts, attends to each other one, in every layer and head.
+    """Show how much each token of a text attends to each other one.
+
+    With SECOND, TEXT and SECOND are a pair. Every layer and every head is shown.
 
     Writes one page that works offline in any browser, with lines between the tokens, a heat map of each head, and an
     overview of all heads; or a picture of all heads, or of the chosen ones. Layers and heads are numbered from 0.

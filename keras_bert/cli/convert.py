@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from keras_bert import files
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import directories, quiet, streams
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,11 +23,17 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="SRC", callback=streams.find_preset)
 @click.argument("destination", metavar="DST")
 @click.option(
-    "--to", "format", default="hugging_face", show_default=True, help="The format: hugging_face, tf1, garden."
+    "--to",
+    "format",
+    default="hugging_face",
+    show_default=True,
+    metavar="FORMAT",
+    help="The format to write: hugging_face, tf1 (Google's first code) or garden (TF Model Garden).",
 )
 def convert(source: Path, destination: str, format: str) -> None:
-    """Write the checkpoint in SRC to DST, a new directory, in another format, with all its heads and its vocabulary.
+    """Write a checkpoint in another format.
 
+    DST is a new directory, which gets the encoder, all heads and the vocabulary of SRC.
     SRC is a preset's name, hf://org/name, or a directory in any format that keras-bert inspect knows. Weights are
     copied one by one. After an error there is no DST.
 
@@ -39,6 +45,7 @@ def convert(source: Path, destination: str, format: str) -> None:
     path = Path(destination)
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise streams.Misuse(f"{destination} exists; choose another name")
+    directories.check(destination)
     with quiet.imports():
         import tensorflow  # noqa: F401  tokenizers and some formats need it
         from tqdm import tqdm
@@ -46,23 +53,21 @@ def convert(source: Path, destination: str, format: str) -> None:
         from keras_bert import formats
         from keras_bert.formats import sentence_transformers
 
-    try:
-        with ExitStack() as stack:
-            checkpoint = stack.enter_context(formats.open_checkpoint(source))
-            parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
-            total = sum(map(len, parts.values()))
-            bar = stack.enter_context(tqdm(total=total, unit=" weights", delay=1, disable=None))
-            unfinished = stack.enter_context(files.directory_written_whole(path, "", overwrite=False))
-            counted = {part: _Counted(weights, bar) for part, weights in parts.items()}
-            formats.write(unfinished, checkpoint.config, counted, format)
-            tokenizer = streams.tokenizer_of(source)
-            if tokenizer is not None:
-                tokenizer.save_preset(unfinished)
-            if (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
-                settings = sentence_transformers.read(source)
-                sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings)
-    except (OSError, ImportError, ValueError) as error:
-        raise click.ClickException(streams.one_line(error)) from error
+    with ExitStack() as stack:
+        stack.enter_context(directories.written(destination))
+        checkpoint = stack.enter_context(formats.open_checkpoint(source))
+        parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
+        total = sum(map(len, parts.values()))
+        bar = stack.enter_context(tqdm(total=total, unit=" weights", delay=1, disable=None))
+        unfinished = stack.enter_context(files.directory_written_whole(path, "", overwrite=False))
+        counted = {part: _Counted(weights, bar) for part, weights in parts.items()}
+        formats.write(unfinished, checkpoint.config, counted, format)
+        tokenizer = streams.tokenizer_of(source)
+        if tokenizer is not None:
+            tokenizer.save_preset(unfinished)
+        if (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
+            settings = sentence_transformers.read(source)
+            sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings)
     click.echo(f"{destination}: {_summary(checkpoint, format)}")
     if tokenizer is None:
         click.echo(f"Warning: {source} has no vocabulary, and so {destination} has none", err=True)

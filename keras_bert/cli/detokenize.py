@@ -15,8 +15,9 @@ from keras_bert.cli import quiet, streams
 def detokenize(
     ids: tuple[str, ...], file: str | None, preset: Path, output_format: str, output: str | None, overwrite: bool
 ) -> None:
-    """Turn IDS back into a text, as a person would write it; capitals and accents that the model drops stay lost.
+    """Turn token ids back into text.
 
+    The text is spaced as a person would write it; capitals and accents that the model drops stay lost.
     All arguments together are one text. So is each line of --file or of a pipe: ids separated by spaces, or a JSON
     object with "ids", as keras-bert tokenize writes them. Writes text, or JSON lines {"ids", "text"}.
 

@@ -14,10 +14,10 @@ from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
 
 @click.group()
 def distill() -> None:
-    """Distill a teacher into a model with fewer layers: a classifier, or a masked language model.
+    """Distill a teacher into a model with fewer layers.
 
-    The student starts with layers of the teacher: of twelve, six are 0, 2, 4, 7, 9, 11. After an interruption, the same
-    command resumes the run.
+    The teacher is a classifier or a masked language model. The student starts with layers of the teacher: of twelve,
+    six are 0, 2, 4, 7, 9, 11. After an interruption, the same command resumes the run.
 
     \b
     Examples:

@@ -11,25 +11,26 @@ from keras_bert.cli import interrupts, quiet, runs, streams
 
 @click.command()
 @click.argument("inputs", metavar="FILE...", nargs=-1, required=True)
-@click.option("--output", required=True, metavar="DIR", help="For what is written. What was interrupted goes on.")
-@click.option("--text-column", default="text", show_default=True, metavar="C", help="The text's column.")
+@click.option("--output", required=True, metavar="DIR", help="Write the copies into DIR, or resume there.")
+@click.option("--text-column", default="text", show_default=True, metavar="C", help="The column of the texts.")
 @streams.preset_option
 @click.option(
     "--processes",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="How many embed, each another FILE: a single one is not divided.",
+    help="The number of processes. Each embeds whole files.",
 )
 @streams.batch_tokens_option
 def embed(
     inputs: tuple[str, ...], output: str, text_column: str, preset: Path, processes: int, batch_tokens: int | None
 ) -> None:
-    """Copy each FILE into DIR with a vector in each row: a corpus of any size, in any number of files.
+    """Copy files with a vector in each row.
 
-    FILE is JSON lines (.jsonl, .ndjson), an object per line, or Parquet (.parquet). The copy has the same name and
-    format: all columns, and `vector`, as `encode` computes it. All rows are checked before the first is embedded. After
-    an interruption, the same command goes on with the incomplete files.
+    A corpus may have any size and any number of files. FILE is JSON lines (.jsonl, .ndjson), an object per line, or
+    Parquet (.parquet). The copy has the same name and format: all columns, and `vector`, as `encode` computes it. All
+    rows are checked before the first is embedded. After an interruption, the same command resumes with the incomplete
+    files.
 
     \b
     Example:

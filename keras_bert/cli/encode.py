@@ -27,10 +27,10 @@ def encode(
     overwrite: bool,
     batch_tokens: int | None,
 ) -> None:
-    """Turn each TEXT into one vector of length 1 that represents its meaning.
+    """Turn each text into one vector that represents its meaning.
 
-    Writes JSON lines {"text": ..., "vector": [...]}; npy, a float32 array with a row for each text; or text, one vector
-    per line. Inputs can have any size: they are read and written in chunks.
+    A vector has length 1. Writes JSON lines {"text": ..., "vector": [...]}; npy, a float32 array with a row for each
+    text; or text, one vector per line. Inputs can have any size: they are read and written in chunks.
 
     \b
     Examples:
@@ -42,10 +42,11 @@ def encode(
         with quiet.imports():
             from keras_bert import BertSentenceEncoder
             from keras_bert.embedding.json_lines import with_vector
+            from keras_bert.embedding.npy import write_npy
         model = streams.load(BertSentenceEncoder.from_preset, preset)
         encoded = streams.encoded(model, lines, batch_tokens)
         if output_format == "npy":
-            streams.write_npy(results, (vectors for _, vectors in encoded), model.encoder.config.hidden_size)
+            write_npy(results, (vectors for _, vectors in encoded), model.encoder.config.hidden_size)
             return
 
         def json_line(text: str, vector: np.ndarray) -> str:

@@ -16,14 +16,15 @@ from keras_bert.cli import example_files, quiet, streams
 @click.argument("model", callback=streams.find_preset)
 @click.argument("file")
 @example_files.column_options
-@click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many.")
+@click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many they are.")
 @click.option("--errors", metavar="FILE", help="Write the examples that are answered wrongly to FILE, as JSON lines.")
 @click.option("--overwrite", is_flag=True, help="Replace FILE of --errors if it exists.")
 def evaluate(model: Path, file: str, errors: str | None, overwrite: bool, **options: Any) -> None:
-    """Measure MODEL, a directory written by `finetune`, on the examples in FILE.
+    """Measure a fine-tuned model on examples.
 
-    Writes one measure per line: its name, a tab, and the number. Those of each class, or kind of entity, follow.
-    --errors writes what the model read, the label, and its answer, of each example that is not answered rightly.
+    MODEL is a directory that `finetune` has written; FILE holds the examples. Writes one measure per line: its name, a
+    tab, and the number. Those of each class, or kind of entity, follow. --errors writes what the model read, the label,
+    and its answer, of each example that is not answered correctly.
 
     \b
     Example:

@@ -5,23 +5,29 @@ from pathlib import Path
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import directories, quiet, streams
 
 # The options of all three exports.
 _options = streams.together(
-    click.option("--output", metavar="DIR", required=True, help="Where to write; made, and whole or not there."),
+    click.option(
+        "--output",
+        metavar="DIR",
+        required=True,
+        callback=lambda ctx, parameter, output: directories.check(output) or output,
+        help="Write into DIR; after an error, nothing is written.",
+    ),
     streams.preset_option,
 )
-_overwrite = click.option("--overwrite", is_flag=True, help="Replace the SavedModel that is there.")
+_overwrite = click.option("--overwrite", is_flag=True, help="Replace the SavedModel in DIR.")
 _dtype = click.option(
     "--dtype",
     type=click.Choice(["float32", "float16", "bfloat16"]),
-    help="How to store the weights. The 16-bit types halve the size and make every call slower.",
+    help="The type to store the weights in. 16 bits halve the size and make every call slower.",
 )
 
 
 @click.group(invoke_without_command=True)
-@click.option("--check", metavar="DIR", help="Whether TF Serving can serve DIR, which export serving wrote.")
+@click.option("--check", metavar="DIR", help="Check that TF Serving can serve DIR, which `export serving` wrote.")
 @click.pass_context
 def export(ctx: click.Context, check: str | None) -> None:
     """Write SavedModels for hub.KerasLayer and TF Serving.
@@ -50,10 +56,17 @@ def export(ctx: click.Context, check: str | None) -> None:
 
 @export.command()
 @_options
-@click.option("--sequence-length", type=int, help="Tokens in a row; by default 128. 0: as many as the longest has.")
+@click.option(
+    "--sequence-length",
+    type=int,
+    help="The number of tokens per row; by default 128. 0: as many as the longest text has.",
+)
 @_overwrite
 def preprocessor(preset: Path, output: str, sequence_length: int | None, overwrite: bool) -> None:
-    """Text to input_word_ids, input_mask, input_type_ids; with .tokenize and .bert_pack_inputs as on TF Hub."""
+    """Export a preprocessor: strings to the encoder's inputs.
+
+    The inputs are input_word_ids, input_mask and input_type_ids; .tokenize and .bert_pack_inputs work as on TF Hub.
+    """
     with quiet.imports():
         from keras_bert import BertPreprocessor
         from keras_bert.saved_model import export_preprocessor
@@ -66,7 +79,10 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
 @_dtype
 @_overwrite
 def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool) -> None:
-    """The encoder, to call and to train further; with .mlm if the preset has a masked language model head."""
+    """Export an encoder, to call and to train further.
+
+    It has .mlm if the preset has a masked language model head.
+    """
     with quiet.imports():
         from keras_bert import BertEncoder
         from keras_bert.formats import open_checkpoint
@@ -83,13 +99,18 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool) -> No
 
 @export.command()
 @_options
-@click.option("--version", type=click.IntRange(min=1), help="By default one more than the highest that is there.")
+@click.option(
+    "--version",
+    type=click.IntRange(min=1),
+    help="The number of the version; by default one more than the highest in DIR.",
+)
 @_dtype
 @_overwrite
 def serving(preset: Path, output: str, version: int | None, dtype: str | None, overwrite: bool) -> None:
-    """From strings to answers: DIR/<version>/, for TF Serving and for keras-bert serve.
+    """Export a model for TF Serving: strings to answers.
 
-    A fine-tuned preset answers as `predict` does; any other gives sentence vectors.
+    Writes DIR/<version>/, which `keras-bert serve` serves too. A fine-tuned preset answers as `predict` does; any other
+    gives sentence vectors.
     """
     with quiet.imports():
         from keras_bert.saved_model import export_serving
@@ -99,9 +120,7 @@ def serving(preset: Path, output: str, version: int | None, dtype: str | None, o
 
 def _export(write: Callable[[], Path | None], output: str) -> None:
     """Runs an export and prints its path and size."""
-    try:
+    with directories.written(output):
         written = Path(write() or output)
-    except (OSError, ImportError, ValueError) as error:
-        raise streams.Misuse(streams.one_line(error).replace("overwrite=True", "--overwrite")) from error
     size = sum(each.stat().st_size for each in written.rglob("*") if each.is_file())
     click.echo(f"{written}: {size / 1e6:.1f} MB")

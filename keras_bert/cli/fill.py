@@ -14,7 +14,9 @@ from keras_bert.cli import quiet, streams
 @click.command()
 @click.argument("model", callback=streams.find_preset)
 @click.argument("text", nargs=-1)
-@click.option("--top-k", type=click.IntRange(1), default=5, show_default=True, help="Candidates for each mask.")
+@click.option(
+    "--top-k", type=click.IntRange(1), default=5, show_default=True, help="The number of candidates for each mask."
+)
 @streams.shared_options("text", "jsonl", preset=False)
 def fill(
     model: Path,
@@ -25,11 +27,12 @@ def fill(
     output: str | None,
     overwrite: bool,
 ) -> None:
-    """Predict the token behind each [MASK] (RoBERTa's family: <mask>) in each TEXT.
+    """Predict the tokens behind the masks of texts.
 
-    MODEL is a directory, such as `pretrain` writes, or hf://org/name, with a masked language model head.
-    Writes text, a line for each: the text with the likeliest tokens, and after tabs, for each mask, the candidates and
-    their probabilities; or JSON lines {"text", "filled", "masks": [[{"token", "probability"}, ...], ...]}.
+    A mask is [MASK], in RoBERTa's family <mask>. MODEL is a directory, such as `pretrain` writes, or hf://org/name,
+    with a masked language model head. Writes text, a line for each: the text with the likeliest tokens, and after tabs,
+    for each mask, the candidates and their probabilities; or JSON lines {"text", "filled", "masks": [[{"token",
+    "probability"}, ...], ...]}.
 
     \b
     Example:

@@ -9,16 +9,20 @@ from typing import Any
 import click
 
 from keras_bert import data
-from keras_bert.cli import example_files, interrupts, quiet, runs, streams
+from keras_bert.cli import example_files, quiet, runs, streams
 from keras_bert.recipe import FineTuningRecipe
 
 
 def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callable], Callable]:
     """The options of every command that fine-tunes; see `runs.recipe_options`."""
     return streams.together(
-        click.option("--train", required=True, metavar="FILE", help="The examples to learn from."),
-        click.option("--eval", "validation", metavar="FILE", help="Examples to choose the best epoch by."),
-        click.option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on."),
+        click.option("--train", required=True, metavar="FILE", help="The examples to train on."),
+        click.option(
+            "--eval", "validation", metavar="FILE", help="The examples to measure each epoch on; the best one is kept."
+        ),
+        click.option(
+            "--output", required=True, metavar="DIR", help="Write the model into DIR, or resume the run in it."
+        ),
         runs.recipe_options(kind, without),
         click.option(
             "--sequence-length",
@@ -26,7 +30,9 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
             help="The length of a row in tokens; by default what the texts need.",
         ),
         runs.strategy_option,
-        click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many."),
+        click.option(
+            "--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many they are."
+        ),
     )
 
 
@@ -42,7 +48,7 @@ def _long_text(*choices: str) -> Callable:
 
 @click.group()
 def finetune() -> None:
-    """Fine-tune a model to classify texts, to label words, or to answer questions.
+    """Fine-tune a model to classify, to label words, or to answer.
 
     Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
     measures. After an interruption, the same command resumes the run.
@@ -157,8 +163,15 @@ def train_on_examples(
 
         from keras_bert import training
         from keras_bert.training import report, workers
-    with interrupts.end_the_command(message=runs.INTERRUPTED), runs.among_others():
+
+    def after(epoch: int, step: int = 0, batches: int = 0) -> str:
+        if not step:
+            return f"epoch {epoch} of {recipe.epochs}"
+        return f"epoch {epoch + 1} of {recipe.epochs}, step {step:,} of {batches:,}"
+
+    with runs.resumable(after):
         devices = runs.devices(strategy)
+        runs.tell_position(directory, devices, recipe.epochs, after)
         with devices.scope():  # `read` may load the teacher, for its kind of labels
             learned = read(train)
             measured = None if evaluated is None else read(evaluated)
@@ -171,7 +184,7 @@ def train_on_examples(
             to_measure = None if measured is None else measured.xy
             click.echo(_about(learned, measured, train, evaluated), err=True)
             run = directory / runs.RUN
-            lines = runs.told_each_epoch(devices, lambda epoch: f"epoch {epoch + 1}")
+            lines = runs.told_each_epoch(devices, after)
             more |= {"callbacks": lines, **vars(recipe)}
             history = training.fine_tune(model, learned.xy, to_measure, run, **more)
             if not workers.is_chief(devices):

@@ -11,7 +11,9 @@ from keras_bert.cli import quiet, streams
 @click.command()
 @click.argument("source", metavar="SRC", callback=streams.find_preset)
 def inspect(source: Path) -> None:
-    """Describe the checkpoint in SRC: format, family, size, heads, vocabulary, missing and unexpected weights.
+    """Describe a checkpoint: its format, size, heads and vocabulary.
+
+    SRC is a preset's name, a directory, or hf://org/name. Missing and unexpected weights are listed too.
 
     \b
     Example:
@@ -36,7 +38,7 @@ def inspect(source: Path) -> None:
             parameters = sum(math.prod(shape) for shape in checkpoint.shapes("encoder").values())
         tokenizer = streams.tokenizer_of(source)
     except (OSError, ImportError, ValueError) as error:
-        raise click.ClickException(streams.one_line(error)) from error
+        raise streams.Misuse(streams.one_line(error)) from error
     vocabulary = f"{tokenizer.vocabulary_size:,} tokens, {type(tokenizer).__name__}" if tokenizer else "none"
     lines = {
         "format": f"{checkpoint.format}, {checkpoint.path.name}",

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import NoReturn
 
 from keras_bert import files
 
@@ -13,28 +14,35 @@ from keras_bert import files
 def end_the_command(
     clean_up: Callable[[], None] = lambda: None, message: str = "Interrupted; no file was written."
 ) -> Iterator[None]:
-    """In this block SIGINT and SIGTERM call `clean_up` and end the process, with exit code 128 + the signal's number.
-
-    The temporary files of `keras_bert.files` are removed.
+    """In this block SIGINT and SIGTERM end the process, with exit code 128 + the signal's number.
 
     KeyboardInterrupt would not do: TensorFlow swallows it while it is imported or traces a function, and goes on.
+
+    Args:
+        clean_up: called first. Files of `keras_bert.files` that are not finished are removed in any case.
+        message: the line on standard error.
     """
     stderr = os.dup(2)  # `quiet.imports` redirects 2 to /dev/null
 
-    def end(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         clean_up()
-        files.remove_temporary()
-        after_progress_bar = "\n" if os.isatty(stderr) else ""
-        os.write(stderr, f"{after_progress_bar}{message}\n".encode())
-        os._exit(128 + number)
+        end(number, message, stderr)
 
     old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         for number, handler in old.items():
             if handler is not signal.SIG_IGN:  # as under nohup
-                signal.signal(number, end)
+                signal.signal(number, handle)
         yield
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
         os.close(stderr)
+
+
+def end(number: int, message: str, stderr: int = 2) -> NoReturn:
+    """Ends the process after a signal, with a line on the file descriptor `stderr`."""
+    files.remove_temporary()
+    after_progress_bar = "\n" if os.isatty(stderr) else ""
+    os.write(stderr, f"{after_progress_bar}{message}\n".encode())
+    os._exit(128 + number)

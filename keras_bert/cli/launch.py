@@ -25,15 +25,22 @@ _TRAIN = ("finetune", "pretrain", "distill")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--workers", type=click.IntRange(1), required=True, help="How many processes.")
-@click.option("--restarts", type=click.IntRange(0), default=3, show_default=True, help="How often, should one end.")
+@click.option("--workers", type=click.IntRange(1), required=True, help="The number of processes.")
+@click.option(
+    "--restarts",
+    type=click.IntRange(0),
+    default=3,
+    show_default=True,
+    help="How often to start again after a process has failed.",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
-    """Run a training COMMAND in several processes of this machine, which train one model together.
+    """Run a training command in several processes of this machine.
 
-    The processes find each other by the variable TF_CONFIG. Each line of output begins with the number of its process.
-    If one fails or is killed, all start again from the last checkpoint. On several machines, a scheduler starts the
-    processes: see examples/cluster.
+    COMMAND is finetune, pretrain or distill, with its options; the processes train one model together. The processes
+    find each other by the variable TF_CONFIG. Each line of output begins with the number of its process. If one fails
+    or is killed, all start again from the last checkpoint. On several machines, a scheduler starts the processes: see
+    examples/cluster.
 
     \b
     Example:
@@ -50,7 +57,7 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
         if code == _MISUSE or attempt == restarts:
             click.echo(f"worker {number} {how}; all workers ended", err=True)
             sys.exit(code if code > 0 else 128 - code)
-        click.echo(f"worker {number} {how}; all begin again from the last checkpoint", err=True)
+        click.echo(f"worker {number} {how}; all resume from the last checkpoint", err=True)
 
 
 def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:

@@ -16,19 +16,20 @@ from keras_bert.data.rows import FORMATS
 @click.command()
 @click.argument("model", callback=streams.find_preset)
 @click.argument("text", nargs=-1)
-@click.option("--file", metavar="FILE", help="Read FILE; - is standard input.")
+@click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")
 @example_files.text_options
-@click.option("--output", metavar="FILE", help="Write to FILE, all of it or nothing.")
-@click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
+@click.option("--output", metavar="FILE", help="Write to FILE; after an error, no file is written.")
+@streams.overwrite_option
 def predict(
     model: Path, text: tuple[str, ...], file: str | None, output: str | None, overwrite: bool, **options: Any
 ) -> None:
-    """Apply MODEL, a directory written by `finetune`, to each TEXT, or to the texts in a file or from a pipe.
+    """Apply a fine-tuned model to texts.
 
-    A file has a text a line; or it is a table, CSV, TSV or JSON lines, with columns as for `finetune`: a text, and
-    for pairs a second one; questions are in `question` and `context`. Output is a JSON line for each, in the same
-    order: the columns of the row, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`.
-    A column of such a name is written as `given_label` and the like.
+    MODEL is a directory that `finetune` has written. Texts come from arguments, a file or a pipe. A file has a text a
+    line; or it is a table, CSV, TSV or JSON lines, with columns as for `finetune`: a text, and for pairs a second one;
+    questions are in `question` and `context`. Output is a JSON line for each, in the same order: the columns of the
+    row, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`. A column of such a name
+    is written as `given_label` and the like.
 
     \b
     Example:

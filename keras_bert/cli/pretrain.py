@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from keras_bert.cli import interrupts, quiet, runs, streams
-from keras_bert.recipe import PretrainingRecipe
+from keras_bert.cli import quiet, runs, streams
+from keras_bert.recipe import PretrainingRecipe, SecondPhase
 
 if TYPE_CHECKING:
     from keras_bert.config import BertConfig
@@ -37,54 +37,70 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
     option = functools.partial(click.option, show_default=True)
     return streams.together(
         click.argument("corpus", metavar="FILE...", nargs=-1, required=True),
-        option("--output", required=True, metavar="DIR", help="The model. A run that was interrupted goes on."),
-        option("--eval-file", metavar="FILE", help="Text to validate on."),
+        option("--output", required=True, metavar="DIR", help="Write the model into DIR, or resume the run in it."),
+        option("--eval", "validation", metavar="FILE", help="Text to measure the model on; a file or a directory."),
         runs.recipe_options(kind),
         option(
             "--objective",
             type=click.Choice(OBJECTIVES),
             default=objective,
-            help="Beside masks: does the second segment follow? Are the two in order? Or no pairs but whole sentences.",
+            help="Beside masked tokens, predict whether the second segment follows the first, or whether the two are "
+            "in order; sentences: predict masked tokens only, in rows full of sentences.",
         ),
         option(
             "--layout",
             type=click.Choice(LAYOUTS),
             default=LAYOUTS[0],
-            help="Paragraphs between blank lines; or a sentence a line, and a blank line between documents.",
+            help="prose: blank lines separate paragraphs; sentences: one sentence per line, blank lines separate "
+            "documents.",
         ),
-        option("--sequence-length", type=click.IntRange(5), default=128, help="Tokens a row."),
-        option("--masked-unit", type=click.Choice(MASKED_UNITS), default=MASKED_UNITS[0], help="Masked as a whole."),
-        option("--static-masking", is_flag=True, help="Hide the same each time, not anew, as RoBERTa does."),
-        option("--copies", type=click.IntRange(1), default=1, help="Uses of a text, with other pairs."),
-        option("--pack", is_flag=True, help="Short documents share a row, with --objective sentences."),
+        option("--sequence-length", type=click.IntRange(5), default=128, help="Tokens per row."),
+        option(
+            "--masked-unit",
+            type=click.Choice(MASKED_UNITS),
+            default=MASKED_UNITS[0],
+            help="The unit that is masked as a whole.",
+        ),
+        option(
+            "--static-masking",
+            is_flag=True,
+            help="Mask the same tokens each time a row is seen; by default others, as RoBERTa does.",
+        ),
+        option(
+            "--copies",
+            type=click.IntRange(1),
+            default=1,
+            help="Times that each text is used, with other pairs and masks.",
+        ),
+        option("--pack", is_flag=True, help="Put several short documents into one row; with --objective sentences."),
         option(
             "--processes",
             type=click.IntRange(1),
             default=1,
-            help="How many make examples of the text. The examples are the same.",
+            help="Number of processes that make examples of the text; the examples stay the same.",
         ),
-        option("--then-steps", type=click.IntRange(1), help="And so many on longer rows: the paper's last tenth."),
-        option("--then-length", type=click.IntRange(5), default=512, help="Tokens in those."),
-        option("--then-batch-size", type=click.IntRange(1), default=8, help="Rows a batch."),
+        runs.recipe_options(SecondPhase, name="second"),
         option(
             "--dtype",
             type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
             default="float32",
-            help="What is computed with; weights are float32.",
+            help="Type to compute in; the weights stay float32.",
         ),
         runs.strategy_option,
     )
 
 
 @click.command()
-@options(PretrainingRecipe, objective=OBJECTIVES[0])
 @click.option("--vocab", required=True, metavar="PATH", help="An uncased vocab.txt, or a directory with a tokenizer.")
-@click.option("--size", required=True, metavar="SIZE", help=f"{', '.join(_SIZES)}, or a config.json.")
+@click.option(
+    "--size", required=True, metavar="SIZE", help=f"The size of the model: {', '.join(_SIZES)}, or a config.json."
+)
+@options(PretrainingRecipe, objective=OBJECTIVES[0])
 def pretrain(corpus: tuple[str, ...], vocab: str, size: str, **options: Any) -> None:
-    """Pre-train a BERT of your own on text: each FILE is UTF-8, or a directory of .txt files.
+    """Pre-train a BERT of your own on text.
 
-    Writes the model into DIR, for `fill`, `finetune`, `export encoder` and transformers, and report.md with its losses.
-    After an interruption, the same command resumes the run.
+    Each FILE is text in UTF-8, or a directory of .txt files. Writes the model into DIR, for `fill`, `finetune`, `export
+    encoder` and transformers, and report.md with its losses. After an interruption, the same command resumes the run.
 
     \b
     Example:
@@ -122,9 +138,8 @@ class Prepared(NamedTuple):
 
 def train_on_text(
     prepare: Callable[[int, bool], Prepared], corpus: tuple[str, ...], told: dict[str, Any], recipe: PretrainingRecipe,
-    output: str, eval_file: str | None, objective: str, layout: str, sequence_length: int, masked_unit: str,
-    static_masking: bool, copies: int, pack: bool, processes: int, then_steps: int | None, then_length: int,
-    then_batch_size: int, dtype: str, strategy: str,
+    second: SecondPhase, output: str, validation: str | None, objective: str, layout: str, sequence_length: int,
+    masked_unit: str, static_masking: bool, copies: int, pack: bool, processes: int, dtype: str, strategy: str,
 ) -> None:  # fmt: skip
     """Trains a model on text and writes it into a directory.
 
@@ -146,60 +161,62 @@ def train_on_text(
         from keras_bert.text.learning_corpus import text_files
         from keras_bert.training import Phase, report, workers
 
-    def step_after(epochs: int) -> int:
-        before = -(-recipe.steps // recipe.measure_every)
-        if epochs <= before:
-            return min(epochs * recipe.measure_every, recipe.steps)
-        return recipe.steps + min((epochs - before) * recipe.measure_every, then_steps)
+    # Steps are measured, and the state is told, after each of these.
+    ends = [
+        first + min(done + recipe.measure_every, steps)
+        for first, steps in ((0, recipe.steps), (recipe.steps, second.then_steps or 0))
+        for done in range(0, steps, recipe.measure_every)
+    ]
+
+    def after(epoch: int, step: int = 0, batches: int = 0) -> str:
+        return f"step {(ends[min(epoch, len(ends)) - 1] if epoch else 0) + step:,} of {ends[-1]:,}"
 
     def phase(folder: Path, preprocessor: BertPreprocessor, steps: int, batch_size: int) -> tuple[Phase, dict]:
         predictions = max(1, round(0.15 * preprocessor.sequence_length))
         given = {**settings, "predictions": predictions, "pack": pack, "processes": processes}
         counts = write_records(learned, folder / _RECORDS, preprocessor, copies=copies, **given)
         click.echo(f"{_about(counts, learned, copies)}, in rows of {preprocessor.sequence_length} tokens", err=True)
-        if validation:
-            measured = write_records(validation, folder / _VALIDATION, preprocessor, **given)
-            click.echo(f"to measure with: {_about(measured, validation)}", err=True)
+        if measured_on:
+            measured = write_records(measured_on, folder / _VALIDATION, preprocessor, **given)
+            click.echo(f"to measure with: {_about(measured, measured_on)}", err=True)
         masking = MaskedLMMasking(preprocessor.tokenizer, predictions, masked_unit=masked_unit)
-        measured = folder / _VALIDATION if validation else None
+        measured = folder / _VALIDATION if measured_on else None
         return Phase(folder / _RECORDS, steps, batch_size, None if static_masking else masking, measured), counts
 
-    all_steps = recipe.steps + (then_steps or 0)
     settings = {"objective": objective, "layout": layout, "masked_unit": masked_unit, "seed": recipe.seed}
-    with (
-        interrupts.end_the_command(message=runs.INTERRUPTED),
-        runs.among_others(),
-        _computing_with(dtype),
-    ):
+    with runs.resumable(after), _computing_with(dtype):
+        devices = runs.devices(strategy)
+        runs.tell_position(directory, devices, len(ends), after)
         try:
-            devices = runs.devices(strategy)
             learned = [path for each in corpus for path in text_files(Path(each))]
-            validation = [] if eval_file is None else text_files(Path(eval_file))
+            measured_on = [] if validation is None else text_files(Path(validation))
             with devices.scope():
                 preprocessor, config, make = prepare(sequence_length, objective != "sentences")
-            _check_objective(objective, layout, config, learned, validation)
+            _check_objective(objective, layout, config, learned, measured_on)
             longer, then = None, None
-            if then_steps is not None:  # checks its length before any work
-                longer = BertPreprocessor(preprocessor.tokenizer, then_length, max_sequence_length=config.max_positions)
+            if second.then_steps is not None:  # checks its length before any work
+                longer = BertPreprocessor(
+                    preprocessor.tokenizer, second.then_length, max_sequence_length=config.max_positions
+                )
             with workers.chief_first(devices):
                 first, counts = phase(run, preprocessor, recipe.steps, recipe.batch_size)
                 if longer is not None:
-                    then, _ = phase(run / _THEN, longer, then_steps, then_batch_size)
+                    then, _ = phase(run / _THEN, longer, second.then_steps, second.then_batch_size)
             keras.utils.set_random_seed(recipe.seed)
             with devices.scope():
                 model, more = make()
-            lines = runs.told_each_epoch(devices, lambda epoch: f"step {step_after(epoch + 1):,} of {all_steps:,}")
+            lines = runs.told_each_epoch(devices, after)
             more |= {"callbacks": lines, **vars(recipe), **first._asdict()}
             history = training.pretrain(model, directory=run, then=then, **more)
             if not workers.is_chief(devices):
                 return
             model.save_preset(directory, overwrite=True)
-            by_step = [{"step": step_after(each.pop("epoch")), **each} for each in history]
+            by_step = [{"step": ends[each.pop("epoch") - 1], **each} for each in history]
             measures = history[-1]
-            told = {"text": " ".join(corpus), "eval": eval_file, **told, **settings, **vars(recipe), "pack": pack}
+            told = {"text": " ".join(corpus), "eval": validation, **told, **settings, **vars(recipe), "pack": pack}
             told |= {"sequence_length": sequence_length, "static_masking": static_masking}
             if then is not None:
-                told |= {"then_steps": then_steps, "then_length": then_length, "then_batch_size": then_batch_size}
+                told |= vars(second)
             told |= {"copies": copies, "dtype": dtype, **counts}
             report.write_report(directory, told, by_step, measures, panels=_PANELS)
         except (ImportError, ValueError) as error:
@@ -259,7 +276,7 @@ def _config(size: str, tokenizer: Tokenizer) -> BertConfig:
 def _check_objective(
     objective: str, layout: str, config: BertConfig, learned: list[Path], validation: list[Path]
 ) -> None:
-    """Raises ValueError if the model has no head for the objective, or a text has fewer documents than it needs."""
+    """Raises ValueError if the model has no head for the objective, or a text has too few documents for it."""
     from keras_bert.formats import FAMILIES
     from keras_bert.pretraining.corpus import is_one_document
 
@@ -270,8 +287,8 @@ def _check_objective(
     for paths in filter(None, (learned, validation)):
         if is_one_document(paths, layout):
             raise ValueError(
-                f"{', '.join(map(str, paths))}: there is one document only, so that no sentence can be taken from "
-                "another one; add text, put blank lines between its documents, with --layout sentences, or choose "
+                f"{', '.join(map(str, paths))}: there is only one document, but next_sentence takes sentences from "
+                "others; add text, put blank lines between its documents, with --layout sentences, or choose "
                 "--objective sentence_order"
             )
 

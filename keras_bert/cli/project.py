@@ -10,16 +10,16 @@ from keras_bert.cli import quiet, streams
 
 
 @click.command()
-@click.option("--file", metavar="FILE", help="Read texts from FILE, one a line; - is standard input.")
+@streams.file_option
 @streams.preset_option
-@click.option("--output", required=True, metavar="DIR", help="Write into DIR, all of it or nothing.")
-@click.option("--overwrite", is_flag=True, help="Replace DIR if this command wrote it.")
+@click.option("--output", required=True, metavar="DIR", help="Write into DIR; after an error, nothing is written.")
+@click.option("--overwrite", is_flag=True, help="Replace DIR if this command has written it.")
 @streams.batch_tokens_option
 def project(file: str | None, preset: Path, output: str, overwrite: bool, batch_tokens: int | None) -> None:
-    """Write the vectors of texts for TensorBoard's Embedding Projector, which shows them as points in space.
+    """Write vectors of texts for TensorBoard's Embedding Projector.
 
-    DIR gets vectors.tsv, metadata.tsv (the texts) and projector_config.pbtxt. Inputs can have any size: they are read
-    and written in chunks.
+    It shows them as points in space. DIR gets vectors.tsv, metadata.tsv (the texts) and projector_config.pbtxt. Inputs
+    can have any size: they are read and written in chunks.
 
     \b
     Example:

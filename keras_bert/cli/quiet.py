@@ -1,6 +1,7 @@
 """Filters that keep standard error for messages to the user."""
 
 import contextlib
+import logging
 import os
 import warnings
 from collections.abc import Iterator
@@ -10,10 +11,13 @@ import click
 
 @contextlib.contextmanager
 def imports() -> Iterator[None]:
-    """Silences TensorFlow's log of CPU and GPU during its import, unless TF_CPP_MIN_LOG_LEVEL is 0."""
-    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
+    """Silences the logs of TensorFlow and CUDA, during their import and later, unless TF_CPP_MIN_LOG_LEVEL is 0."""
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
         yield
         return
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # at 2, CUDA's failures on machines without a GPU are still written
+    for name in ("tensorflow", "absl"):  # of the same logs, the lines from Python
+        logging.getLogger(name).setLevel(logging.ERROR)
     # During its import TensorFlow ignores the log level, so the file descriptor is redirected.
     stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:

@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_bert.cli import streams
-from keras_bert.recipe import Recipe, type_of
+from keras_bert.cli import directories, interrupts, streams
+from keras_bert.recipe import type_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 RUN = "training"  # the folder of the run's files, in the model's directory
-INTERRUPTED = "Interrupted; the same command goes on with what was done."
+INTERRUPTED = "Interrupted; run the same command to resume."
 
 strategy_option = click.option(
     "--strategy",
     type=click.Choice(["auto", "one", "mirrored", "multi_worker", "tpu"]),
     default="auto",
     show_default=True,
-    help="Which devices train: see `launch` for several processes.",
+    help="The devices to train on; see `launch` for several processes.",
 )
 
 
-def recipe_options(kind: type[Recipe], without: str = "") -> Callable[[Callable], Callable]:
-    """An option for each field of a recipe, except `without`. The command gets the checked recipe as `recipe`."""
+def recipe_options(kind: type, without: str = "", name: str = "recipe") -> Callable[[Callable], Callable]:
+    """An option for each field of a recipe, except `without`. The command gets the checked recipe as `name`."""
     fields = [field for field in dataclasses.fields(kind) if field.name != without]
 
     def add_to(command: Callable) -> Callable:
@@ -41,7 +41,7 @@ def recipe_options(kind: type[Recipe], without: str = "") -> Callable[[Callable]
                 recipe = kind(**{field.name: options.pop(field.name) for field in fields})
             except ValueError as error:
                 raise streams.Misuse(str(error)) from error
-            return command(recipe=recipe, **options)
+            return command(**{name: recipe}, **options)
 
         return streams.together(*map(_option, fields))(with_recipe)
 
@@ -85,22 +85,56 @@ def devices(kind: str) -> tf.distribute.Strategy:
 
 
 @contextlib.contextmanager
-def among_others() -> Iterator[None]:
-    """If another process of a run has ended, shows one line in place of TensorFlow's traceback."""
+def resumable(after: Callable[[int, int, int], str]) -> Iterator[None]:
+    """Around a run: an interruption, and the end of another process of the run, each give one line.
+
+    Args:
+        after: finished epochs, finished steps of the next one, all steps of it -> where the run stands.
+    """
     import tensorflow as tf
 
+    from keras_bert.training.interruption import Interrupted
+
     try:
-        yield
+        with interrupts.end_the_command(message=INTERRUPTED):
+            yield
+    except Interrupted as error:
+        epoch, step, batches, _ = error.position
+        interrupts.end(
+            error.number, f"Interrupted after {after(epoch, step, batches)}; run the same command to resume."
+        )
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
         raise click.ClickException(
-            "another process of this run has ended; from its last checkpoint, all go on"
+            "another process of this run has ended; all resume from its last checkpoint"
         ) from error
+
+
+def tell_position(
+    directory: Path, trainers: tf.distribute.Strategy, epochs: int, after: Callable[[int, int, int], str]
+) -> None:
+    """Says where the run in `directory` stands, if one was begun there. `epochs`: all epochs of the run."""
+    from keras_bert.training import workers
+    from keras_bert.training.run_files import position
+
+    try:
+        found = position(directory / RUN)
+    except ValueError as error:
+        raise streams.Misuse(streams.one_line(error)) from error
+    if found is None or not workers.is_chief(trainers):
+        return
+    epoch, step, batches, stopped = found
+    place = after(epoch, step, batches)
+    if stopped or epoch >= epochs:
+        click.echo(f"the run in {directory} is finished, after {place}; nothing is trained", err=True)
+    else:
+        click.echo(f"resuming the run in {directory} after {place}", err=True)
 
 
 def check_output(directory: Path) -> None:
     """Raises Misuse unless `--output` is new, empty, or the directory of a run."""
     if directory.exists() and not (directory / RUN).is_dir() and (not directory.is_dir() or any(directory.iterdir())):
         raise streams.Misuse(f"{directory} exists and is no run of this command; choose another --output")
+    directories.check(directory)
 
 
 def told_each_epoch(trainers: tf.distribute.Strategy, name: Callable[[int], str]) -> list[Any]:
@@ -110,7 +144,7 @@ def told_each_epoch(trainers: tf.distribute.Strategy, name: Callable[[int], str]
 
     Args:
         trainers: the strategy of the run.
-        name: the number of an epoch, from 0 -> its name.
+        name: the number of finished epochs -> a name.
     """
     import keras
 
@@ -122,6 +156,8 @@ def told_each_epoch(trainers: tf.distribute.Strategy, name: Callable[[int], str]
     def tell(epoch: int, logs: dict[str, float]) -> None:
         # Validation measures come after those of training, and replace them.
         measures = {measure.removeprefix("val_"): value for measure, value in logs.items()}
-        click.echo(f"{name(epoch)}: {', '.join(f'{each} {value:.4f}' for each, value in measures.items())}", err=True)
+        click.echo(
+            f"{name(epoch + 1)}: {', '.join(f'{each} {value:.4f}' for each, value in measures.items())}", err=True
+        )
 
     return [keras.callbacks.LambdaCallback(on_epoch_end=tell)]

@@ -17,16 +17,20 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("word")
-@click.option("--text", metavar="FILE", help="The text, paragraphs with blank lines between; - is standard input.")
+@click.option(
+    "--file", metavar="FILE", help="Read the text from FILE, with blank lines between paragraphs; - is standard input."
+)
 @streams.preset_option
-@click.option("--output", metavar="FILE", help="A page (.html), a picture (.png) or JSON lines (.jsonl).")
-@click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
-def senses(word: str, text: str | None, preset: Path, output: str | None, overwrite: bool) -> None:
-    """Show how the vector of WORD depends on its sentence.
+@click.option(
+    "--output", metavar="FILE", help="Write to FILE: a page (.html), a picture (.png) or JSON lines (.jsonl)."
+)
+@streams.overwrite_option
+def senses(word: str, file: str | None, preset: Path, output: str | None, overwrite: bool) -> None:
+    """Show how the vector of a word depends on its sentence.
 
-    The vector of an occurrence, with capitals or without, is the mean of its tokens' hidden states in the last layer.
-    The plot shows two principal components, and the word's embedding without context. Without --output: JSON lines
-    {"sentence", "start", "end", "point", "vector"}, and at the end {"word", "point", "vector"} without context.
+    The vector of an occurrence of WORD, with capitals or without, is the mean of its tokens' hidden states in the last
+    layer. The plot shows two principal components, and the word's embedding without context. Without --output: JSON
+    lines {"sentence", "start", "end", "point", "vector"}, and at the end {"word", "point", "vector"} without context.
 
     \b
     Example:
@@ -35,7 +39,7 @@ def senses(word: str, text: str | None, preset: Path, output: str | None, overwr
     kind = Path(output or "-.jsonl").suffix if output != "-" else ".jsonl"
     if kind not in (".html", ".png", ".jsonl"):
         raise streams.Misuse(f"{output}: senses writes .html, .png and .jsonl")
-    lines = streams.open_texts((), text)
+    lines = streams.open_texts((), file)
     with streams.open_output(output, overwrite) as results:
         with quiet.imports():
             from keras_bert import BertEncoder, BertPreprocessor

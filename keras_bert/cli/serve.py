@@ -13,17 +13,31 @@ _PORT = click.IntRange(0, 65535)
 
 @click.command()
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--port", type=_PORT, default=8500, show_default=True, help="For gRPC; 0 takes any free port.")
-@click.option("--rest-port", type=_PORT, default=8501, show_default=True, help="For REST; 0 takes any free port.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; 0.0.0.0 is the whole network.")
-@click.option("--model-name", help="What requests call the model.  [default: the directory's name]")
-@click.option("--max-batch", type=click.IntRange(1), default=16, show_default=True, help="Rows computed at a time.")
-@click.option("--no-batching", is_flag=True, help="Compute every request by itself.")
+@click.option("--port", type=_PORT, default=8500, show_default=True, help="The port for gRPC; 0 takes any free port.")
 @click.option(
-    "--queue", type=click.IntRange(1), default=1024, show_default=True, help="Requests that may wait; more are refused."
+    "--rest-port", type=_PORT, default=8501, show_default=True, help="The port for REST; 0 takes any free port."
 )
 @click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="Seconds for a request."
+    "--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0 is the whole network."
+)
+@click.option("--model-name", help="The name of the model in requests.  [default: the directory's name]")
+@click.option(
+    "--max-batch", type=click.IntRange(1), default=16, show_default=True, help="The largest number of rows in a batch."
+)
+@click.option("--no-batching", is_flag=True, help="Compute each request by itself.")
+@click.option(
+    "--queue",
+    type=click.IntRange(1),
+    default=1024,
+    show_default=True,
+    help="The number of requests that may wait; more are refused.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="The seconds after which a request fails.",
 )
 def serve(
     directory: Path,
@@ -36,10 +50,10 @@ def serve(
     queue: int,
     timeout: float,
 ) -> None:
-    """Serve the SavedModel in DIRECTORY/<version>/ over gRPC and REST, as TF Serving does.
+    """Serve a SavedModel over gRPC and REST, as TF Serving does.
 
-    The highest version is served. When a higher one appears, it is loaded and takes over; no request is lost. Ctrl-C
-    or SIGTERM ends the server after it has answered all accepted requests.
+    It is read from DIRECTORY/<version>/; the highest version is served. When a higher one appears, it is loaded and
+    takes over; no request is lost. Ctrl-C or SIGTERM ends the server after it has answered all accepted requests.
 
     \b
     Example:

@@ -1,58 +1,101 @@
 """keras-bert similarity: texts -> the similarity of each pair."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 
 from keras_bert.cli import quiet, streams
 
+_MOST_TEXTS = 1000  # of which all pairs are written as text
+_BIG = 1e9  # bytes of a matrix
+
 
 @click.command()
 @click.argument("text", nargs=-1)
 @streams.shared_options("text", "jsonl", "npy")
+@click.option("--top", type=click.IntRange(1), metavar="K", help="Write only the K most similar pairs, the best first.")
+@click.option("--threshold", type=float, metavar="X", help="Write only pairs with a similarity of X or more.")
 def similarity(
-    text: tuple[str, ...], file: str | None, preset: Path, output_format: str, output: str | None, overwrite: bool
+    text: tuple[str, ...],
+    file: str | None,
+    preset: Path,
+    output_format: str,
+    output: str | None,
+    overwrite: bool,
+    top: int | None,
+    threshold: float | None,
 ) -> None:
-    """Compare each TEXT with each other: the cosine of the angle between their vectors, 1 for the same meaning.
+    """Compare each text with each other one.
 
-    Writes text, a table; JSON lines {"first", "second", "similarity"} for every pair; or npy, a float32 matrix with a
-    row and a column for each text.
+    The similarity is the cosine of the angle between two vectors: 1 for the same meaning. Writes text, a table; JSON
+    lines {"first", "second", "similarity"} for every pair; or npy, a float32 matrix with a row and a column for each
+    text. With --top or --threshold, text is a line per pair: the similarity, a tab, the first text, a tab, the second.
 
     \b
-    Example:
+    Examples:
       $ keras-bert similarity "a cat" "a kitten" "income tax"
                1       2       3
       1   1.000   0.766   0.148  a cat
       2   0.766   1.000   0.105  a kitten
       3   0.148   0.105   1.000  income tax
+      $ keras-bert similarity "a cat" "a kitten" "income tax" --top 1 --format jsonl
+      {"first": "a cat", "second": "a kitten", "similarity": 0.766277}
     """
+    chosen = top is not None or threshold is not None
+    if chosen and output_format == "npy":
+        raise streams.Misuse("--top and --threshold write pairs, not the matrix of npy; choose --format text or jsonl")
     lines = streams.open_texts(text, file)
     with streams.open_output(output, overwrite) as results:
         texts = list(lines.parsed())
-        if len(texts) < 2:
-            raise streams.Misuse(f"there are not two texts to compare but {len(texts)}; give more")
+        _check_count(len(texts), output_format, chosen)
         with quiet.imports():
             from keras_bert import BertSentenceEncoder
+            from keras_bert.embedding.npy import write_npy
+            from keras_bert.embedding.similar_pairs import similar_pairs
         model = streams.load(BertSentenceEncoder.from_preset, preset)
         vectors = model.encode(texts)  # of length 1: dot products are cosines
+        if chosen or output_format == "jsonl":
+            pairs = similar_pairs(vectors, top, **({} if threshold is None else {"threshold": threshold}))
+            line = _text_pair if output_format == "text" else _json_pair
+            streams.write_lines(results, (line(texts[first], texts[second], cosine) for first, second, cosine in pairs))
+            return
         rows = (vectors @ vector for vector in vectors)  # row by row: the whole matrix may be too large for memory
         if output_format == "npy":
-            streams.write_npy(results, (row[None] for row in rows), len(texts))
-            return
-        if output_format == "text":
-            streams.write_lines(results, [_table_row("", range(1, len(texts) + 1), "", "8d")])
-        for number, (text, row) in enumerate(zip(texts, rows, strict=True), start=1):
-            if output_format == "text":
-                streams.write_lines(results, [_table_row(number, row, " ".join(text.split()), "8.3f")])
-            else:
-                pairs = zip(texts[number:], row[number:].tolist(), strict=True)
-                streams.write_lines(results, (_pair(text, *pair) for pair in pairs))
+            write_npy(results, (row[None] for row in rows), len(texts))
+        else:
+            streams.write_lines(results, _table(texts, rows))
+
+
+def _check_count(count: int, output_format: str, chosen: bool) -> None:
+    if count < 2:
+        raise streams.Misuse(f"there are not two texts to compare but {count}; give more")
+    if output_format == "npy" and 4 * count**2 > _BIG:
+        click.echo(f"Warning: the matrix of {count:,} texts takes {4 * count**2 / 1e9:.1f} GB", err=True)
+    if output_format != "npy" and count > _MOST_TEXTS and not chosen:
+        raise streams.Misuse(
+            f"{count:,} texts make {count * (count - 1) // 2:,} pairs; choose some with --top or --threshold, or write "
+            "the matrix with --output FILE.npy"
+        )
+
+
+def _table(texts: list[str], rows: Iterable[Iterable[float]]) -> Iterator[str]:
+    yield _table_row("", range(1, len(texts) + 1), "", "8d")
+    for number, (text, row) in enumerate(zip(texts, rows, strict=True), start=1):
+        yield _table_row(number, row, _shown(text), "8.3f")
 
 
 def _table_row(number: int | str, values: Iterable[float], text: str, value_format: str) -> str:
     return f"{number:>4}{''.join(format(value, value_format) for value in values)}  {text}".rstrip()
 
 
-def _pair(first: str, second: str, cosine: float) -> str:
+def _text_pair(first: str, second: str, cosine: float) -> str:
+    return f"{cosine:.3f}\t{_shown(first)}\t{_shown(second)}"
+
+
+def _json_pair(first: str, second: str, cosine: float) -> str:
     return streams.json_line(first=first, second=second, similarity=round(cosine, 6))
+
+
+def _shown(text: str) -> str:
+    return " ".join(text.split())

@@ -20,6 +20,7 @@ from keras_bert import files, presets
 
 if TYPE_CHECKING:
     import numpy as np
+    from tqdm import tqdm
 
     from keras_bert import BertSentenceEncoder
 
@@ -47,11 +48,20 @@ class Lines:
         raw: UTF-8, with or without line ends.
         place: the text before a line's number in messages: "reviews.txt, line".
         would_wait: whether the next line is not there yet.
+        count: returns the number of lines, or None if nobody knows.
     """
 
     raw: Iterable[bytes]
     place: str
     would_wait: Callable[[], bool] = lambda: False
+    count: Callable[[], int | None] = lambda: None
+
+    def progress(self) -> tqdm:
+        """A progress bar that counts texts, on a terminal, with their total and the time left if these are known."""
+        from tqdm import tqdm
+
+        total = self.count() if sys.stderr.isatty() else None
+        return tqdm(total=total, unit=" texts", delay=1, disable=None)  # disable=None: only on a terminal
 
     def parsed(self, parse: Callable[[str], T] = str) -> Iterator[T]:
         """Decodes and parses each line. Raises Misuse, with the line's number, if either raises ValueError."""
@@ -131,17 +141,18 @@ def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> 
         raise Misuse(one_line(error)) from error
 
 
+file_option = click.option("--file", metavar="FILE", help="Read texts from FILE, one per line; - is standard input.")
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
 preset_option = click.option(
     "--preset",
     default="all-MiniLM-L6-v2",
     show_default=True,
     callback=find_preset,
-    help="The model: an installed preset's name, a directory in Hugging Face's layout, or hf://org/name.",
+    metavar="MODEL",
+    help="The model: the name of an installed preset, a directory, or hf://org/name.",
 )
-
-
 batch_tokens_option = click.option(
-    "--batch-tokens", type=int, help="Tokens to compute at a time, padding included; fewer need less memory."
+    "--batch-tokens", type=int, help="The number of tokens in a batch, with padding; fewer need less memory."
 )
 
 
@@ -153,17 +164,19 @@ def together(*options: Callable[[Callable], Callable]) -> Callable[[Callable], C
 def shared_options(*formats: str, preset: bool = True) -> Callable[[Callable], Callable]:
     """Options common to several commands. The first of `formats` is the default; `preset`: whether to add --preset."""
     return together(
-        click.option("--file", metavar="FILE", help="Read texts from FILE, one a line; - is standard input."),
+        file_option,
         *([preset_option] if preset else []),
         click.option(
             "--format",
             "output_format",
             type=click.Choice(formats),
             callback=_choose_format,
-            help=f"What to write. By default as FILE of --output ends (.jsonl, .npy, .txt), else {formats[0]}.",
+            help=f"The format to write. By default that of FILE in --output (.jsonl, .npy, .txt), else {formats[0]}.",
         ),
-        click.option("--output", metavar="FILE", is_eager=True, help="Write to FILE, all of it or nothing."),
-        click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists."),
+        click.option(
+            "--output", metavar="FILE", is_eager=True, help="Write to FILE; after an error, no file is written."
+        ),
+        overwrite_option,
     )
 
 
@@ -197,10 +210,11 @@ def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
         raise Misuse("give texts as arguments or in --file, not both")
     if arguments:
         # Bytes that are no characters in the user's locale arrive as surrogates; this restores the bytes.
-        return Lines((argument.encode("utf-8", "surrogateescape") for argument in arguments), "argument")
+        raw = (argument.encode("utf-8", "surrogateescape") for argument in arguments)
+        return Lines(raw, "argument", count=lambda: len(arguments))
     if file and file != "-":
         lines = Arriving(_opened(file))
-        return Lines(_closing(lines), f"{file}, line", lines.would_wait)
+        return Lines(_closing(lines), f"{file}, line", lines.would_wait, functools.partial(_count_lines, Path(file)))
     if not file and (sys.stdin is None or sys.stdin.isatty()):
         raise Misuse("nothing to read; give texts as arguments, in --file FILE, or through a pipe")
     lines = Arriving(click.get_binary_stream("stdin"))
@@ -214,6 +228,16 @@ def _opened(file: str) -> BinaryIO:
         raise Misuse(f"cannot read {file}: {error.strerror}") from error
 
 
+def _count_lines(path: Path) -> int | None:
+    if not path.is_file():  # but a pipe, which can be read only once
+        return None
+    count, last = 0, b"\n"
+    with open(path, "rb") as file:
+        while block := file.read(_BYTES_AT_A_TIME):
+            count, last = count + block.count(b"\n"), block
+    return count + (not last.endswith(b"\n"))
+
+
 def _closing(lines: Arriving) -> Iterator[bytes]:
     with lines.file:
         yield from lines
@@ -223,10 +247,8 @@ def encoded(
     model: BertSentenceEncoder, lines: Lines, batch_tokens: int | None
 ) -> Iterator[tuple[list[str], np.ndarray]]:
     """Chunks of texts with their vectors. Raises Misuse if `--batch-tokens` is too small."""
-    from tqdm import tqdm
-
     settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
-    with tqdm(unit=" texts", delay=1, disable=None) as bar:  # disable=None: only on a terminal
+    with lines.progress() as bar:
         for texts in lines.chunks():
             try:
                 vectors = model.encode(texts, progress=False, **settings)
@@ -267,32 +289,9 @@ def _check_output(output: str, path: Path, overwrite: bool) -> None:
 
 def write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
     """Writes lines as UTF-8, in any locale, and flushes the file."""
-    file.write("".join(f"{line}\n" for line in lines).encode())
+    file.writelines(f"{line}\n".encode() for line in lines)
     file.flush()
 
 
 def json_line(**fields: Any) -> str:
     return json.dumps(fields, ensure_ascii=False)
-
-
-def write_npy(file: BinaryIO, blocks: Iterable[np.ndarray], width: int) -> None:
-    """Writes a `.npy` file row by row. The number of rows is written into its header at the end.
-
-    Args:
-        file: open for writing, at its beginning.
-        blocks: float32 `[rows, width]` each, any number of them.
-        width: the length of a row.
-    """
-    import numpy as np
-
-    def write_header(rows: int) -> None:  # its length is constant: numpy leaves room for digits
-        header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
-        np.lib.format.write_array_header_1_0(file, header)
-
-    write_header(0)
-    rows = 0
-    for block in blocks:
-        file.write(block.astype("<f4").tobytes())
-        rows += len(block)
-    file.seek(0)
-    write_header(rows)

@@ -18,18 +18,25 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("handle", metavar="HANDLE")
-@click.option("--batch-size", type=click.IntRange(1), default=32, show_default=True, help="Of a training step.")
+@click.option(
+    "--batch-size",
+    type=click.IntRange(1),
+    default=32,
+    show_default=True,
+    help="The number of sequences in a training step.",
+)
 @click.option(
     "--sequence-length",
     type=click.IntRange(1),
-    help="Tokens of each sequence. By default 128, or all positions of a model with fewer.",
+    help="The number of tokens of a sequence. By default 128, or all positions of a model with fewer.",
 )
 def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
-    """Show the architecture of HANDLE as a table, and the memory and the operations it needs in float32.
+    """Show a model's parts, and the memory and operations it needs.
 
-    HANDLE is a preset, as for the other commands, or the name of a published size, such as bert-base or albert-xxlarge.
-    No weights are read. "x 12" in a row: 12 layers have such weights; for shared weights, also how often they are used.
-    A training step needs the weights, their gradients, AdamW's two moments, and the activations, which are an estimate.
+    All numbers are for float32. HANDLE is a preset, as for the other commands, or the name of a published size, such as
+    bert-base or albert-xxlarge. No weights are read. "x 12" in a row: 12 layers have such weights; for shared weights,
+    also how often they are used. A training step needs the weights, their gradients, AdamW's two moments, and the
+    activations, which are an estimate.
 
     \b
     Example:

@@ -10,7 +10,11 @@ from keras_bert.cli import explanations, quiet, streams
 @click.command()
 @click.argument("text", nargs=-1)
 @streams.shared_options("text", "ids", "jsonl")
-@click.option("--explain", is_flag=True, help="Write a table for each text: its tokens, and where they come from.")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Write a table of the tokens of each text, and of what in the text each one stands for.",
+)
 def tokenize(
     text: tuple[str, ...],
     file: str | None,
@@ -20,10 +24,11 @@ def tokenize(
     overwrite: bool,
     explain: bool,
 ) -> None:
-    """Split each TEXT into tokens of the model's vocabulary, without [CLS] and [SEP].
+    """Split each text into tokens of the model's vocabulary.
 
-    Writes text, the tokens separated by spaces; ids, their numbers in the vocabulary; or JSON lines
-    {"text", "tokens", "ids", "starts", "ends"}, where a token stands for the bytes [start, end) of the text in UTF-8.
+    [CLS] and [SEP] are not added. Writes text, the tokens separated by spaces; ids, their numbers in the vocabulary; or
+    JSON lines {"text", "tokens", "ids", "starts", "ends"}, where a token stands for the bytes [start, end) of the text
+    in UTF-8.
 
     The table of --explain includes [CLS] and [SEP]. It has each token's position and type id in the model's input, its
     byte and character ranges in the text, these characters, and the changes made to them.

@@ -12,16 +12,18 @@ from keras_bert.cli import quiet, streams
 
 @click.command()
 @click.argument("corpus", metavar="FILE...", nargs=-1, required=True)
-@click.option("--size", type=click.IntRange(1), required=True, help="Tokens to learn, special tokens included.")
-@click.option("--output", required=True, metavar="PATH", help="NAME.txt, a vocab.txt of WordPiece; or a new directory.")
+@click.option("--size", type=click.IntRange(1), required=True, help="The number of tokens, with the special tokens.")
+@click.option(
+    "--output", required=True, metavar="PATH", help="Write a vocab.txt of WordPiece, NAME.txt; or a new directory."
+)
 @click.option(
     "--kind",
     type=click.Choice(["wordpiece", "bytepair", "sentencepiece"]),
     default="wordpiece",
     show_default=True,
-    help="As BERT, RoBERTa or ALBERT has it.",
+    help="The kind of tokenizer: that of BERT, RoBERTa or ALBERT.",
 )
-@click.option("--cased", is_flag=True, help="Keep capitals and accents, as byte pairs always do.")
+@click.option("--cased", is_flag=True, help="Keep capitals and accents; byte pairs always do.")
 @click.option(
     "--character-coverage",
     type=click.FloatRange(0.98, 1),
@@ -30,10 +32,11 @@ from keras_bert.cli import quiet, streams
     help="The share of all characters that get a token; the rarest others are unknown.",
 )
 def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: bool, character_coverage: float) -> None:
-    """Learn a vocabulary of your own from text: each FILE is UTF-8, or a directory of .txt files.
+    """Learn a vocabulary of your own from text.
 
-    Writes a file for WordPieceTokenizer("vocab.txt"), or a directory for the tokenizers' from_preset and for
-    transformers; all of it or nothing. The same text always gives the same vocabulary.
+    Each FILE is text in UTF-8, or a directory of .txt files. Writes a file for WordPieceTokenizer("vocab.txt"), or a
+    directory for the tokenizers' from_preset and for transformers; all of it or nothing. The same text always gives the
+    same vocabulary.
 
     \b
     Example:

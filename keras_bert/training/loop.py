@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from keras_bert.recipe import Recipe
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
+from keras_bert.training.interruption import Interrupted, signals_noticed
 from keras_bert.training.run_files import Run
 
 
@@ -82,32 +83,36 @@ def train_epochs(
 
     Raises:
         ValueError: the directory holds a run with other settings, or the loss is not finite.
+        Interrupted: a KeyboardInterrupt. The first Ctrl-C or SIGTERM saves the state of a run that is kept, after the
+            batch, and ends it; a second one ends it at once.
     """
     run.resume()
-    # Keras calls the callbacks in this order, after each batch and after each epoch.
-    around = [
-        # First: the others read the epoch from the history, and its measures from the logs.
-        Measures(run, epochs, keep_best, patience),
-        # Before the state is saved: a run that is resumed after this epoch does not log it again.
-        *([TensorBoard(run)] if run.is_kept and run.is_chief and importlib.util.find_spec("tensorboard") else []),
-        Checkpoints(run, checkpoint_seconds if run.is_kept else None),
-        ProgressBar(run, len(epochs), progress),
-        # Last: if one of them raises, the batch is already counted and may be saved.
-        *callbacks,
-    ]
-    while run.epoch < len(epochs) and not run.stopped:
-        epoch = epochs[run.epoch]
-        run.start_epoch(epoch.batches, **epoch.notes)
-        keras.Model.fit(
-            model,
-            epoch.dataset(run.step),
-            initial_epoch=run.epoch,
-            epochs=run.epoch + 1,
-            class_weight=class_weight,
-            verbose=0,
-            shuffle=False,  # the batches are shuffled already
-            callbacks=around,
-        )
+    with signals_noticed(run.is_kept and checkpoint_seconds is not None) as noticed:
+        # Keras calls the callbacks in this order, after each batch and after each epoch.
+        around = [
+            # First: the others read the epoch from the history, and its measures from the logs.
+            Measures(run, epochs, keep_best, patience),
+            # Before the state is saved: a run that is resumed after this epoch does not log it again.
+            *([TensorBoard(run)] if run.is_kept and run.is_chief and importlib.util.find_spec("tensorboard") else []),
+            Checkpoints(run, checkpoint_seconds if run.is_kept else None, noticed),
+            ProgressBar(run, len(epochs), progress),
+            # If one of them raises, the batch is already counted and may be saved.
+            *callbacks,
+            Interruption(run),
+        ]
+        while run.epoch < len(epochs) and not run.stopped:
+            epoch = epochs[run.epoch]
+            run.start_epoch(epoch.batches, **epoch.notes)
+            keras.Model.fit(
+                model,
+                epoch.dataset(run.step),
+                initial_epoch=run.epoch,
+                epochs=run.epoch + 1,
+                class_weight=class_weight,
+                verbose=0,
+                shuffle=False,  # the batches are shuffled already
+                callbacks=around,
+            )
 
 
 class Measures(keras.callbacks.Callback):
@@ -147,12 +152,14 @@ class Checkpoints(keras.callbacks.Callback):
     Args:
         run: the run.
         seconds: the time between saves; None: nothing is saved.
+        noticed: returns the number of a signal after which the state is saved too, or 0.
     """
 
-    def __init__(self, run: Run, seconds: float | None) -> None:
+    def __init__(self, run: Run, seconds: float | None, noticed: Callable[[], int]) -> None:
         super().__init__()
         self._run = run
         self._seconds = seconds
+        self._noticed = noticed
         self._saved_at = time.monotonic()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -167,7 +174,10 @@ class Checkpoints(keras.callbacks.Callback):
         self._run.step += 1
         if self._run.step == self._run.batches:
             return  # `on_epoch_end` saves, after the measurement
-        if self._seconds is not None and self._run.is_time(time.monotonic() - self._saved_at >= self._seconds):
+        if self._seconds is None:
+            return
+        due = time.monotonic() - self._saved_at >= self._seconds
+        if self._run.is_time(due or self._noticed() > 0):
             self._save()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -175,8 +185,24 @@ class Checkpoints(keras.callbacks.Callback):
             self._save()
 
     def _save(self) -> None:
+        self._run.signal = self._noticed()
         self._run.save()
         self._saved_at = time.monotonic()
+
+
+class Interruption(keras.callbacks.Callback):
+    """Ends a run that has been saved after a signal."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self._run = run
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self._run.signal:
+            raise Interrupted(self._run.position(), self._run.signal)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.on_train_batch_end(0)
 
 
 class TensorBoard(keras.callbacks.Callback):

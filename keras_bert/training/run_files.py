@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
@@ -13,6 +13,35 @@ from keras_bert.training.state import load_state, read_notes, save_state
 _STATE = "state.safetensors"
 _BEST = "best.safetensors"
 _DIGESTS = ("examples", "teacher")  # settings that no message shows
+
+
+class Position(NamedTuple):
+    """Where a run stands.
+
+    Attributes:
+        epoch: the number of finished epochs.
+        step: the number of finished batches of the next epoch.
+        batches: the number of batches of that epoch.
+        stopped: whether training has ended before its last epoch.
+    """
+
+    epoch: int
+    step: int
+    batches: int
+    stopped: bool
+
+
+def position(directory: Path) -> Position | None:
+    """The position of the run that was saved in a directory; None if there is none.
+
+    Raises:
+        ValueError: its state is damaged.
+    """
+    path = directory / _STATE
+    if not path.exists():
+        return None
+    notes = read_notes(path)
+    return Position(notes["epoch"], notes["step"], notes.get("batches", 0), notes["stopped"])
 
 
 class Run:
@@ -36,6 +65,7 @@ class Run:
         stopped: whether training has ended before its last epoch.
         is_chief: whether this process shows progress and writes logs.
         batches: the number of batches in this epoch.
+        signal: the number of the signal that was noticed when the state was saved last, or 0.
         notes: values for this epoch's entry in the history, beside the loss and the measures.
     """
 
@@ -48,6 +78,7 @@ class Run:
         self.history: list[dict[str, float]] = []
         self.stopped = False
         self.batches = 0
+        self.signal = 0
         self.notes: dict[str, float] = {}
         self._model = model
         self._settings = settings
@@ -100,8 +131,12 @@ class Run:
         return workers.any_of(self._strategy, here)
 
     def save(self) -> None:
-        notes = {"epoch": self.epoch, "step": self.step, "history": self.history, "stopped": self.stopped}
-        self._write(_STATE, self._variables(), {**notes, "settings": self._settings})
+        """Saves the state, from which `resume` continues."""
+        notes = {**self.position()._asdict(), "history": self.history, "settings": self._settings}
+        self._write(_STATE, self._variables(), notes)
+
+    def position(self) -> Position:
+        return Position(self.epoch, self.step, self.batches, self.stopped)
 
     def save_best(self) -> None:
         """Saves the current weights as the best ones."""

@@ -94,6 +94,6 @@ def corpus(tmp_path, small_preset) -> tuple[Path, dict[str, str]]:
         write_documents(tmp_path / name, 12, seed)
     config = BertConfig(vocab_size=len(small.VOCABULARY), **{**SIZES, "max_positions": 24})
     write_config(tmp_path / "config.json", config)
-    paths = {"--size": "config.json", "--output": "model", "--eval-file": "held.txt"}
+    paths = {"--size": "config.json", "--output": "model", "--eval": "held.txt"}
     paths = {option: str(tmp_path / name) for option, name in paths.items()}
     return tmp_path, {**QUICK_PRETRAINING, "--vocab": str(small_preset), **paths}

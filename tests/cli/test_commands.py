@@ -148,6 +148,26 @@ def test_similarity_table(run, vectors):
     assert [row[len(header) :].strip() for row in rows] == TEXTS
 
 
+def test_similarity_of_the_best_pairs(run, vectors):
+    pairs = {(i, j): vectors[i] @ vectors[j] for i in range(len(TEXTS)) for j in range(i + 1, len(TEXTS))}
+    best = sorted(pairs, key=pairs.get, reverse=True)
+    rows = json_rows(run("similarity", "--format", "jsonl", "--top", "3", *TEXTS))
+    assert [(row["first"], row["second"]) for row in rows] == [(TEXTS[i], TEXTS[j]) for i, j in best[:3]]
+    threshold = str((pairs[best[3]] + pairs[best[4]]) / 2)
+    result = run("similarity", "--threshold", threshold, *TEXTS).stdout
+    assert result == "".join(f"{pairs[i, j]:.3f}\t{TEXTS[i]}\t{TEXTS[j]}\n" for i, j in sorted(best[:4]))
+
+
+def test_similarity_writes_no_huge_table_unasked(run, fails, tmp_path):
+    many = lines(["a"] * 1001)
+    for output_format in ("text", "jsonl"):
+        message = fails("similarity", "--format", output_format, input=many)
+        assert message.startswith("1,001 texts make 500,500 pairs; choose some with --top or --threshold, or write the")
+    assert run("similarity", "--top", "1", input=many).stdout == "1.000\ta\ta\n"
+    message = fails("similarity", "a", "b", "--top", "1", "--output", str(tmp_path / "matrix.npy"))
+    assert message.startswith("--top and --threshold write pairs, not the matrix of npy")
+
+
 def test_similarity_of_less_than_two(fails):
     assert fails("similarity", "alone") == "there are not two texts to compare but 1; give more"
     assert fails("similarity", input=b"") == "there are not two texts to compare but 0; give more"
@@ -163,6 +183,12 @@ COMMANDS = [
     pytest.param(command, marks=pytest.mark.slow if command in OF_THE_REAL_ENCODER else ())
     for command in sorted(main.commands.keys() - TESTED_ALONE)
 ]
+
+
+def test_the_list_of_commands_holds_whole_sentences(run):
+    _, listed = run("--help").stdout.split("Commands:\n")
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed.splitlines())
+    assert len(listed.splitlines()) == len(main.commands)
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])

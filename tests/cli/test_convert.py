@@ -70,7 +70,7 @@ def test_inspect_names_what_is_missing_and_what_is_too_many(run, fails, preset, 
     assert said["missing"] == "cls.predictions.bias"
     assert said["unexpected"] == "bert.poet.weight"
     assert said["vocabulary"] == "none"
-    assert "cls.predictions.bias is missing" in fails("convert", str(tmp_path), str(tmp_path / "new"), exit_code=1)
+    assert "cls.predictions.bias is missing" in fails("convert", str(tmp_path), str(tmp_path / "new"))
     assert sorted(each.name for each in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
 
 
@@ -126,7 +126,7 @@ def test_what_is_there_stays(fails, preset, tmp_path):
 
 
 def test_unknown_format(fails, preset, tmp_path):
-    message = fails("convert", str(preset), str(tmp_path / "new"), "--to", "onnx", exit_code=1)
+    message = fails("convert", str(preset), str(tmp_path / "new"), "--to", "onnx")
     assert message.startswith("format is 'onnx'; it can be hugging_face, tf1")
     assert not list(tmp_path.iterdir())
 
@@ -136,8 +136,8 @@ def test_damaged(fails, preset, tmp_path):
         (tmp_path / name).write_bytes((preset / name).read_bytes()[:-100])
         for other in {"config.json", "model.safetensors"} - {name}:
             (tmp_path / other).write_bytes((preset / other).read_bytes())
-        assert name in fails("inspect", str(tmp_path), exit_code=1)
-        assert name in fails("convert", str(tmp_path), str(tmp_path / "new"), exit_code=1)
+        assert name in fails("inspect", str(tmp_path))
+        assert name in fails("convert", str(tmp_path), str(tmp_path / "new"))
         assert not (tmp_path / "new").exists()
 
 

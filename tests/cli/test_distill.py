@@ -30,7 +30,8 @@ def test_a_classifier(run, untrained, table, tmp_path):
 
     again = run(*command, *QUICK, "--temperature", "3")  # it is over
     assert (again.exit_code, again.stdout) == (0, result.stdout)
-    assert "epoch" not in again.stderr
+    assert "is finished, after epoch 4 of 4; nothing is trained" in again.stderr
+    assert "loss" not in again.stderr
     other = run(*command, *QUICK, "--temperature", "4")
     assert other.exit_code == 2
     assert "a run with other temperature (3.0, now 4.0)" in other.stderr

@@ -86,7 +86,7 @@ def test_an_interrupted_run_goes_on(run, start, tmp_path, small_preset, by):
     assert b"Traceback" not in error
     if by == "Ctrl-C":
         assert process.returncode == 130
-        assert error.decode().splitlines()[-1] == "Interrupted; the same command goes on with what was done."
+        assert error.decode().splitlines()[-1] == "Interrupted; run the same command to resume."
     else:
         assert process.returncode == 1
         assert error.startswith(b"Error: a process ended before its work did")

@@ -85,6 +85,14 @@ def test_serving_and_check(run, fails, small_preset, tmp_path):
     assert "damaged" in fails("export", "--check", str(tmp_path), exit_code=1)
 
 
+@pytest.mark.parametrize("output", ["file", "file/model"])
+@pytest.mark.parametrize("what", ["preprocessor", "serving"])
+def test_directories_that_cannot_be_made(fails, small_preset, tmp_path, what, output):
+    (tmp_path / "file").touch()
+    message = fails("export", what, "--preset", str(small_preset), "--output", str(tmp_path / output))
+    assert message == f"cannot write into {tmp_path / output}: Not a directory"
+
+
 def test_what_is_there_stays(fails, small_preset, tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     message = fails("export", "preprocessor", "--preset", str(small_preset), "--output", str(tmp_path), "--overwrite")

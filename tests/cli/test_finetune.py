@@ -23,7 +23,7 @@ def test_classify(run, untrained, table, tmp_path):
     assert result.stdout == "accuracy\t1.0000\n"
     said = result.stderr.splitlines()
     assert said[0] == f"64 examples from {table}, 64 to measure with from {table}"
-    assert [line.split(":")[0] for line in said[1:]] == [f"epoch {i}" for i in range(1, 5)]
+    assert [line.split(":")[0] for line in said[1:]] == [f"epoch {i} of 4" for i in range(1, 5)]
     assert all("padding" in line and "accuracy" in line for line in said[1:])
     report = (tmp_path / "model/report.md").read_text()
     assert "| accuracy | 1.0000 |" in report
@@ -34,7 +34,10 @@ def test_classify(run, untrained, table, tmp_path):
 
     again = run(*command)  # it is over, so nothing is trained
     assert again.stdout == result.stdout
-    assert "epoch" not in again.stderr
+    assert again.stderr.splitlines() == [
+        f"the run in {model} is finished, after epoch 4 of 4; nothing is trained",
+        said[0],
+    ]
 
 
 def test_a_terminal_gets_a_bar_in_place_of_lines(monkeypatch):
@@ -204,4 +207,7 @@ def test_a_directory_that_cannot_be_made(run, untrained, table, tmp_path):
     (tmp_path / "file").touch()
     output = str(tmp_path / "file/model")
     result = run("finetune", "classify", *columns(table), "--preset", untrained, "--output", output)
-    assert (result.exit_code, result.stderr.splitlines()[-1]) == (1, f"Error: {output}/training: Not a directory")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (
+        2,
+        f"Error: cannot write into {output}: Not a directory",
+    )

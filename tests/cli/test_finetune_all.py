@@ -1,6 +1,7 @@
 """keras-bert finetune, trained to the end on each kind of task; and a run that is interrupted."""
 
 import json
+import re
 import signal
 import time
 
@@ -120,11 +121,16 @@ def test_an_interrupted_run_goes_on(run, start, untrained, table, tmp_path):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=HANGS)
     assert process.returncode == 130
-    assert said.decode().splitlines()[-1] == "Interrupted; the same command goes on with what was done."
+    place = re.fullmatch(
+        r"Interrupted after (epoch \d of 8(, step \d+ of 32)?); run the same command to resume\.",
+        said.decode().splitlines()[-1],
+    )
+    assert place, said
     assert not (tmp_path / "broken/config.json").exists()
     for name in ("broken", "unbroken"):
         result = run(*command(name))
         assert result.exit_code == 0, result.output
-        assert ("epoch 1:" in result.stderr) == (name == "unbroken")
+        assert (f"resuming the run in {tmp_path / name} after {place[1]}\n" in result.stderr) == (name == "broken")
+        assert ("epoch 1 of 8:" in result.stderr) == (name == "unbroken")
     models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("broken", "unbroken")]
     assert models[0] == models[1]

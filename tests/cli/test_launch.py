@@ -43,7 +43,7 @@ def test_misuse_ends_all(start, tmp_path):
     lines = said.splitlines()
     assert any(line.endswith("] Error: cannot read no.csv: No such file or directory") for line in lines)
     assert lines[-1].endswith("ended with code 2; all workers ended")
-    assert "begin again" not in said
+    assert "all resume" not in said
 
 
 @pytest.mark.slow
@@ -60,14 +60,14 @@ def test_a_worker_is_killed(start, untrained, table, tmp_path):
     psutil.Process(process.pid).children()[1].kill()
     output, said = told_by(process)
     assert process.returncode == 0, said
-    assert "worker 1 was killed by signal 9; all begin again from the last checkpoint" in said
+    assert "worker 1 was killed by signal 9; all resume from the last checkpoint" in said
     assert "Traceback" not in said
     assert said.count("training on 2 devices of 2 processes") == 4
     assert output.startswith("[0] accuracy")
     process = command("unbroken")
     output, said = told_by(process)
     assert process.returncode == 0, said
-    assert "[0] epoch 6: loss" in said
+    assert "[0] epoch 6 of 6: loss" in said
     assert "[1] epoch" not in said
     broken, unbroken = (load_file(tmp_path / name / "model.safetensors") for name in ("broken", "unbroken"))
     assert set(broken) == set(unbroken)

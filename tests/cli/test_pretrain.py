@@ -63,7 +63,8 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
 
     again = run(*command)  # it is over, so nothing is trained
     assert (again.exit_code, again.stdout) == (0, result.stdout)
-    assert again.stderr.splitlines() == [first, second]
+    finished = f"the run in {model} is finished, after step 4 of 4; nothing is trained"
+    assert again.stderr.splitlines() == [finished, first, second]
     for changes, message in (("--steps", "5"), "other steps"), (("--seed", "1"), "other seed"):
         other = run(*command, *changes)
         assert other.exit_code == 2
@@ -98,7 +99,7 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     monkeypatch.setattr(pretraining, "write_records", lambda *given, **more: written.append((given, more)) or counts)
     history = [{"epoch": epoch, "loss": 6.0 - epoch} for epoch in range(1, 5)]
     monkeypatch.setattr(training, "pretrain", lambda model, **given: trained.append((model, given)) or history)
-    del options["--eval-file"]
+    del options["--eval"]
     options |= {"--objective": "sentences", "--size": "tiny", "--warmup": "0.5", "--learning-rate": "1e-3"}
     options |= {"--then-steps": "4", "--then-length": "40", "--then-batch-size": "6", "--seed": "7"}
     options |= {"--masked-unit": "span", "--copies": "9", "--processes": "3"}
@@ -155,7 +156,7 @@ def test_byte_pairs(run, corpus):
     [
         ({"FILE": "nowhere.txt"}, "there is no file {folder}/nowhere.txt"),
         ({"FILE": "empty"}, "the directory {folder}/empty has no .txt files"),
-        ({"--eval-file": "nowhere.txt"}, "there is no file {folder}/nowhere.txt"),
+        ({"--eval": "nowhere.txt"}, "there is no file {folder}/nowhere.txt"),
         ({"--vocab": "nowhere.txt"}, "nowhere.txt"),
         ({"--vocab": "no-mask.txt"}, "{folder}/no-mask.txt has no [MASK]"),
         ({"--vocab": "cased.txt"}, "{folder}/cased.txt has capitals, such as 'A0', "),
@@ -173,8 +174,8 @@ def test_byte_pairs(run, corpus):
         ),
         ({"--size": "roberta.json"}, "roberta has no head for pairs; choose --objective sentences"),
         ({"--sequence-length": "25"}, "sequence_length is 25; expected 3 ([CLS] a [SEP]) to 24"),
-        ({"FILE": "one.txt"}, "{folder}/one.txt: there is one document only"),
-        ({"--eval-file": "one.txt"}, "{folder}/one.txt: there is one document only"),
+        ({"FILE": "one.txt"}, "{folder}/one.txt: there is only one document"),
+        ({"--eval": "one.txt"}, "{folder}/one.txt: there is only one document"),
         ({"--output": "texts"}, "{folder}/texts exists and is no run of this command; choose another --output"),
         ({"--output": "/proc/x"}, "/proc/x: No such file or directory"),
         ({"--output": "held.txt"}, "{folder}/held.txt exists and is no run of this command"),
@@ -238,7 +239,8 @@ def test_an_interrupted_run_goes_on(run, start, corpus, moment):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=HANGS)
     assert process.returncode == 130
-    assert said.decode().splitlines()[-1] == "Interrupted; the same command goes on with what was done."
+    place = {"records": "", "training": r" after step \d\d of 60"}[moment]
+    assert re.fullmatch(rf"Interrupted{place}; run the same command to resume\.", said.decode().splitlines()[-1])
     assert not (folder / "broken/config.json").exists()
     assert not list((folder / "broken").rglob("*.tmp"))
     for name in ("broken", "unbroken"):

@@ -1,9 +1,11 @@
 """What only a real process shows: pipes, signals, terminals, and what is on standard error."""
 
+import re
 import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -38,7 +40,9 @@ def test_help_does_not_wait_for_tensorflow():
 def test_a_pipeline_is_quiet_and_utf8_in_any_locale(start):
     latin = ENVIRONMENT | {"PYTHONIOENCODING": "latin-1"}
     tokenize = start("tokenize", "Naïve 日本", "a cat", env=latin)
-    silenced = latin | {"TF_CPP_MIN_LOG_LEVEL": "3"}  # which alone does not hide what the import writes
+    silenced = latin | {
+        "TF_CPP_MIN_LOG_LEVEL": "2"
+    }  # which alone hides neither what the import writes nor CUDA's errors
     similarity = start("similarity", "--format", "jsonl", stdin=tokenize.stdout, env=silenced)
     tokenize.stdout.close()
     out, error = similarity.communicate()
@@ -82,6 +86,48 @@ def test_ctrl_c_in_the_middle_leaves_nothing_behind(start, small_preset, big_fil
     assert len(shown.splitlines()) == 3  # "", the progress bar, and that
     assert process.stdout.read() == b""
     assert list(folder.iterdir()) == []
+
+
+def test_a_terminal_shows_the_total_and_the_time_left(start, small_preset, tmp_path, terminal):
+    path = tmp_path / "texts.txt"
+    path.write_text("the film was good\n" * 50_000)
+    user, stderr = terminal
+    process = start("encode", "--preset", str(small_preset), "--file", str(path), stderr=stderr)
+    drain = threading.Thread(target=process.stdout.read, daemon=True)
+    drain.start()
+    read_until(r"\d+/50000 .*<\d+:\d+", user)
+    process.kill()
+    process.wait()
+    drain.join()
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        (("export", "encoder"), "model"),
+        pytest.param(("convert",), "model", marks=pytest.mark.slow),
+        pytest.param(("encode", "a cat", "--output"), "vectors.jsonl", marks=pytest.mark.slow),
+    ],
+)
+def test_a_file_that_cannot_be_written_to_its_end(start, untrained, tmp_path, command, output):
+    place = str(tmp_path / output)
+    arguments = {
+        "export": ("--preset", untrained, "--output", place),
+        "convert": (untrained, place),
+        "encode": (place, "--preset", untrained),
+    }[command[0]]
+    code = "import resource, sys; from keras_bert.cli import main\n"
+    code += "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); main(sys.argv[1:])"
+    process = start_process(
+        [sys.executable, "-c", code, *command, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    out, error = process.communicate(timeout=HANGS)
+    assert (process.returncode, out) == (1, b"")
+    assert re.fullmatch(rf"Error: {re.escape(place)}[^:]*: File too large\n", error.decode()), error
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

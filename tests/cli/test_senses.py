@@ -30,7 +30,7 @@ def test_page(run, tmp_path):
 
 def test_json_lines(run, tmp_path):
     (tmp_path / "text.txt").write_bytes(TEXT)
-    result = run("senses", "BANK", "--text", str(tmp_path / "text.txt"))
+    result = run("senses", "BANK", "--file", str(tmp_path / "text.txt"))
     *rows, static = map(json.loads, result.stdout.splitlines())
     assert [row["sentence"][row["start"] : row["end"]] for row in rows] == ["bank", "Bank", "bank"]
     assert {(len(row["point"]), len(row["vector"])) for row in [*rows, static]} == {(2, 32)}

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 
-import numpy as np
 import pytest
 
 from keras_bert import presets
@@ -156,6 +155,13 @@ def test_links_are_followed_and_devices_left_alone(run, fails, tmp_path):
     assert "there is no directory" in fails("tokenize", "a", "--output", str(tmp_path / "no" / "file"))
 
 
+def test_lines_of_a_file_are_counted(tmp_path):
+    for text, count in (("", 0), ("a", 1), ("a\n", 1), ("a\n\nb", 3)):
+        (tmp_path / "texts").write_text(text)
+        assert streams.open_texts((), str(tmp_path / "texts")).count() == count
+    assert streams.open_texts(("a", "b"), None).count() == 2
+
+
 def test_a_full_disk(fails):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streams, "write_lines", _no_space)
@@ -188,12 +194,3 @@ def test_formats_follow_the_name_of_the_file(run, fails, tmp_path):
     assert message == "a.npy: tokenize does not write npy; choose --format text or ids or jsonl"
     assert fails("encode", "a", "--format", "npy") == "the format npy needs --output FILE"
     assert fails("similarity", "a", "b", "--format", "npy", "--output", "-") == "the format npy needs --output FILE"
-
-
-@pytest.mark.parametrize("counts", [[], [0], [9, 1], [99_999, 1, 30]])
-def test_npy_written_in_blocks_is_what_numpy_would_have_written(tmp_path, counts):
-    blocks = [np.random.default_rng(count).normal(size=(count, 3)).astype(np.float32) for count in counts]
-    with open(tmp_path / "blocks.npy", "wb") as file:
-        streams.write_npy(file, blocks, width=3)
-    np.save(tmp_path / "whole.npy", np.concatenate([np.zeros((0, 3), np.float32), *blocks]))
-    assert (tmp_path / "blocks.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()

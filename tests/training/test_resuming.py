@@ -1,6 +1,8 @@
 """A run that is interrupted, at any moment and however, ends with the weights of one that was not, bit for bit."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -9,6 +11,8 @@ import numpy as np
 import pytest
 
 from keras_bert.training import evaluation, fine_tune
+from keras_bert.training.interruption import Interrupted, signals_noticed
+from keras_bert.training.run_files import position
 
 from ..support import reviews
 from ..support.data import ROOT
@@ -152,6 +156,45 @@ def test_interrupted_again_and_again(unbroken, tmp_path):
         (learner, history), runs = trained(tmp_path, stop_at=5), runs + 1
     assert runs > STEPS // 5
     assert_same((learner, history), unbroken)
+
+
+@pytest.fixture
+def heeded():
+    """SIGINT has its usual effect, even if the tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
+@pytest.mark.parametrize(
+    ("number", "step", "expected"), [(signal.SIGINT, 8, (1, 3, 6, False)), (signal.SIGTERM, 5, (1, 0, 6, False))]
+)
+def test_a_signal_saves_the_state_and_ends_the_run(unbroken, tmp_path, number, step, expected):
+    class SignalAt(StopAt):
+        def on_train_batch_end(self, batch, logs=None):
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), number)  # noticed after the next batch
+
+    before = signal.getsignal(number)
+    with pytest.raises(Interrupted) as interrupted:
+        trained(tmp_path, callbacks=[SignalAt(step)], checkpoint_seconds=1e9)
+    assert signal.getsignal(number) is before
+    assert interrupted.value.number == number
+    assert interrupted.value.position == position(tmp_path) == expected
+    assert_same(trained(tmp_path), unbroken)
+
+
+@pytest.mark.usefixtures("heeded")
+def test_the_second_signal_has_its_usual_effect():
+    with signals_noticed(True) as noticed:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert noticed() == signal.SIGINT
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    with signals_noticed(False) as noticed, pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.slow
