@@ -54,8 +54,8 @@ _HTTP_STATUS = {
     grpc.StatusCode.UNAUTHENTICATED: 401,
 }  # all others: 500
 
-# A body of so many bytes, or an answer of so many elements, takes a few milliseconds: no thread is needed.
-_LITTLE = 2**14
+# A body of this many bytes, or an answer of this many elements, takes a few milliseconds: it needs no thread.
+_LITTLE = 2**13
 
 
 class RestService:

@@ -1,5 +1,6 @@
 """What happens to requests that are too many, or that take too long."""
 
+import socket
 import time
 
 import grpc
@@ -37,6 +38,13 @@ def test_a_full_queue_and_time_that_is_up(start, toy_versions):
     # What nobody waits for any more does not take the place of what comes after, and nothing is merged.
     results = at_once([lambda: server.predict("together", x=np.zeros(2, np.float32))] * 3)
     assert {tuple(output(result, "rows").tolist()) for result in results} == {(2, 2)}
+
+
+def test_a_body_that_does_not_arrive(start, toy_versions):
+    server = start(toy_versions, timeout=0.5)
+    with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
+        connection.sendall(b"POST /v1/models/toy:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        assert connection.makefile("rb").readline() == b"HTTP/1.1 504 Gateway Timeout\r\n"
 
 
 @pytest.mark.slow
