@@ -1,8 +1,8 @@
 """A small local server that speaks TF Serving's protocols, for any SavedModel with signatures.
 
     run.py              starts and drains the server
-    rest.py             HTTP <-> predicting, with json_tensors.py and examples.py
-    grpc_service.py     gRPC <-> predicting, with tensor_protos.py and examples.py
+    rest.py             HTTP <-> predicting, with json_tensors.py and example_requests.py
+    grpc_service.py     gRPC <-> predicting, with tensor_protos.py and example_requests.py
     model_info.py       what both protocols tell about a model and its versions
     predicting.py       named arrays in, named arrays out, for both protocols
     batching.py         merges waiting requests into batches

@@ -118,7 +118,7 @@ def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
         return array.tolist()
     values: list[Any]
     if array.dtype != object:
-        values = [float(str(number)) for number in array.flat]  # the shortest text of 0.1 is 0.1 in every precision
+        values = list(map(float, map(str, array.ravel())))  # the shortest text of 0.1 is 0.1 in every precision
     elif as_base64:
         values = [{"b64": base64.b64encode(value).decode()} for value in array.flat]
     else:

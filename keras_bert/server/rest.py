@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -54,8 +55,8 @@ _HTTP_STATUS = {
     grpc.StatusCode.UNAUTHENTICATED: 401,
 }  # all others: 500
 
-# A body of so many bytes, or an answer of so many elements, takes a few milliseconds: no thread is needed.
-_LITTLE = 2**14
+# A body of this many bytes, or an answer of this many elements, takes a few milliseconds: it needs no thread.
+_LITTLE = 2**13
 
 
 class RestService:
@@ -80,7 +81,8 @@ class RestService:
             request.transport.set_write_buffer_limits(0)
         try:
             with self._predictor.admitted():
-                return _json(await within(self._timeout, self._answer(request)))
+                deadline = time.monotonic() + self._timeout
+                return _json(await within(self._timeout, self._answer(request, deadline)))
         except ServingError as error:
             return _error(_HTTP_STATUS.get(error.code, 500), error.message)
         except web.HTTPRequestEntityTooLarge:
@@ -91,7 +93,7 @@ class RestService:
             _log.exception("%s %s failed", request.method, request.path)
             return _error(500, f"{type(error).__name__}: {error}")
 
-    async def _answer(self, request: web.Request) -> bytes:
+    async def _answer(self, request: web.Request, deadline: float) -> bytes:
         path = request.raw_path
         match = _URLS[request.method].fullmatch(path) if request.method in _URLS else None
         if match is None:
@@ -105,18 +107,19 @@ class RestService:
         body = await request.read()
         encoding = request.headers.get("Content-Encoding", "identity").lower()
         with self._versions.lease(spec) as version:
-            return await self._compute(version.model, verb, body, encoding)
+            return await self._compute(version.model, verb, body, encoding, deadline)
 
-    async def _compute(self, model: Model, verb: str, body: bytes, encoding: str) -> bytes:
+    async def _compute(self, model: Model, verb: str, body: bytes, encoding: str, deadline: float) -> bytes:
         size = len(body) if encoding == "identity" else MAX_BYTES
         signature, inputs, in_rows = await self._call(size, _parse, model, verb, body, encoding)
+        seconds = deadline - time.monotonic()
         if verb == "predict":
-            outputs = await self._predictor.predict(model, signature, inputs)
+            outputs = await self._predictor.predict(model, signature, inputs, seconds)
             return await self._call(_size(outputs), json_tensors.from_arrays, outputs, in_rows)
         if verb == "classify":
-            labels, scores = await self._predictor.classify(model, signature, inputs)
+            labels, scores = await self._predictor.classify(model, signature, inputs, seconds)
             return await self._call(labels.size, _classifications, labels, scores)
-        values = await self._predictor.regress(model, signature, inputs)
+        values = await self._predictor.regress(model, signature, inputs, seconds)
         return await self._call(values.size, _regressions, values)
 
     async def _call(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
