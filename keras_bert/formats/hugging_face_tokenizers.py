@@ -139,6 +139,8 @@ def _wordpiece(path: Path) -> dict[str, Any]:
     ):
         _refuse(path, what, value, plain)
     vocabulary = _tokens_of_json(path, content)
+    # transformers 5 writes U+2028, a token of BERT's Chinese vocabulary, as "": no text has such a token.
+    vocabulary = [token or f"[empty-{index}]" for index, token in enumerate(vocabulary)]
     longest = model.get("max_input_chars_per_word")
     return {
         "vocabulary": vocabulary,

@@ -61,6 +61,18 @@ def test_tokens_around_texts_are_honoured(tmp_path, untraced):
         assert [VOCABULARY[i] for i in packed[0]] == ["x", "z", "y", "[PAD]"]
 
 
+def test_an_empty_token_is_in_no_text(tmp_path, untraced):
+    """transformers 5 writes it in place of U+2028, which BERT's Chinese vocabulary has."""
+    vocabulary = {**CONTENT["model"]["vocab"], "": len(VOCABULARY)}
+    write(tmp_path, "model", vocab=vocabulary)
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.vocabulary_size == len(vocabulary)
+    assert (
+        tokenizer.tokenize(TEXTS).to_list()
+        == WordPieceTokenizer(VOCABULARY, max_chars_per_word=100).tokenize(TEXTS).to_list()
+    )
+
+
 REFUSED = [
     (("model",), {"continuing_subword_prefix": "@@"}, "marks continuing tokens with '@@', where"),
     (("model",), {"type": "BPE"}, "holds a BPE tokenizer, not WordPiece"),
