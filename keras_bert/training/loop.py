@@ -82,12 +82,13 @@ def train_epochs(
         class_weight: as for `fit`.
 
     Raises:
+        BlockingIOError: another process trains in the directory.
         ValueError: the directory holds a run with other settings, or the loss is not finite.
         Interrupted: a KeyboardInterrupt. The first Ctrl-C or SIGTERM saves the state of a run that is kept, after the
             batch, and ends it; a second one ends it at once.
     """
-    run.resume()
-    with signals_noticed(run.is_kept and checkpoint_seconds is not None) as noticed:
+    with run.only_writer(), signals_noticed(run.is_kept and checkpoint_seconds is not None) as noticed:
+        run.resume()
         # Keras calls the callbacks in this order, after each batch and after each epoch.
         around = [
             # First: the others read the epoch from the history, and its measures from the logs.

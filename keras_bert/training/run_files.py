@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
 
+from keras_bert import files
 from keras_bert.training import workers
 from keras_bert.training.state import load_state, read_notes, save_state
 
@@ -87,6 +89,10 @@ class Run:
             directory.mkdir(parents=True, exist_ok=True)  # if this fails, it fails before any work
         self._strategy = model.distribute_strategy
         self._loss: list[Any] = []
+
+    def only_writer(self) -> contextlib.AbstractContextManager[None]:
+        """A block that one run at a time enters for a directory that is kept; see `files.only_writer`."""
+        return files.only_writer(self.directory) if self.is_kept and self._writes else contextlib.nullcontext()
 
     def resume(self) -> None:
         """Restores the last saved state of the run. Without one, the run starts at the beginning.

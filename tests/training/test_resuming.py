@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_bert import files
 from keras_bert.training import evaluation, fine_tune
 from keras_bert.training.interruption import Interrupted, signals_noticed
 from keras_bert.training.run_files import position
@@ -125,6 +126,12 @@ def test_another_run_is_refused(begun, another, name, value):
     changes, count = ({}, value) if name == "examples" else ({name: value}, 24)
     with pytest.raises(ValueError, match=f"holds a run with other {name}"):
         fine_tune(another, examples(count), examples(6), begun, **SETTINGS | changes)
+
+
+def test_two_runs_at_once_are_refused(begun, another):
+    """They would mix: the report of one, the weights of the other."""
+    with files.only_writer(begun), pytest.raises(BlockingIOError, match="another process is writing there"):
+        fine_tune(another, examples(), examples(6), begun, **SETTINGS)
 
 
 def test_a_damaged_state_says_so(begun, another):
