@@ -51,7 +51,7 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     report = (model / "report.md").read_text()
     assert f"| masked_lm_loss | {measures['masked_lm_loss']} |" in report
     assert "## Steps" in report
-    assert "| unit | word |" in report
+    assert "| masked_unit | word |" in report
     assert (model / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
     notes = json.loads((model / "training/records" / SETTINGS).read_text())
     assert (notes["settings"]["copies"], notes["settings"]["masked_unit"]) == (2, "word")
