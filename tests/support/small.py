@@ -183,8 +183,8 @@ def write_minilm_of_pages(directory: Path) -> Path:
             tensors[f"encoder.layer.{layers[layer[1]]}.{name[layer.end() :]}"] = value
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     others = ("tokenizer.json", "special_tokens_map.json", "README.md")  # of the whole vocabulary, or not needed
-    unchanged = shutil.ignore_patterns(*others, *(path.name for path in directory.iterdir()))
-    shutil.copytree(real, directory, ignore=unchanged, dirs_exist_ok=True)
+    left = {*others, *(path.name for path in directory.iterdir())}
+    shutil.copytree(real, directory, lambda folder, _: left if Path(folder) == real else (), dirs_exist_ok=True)
     return directory
 
 
