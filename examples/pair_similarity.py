@@ -37,7 +37,8 @@ def main() -> None:
     arguments = parser.parse_args()
 
     def read(path):
-        columns = dict(zip(("text", "text_pair", "label"), arguments.columns, strict=True))
+        names = ("text_column", "text_pair_column", "label_column")
+        columns = dict(zip(names, arguments.columns, strict=True))
         examples = read_table(path, **columns, label_kind="number", header=not arguments.no_header)
         return (examples.texts, examples.pairs), examples.labels
 
