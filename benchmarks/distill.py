@@ -53,7 +53,7 @@ def main() -> None:
         return accuracy
 
     keras.utils.set_random_seed(0)
-    teacher = BertClassifier.from_preset("all-MiniLM-L6-v2", label_names(train, CLASSES))
+    teacher = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=label_names(train, CLASSES))
     best = trained(teacher, 0, epochs=2)
     found, models = {}, {"teacher": teacher}
     for name, options in {"a student without a teacher": {}, "a student": {"teacher": teacher}}.items():

@@ -57,8 +57,8 @@ def our_model(preset: str, kind: str, examples: Examples) -> BertTask:
     if kind == QUESTIONS:
         return BertQuestionAnswerer.from_preset(preset)
     if kind == WORDS:
-        return BertTokenClassifier.from_preset(preset, names)
-    return BertClassifier.from_preset(preset, names, problem_type=kind, pairs=examples.pairs is not None)
+        return BertTokenClassifier.from_preset(preset, labels=names)
+    return BertClassifier.from_preset(preset, labels=names, problem_type=kind, pairs=examples.pairs is not None)
 
 
 def our_answers(model: BertTask, examples: Examples) -> list:

@@ -77,16 +77,16 @@ ROWS, PASSES = 128, 8
 @pytest.mark.parametrize(
     ("ours", "theirs", "labels"),
     [
-        (BertClassifier, "AutoModelForSequenceClassification", [["a", "b", "c"]]),
-        (BertTokenClassifier, "AutoModelForTokenClassification", [["a", "b", "c"]]),
-        (BertQuestionAnswerer, "AutoModelForQuestionAnswering", []),
+        (BertClassifier, "AutoModelForSequenceClassification", {"labels": ["a", "b", "c"]}),
+        (BertTokenClassifier, "AutoModelForTokenClassification", {"labels": ["a", "b", "c"]}),
+        (BertQuestionAnswerer, "AutoModelForQuestionAnswering", {}),
     ],
 )
 def test_dropout_varies_as_much(ours, theirs, labels, small_preset, tmp_path):
     """One sentence, a thousand times: a dropout left out, misplaced or of another rate changes the variances."""
     keras.utils.set_random_seed(0)
     torch.manual_seed(0)
-    model = ours.from_preset(small_preset, *labels)
+    model = ours.from_preset(small_preset, **labels)
     model.save_preset(tmp_path)
     their_model = getattr(transformers, theirs).from_pretrained(tmp_path).train()
     ids = np.repeat(np.array([[2, 75, 92, 83, 10, 96, 88, 3]], "int32"), ROWS, axis=0)
