@@ -96,10 +96,7 @@ class BertPretrainer(BertTask):
 
     def training_loss(self) -> dict[str, keras.losses.Loss]:
         """`L_MLM + L_NSP`: the mean cross-entropies over the predictions of a batch and over its pairs."""
-        return {
-            name: keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
-            for name in self._objectives
-        }
+        return {name: self.masked_lm.training_loss() for name in self._objectives}
 
     def training_metrics(self) -> dict[str, list[keras.metrics.Metric]]:
         """The share of right answers. The perplexity is `exp` of the loss `masked_lm_loss`."""

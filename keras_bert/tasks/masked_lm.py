@@ -86,6 +86,10 @@ class BertMaskedLM(BertTask):
         hidden = _gather_rows(sequence_output, positions)  # [batch, predictions, hidden]
         return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
 
+    def training_loss(self) -> keras.losses.Loss:
+        """The loss to compile with: mean cross-entropy over the predictions of a batch, which have sample weights."""
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
+
     def retrace(self) -> None:
         for each in self._by_top_k.values():
             each.retrace()

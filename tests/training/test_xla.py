@@ -89,9 +89,7 @@ def trained(jit_compile, make, x, y, weights, frozen=False, **settings):
     layer = model.encoder.blocks[0].intermediate
     call, rows = layer.call, []
     layer.call = lambda hidden, **kwargs: rows.append(hidden.shape[0]) or call(hidden, **kwargs)
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    if hasattr(model, "training_loss"):
-        loss = model.training_loss()
+    loss = model.training_loss()
     before = model.get_weights()
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # Keras takes XLA from models with a layer that it says nothing of
