@@ -68,7 +68,7 @@ def main() -> None:
     functional.compile(keras.optimizers.AdamW(1e-4), "mse")
     texts, targets = [tf.constant(column) for column in train[0]], model.targets(train[1])
     losses = functional.fit(texts, targets, batch_size, epochs, verbose=0).history["loss"]
-    predicted = functional.predict([tf.constant(column) for column in zip(*shown, strict=True)], verbose=0)
+    predicted = functional.predict([tf.constant(column) for column in shown], verbose=0)
     print(f"functional model: squared error {losses[0]:.2f} to {losses[-1]:.2f}")
     print(f"functional model: {predicted[0, 0]:.1f} and {predicted[1, 0]:.1f} for the same two pairs")
 

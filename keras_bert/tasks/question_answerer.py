@@ -117,7 +117,8 @@ class BertQuestionAnswerer(BertTask):
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            For each question a dict; if `top_k` is more than 1, a list of up to `top_k` dicts, best first:
+            For each question a dict; if `top_k` is more than 1, a list of up to `top_k` dicts, best first.
+
                 `answer`: the text, `context[start:end]`. Empty if there is none, see `no_answer_threshold`;
                 `start`, `end`: its offsets in characters (code points); 0 and 0 if there is none;
                 `score`: the start logit plus the end logit;
