@@ -76,7 +76,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing_behind(start, small_preset, big_fil
     user, stderr = terminal
     source = ("--preset", str(small_preset), "--file", str(big_file))
     process = start("encode", *source, "--output", str(folder / "vectors.npy"), stderr=stderr)
-    shown = read_until(r"\d+ texts .*texts/s", user)
+    shown = read_until(r"\d+/\d+ .*texts/s", user)
     (unfinished,) = folder.iterdir()
     assert unfinished.stat().st_size > 100_000
     process.send_signal(signal.SIGINT)
