@@ -80,7 +80,8 @@ def test_tag(run, untrained, tmp_path):
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[0] == "f1\t1.0000"
     lines = run("evaluate", model, str(path)).stdout.splitlines()
-    assert lines[:3] == result.stdout.splitlines() and "f1 of praise\t1.0000" in lines[3:]
+    assert lines[:3] == result.stdout.splitlines()
+    assert "f1 of praise\t1.0000" in lines[3:]
     (answer,) = map(json.loads, run("predict", model, input=b"bad good dull\n").stdout.splitlines())
     (entity,) = answer["entities"]
     assert (entity["text"], entity["label"], entity["start"], entity["end"]) == ("good", "praise", 4, 8)
