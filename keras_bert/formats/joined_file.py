@@ -15,7 +15,7 @@ class JoinedFile:
     """Several open files as one, or one under other names.
 
     Args:
-        path: the file that stands for all of them in messages.
+        path: the file that messages name.
         places: name -> an open file, and the name in it.
     """
 

@@ -1,4 +1,4 @@
-"""Weights in several files, with an index from weights to files."""
+"""Reads weights in several files, with an index from weights to files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from keras_bert.formats.joined_file import JoinedFile
 
 
 def open_shards(path: Path, open_shard: Callable[[Path], WeightFile]) -> JoinedFile:
-    """Opens all files of an index; the names are those in the index.
-
-    Args:
-        path: the index: JSON with "weight_map", from names of tensors to names of files beside it.
-        open_shard: opens one file.
+    """Opens all files of an index: JSON with "weight_map", from names of tensors to names of files beside it.
 
     Raises:
         FileNotFoundError: a shard is missing.
@@ -37,7 +33,7 @@ def open_shards(path: Path, open_shard: Callable[[Path], WeightFile]) -> JoinedF
 
 
 def _beside(index: Path, name: str) -> Path:
-    """The shard of that name. It must be in the directory of the index, because an index is not trusted."""
+    """The path of a shard. It must be in the directory of the index, because an index is not trusted."""
     if name in ("", ".", "..") or any(separator in name for separator in ("/", "\\", "\0")):
         raise ValueError(f"{index} names the shard {name!r}; a shard is a file beside its index, without any path")
     path = index.parent / name

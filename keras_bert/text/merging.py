@@ -1,4 +1,4 @@
-"""Merges byte pairs in the order in which they were learned (Sennrich et al. 2016), many words at a time."""
+"""Merges byte pairs (Sennrich et al. 2016), many words at a time."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ class MergeRules:
     """Applies merge rules to words in the TensorFlow graph, with constants and no lookup tables.
 
     Every round merges, in each word, all pairs of the earliest rule that fits, from left to right, as GPT-2's encoder
-    does. A long word would take many rounds, each over the whole word. It is cut into windows instead, twice: the
+    does. A long word would take many rounds, each over the whole word. Instead, it is cut into windows, twice: the
     second windows begin half a window later. If every token has just one rule, whose parts come from earlier rules,
     then whether two neighbouring tokens stay apart depends on these two alone. So where both cuts have the same token,
     one cut's tokens up to it and the other's after it are together the tokens of the whole word.
@@ -26,7 +26,7 @@ class MergeRules:
         byte_ids: int `[256]`, the id of each byte.
 
     Attributes:
-        window: the most bytes that are merged at once, None if the rules do not allow cuts.
+        window: the limit of bytes merged at once, None if the rules do not allow cuts.
     """
 
     def __init__(self, merges: Sequence[tuple[str, str]], ids: Mapping[str, int], byte_ids: Sequence[int]):
@@ -48,14 +48,7 @@ class MergeRules:
         )
 
     def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """Words -> tokens.
-
-        Args:
-            words: string `[words]`.
-
-        Returns:
-            int32 `[words, (tokens)]`.
-        """
+        """string `[words]` -> int32 `[words, (tokens)]`."""
         return self._apply(words)
 
     def _merge_words(self, words: tf.Tensor) -> tf.RaggedTensor:

@@ -88,15 +88,15 @@ REFUSED = [
     ((), {"post_processor": template(CLS, SEP, 1, 0)}, "which does not pack texts as BertProcessing does"),
     ((), {"post_processor": template(("[CLS]", 3), SEP, 1, 1)}, "which does not pack texts as BertProcessing does"),
     (("post_processor",), {"special_tokens": {}}, "which does not pack texts as BertProcessing does"),
-    ((), {"added_tokens": [{"id": 5, "content": "hello", "special": False}]}, "has the added token 'hello', which"),
+    ((), {"added_tokens": [{"id": 5, "content": "hello", "special": False}]}, "has the added token 'hello'; tokens"),
     # Damaged files.
     (("model",), {"max_input_chars_per_word": 0}, "max_chars_per_word is 0"),
     (("model",), {"max_input_chars_per_word": 10**12}, "max_chars_per_word is 1000000000000"),
     (("model",), {"max_input_chars_per_word": "9"}, "has '9' in model.max_input_chars_per_word; expected a whole numb"),
-    (("model",), {"vocab": {}}, "the vocabulary has no tokens but special ones"),
+    (("model",), {"vocab": {}}, "the vocabulary has only special tokens"),
     (("model",), {"vocab": [1]}, "has [1] in model.vocab; expected an object"),
     (("model",), {"vocab": {"a": None}}, "has no model.vocab.a; expected a whole number"),
-    (("model",), {"unk_token": "[OOV]"}, "has no [OOV]; add it, or pass unk_token="),
+    (("model",), {"unk_token": "[OOV]"}, "has no [OOV]; add it, or pass its name there as unk_token="),
     ((), {"model": [[]]}, "has [[]] in model; expected an object"),
     ((), {"model": None}, "has no model; expected an object"),
     ((), {"added_tokens": {}}, "has {} in added_tokens; expected a list or null"),
@@ -120,7 +120,7 @@ def test_what_cannot_be_honoured_is_refused(keys, changes, message, tmp_path):
         ({"never_split": ["a"]}, "sets never_split to ['a'], where"),
         ({"word_tokenizer_type": "mecab"}, "sets word_tokenizer_type to 'mecab', where"),
         ({"subword_tokenizer_type": "character"}, "sets subword_tokenizer_type to 'character', where"),
-        ({"added_tokens_decoder": {"9": {"content": "<user>"}}}, "has the added token '<user>', which"),
+        ({"added_tokens_decoder": {"9": {"content": "<user>"}}}, "has the added token '<user>'; tokens"),
     ],
 )
 def test_tokenizer_config(config, message, tmp_path):
