@@ -186,13 +186,11 @@ def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
 def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[Path]:
     """A temporary directory; it moves to `path` when the block ends, or is removed if the block fails.
 
-    Args:
-        path: a directory there stays until the block ends.
-        mark: a file in every directory of this kind; no other directory is ever replaced.
-        overwrite: whether to replace the directory.
+    A directory at `path` stays until the block ends. It is only replaced with `overwrite`, and only if it has the file
+    `mark`, which every directory of this kind has.
 
     Raises:
-        FileExistsError: `path` exists and is no empty directory, and `overwrite` is False or `mark` is not in it.
+        FileExistsError: `path` exists, is no empty directory, and is not to be replaced.
         OSError: a file cannot be written. The error names its place in `path`.
     """
     path = path.absolute()
@@ -271,7 +269,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def _naming(path: Path, unfinished: Path) -> Iterator[None]:
-    """Errors in this block name `path` in place of `unfinished`; so do errors of a full disk, which name nothing."""
+    """An OSError in this block names `path` in place of `unfinished`, or in place of nothing if the disk is full."""
     try:
         yield
     except OSError as error:

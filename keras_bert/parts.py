@@ -20,9 +20,7 @@ Counts = dict[str, int]
 
 
 def check_processes(processes: int, pipeline_options: PipelineOptions | None) -> None:
-    """Raises ValueError if the number of processes is below 1, or above 1 for a Beam pipeline, which has its own
-    workers.
-    """
+    """Raises ValueError for fewer than 1 process, or for several with a Beam pipeline, which has its own workers."""
     if processes < 1:
         raise ValueError(f"processes is {processes}; expected at least 1")
     if processes > 1 and pipeline_options is not None:
@@ -89,8 +87,7 @@ class Parts:
     def write_with_beam(
         self, left: Sequence[int], options: PipelineOptions, check: Callable[[int], Any] = lambda number: None
     ) -> None:
-        """Writes the files of these numbers in a pipeline, and waits for its end. They are recorded together, at the
-        end.
+        """Writes the files of these numbers in a pipeline, and waits for its end. It records them all at the end.
 
         Args:
             left: from `alone`.

@@ -44,13 +44,12 @@ class Checkpoint:
         file: the weights.
         table: the format's names for the family.
         spellings: name in the table -> name in the file, where they differ.
-        preferred: the heads to choose among those whose weights have the same names.
+        preferred: the heads to choose among those with equal names of weights.
         extras: a pattern of the names of other arrays in files, such as the optimizer's state.
         copies: weights that must equal another one, if the file has them: a decoder tied to the embeddings.
 
     Attributes:
-        format: as above.
-        config: the architecture.
+        format, config: as above.
         path: the file of the weights, or the index of several.
         heads: the heads with weights in the file: keys of `formats.FAMILIES[...].heads`.
         missing: names of weights that the file lacks.

@@ -7,6 +7,7 @@ from typing import Any
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
+from keras_bert.formats.layout_table import check_plain
 
 VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
@@ -32,6 +33,13 @@ _CONFIG_SHAPE = {
     "max_input_chars_per_word": (int, None),
     "never_split": ([str], None),
     "added_tokens_decoder": ({str: {"content": str, "special": (bool, None)}}, None),
+}
+# The only supported values of settings that would give other ids.
+_PLAIN_CONFIG = {
+    "do_basic_tokenize": True,
+    "never_split": [],
+    "word_tokenizer_type": "basic",
+    "subword_tokenizer_type": "wordpiece",
 }
 _TEMPLATE = ([{str: {"id": str, "type_id": int}}], None)
 _JSON_SHAPE = {
@@ -85,13 +93,7 @@ def read_tokenizer_config(directory: Path, names: Mapping[str, str]) -> dict[str
         return {}
     config = files.read_json(path, _CONFIG_SHAPE)
     _refuse_added_tokens(path, (config.get("added_tokens_decoder") or {}).values())
-    for key, plain in (
-        ("do_basic_tokenize", True),
-        ("never_split", []),
-        ("word_tokenizer_type", "basic"),
-        ("subword_tokenizer_type", "wordpiece"),
-    ):
-        _refuse(path, f"sets {key} to", plain if config.get(key) is None else config[key], plain)
+    check_plain(config, _PLAIN_CONFIG, path)
     values = {ours: config[theirs] for ours, theirs in names.items() if config.get(theirs) is not None}
     return {name: value["content"] if isinstance(value, dict) else value for name, value in values.items()}
 
@@ -133,14 +135,14 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
 def _wordpiece(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     model = content["model"]
     normalizer = content.get("normalizer") or {}
-    _refuse(path, "normalizes with", normalizer.get("type"), "BertNormalizer")
+    _refuse(path, ("normalizes with", normalizer.get("type"), "BertNormalizer"))
     files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
-    for what, value, plain in (
+    _refuse(
+        path,
         ("keeps control characters, clean_text:", normalizer["clean_text"], True),
         ("splits text with", (content.get("pre_tokenizer") or {}).get("type"), "BertPreTokenizer"),
         ("marks continuing tokens with", model.get("continuing_subword_prefix", "##"), "##"),
-    ):
-        _refuse(path, what, value, plain)
+    )
     vocabulary = _tokens_of_json(path, content)
     # transformers 5 writes U+2028, a token of BERT's Chinese vocabulary, as "": no text has such a token.
     vocabulary = [token or f"[empty-{index}]" for index, token in enumerate(vocabulary)]
@@ -184,7 +186,8 @@ def _byte_pairs(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     files.check_json(content, {"model": {"merges": list}}, path)
     model = content["model"]
     split = content.get("pre_tokenizer") or {}
-    for what, value, plain in (
+    _refuse(
+        path,
         ("normalizes with", (content.get("normalizer") or {}).get("type"), None),
         ("splits text with", split.get("type"), "ByteLevel"),
         ("splits text by another pattern than GPT-2's, use_regex:", split.get("use_regex", True), True),
@@ -192,8 +195,7 @@ def _byte_pairs(path: Path, content: dict[str, Any]) -> dict[str, Any]:
         ("has ignore_merges", model.get("ignore_merges") or False, False),
         ("marks continuing tokens with", model.get("continuing_subword_prefix") or "", ""),
         ("marks the ends of words with", model.get("end_of_word_suffix") or "", ""),
-    ):
-        _refuse(path, what, value, plain)
+    )
     vocabulary = _tokens_of_json(path, content)
     return {
         "vocabulary": vocabulary,
@@ -203,10 +205,12 @@ def _byte_pairs(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _refuse(path: Path, what: str, value: Any, plain: Any) -> None:
-    if value != plain:
-        value, plain = reprlib.repr(value), reprlib.repr(plain)
-        raise ValueError(f"{path} {what} {value}, where the tokenizer here has {plain}: ids would differ")
+def _refuse(path: Path, *settings: tuple[str, Any, Any]) -> None:
+    """Raises ValueError if a setting (what the file does, its value, the supported value) is not supported."""
+    for does, value, plain in settings:
+        if value != plain:
+            value, plain = reprlib.repr(value), reprlib.repr(plain)
+            raise ValueError(f"{path} {does} {value}, where the tokenizer here has {plain}: ids would differ")
 
 
 def _refuse_added_tokens(path: Path, tokens: Any) -> None:

@@ -209,12 +209,9 @@ def tokenizer_type(path: Path, content: dict[str, Any]) -> str | None:
 def tokenizer_arguments(path: Path, content: dict[str, Any], expected: str) -> dict[str, Any] | None:
     """The arguments of our tokenizer from the `content` of a `tokenizer.json`; None if KerasHub did not write it.
 
-    Args:
-        path, content: the `tokenizer.json`.
-        expected: "WordPiece", "BPE" or "Unigram".
-
     Raises:
-        ValueError: it has another type, or a setting that would give other ids.
+        ValueError: its type is not `expected` ("WordPiece", "BPE" or "Unigram"), or it has a setting that would give
+            other ids.
     """
     found = tokenizer_type(path, content)
     if found is None:

@@ -81,12 +81,8 @@ def write_object_graph(
 ) -> None:
     """Writes a checkpoint of variables keyed by object paths, as `tf.train.Checkpoint` does.
 
-    Args:
-        prefix: the prefix of the two files.
-        tensors: name and value of each variable.
-        path_of: from a variable's name to its path from the root: attribute names, joined by /. Inside a name, a slash
-            is written as .S and a dot as two dots, as in TensorFlow.
-        aliases: more paths -> path of an object or variable.
+    `path_of` maps a variable's name to its path from the root: attribute names, joined by /. Inside a name, a slash is
+    written as .S and a dot as two dots, as in TensorFlow. `aliases` maps more paths to paths of objects or variables.
     """
     import tensorflow as tf
 

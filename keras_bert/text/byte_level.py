@@ -25,7 +25,9 @@ def byte_symbols() -> list[str]:
 
 
 def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.RaggedTensor:
-    """Splits texts into words, without losing a byte, by the pattern of GPT-2's encoder (Radford et al. 2019):
+    """Splits texts, string `[batch]`, into words, string `[batch, (words)]`, without losing a byte.
+
+    The words are the matches of this pattern of GPT-2's encoder (Radford et al. 2019):
 
         's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
 
@@ -35,15 +37,9 @@ def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.RaggedT
     - the last white space before something else is a word, or part of the next word if it is a space;
     - an apostrophe that begins a word forms a word with s, t, re, ve, m, ll or d behind it.
 
-    Args:
-        strings: string `[batch]`, UTF-8.
-        rows: int64 `[batch]`, the row numbers for error messages; default: the position in the batch.
-
-    Returns:
-        string `[batch, (words)]`.
-
     Raises:
-        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8.
+        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
+            number in `rows` (int64 `[batch]`), by default its position in the batch.
 
     Example:
         >>> split_words(tf.constant(["I'll  pay 5€\\n"])).to_list()

@@ -50,8 +50,8 @@ class BytePairTokenizer(Tokenizer):
     Offsets leave out the space at the beginning of a token, unless the token is all white space. A token may begin or
     end within a character; its bytes alone are then not valid UTF-8.
 
-    Letters, numbers and white space follow TensorFlow's version of Unicode. Characters that are newer are taken for
-    symbols, and separated from the letters beside them.
+    Letters, numbers and white space follow TensorFlow's version of Unicode. Newer characters count as symbols, and are
+    separated from the letters beside them.
 
     Example:
         >>> letters = {symbol: i for i, symbol in enumerate(byte_symbols())}

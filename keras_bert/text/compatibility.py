@@ -23,12 +23,9 @@ _SECOND_QUOTE = "\x01"
 class CompatibilityNormalizer:
     """`preprocess_text` of google-research/albert: white space, NFKD, combining characters, lower case.
 
-    Args:
-        lowercase: whether to lower-case.
-        strip_accents: whether to decompose by compatibility (NFKD), drop characters with a combining class, and replace
-            other white space by spaces.
-        as_transformers: whether to normalize as transformers 5 does for ALBERT: two ` or two ' become ", all marks are
-            dropped, with or without a combining class, and sigma has no final form.
+    `strip_accents` decomposes by compatibility (NFKD), drops characters with a combining class, and replaces other
+    white space by spaces. `as_transformers` normalizes as transformers 5 does for ALBERT: two ` or two ' become ", all
+    marks are dropped, with or without a combining class, and sigma has no final form.
 
     Example:
         >>> CompatibilityNormalizer(True, True)(tf.constant(["Crème ﬁn ½"])).numpy()[0].decode()

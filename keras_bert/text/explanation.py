@@ -34,10 +34,6 @@ def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedTo
 
     Dropped characters are listed too, in the order of the text, but not white space. Raises as `tokenize_with_offsets`.
 
-    Args:
-        tokenizer: of any kind.
-        texts: each a sequence of its own.
-
     Example:
         >>> from keras_bert import presets
         >>> from keras_bert.text.loading import load_tokenizer

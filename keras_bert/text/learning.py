@@ -137,7 +137,8 @@ def fertility(tokenizer: Tokenizer, corpus: Corpus) -> Fertility:
         size += sum(map(len, batch))
         tokens += int(tf.size(ids))
         unknown += int(tf.math.count_nonzero(ids == tokenizer.unk_token_id))
-    _check_any([tokens and words])
+    if not tokens or not words:
+        raise ValueError("the corpus is empty: there are no words in it")
     return Fertility(tokens / words, size / tokens, unknown / tokens)
 
 

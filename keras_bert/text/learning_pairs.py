@@ -22,13 +22,8 @@ def learn_pairs(
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """Byte-pair encoding (Sennrich et al. 2016), by Hugging Face's `tokenizers`, and deterministic.
 
-    Args:
-        words: the count of each word, without spaces.
-        alphabet: the symbols of the words, each one character, in ascending order.
-        size: the number of tokens, the alphabet included; fewer if the words have no more.
-
-    Returns:
-        The tokens, `alphabet` first; and the merged pairs, earliest first.
+    `words` has the count of each word, without spaces. `alphabet` has their one-character symbols, in ascending order.
+    Returns `size` tokens, or fewer if there are no more, `alphabet` first; and the merged pairs, earliest first.
     """
     tokenizers = needed("tokenizers", "tokenizers", extra="vocab")
 

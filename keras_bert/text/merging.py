@@ -24,15 +24,12 @@ class MergeRules:
         merges: pairs of tokens, earliest first; a token is a str of byte symbols.
         ids: token -> id, of all parts and results.
         byte_ids: int `[256]`, the id of each byte.
-
-    Attributes:
-        window: the limit of bytes merged at once, None if the rules do not allow cuts.
     """
 
     def __init__(self, merges: Sequence[tuple[str, str]], ids: Mapping[str, int], byte_ids: Sequence[int]):
         pairs = np.array([(ids[left], ids[right]) for left, right in merges], np.int64).reshape(-1, 2)
         results = np.array([ids[left + right] for left, right in merges], np.int32)
-        self.window = _WINDOW if _can_be_cut(pairs, results, byte_ids) else None
+        self.window = _WINDOW if _can_be_cut(pairs, results, byte_ids) else None  # limit of bytes merged at once
         self._base = max(ids.values()) + 1
         ranks = {left * self._base + right: rank for rank, (left, right) in enumerate(pairs.tolist())}
         keys = np.array(sorted(ranks), np.int64)
@@ -122,12 +119,9 @@ class MergeRules:
     def _merge(self, symbols: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
         """Merges until no rule applies.
 
-        Args:
-            symbols: int32 `[symbols]`, ids of bytes, word by word.
-            groups: int32 `[symbols]`, the word number of each, ascending from 0 without gaps.
-
-        Returns:
-            int32 `[symbols]`: the id of the token that begins at a symbol, -1 inside tokens.
+        `symbols`, int32 `[symbols]`, are ids of bytes; `groups`, int32 `[symbols]`, the number of the word of each,
+        ascending from 0 without gaps. Returns int32 `[symbols]`: the id of the token that begins at a symbol, -1 inside
+        tokens.
         """
 
         def merge_round(

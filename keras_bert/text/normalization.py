@@ -59,17 +59,11 @@ class BertNormalizer:
         return tf.strings.regex_full_match(strings, f"(?:{word}[{separators}]+)*{word}")
 
     def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Normalizes a batch.
-
-        Args:
-            strings: string `[batch]`, UTF-8.
-            rows: int64 `[batch]`, the row numbers for error messages; default: the position in the batch.
-
-        Returns:
-            string `[batch]`, the normalized text, and bool `[batch]`, `plain_rows`.
+        """Normalizes string `[batch]`, and returns it with bool `[batch]`, its `plain_rows`.
 
         Raises:
-            ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8.
+            ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
+                number in `rows` (int64 `[batch]`), by default its position in the batch.
         """
         plain = self.plain_rows(strings)
         # ASCII is lowered first and without ICU, which would follow the locale: a Turkish one makes I a dotless ı.
@@ -119,7 +113,7 @@ def normalize_unless(
 def original_offsets(
     strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, contributed: np.ndarray
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Maps spans of normalized bytes to spans of original bytes.
+    """Maps spans of normalized bytes to spans of original bytes: starts and ends, int64 `[spans]` each, into their row.
 
     The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two), so a
     table and a running sum give each character's place in the normalized text. A stripped accent belongs to the
@@ -130,9 +124,6 @@ def original_offsets(
         rows: int64 `[spans]`, the row of each span.
         starts, ends: int64 `[spans]`, byte offsets into the normalized row, end exclusive, no span empty.
         contributed: int8, `contributed_bytes` of the normalizer.
-
-    Returns:
-        Starts and ends, int64 `[spans]` each, byte offsets into the original row.
     """
     lengths = tf.cast(tf.strings.length(strings), tf.int64)
     row_ends = tf.cumsum(lengths)  # of the rows laid end to end, [batch]

@@ -31,23 +31,18 @@ ROBERTA_PAIRS = PairFormat(separators=2, second_type_id=0)  # XLM-RoBERTa's too
 def truncate(
     segments: Sequence[tf.RaggedTensor], max_tokens: tf.Tensor | int, truncation: str = "longest_first"
 ) -> list[tf.RaggedTensor]:
-    """Shortens one or two segments to `max_tokens` tokens in all.
+    """Shortens one or two segments, ragged integers `[batch, (tokens)]`, to `max_tokens` tokens per row in all.
 
-    Args:
-        segments: one or two ragged integer tensors `[batch, (tokens)]`.
-        max_tokens: the limit for the segments of a row together.
-        truncation: one of
-            - `"longest_first"`: the longer segment loses its last token until both fit, the second one on a tie
-              (`_truncate_seq_pair` of the original BERT);
-            - `"round_robin"`: the segments get room in turn, token by token (TF Hub's preprocessing models). For two
-              segments this equals `"longest_first"`;
-            - `"waterfall"`: the first segment gets all the room that it needs, the second the rest;
-            - `"head_tail"`: lengths as under `"longest_first"`, but a long segment loses its middle: of the kept
-              tokens, a quarter is from its beginning, the rest from its end (Sun et al. 2019, section 5.3.1);
-            - `"error"`: a row that does not fit raises.
+    `truncation` is one of
 
-    Raises:
-        ValueError (in a graph, tf.errors.InvalidArgumentError): a row does not fit, under `"error"`.
+    - `"longest_first"`: the longer segment loses its last token until both fit, the second one on a tie
+      (`_truncate_seq_pair` of the original BERT);
+    - `"round_robin"`: the segments get room in turn, token by token (TF Hub's preprocessing models). For two segments
+      this equals `"longest_first"`;
+    - `"waterfall"`: the first segment gets all the room that it needs, the second the rest;
+    - `"head_tail"`: lengths as under `"longest_first"`, but a long segment loses its middle: of the kept tokens, a
+      quarter is from its beginning, the rest from its end (Sun et al. 2019, section 5.3.1);
+    - `"error"`: a row that does not fit raises ValueError (in a graph, tf.errors.InvalidArgumentError).
 
     Example:
         >>> pair = tf.ragged.constant([[1, 2, 3, 4, 5]]), tf.ragged.constant([[6, 7]])
@@ -99,11 +94,7 @@ def pack(
 ) -> dict[str, tf.Tensor]:
     """Packs `[CLS] a [SEP]`, `[CLS] a [SEP] b [SEP]` or `<s> a </s></s> b </s>`, padded.
 
-    Args:
-        segments: one or two ragged int32 tensors `[batch, (tokens)]`, truncated to fit with their special tokens.
-        sequence_length: the length of the rows.
-        cls_id, sep_id, pad_id: the ids of the special tokens.
-        pair_format: how two segments are joined.
+    `segments` are one or two ragged int32 tensors `[batch, (tokens)]`, truncated to fit with their special tokens.
 
     Returns:
         int32 `[batch, sequence_length]` each: `input_word_ids`; `input_mask`, 1 for a token and 0 for padding;

@@ -14,8 +14,7 @@ MODELS = tuple(layout.model for layout in FAMILIES.values() if layout.model)
 
 
 def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
-    """Reads the arguments of `SentencePieceTokenizer` from `spiece.model`, `sentencepiece.bpe.model` or
-    `tokenizer.json`.
+    """Reads the arguments of `SentencePieceTokenizer` from its model, or `tokenizer.json`.
 
     `tokenizer_config.json` takes precedence, if there is one.
 

@@ -1,6 +1,4 @@
-"""Converts Hugging Face's `tokenizer.json` of type Unigram to the SentencePiece model that gives the same ids, and
-back.
-"""
+"""Converts between SentencePiece models and Hugging Face's `tokenizer.json` of type Unigram that give the same ids."""
 
 import base64
 import itertools
@@ -75,12 +73,7 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
             (cls, ids[cls]), (sep, ids[sep]), layout.pair_format.separators, layout.pair_format.second_type_id
         ),
         "decoder": metaspace,
-        "model": {
-            "type": "Unigram",
-            "unk_id": ids[tokens["unk_token"]],
-            "vocab": vocabulary,
-            "byte_fallback": False,
-        },
+        "model": {"type": "Unigram", "unk_id": ids[tokens["unk_token"]], "vocab": vocabulary, "byte_fallback": False},
     }
 
 

@@ -50,9 +50,8 @@ ModelProto = _model_class()
 def read_model(model: bytes) -> ModelProto:
     """Parses and checks a serialized `ModelProto`: TensorFlow Text's operation ends the process at some bad models.
 
-    Returns:
-        An object with `pieces` (each has `piece`, a str, `score`, the natural logarithm of its probability, and `type`,
-        one of the above; the index is the id), and `normalizer_spec.precompiled_charsmap`.
+    The result has `pieces` (each with `piece`, a str, `score`, the natural logarithm of its probability, and `type`,
+    one of the above; the index is the id), and `normalizer_spec.precompiled_charsmap`.
 
     Raises:
         ValueError: the bytes are no model, or a piece is empty, repeated, has a U+0000, or a score that is not finite.

@@ -17,13 +17,11 @@ def tokenize_around(
     strings: tf.Tensor,
     tokenize_text: Callable[[tf.Tensor, tf.Tensor], Tokens],
 ) -> Tokens:
-    """Finds added tokens in texts, and tokenizes the text between them.
+    """Finds `added` tokens (token -> id) in texts, string `[batch]`, and tokenizes the text between them.
 
-    Args:
-        added: added token -> id. Of two that begin at the same place, the longer one is found.
-        with_space: the added token that includes the white space before it, if any.
-        strings: string `[batch]`.
-        tokenize_text: called with string `[parts]` and the row of each, int64 `[parts]`.
+    Of two added tokens that begin at the same place, the longer one is found. `with_space`, if any, is the one that
+    includes the white space before it. `tokenize_text` is called with string `[parts]` and the row of each, int64
+    `[parts]`.
     """
     patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}
     if with_space in added:
@@ -33,11 +31,8 @@ def tokenize_around(
     has_nul = tf.strings.regex_full_match(strings, r"(?s).*\x00.*")
     strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
     chunks, starts, ends = tf_text.regex_split_with_offsets(strings, pattern, pattern)  # [batch, (chunks)]
-    texts = tf.where(
-        tf.gather(has_nul, chunks.value_rowids()),
-        tf.strings.regex_replace(chunks.values, "\x01", "\0"),
-        chunks.values,
-    )
+    with_nul = tf.gather(has_nul, chunks.value_rowids())
+    texts = tf.where(with_nul, tf.strings.regex_replace(chunks.values, "\x01", "\0"), chunks.values)
     names = texts
     if with_space in added:
         names = tf.strings.regex_replace(names, f"^{patterns[with_space]}$", with_space)

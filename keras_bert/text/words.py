@@ -19,14 +19,11 @@ Words = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 
 
 def find_words(texts: tf.Tensor) -> Words:
-    """The words of texts, much as in corpora of tagged words.
+    """Finds the words of texts, string `[batch]`, much as in corpora of tagged words.
 
     White space separates words. Punctuation and other signs (`$`, `+`, emoji) at the ends of a word are separate words;
     a run of the same sign is one word. Signs inside a word are part of it: `don't`, `U.S`, `3.5`. Each CJK ideograph is
     a word, as in BERT's tokenization.
-
-    Args:
-        texts: string `[batch]`, UTF-8.
 
     Returns:
         `(words, starts, ends)`, string, int32, int32, each `[batch, (words)]`; `text[start:end]`, in characters, is the

@@ -50,9 +50,7 @@ def test_without_answers(write):
 @pytest.mark.parametrize(("start", "nearest"), [(1, 0), (10, 0), (11, 21), (12, 21), (99, 21), (-8, 0), (-30, 0)])
 def test_a_moved_answer_is_taken_from_the_nearest_place(write, start, nearest):
     path = file_of(write, question(answers=[{"text": "Ada", "answer_start": start}]), question(id="q2"))
-    with pytest.warns(
-        UserWarning, match="a.json: 1 of 2 answers are not at their answer_start: 1 are moved"
-    ) as warned:
+    with pytest.warns(UserWarning, match="a.json: 1 of 2 answers are not at their answer_start: 1 are moved") as warned:
         assert read_squad(path).answers == [(Answer("Ada", nearest),), (Answer("Ada", 0),)]
     assert warned[0].filename == __file__
 

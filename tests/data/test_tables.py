@@ -48,9 +48,7 @@ def test_formats_go_by_extension_or_as_given(write):
     for name in ("a.jsonl", "a.NDJSON"):
         assert read_table(write(name, '{"text": "x"}\n')).texts == ["x"]
     assert read_table(write("a.txt", "text\nx\n"), format="tsv").texts == ["x"]
-    with pytest.raises(
-        ValueError, match=r"a.txt does not end in .csv, .tsv, .jsonl, .ndjson; pass format='csv'"
-    ):
+    with pytest.raises(ValueError, match=r"a.txt does not end in .csv, .tsv, .jsonl, .ndjson; pass format='csv'"):
         read_table(write("a.txt", "text\nx\n"))
     with pytest.raises(ValueError, match="format is 'xls'; expected 'csv', 'tsv' or 'jsonl'"):
         read_table(write("a.csv", "text\nx\n"), format="xls")

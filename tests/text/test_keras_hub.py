@@ -101,7 +101,7 @@ def test_other_classes_are_refused_by_name(tmp_path):
     write_wordpiece(tmp_path, "GPT2Tokenizer")
     with pytest.raises(ValueError, match="holds KerasHub's GPT2Tokenizer; supported are BertTokenizer, Dist"):
         load_tokenizer(tmp_path)
-    with pytest.raises(ValueError, match="holds a GPT2Tokenizer"):
+    with pytest.raises(ValueError, match="holds KerasHub's GPT2Tokenizer"):
         WordPieceTokenizer.from_preset(tmp_path)
 
 

@@ -153,7 +153,7 @@ def test_a_size_that_is_too_small_says_the_least_that_works(kind):
 def test_fewer_tokens_than_asked_for(kind):
     with pytest.warns(UserWarning, match=r"^the vocabulary has \d+ tokens, not 1,000: ") as caught:
         tokenizer = learn_vocabulary(["so few words, so few"], 1000, kind)
-    assert f"gave {tokenizer.vocabulary_size} tokens" in str(caught[0].message)
+    assert f"has {tokenizer.vocabulary_size} tokens" in str(caught[0].message)
     assert caught[0].filename == __file__
     assert tokenizer.unk_token_id not in tokenizer.tokenize("so few words").numpy()
 
