@@ -29,7 +29,7 @@ def check_processes(processes: int, pipeline_options: PipelineOptions | None) ->
         )
 
 
-@dataclass
+@dataclass(eq=False)
 class Parts:
     """Files to write into a directory, each whole or not at all, and a record there of the complete ones.
 

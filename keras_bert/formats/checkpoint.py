@@ -162,7 +162,9 @@ class Checkpoint:
         """Refuses a decoder with weights of its own, which our masked-language head would silently drop."""
         for copy, original in self._copies.items() if part == "masked_lm" else ():
             names = [self._spellings.get(name, name) for name in (copy, original)]
-            if self._file.names.issuperset(names) and not _equal(*(self._file.read(name) for name in names)):
+            if not self._file.names.issuperset(names):
+                continue
+            if not np.array_equal(*(self._file.read(name) for name in names), equal_nan=True):
                 raise ValueError(
                     f"{self.path}: {names[0]} differs from {names[1]}; only a decoder that shares the weights of the "
                     "embeddings is supported"
@@ -216,7 +218,3 @@ def _heads_in(heads: dict[str, set[str]], present: Any, preferred: frozenset[str
     # The names left over belong to heads that are incomplete.
     found += [head for head, names in heads.items() if head not in whole and names & (present - explained)]
     return found
-
-
-def _equal(first: np.ndarray, second: np.ndarray) -> bool:
-    return first.shape == second.shape and np.array_equal(first, second, equal_nan=True)

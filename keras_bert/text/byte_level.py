@@ -83,7 +83,7 @@ def _begins_word(codes: tf.RaggedTensor) -> tf.Tensor:
     two_in_row = ~ends_row
     three_in_row = two_in_row & ~_shifted(ends_row, -1)
     apostrophe = begins & (chars == ord("'"))
-    short = apostrophe & two_in_row & _any_of(one, "stmd")
+    short = apostrophe & two_in_row & tf.reduce_any([one == ord(char) for char in "stmd"], axis=0)
     long = ((one == ord("r")) | (one == ord("v"))) & (two == ord("e")) | (one == ord("l")) & (two == ord("l"))
     long &= apostrophe & three_in_row
     inside = _shifted(short | long, 1)
@@ -95,7 +95,3 @@ def _shifted(values: tf.Tensor, by: int) -> tf.Tensor:
     """Moves each value by `by` places, and fills with zeros or False."""
     zeros = tf.zeros([tf.minimum(abs(by), tf.size(values))], values.dtype)
     return tf.concat([zeros, values[:-by]] if by > 0 else [values[-by:], zeros], 0)
-
-
-def _any_of(chars: tf.Tensor, choice: str) -> tf.Tensor:
-    return tf.reduce_any([chars == ord(char) for char in choice], axis=0)

@@ -52,15 +52,14 @@ class MergeRules:
         lengths = tf.strings.length(words)  # int32 [words]
         data = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8), tf.int32)  # [bytes]
         symbols = tf.gather(self._byte_ids, data)
-        heads = (self._merge_in_windows if self.window else self._merge_whole)(symbols, lengths)
+        if self.window:
+            heads = self._merge_in_windows(symbols, lengths)
+        else:
+            heads = self._merge(symbols, tf.repeat(tf.range(tf.size(lengths)), lengths))
         is_head = heads >= 0
         heads_before = tf.concat([[0], tf.cumsum(tf.cast(is_head, tf.int64))], 0)  # [bytes + 1]
         splits = tf.gather(heads_before, tf.concat([[0], tf.cumsum(lengths)], 0))
         return tf.RaggedTensor.from_row_splits(tf.boolean_mask(heads, is_head), splits, validate=False)
-
-    def _merge_whole(self, symbols: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        words = tf.repeat(tf.range(tf.size(lengths)), lengths)
-        return self._merge(symbols, words)
 
     def _merge_in_windows(self, symbols: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         """`_merge` for words of any length. Where the two cuts never agree, the windows of that word grow."""
