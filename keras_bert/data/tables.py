@@ -65,24 +65,23 @@ def read_table(
     text_key, pair_key, label_key = (
         _key(rows, column, path) if one_is_good else None for column in (text_column, text_pair_column, label_column)
     )
+    has_pairs, has_labels = text_pair_column is not None, label_column is not None
     texts, pairs, labels = [], [], []
     for line, row in rows.rows:
         try:
             if isinstance(row, str):
                 raise ValueError(row)
-            one = one_text(*_string(row, text_key, text_column))
-            two = None if pair_key is None else one_text(*_string(row, pair_key, text_pair_column))
-            its_label = (
-                None if label_key is None else parse_label(_cell(row, label_key, label_column), label_kind, separator)
-            )
+            text = one_text(*_string(row, text_key, text_column))
+            pair = one_text(*_string(row, pair_key, text_pair_column)) if has_pairs else None
+            label = parse_label(_cell(row, label_key, label_column), label_kind, separator) if has_labels else None
         except ValueError as error:
             problems.add(f"line {line}", str(error))
-            continue
-        texts.append(one)
-        pairs.append(two)
-        labels.append(its_label)
+        else:
+            texts.append(text)
+            pairs.append(pair)
+            labels.append(label)
     problems.settle(len(rows.rows), skip_bad)
-    return TextExamples(texts, pairs if pair_key is not None else None, labels if label_key is not None else None)
+    return TextExamples(texts, pairs if has_pairs else None, labels if has_labels else None)
 
 
 def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | None:
