@@ -8,6 +8,8 @@ from typing import Any
 from keras_bert.formats.joined_file import JoinedFile
 from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile
 
+_NOT_OF_THE_MODEL = {"optimizer", "save_counter"}
+
 
 def open_object_graph(path: Path) -> JoinedFile:
     """Opens a checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel, by the variables' names.
@@ -65,6 +67,3 @@ def _keys_by_name(graph: Any) -> dict[str, str]:
                 keys[name] = attribute.checkpoint_key
         waiting += [child.node_id for child in node.children if child.local_name not in _NOT_OF_THE_MODEL]
     return keys
-
-
-_NOT_OF_THE_MODEL = {"optimizer", "save_counter"}

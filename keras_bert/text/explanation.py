@@ -54,23 +54,18 @@ def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedTo
     type_ids = pack([ids], longest, *special, tokenizer.pair_format)["input_type_ids"].numpy().tolist()
     meant = ids.with_values(tokenizer.detokenize(ids.values[:, None]))  # the text of each token
     rows = zip(texts, *(each.to_list() for each in (ids, starts, ends, meant)), type_ids, strict=True)
-    return [_explained(tokenizer, *row) for row in rows]
+    return [_explained(tokenizer, text, list(zip(*tokens, strict=True)), types) for text, *tokens, types in rows]
 
 
 def _explained(
-    tokenizer: Tokenizer,
-    text: str,
-    ids: list[int],
-    starts: list[int],
-    ends: list[int],
-    meant: list[bytes],
-    type_ids: list[int],
+    tokenizer: Tokenizer, text: str, found: list[tuple[int, int, int, bytes]], type_ids: list[int]
 ) -> list[ExplainedToken]:
+    """`found`: the id, start, end and own text of each token."""
     data = text.encode()
     begins = [0, *itertools.accumulate(len(character.encode()) for character in text)]  # of each character, in bytes
     tokens = [ExplainedToken(tokenizer.vocabulary[tokenizer.cls_token_id], tokenizer.cls_token_id, 0, type_ids[0])]
     done = 0  # the characters before this one are explained
-    for position, (id_, start, end, own) in enumerate(zip(ids, starts, ends, meant, strict=True), start=1):
+    for position, (id_, start, end, own) in enumerate(found, start=1):
         first, last = bisect.bisect_right(begins, start) - 1, bisect.bisect_left(begins, end)
         last = max(first, last)  # of an empty span
         tokens += _dropped(text, begins, done, first)
@@ -84,7 +79,7 @@ def _explained(
         tokens.append(ExplainedToken(token, id_, position, type_id, *spans, text[first:last], changes))
     tokens += _dropped(text, begins, done, len(text))
     sep = tokenizer.sep_token_id
-    return [*tokens, ExplainedToken(tokenizer.vocabulary[sep], sep, 1 + len(ids), type_ids[1 + len(ids)])]
+    return [*tokens, ExplainedToken(tokenizer.vocabulary[sep], sep, 1 + len(found), type_ids[1 + len(found)])]
 
 
 def _changes(text: str, result: str) -> tuple[str, ...]:
