@@ -31,26 +31,20 @@ __all__ = [
     "HubLayer",
 ]
 
-# Imported at first use: the encoder needs no TensorFlow, and unused parts should cost no time.
-_HOMES = {
-    "BertClassifier": "keras_bert.tasks",
-    "BertConfig": "keras_bert.config",
-    "BertEncoder": "keras_bert.encoder",
-    "BertMaskedLM": "keras_bert.tasks",
-    "BertNextSentence": "keras_bert.tasks",
-    "BertPreprocessor": "keras_bert.text",
-    "BertQuestionAnswerer": "keras_bert.tasks",
-    "BertSentenceEncoder": "keras_bert.tasks",
-    "BertTokenClassifier": "keras_bert.tasks",
-    "HubLayer": "keras_bert.saved_model",
+_OUTSIDE_TASKS = {
+    "BertConfig": "config",
+    "BertEncoder": "encoder",
+    "BertPreprocessor": "text",
+    "HubLayer": "saved_model",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    """Imports a public name at its first use: the encoder needs no TensorFlow, and unused parts cost no time."""
+    if name not in __all__:
         raise AttributeError(f"module 'keras_bert' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(f"keras_bert.{_OUTSIDE_TASKS.get(name, 'tasks')}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *__all__])

@@ -7,19 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
-# Far above every model there is; a damaged file may ask for 10^12.
-_MOST_LAYERS = 1000
-_WHOLE_NUMBERS = (
-    "vocab_size",
-    "hidden_size",
-    "num_layers",
-    "num_heads",
-    "intermediate_size",
-    "max_positions",
-    "type_vocab_size",
-    "embedding_size",
-    "num_groups",
-)
+_MOST_LAYERS = 1000  # far above every model; a damaged file may have 10^12
 
 
 @dataclass(frozen=True)
@@ -33,20 +21,20 @@ class BertConfig:
         num_heads: self-attention heads, A; each is `hidden_size / num_heads` wide.
         intermediate_size: width of the feed-forward layer, 4H in the paper.
         activation: of the feed-forward layer: "gelu" (exact), "gelu_tanh" (Google's approximation), "relu" or "silu".
-        hidden_dropout: probability of dropping an element of a hidden state while training.
-        attention_dropout: probability of dropping an attention weight while training.
+        hidden_dropout: probability of dropping an element of a hidden state in training.
+        attention_dropout: probability of dropping an attention weight in training.
         max_positions: the maximum length of a sequence, in tokens.
-        type_vocab_size: kinds of segments (2: first and second sentence). 0: there are no segment embeddings, and
+        type_vocab_size: kinds of segments (2: first and second sentence). 0: no segment embeddings, and
             `input_type_ids` is ignored (DistilBERT).
         initializer_range: standard deviation of the truncated normal that initializes weights.
         layer_norm_epsilon: added to the variance in layer normalization.
         pad_token_id: id of the padding token.
         pooler: whether there is a pooler, a dense layer with tanh over the first hidden state. Without one,
-            `pooled_output` is that hidden state itself.
+            `pooled_output` is that hidden state.
         family: the model family, for its files and heads: a key of `formats.FAMILIES`.
-        embedding_size: width of the embeddings, which a dense layer projects to `hidden_size`; None: they are
-            `hidden_size` wide, and there is no such layer (Lan et al. 2019, section 3.1).
-        num_groups: the number of groups of layers; a group shares its weights. None: each layer has its own.
+        embedding_size: width of the embeddings, which a dense layer projects to `hidden_size`; None: `hidden_size`,
+            without such a layer (Lan et al. 2019, section 3.1).
+        num_groups: the number of groups of layers that share weights. None: each layer has its own.
         positions_after_padding: whether positions count from `pad_token_id + 1`, and all padding has the position
             `pad_token_id` (RoBERTa); else they count from 0.
 
@@ -83,38 +71,22 @@ class BertConfig:
     positions_after_padding: bool = False
 
     def __post_init__(self) -> None:
-        for name in _WHOLE_NUMBERS:
-            value = getattr(self, name)
-            least = 0 if name == "type_vocab_size" else 1
-            if value is None and name in ("embedding_size", "num_groups"):
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        for field in dataclasses.fields(self):
+            _check(field.name, getattr(self, field.name), field.default)
         if self.num_layers > _MOST_LAYERS:
             raise ValueError(f"num_layers must be at most {_MOST_LAYERS:,}, not {self.num_layers:,}")
-        for name in ("hidden_dropout", "attention_dropout"):
-            value = getattr(self, name)
-            if not _is_number(value) or not 0 <= value < 1:
-                raise ValueError(f"{name} is a probability, at least 0 and below 1, not {value!r}")
-        for name in ("initializer_range", "layer_norm_epsilon"):
-            value = getattr(self, name)
-            if not _is_number(value) or not value > 0:
-                raise ValueError(f"{name} must be a number above 0, not {value!r}")
         if self.hidden_size % self.num_heads:
             raise ValueError(f"hidden_size {self.hidden_size} is not a multiple of num_heads {self.num_heads}")
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, not {self.activation!r}")
-        if not isinstance(self.pad_token_id, int) or not 0 <= self.pad_token_id < self.vocab_size:
-            raise ValueError(f"pad_token_id {self.pad_token_id!r} is not an id below vocab_size {self.vocab_size}")
-        for name in ("pooler", "positions_after_padding"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        if self.pad_token_id >= self.vocab_size:
+            raise ValueError(f"pad_token_id {self.pad_token_id} is not an id below vocab_size {self.vocab_size}")
         if self.num_layers % self.groups:
             raise ValueError(f"num_layers {self.num_layers} is not a multiple of num_groups {self.num_groups}")
 
     @property
     def groups(self) -> int:
-        """The number of layers with own weights."""
+        """The number of layers with their own weights."""
         return self.num_layers if self.num_groups is None else self.num_groups
 
     @property
@@ -128,9 +100,9 @@ class BertConfig:
         return self.max_positions + (self.pad_token_id + 1 if self.positions_after_padding else 0)
 
     def check_vocabulary(self, tokens: int) -> None:
-        """Raises ValueError if a vocabulary of that many tokens cannot belong to this model.
+        """Raises ValueError if a vocabulary with this number of tokens cannot belong to this model.
 
-        An embedding table has a row per token, or a few more: some are rounded up to a multiple of 8 to 128.
+        An embedding table has a row per token; some are rounded up to a multiple of 8 to 128 rows.
         """
         if all(-(-tokens // multiple) * multiple != self.vocab_size for multiple in (1, 8, 16, 32, 64, 128)):
             raise ValueError(
@@ -140,11 +112,7 @@ class BertConfig:
 
     @classmethod
     def named(cls, name: str, **changes: Any) -> BertConfig:
-        """A published size.
-
-        Args:
-            name: a key of `SIZES`: "bert-base", "roberta-large", "albert-xxlarge", "electra-small", ...
-            **changes: fields to replace.
+        """A published size, a key of `SIZES`, such as "bert-base"; `changes` are fields to replace.
 
         Raises:
             ValueError: there is no such size.
@@ -195,8 +163,22 @@ class BertConfig:
         return dataclasses.asdict(self)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _check(name: str, value: Any, default: Any) -> None:
+    """Raises ValueError unless a field's value has the type of its default, or may be None, and is in range."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(default, bool):
+        expected, fits = "True or False", isinstance(value, bool)
+    elif name.endswith("dropout"):
+        expected, fits = "a probability, at least 0 and below 1", is_number and 0 <= value < 1
+    elif isinstance(default, float):
+        expected, fits = "a number above 0", is_number and value > 0
+    elif isinstance(default, str) or value is default is None:
+        return
+    else:
+        least = 0 if name in ("type_vocab_size", "pad_token_id") else 1
+        expected, fits = f"a whole number of at least {least}", is_number and isinstance(value, int) and value >= least
+    if not fits:
+        raise ValueError(f"{name} must be {expected}, not {value!r}")
 
 
 def _size(layers: int, hidden: int, heads: int | None = None, **others: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Small JSON and text files, read with errors that name them; files and directories written whole or not at all."""
+"""Reads small JSON and text files, with errors that name them; writes files and directories whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 if TYPE_CHECKING:
     import numpy as np
 
-# What messages call the types of JSON.
+# JSON's types in messages.
 _NAMES = {
     dict: "an object",
     list: "a list",
@@ -27,11 +27,11 @@ _NAMES = {
     type(None): "null",
 }
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_temporary: set[Path] = set()  # what exists only while this process writes something
+_temporary: set[Path] = set()  # files and directories that this process is writing
 
 
 def find(directory: Path, *names: str) -> Path:
-    """The first of `names` in `directory`. Raises FileNotFoundError, with a list of the files, if there is none."""
+    """The first of `names` in `directory`. Raises FileNotFoundError, which lists the files there, if there is none."""
     for name in names:
         if (directory / name).is_file():
             return directory / name
@@ -39,22 +39,49 @@ def find(directory: Path, *names: str) -> Path:
 
 
 def missing(directory: Path, *names: str) -> FileNotFoundError:
-    """The error for a directory that has none of `names`: it lists the files there."""
+    """The error for a directory without any of `names`."""
     present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"
     return FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}")
 
 
+def read_text(path: str | Path) -> str:
+    """A file's text in UTF-8, without a byte order mark; line ends stay.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not UTF-8 (the message has the first bad line), or has only white space.
+    """
+    raw = Path(path).read_bytes()
+    try:
+        text = raw.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line, before = raw.count(b"\n", 0, error.start) + 1, raw.rfind(b"\n", 0, error.start) + 1
+        likely = "UTF-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
+        raise ValueError(
+            f"{path}, line {line}, is not UTF-8: bad byte {raw[error.start]:#04x} at byte {error.start - before} "
+            f"({error.reason}); convert the file first, for instance with iconv -f {likely} -t UTF-8"
+        ) from None
+    if not text.strip():
+        raise ValueError(f"{path} is empty")
+    return text
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines without their ends, `\\n` or `\\r\\n`. (`str.splitlines` also splits at U+2028, which may be in a text.)"""
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
 def read_json(path: Path, shape: Any = dict) -> Any:
-    """The value that a JSON file holds, checked against its shape; see `check_json`.
+    """The value in a JSON file, of the shape that `check_json` checks.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not JSON in UTF-8, or a value is of another type: the message names the file and the key.
+        ValueError: it is not JSON in UTF-8, or a value has another type: the message names the file and the key.
     """
     try:
         text = path.read_text(encoding="utf-8")
         value = json.loads(text)
-        if r"\ud" in text.lower():  # an escape of half a character
+        if r"\ud" in text.lower():  # refuses half of a surrogate pair
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:  # from bad JSON, from bad UTF-8, from too many brackets
         raise ValueError(f"{path} is not a JSON file: {error}") from None
@@ -63,13 +90,13 @@ def read_json(path: Path, shape: Any = dict) -> Any:
 
 
 def check_json(value: Any, shape: Any, source: str | Path) -> None:
-    """Raises ValueError, with the key and what is expected there, if a value from JSON is of another shape.
+    """Raises ValueError, with the key and the expected type, if a value from JSON has another shape.
 
     Args:
         value: made of dict, list, str, int, float, bool and None.
-        shape: the expected type, int for whole numbers and float for all. Besides,
-            - `{"key": shape, ...}`: an object with these keys; it may have others;
-            - `{str: shape}`: an object with keys of any name;
+        shape: the expected type, int for whole numbers and float for all; or
+            - `{"key": shape, ...}`: an object with these keys, and maybe others;
+            - `{str: shape}`: an object with any keys;
             - `[shape]`: a list of any length; `[shape, shape]`: a list of two;
             - `(shape, shape)`: either of them; with None among them, the key may also be missing.
         source: the name of the value in the message, such as the path of its file.
@@ -90,7 +117,7 @@ def check_json(value: Any, shape: Any, source: str | Path) -> None:
 
 
 def _faults(value: Any, shape: Any) -> Iterator[tuple[str, Any, str]]:
-    """Place, value, and what is expected there, of each part of another shape."""
+    """The place, value and expected type of each part with another shape."""
     shapes = {_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
     kind = float if type(value) is int and int not in shapes else type(value)
     if kind not in shapes:
@@ -108,7 +135,7 @@ def _faults(value: Any, shape: Any) -> Iterator[tuple[str, Any, str]]:
     elif isinstance(inner, list):
         parts = zip(range(len(inner)), value, inner, strict=True)
     for key, part, each in parts:
-        if type(part) is not each:  # vocabularies are long, and right
+        if type(part) is not each:  # a quick test for long vocabularies
             for place, *fault in _faults(part, each):
                 yield f"[{key}]{place}" if isinstance(key, int) else f".{key}{place}", *fault
 
@@ -123,12 +150,12 @@ def to_json(value: Any) -> str:
 
 
 def decimals(row: np.ndarray) -> list[str]:
-    """float32 `[n]` as decimal numbers that read back as the same float32."""
+    """float32 `[n]` as decimal numbers that read back exactly."""
     return [f"{value:.9g}" for value in row.tolist()]
 
 
 def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: bool) -> None:
-    """Raises FileExistsError when `directory` has one of the files `names` and `overwrite` is False."""
+    """Raises FileExistsError if `directory` has one of the files `names`, unless `overwrite`."""
     existing = [name for name in names if (Path(directory) / name).exists()]
     if existing and not overwrite:
         raise FileExistsError(f"{directory} already has {', '.join(existing)}; pass overwrite=True to replace")
@@ -136,7 +163,7 @@ def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary path; the file moves to `path` when the block ends, or is removed if the block is interrupted.
+    """A temporary path; the file moves to `path` when the block ends, or is removed if the block fails.
 
     Raises:
         OSError: the file cannot be written. The error names `path`, not the temporary path.
@@ -149,7 +176,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
-    """Writes each text, in UTF-8, to the file of its name in `directory`, which is created if missing."""
+    """Writes texts by file name, in UTF-8, into `directory`, which is created if missing."""
     for name, text in texts.items():
         with written_whole(Path(directory) / name) as unfinished:
             unfinished.write_bytes(text.encode())
@@ -157,16 +184,14 @@ def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
 
 @contextmanager
 def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[Path]:
-    """A directory to write in; it moves to `path` when the block ends, or is removed if the block is interrupted.
+    """A temporary directory; it moves to `path` when the block ends, or is removed if the block fails.
 
-    Args:
-        path: a directory there stays until the block ends.
-        mark: a file that every directory of this kind has: only such a directory is ever replaced.
-        overwrite: whether to replace it.
+    A directory at `path` stays until the block ends. It is only replaced with `overwrite`, and only if it has the file
+    `mark`, which every directory of this kind has.
 
     Raises:
-        FileExistsError: `path` is something else, or `overwrite` is False and it is not an empty directory.
-        OSError: a file cannot be written. The error names it as if it were in `path`.
+        FileExistsError: `path` exists, is no empty directory, and is not to be replaced.
+        OSError: a file cannot be written. The error names its place in `path`.
     """
     path = path.absolute()
     _refuse_to_replace(path, mark, overwrite)  # before any work is done
@@ -175,7 +200,7 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     with _removed(unfinished), _naming(path, unfinished):
         unfinished.mkdir()
         yield unfinished
-        _refuse_to_replace(path, mark, overwrite)  # somebody else may have written it by now
+        _refuse_to_replace(path, mark, overwrite)  # it may be new
         if path.exists():
             os.rename(path, replaced)
         os.rename(unfinished, path)
@@ -184,10 +209,10 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
 
 @contextmanager
 def only_writer(directory: Path) -> Iterator[None]:
-    """A block that one process at a time enters for a directory, which is created if missing.
+    """A block that one process at a time can enter for a directory, which is created if missing.
 
-    The block holds the system's lock on the file `.lock` there, which ends with the process even if that is killed.
-    A new directory is removed again if nothing was written into it. File systems without locks refuse nobody.
+    The block holds a system lock on the file `.lock` there; the lock ends with the process even if that is killed. The
+    directory is removed again if it is new and stays empty. On file systems without locks, every process enters.
 
     Raises:
         BlockingIOError: another process is in such a block.
@@ -207,7 +232,7 @@ def only_writer(directory: Path) -> Iterator[None]:
 
 
 def remove_temporary() -> None:
-    """Removes this process's temporary files and directories, before an exit that ends no block."""
+    """Removes this process's temporary files and directories, before an exit that skips the ends of blocks."""
     for path in list(_temporary):
         _remove(path)
 
@@ -218,11 +243,11 @@ def _lock(file: BinaryIO, directory: Path) -> None:
         is_taken = not os.fstat(file.fileno()).st_nlink  # its last holder has just removed the file
     except BlockingIOError:
         is_taken = True
-    except OSError:  # there are no locks here
+    except OSError:  # the file system has no locks
         return
     if is_taken:
-        told = "another process is writing there; wait for its end, or choose another directory"
-        raise BlockingIOError(errno.EWOULDBLOCK, told, str(directory))
+        message = "another process is writing there; wait for its end, or choose another directory"
+        raise BlockingIOError(errno.EWOULDBLOCK, message, str(directory))
 
 
 @contextmanager
@@ -244,7 +269,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def _naming(path: Path, unfinished: Path) -> Iterator[None]:
-    """An OSError in this block names `path` in place of `unfinished`, and if the disk is full."""
+    """An OSError in this block names `path` in place of `unfinished`, or in place of nothing if the disk is full."""
     try:
         yield
     except OSError as error:

@@ -1,10 +1,11 @@
-"""Files that are written part by part, by processes or by a Beam pipeline, and notes of the complete ones."""
+"""Files that processes or a Beam pipeline write part by part, and a record of the complete ones."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ Counts = dict[str, int]
 
 
 def check_processes(processes: int, pipeline_options: PipelineOptions | None) -> None:
-    """Raises ValueError if the number of processes is bad, or if a Beam pipeline, which has its own, does the work."""
+    """Raises ValueError for fewer than 1 process, or for several with a Beam pipeline, which has its own workers."""
     if processes < 1:
         raise ValueError(f"processes is {processes}; expected at least 1")
     if processes > 1 and pipeline_options is not None:
@@ -28,49 +29,31 @@ def check_processes(processes: int, pipeline_options: PipelineOptions | None) ->
         )
 
 
+@dataclass(eq=False)
 class Parts:
-    """Files to write into a directory, each whole or not at all, and notes there of the complete ones.
+    """Files to write into a directory, each whole or not at all, and a record there of the complete ones.
 
-    After an interruption, the same work goes on with the files that are not complete. A directory of other work is
-    refused. An object can be pickled, for other processes.
-
-    Args:
-        directory: for the files and the notes.
-        notes: the name of the file of notes.
-        content: a noun for what the files hold, for messages: "records".
-        settings: everything that the files depend on, in types that JSON has.
-        names: the names of the files.
-        write: writes the file of a number at a path. It yields counts of what it has done since it yielded last; their
-            sums are noted. It must be picklable.
-
-    Attributes:
-        names: list of str.
-        notes: dict: the names of files that were begun -> their counts, or None for a file that is not complete.
+    After an interruption, the same work continues with the incomplete files. Objects can be pickled, for other
+    processes. `notes` is the record: file name -> the sums of its counts, or None for an incomplete file.
 
     Raises:
-        ValueError: the directory holds files of other settings, or files of these names that are something else.
+        ValueError: the directory holds files of other settings, or other files of these names.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        notes: str,
-        content: str,
-        settings: dict[str, Any],
-        names: Sequence[str],
-        write: Callable[[int, Path], Iterable[Counts]],
-    ) -> None:
-        self.names = list(names)
-        self._directory = directory
-        self._file = notes
-        self._content = content
-        self._settings = settings
-        self._write = write
+    directory: Path
+    record: str  # name of the file with the notes
+    content: str  # a noun for the content of the files, such as "records", for messages
+    settings: dict[str, Any]  # all that the files depend on, in JSON's types
+    names: Sequence[str]  # of the files
+    # Writes a file, given its number and path, and yields counts of its work since the last yield. Must be picklable.
+    write_file: Callable[[int, Path], Iterable[Counts]]
+
+    def __post_init__(self) -> None:
         self.notes = self._read()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[list[int]]:
-        """The numbers of the files that are left, for a block in which no other process writes them.
+        """The numbers of the incomplete files, for a block in which no other process writes them.
 
         Raises:
             BlockingIOError: another process is in such a block.
@@ -78,17 +61,14 @@ class Parts:
         if not self._left():
             yield []
             return
-        with files.only_writer(self._directory):
-            self.notes = self._read()  # another process may have ended a moment ago
+        with files.only_writer(self.directory):
+            self.notes = self._read()  # another process may have just ended
             yield self._left()
 
     def write(self, left: Sequence[int], processes: int, tell: Callable[[Counts], Any]) -> None:
-        """Writes files.
+        """Writes the files of these numbers, which are from `alone`, in several processes.
 
-        Args:
-            left: their numbers, as `alone` gives them.
-            processes: the number of processes.
-            tell: called with counts of what was done since the last call.
+        `tell` is called with the counts of the work since its last call.
 
         Raises:
             OSError: a file cannot be written; incomplete files are removed.
@@ -96,7 +76,7 @@ class Parts:
         """
         several = processes > 1 and len(left) > 1
         if left:
-            self._note([])  # claims the files, in case this is interrupted
+            self._note([])  # records them as begun
         written = in_processes(self._written, left, processes) if several else (self._written(i, tell) for i in left)
         with contextlib.closing(written):
             for name, counts in written:
@@ -107,10 +87,10 @@ class Parts:
     def write_with_beam(
         self, left: Sequence[int], options: PipelineOptions, check: Callable[[int], Any] = lambda number: None
     ) -> None:
-        """Writes files in a pipeline, and waits for its end. The files are noted as complete when all of them are.
+        """Writes the files of these numbers in a pipeline, and waits for its end. It records them all at the end.
 
         Args:
-            left: their numbers, as `alone` gives them.
+            left: from `alone`.
             options: the runner and its options. All workers must see the directory.
             check: called with each number before the first file is written. Must be picklable.
 
@@ -143,8 +123,8 @@ class Parts:
 
     def _written(self, number: int, tell: Callable[[Counts], Any] = lambda counts: None) -> tuple[str, Counts]:
         name, counts = self.names[number], Counter()
-        with files.written_whole(self._directory / name) as unfinished:
-            for each in self._write(number, unfinished):
+        with files.written_whole(self.directory / name) as unfinished:
+            for each in self.write_file(number, unfinished):
                 counts.update(each)
                 tell(each)
         return name, dict(counts)
@@ -152,21 +132,20 @@ class Parts:
     def _note(self, written: Iterable[tuple[str, Counts]]) -> None:
         begun = {name: self.notes.get(name) for name in self.names}
         self.notes = dict(sorted({**self.notes, **begun, **dict(written)}.items()))
-        files.write_texts(
-            self._directory, {self._file: files.to_json({"settings": self._settings, "files": self.notes})}
-        )
+        content = {"settings": self.settings, "files": self.notes}
+        files.write_texts(self.directory, {self.record: files.to_json(content)})
 
     def _read(self) -> dict[str, Counts | None]:
-        path = self._directory / self._file
-        notes = files.read_json(path) if path.exists() else {"settings": {}, "files": {}}
-        # A file that was begun but is not there, or was removed, is written again.
-        noted = {name: each for name, each in notes["files"].items() if (self._directory / name).exists()}
-        different = [name for name, value in self._settings.items() if notes["settings"].get(name) != value]
-        if noted and different:
+        path = self.directory / self.record
+        found = files.read_json(path) if path.exists() else {"settings": {}, "files": {}}
+        # Files that are missing are written again.
+        notes = {name: each for name, each in found["files"].items() if (self.directory / name).exists()}
+        different = [name for name, value in self.settings.items() if found["settings"].get(name) != value]
+        if notes and different:
             raise ValueError(
-                f"{self._directory} holds {self._content} with other {', '.join(different)}; choose another directory"
+                f"{self.directory} holds {self.content} with other {', '.join(different)}; choose another directory"
             )
         for name in self.names:
-            if name not in noted and (self._directory / name).exists():
-                raise ValueError(f"{self._directory} holds another {name}; choose another directory")
-        return noted
+            if name not in notes and (self.directory / name).exists():
+                raise ValueError(f"{self.directory} holds another {name}; choose another directory")
+        return notes

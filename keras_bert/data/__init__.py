@@ -1,14 +1,15 @@
-"""Readers of files of examples, which are checked before any work starts. They use neither models nor TensorFlow.
+"""Reads files of examples, and checks them before any work starts, without models or TensorFlow.
 
     tables.py     CSV, TSV and JSON lines, by column; rows.py, labels.py
     folders.py    a directory per class
     conll.py      words and labels, one a line
     squad.py      questions, contexts and answers
-    examples.py   the result of all readers: dataclasses of parallel lists
+    examples.py   the results: dataclasses of parallel lists
     problems.py   the bad rows of a file, reported together
 
-Every reader raises ValueError for a file that is not UTF-8, or has no examples, or has rows that cannot be used: the
-message has their number, and the lines of the first ten. With `skip_bad=True` they are left out, with a warning.
+Files are in UTF-8, with or without a byte order mark. Every reader raises OSError if a file cannot be read, and
+ValueError if it is not UTF-8, has no examples, or has bad rows: the message has their number, and the lines of the
+first ten. With `skip_bad=True`, bad rows are left out, with a UserWarning that counts them.
 """
 
 from keras_bert.data.conll import read_conll

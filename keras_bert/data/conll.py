@@ -1,4 +1,4 @@
-"""CoNLL columns -> words and labels."""
+"""Reads CoNLL columns: words and labels."""
 
 from __future__ import annotations
 
@@ -6,31 +6,27 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from keras_bert.data.decoding import lines_of, read_text
 from keras_bert.data.examples import WordExamples
 from keras_bert.data.problems import Problems
+from keras_bert.files import lines_of, read_text
 
 
 def read_conll(
     path: str | Path, *, word_column: int = 1, label_column: int | None = -1, skip_bad: bool = False
 ) -> WordExamples:
-    """Reads sentences from a file with a word and its labels a line, and a blank line between sentences.
+    """Reads sentences from a file with one word and its labels a line, and a blank line between sentences.
 
     Columns are separated by tabs, or by spaces in a line without tabs. `-DOCSTART-` lines are skipped.
 
     Args:
-        path: a file in UTF-8, with or without a byte order mark.
+        path: the file.
         word_column, label_column: the columns of words and labels, counted from 1; -1 is the last one. With
             `label_column=None`, no labels are read, as for prediction.
-        skip_bad: leave out the sentences that cannot be used, with a warning that counts them, instead of raising.
+        skip_bad: leave out bad sentences, with a warning, instead of raising.
 
     Raises:
-        OSError: the file cannot be read.
-        ValueError: a column is missing; or the file is empty or not UTF-8; or a sentence has a line with more or fewer
-            columns than most, or without a word or label.
-
-    Warns:
-        UserWarning: sentences are left out.
+        ValueError: as every reader (see `keras_bert.data`); or a column is missing. A sentence is bad if a line has
+            another number of columns than most lines, or no word or label.
 
     Example:
         >>> import pathlib, tempfile
@@ -47,16 +43,13 @@ def read_conll(
     word_at = _index(word_column, width, path)
     label_at = None if label_column is None else _index(label_column, width, path)
     if label_at == word_at:
-        raise ValueError(
-            f"{path}: column {word_at + 1} of {width} cannot be both word and label; a line has a word and its label, "
-            "with a tab or spaces between"
-        )
+        raise ValueError(f"{path}: column {word_at + 1} of {width} cannot be both the word and the label")
     problems = Problems(path, "sentences")
     words, labels = [], []
     for sentence in sentences:
-        bad = [(line, what) for line, cells in sentence if (what := _wrong_with(cells, width, word_at, label_at))]
-        if bad:
-            problems.add(f"line {bad[0][0]}", bad[0][1])
+        faults = ((line, _fault(cells, width, word_at, label_at)) for line, cells in sentence)
+        if bad := next(((line, fault) for line, fault in faults if fault), None):
+            problems.add(f"line {bad[0]}", bad[1])
             continue
         words.append([cells[word_at] for _, cells in sentence])
         if label_at is not None:
@@ -79,7 +72,7 @@ def _sentences(text: str) -> list[list[tuple[int, list[str]]]]:
     return [*sentences, sentence] if sentence else sentences
 
 
-def _wrong_with(cells: list[str], width: int, word_at: int, label_at: int | None) -> str | None:
+def _fault(cells: list[str], width: int, word_at: int, label_at: int | None) -> str | None:
     if len(cells) != width:
         return f"{len(cells)} column{'s' if len(cells) > 1 else ''} instead of {width}"
     if not cells[word_at].strip():

@@ -1,4 +1,4 @@
-"""Examples as parallel lists, the result of every reader."""
+"""The results of the readers: examples as parallel lists."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class TextExamples:
     """Texts or pairs of texts, to classify or to score.
 
     Attributes:
-        texts: one an example, as in the file; never empty.
+        texts: the text of each example, as in the file; never empty.
         pairs: the second text of each example; None for single texts.
-        labels: for each example the name of a class; or a number; or, in multi-label problems, a tuple of names, which
-            may be empty. None if the file was read without labels, for prediction.
+        labels: for each example the name of a class, or a number, or, in multi-label problems, a tuple of names, which
+            may be empty. None if the file was read without labels.
 
     Raises:
         ValueError: the lists have different lengths.
@@ -59,10 +59,9 @@ class TextExamples:
 
     def check_can_be_learned(self, path: str | Path) -> None:
         """Raises ValueError, with the file's name, if there are no labels or all are the same."""
-        # In multi-label problems, the order of an example's labels has no meaning.
-        _check_can_be_learned(
-            path, "texts", [tuple(sorted(each)) if isinstance(each, tuple) else each for each in self.labels or []]
-        )
+        # The order of an example's labels has no meaning.
+        labels = [tuple(sorted(each)) if isinstance(each, tuple) else each for each in self.labels or []]
+        _check_can_be_learned(path, "texts", labels)
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class WordExamples:
 
     Attributes:
         words: the words of each sentence; no sentence and no word is empty.
-        labels: the label of each word, such as `B-person`. None if the file was read without labels, for prediction.
+        labels: the label of each word, such as `B-person`. None if the file was read without labels.
 
     Raises:
         ValueError: the lists, or the words and labels of a sentence, have different lengths.
@@ -124,8 +123,8 @@ class QuestionExamples:
         ids: a unique name for each question.
         questions: never empty.
         contexts: never empty. Questions of one paragraph share one string.
-        answers: the answers to each question, several if several people were asked; an empty tuple if its context does
-            not answer it. None if the file has no answers, for prediction.
+        answers: the answers to each question; an empty tuple if its context does not answer it. None if the file has no
+            answers.
 
     Raises:
         ValueError: the lists have different lengths.
@@ -149,7 +148,7 @@ class QuestionExamples:
 
     @property
     def impossible(self) -> list[bool] | None:
-        """For each question, whether its context has no answer to it; None without answers."""
+        """For each question, whether its context does not answer it; None without answers."""
         return None if self.answers is None else [not answers for answers in self.answers]
 
     @property
@@ -160,15 +159,15 @@ class QuestionExamples:
     def check_can_be_learned(self, path: str | Path) -> None:
         """Raises ValueError, with the file's name, if no question has an answer."""
         if not any(self.answers or []):
-            raise ValueError(f"{path}: none of its {len(self):,} questions has an answer to learn from")
+            raise ValueError(f"{path}: none of its {len(self):,} questions has an answer")
 
 
 def _check_can_be_learned(path: str | Path, of: str, labels: list[Any]) -> None:
-    """Raises ValueError if there are no labels, or all are the same, so that there is one class only."""
+    """Raises ValueError if there are no labels, or all are the same."""
     if not labels:
-        raise ValueError(f"{path} was read without labels, and there is nothing to learn without")
+        raise ValueError(f"{path} was read without labels, but training needs them")
     if len(set(labels)) == 1:
         needed = "two numbers" if isinstance(labels[0], float) else "two classes"
         raise ValueError(
-            f"{path}: all {len(labels):,} labels are {labels[0]!r}; to learn to tell {of} apart takes {needed} at least"
+            f"{path}: all {len(labels):,} labels are {labels[0]!r}; to tell {of} apart takes at least {needed}"
         )

@@ -1,30 +1,23 @@
-"""A directory per class -> texts and labels."""
+"""Reads a directory per class: texts and labels."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from keras_bert.data.decoding import one_text, read_text
+from keras_bert.data.decoding import one_text
 from keras_bert.data.examples import TextExamples
 from keras_bert.data.problems import Problems
+from keras_bert.files import read_text
 
 
 def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
     """Reads texts, one a file, from directories named after their classes: `pos/*.txt`, `neg/*.txt`.
 
-    Texts are sorted by class and file name, so that their order is the same everywhere. Directories whose name starts
-    with a dot, and files with another extension, are ignored.
-
-    Args:
-        path: the directory of the classes' directories.
-        skip_bad: leave out the files that cannot be used, with a warning that counts them, instead of raising.
+    Texts are sorted by class and file name. Directories whose name begins with a dot, and files with another extension,
+    are ignored. With `skip_bad`, bad files are left out, with a warning, instead of raising.
 
     Raises:
-        OSError: a directory or file cannot be read.
-        ValueError: there is no class directory, or one has no `.txt` files; or files are empty or not UTF-8.
-
-    Warns:
-        UserWarning: files are left out.
+        ValueError: as every reader (see `keras_bert.data`); or a class, or all of them, has no `.txt` files.
 
     Example:
         >>> import pathlib, tempfile
@@ -38,13 +31,13 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
     path = Path(path)
     classes = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     if not classes:
-        raise ValueError(f"{path} has no directories, where one for each class is expected")
+        raise ValueError(f"{path} has no directories; expected one for each class")
     problems = Problems(path, "files")
     texts, labels, total = [], [], 0
     for folder in classes:
         files = sorted(file for file in folder.glob("*.txt") if file.is_file())
         if not files:
-            raise ValueError(f"{folder} should hold the texts of a class, but has no .txt files")
+            raise ValueError(f"{folder} has no .txt files; expected the texts of a class")
         total += len(files)
         for file in files:
             name = f"{folder.name}/{file.name}"

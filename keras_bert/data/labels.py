@@ -1,4 +1,4 @@
-"""Labels, parsed from the cells of a table."""
+"""Parses labels in the cells of a table."""
 
 from __future__ import annotations
 
@@ -9,30 +9,25 @@ KINDS = ("class", "number", "multi_label")
 
 
 def parse_label(value: Any, kind: str, separator: str = "|") -> str | float | tuple[str, ...]:
-    """Parses the label in a cell: a string in CSV and TSV, any JSON value in JSON lines.
+    """Parses the label in a cell: a string in CSV and TSV, any JSON value in JSON lines. Raises ValueError if it is
+    bad.
 
     Args:
         value: the cell.
-        kind: "class": one name, without the white space around it; JSON's integers and true and false are names too.
-            "number": a finite number. "multi_label": any number of names, or none: a string with separators, or in
-            JSON also a list.
+        kind: "class": one name, without the white space around it, or a whole number, true or false of JSON. "number":
+            a finite number. "multi_label": any number of names: a string with separators, or a list of JSON.
         separator: the string between names.
-
-    Raises:
-        ValueError: the cell has no such label.
 
     Example:
         >>> parse_label(" good", "class"), parse_label("4.5", "number"), parse_label("war|love", "multi_label")
         ('good', 4.5, ('war', 'love'))
     """
-    if kind == "number":
-        return _number(value)
-    if kind == "class":
-        return _name(value)
+    if kind != "multi_label":
+        return _number(value) if kind == "number" else _name(value)
     if isinstance(value, str):
         value = value.split(separator) if value.strip() else []
     if not isinstance(value, list):
-        raise ValueError(f"label is {value!r}, where a list of names is expected")
+        raise ValueError(f"label is {value!r}; expected a list of names")
     return tuple(dict.fromkeys(_name(name) for name in value))
 
 
@@ -52,7 +47,7 @@ def _number(value: Any) -> float:
     if value is None or (isinstance(value, str) and not value.strip()):
         raise ValueError("label is empty")
     try:
-        if isinstance(value, bool) or (isinstance(value, str) and "_" in value):  # float takes both for numbers
+        if isinstance(value, bool) or (isinstance(value, str) and "_" in value):  # float() accepts both
             raise TypeError
         number = float(value)
     except (TypeError, ValueError, OverflowError):

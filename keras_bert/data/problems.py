@@ -1,19 +1,15 @@
-"""The bad rows of a file of examples, collected while it is read and reported together."""
+"""Collects the bad rows of a file of examples, and reports them together."""
 
 from __future__ import annotations
 
 import warnings
 from pathlib import Path
 
-SHOWN = 10  # the most bad rows that a message names
+SHOWN = 10  # the limit of bad rows that a message names
 
 
 class Problems:
-    """The rows of a file that cannot be used.
-
-    Args:
-        path: the file or directory, for the message.
-        kind: the name of the rows in it: "rows", "sentences", "questions", "files".
+    """The bad rows of a file or directory; `kind` is the name of rows in messages: "rows", "sentences", "files".
 
     Example:
         >>> problems = Problems("train.tsv", "rows")
@@ -29,22 +25,14 @@ class Problems:
         self._kind = kind
         self._found: list[str] = []
 
-    def add(self, place: str, what: str) -> None:
-        """Adds a bad row; call it once for each. `place` tells where the row is, such as "line 17"."""
-        self._found.append(f"{place}: {what}")
+    def add(self, place: str, fault: str) -> None:
+        """Adds a bad row, once, with its place, such as "line 17"."""
+        self._found.append(f"{place}: {fault}")
 
     def settle(self, total: int, skip_bad: bool) -> None:
-        """Reports the bad rows. Call it when all rows are read, before anything else.
+        """Reports the bad ones of `total` rows, when all are read: raises ValueError, or warns if `skip_bad`.
 
-        Args:
-            total: the number of rows, bad ones included.
-            skip_bad: whether to leave out the bad ones.
-
-        Raises:
-            ValueError: some row is bad and `skip_bad` is False, or every row is.
-
-        Warns:
-            UserWarning: some are bad and `skip_bad` is True.
+        It also raises ValueError if all rows are bad.
         """
         if not self._found:
             return
@@ -53,7 +41,7 @@ class Problems:
             shown += f"; and {len(self._found) - SHOWN:,} more"
         some = f"{self._path}: {len(self._found):,} of {total:,} {self._kind}"
         if len(self._found) >= total:
-            raise ValueError(f"{some} cannot be used, so there is nothing to work on: {shown}")
+            raise ValueError(f"{some} cannot be used, so nothing is left: {shown}")
         if not skip_bad:
             raise ValueError(f"{some} cannot be used: {shown}. Mend the file, or leave them out with skip_bad=True")
-        warnings.warn(f"{some} are left out: {shown}", stacklevel=3)  # where the reader was called
+        warnings.warn(f"{some} are left out: {shown}", stacklevel=3)  # at the call of the reader

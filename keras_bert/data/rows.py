@@ -1,4 +1,4 @@
-"""CSV, TSV and JSON lines -> rows with their line numbers."""
+"""Reads CSV, TSV and JSON lines: rows with their line numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_bert.data.decoding import json_object, lines_of, read_text
+from keras_bert.data.decoding import json_object
+from keras_bert.files import lines_of, read_text
 
 _CELL_LIMIT = threading.Lock()
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -20,48 +21,34 @@ FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 @dataclass(frozen=True)
 class Rows:
-    """The content of a table.
+    """The content of a table."""
 
-    Attributes:
-        names: the names of the columns; for JSON lines, all keys of all rows. None without a header line.
-        width: the number of columns.
-        rows: for each row the number of its (first) line, from 1, and its cells: a list of `width` strings, or for JSON
-            lines a dict; or a str that says what is wrong with the row.
-    """
-
-    names: list[str] | None
-    width: int
+    names: list[str] | None  # of the columns; for JSON lines, all keys of all rows; None without a header line
+    width: int  # number of columns
+    # The (first) line number of each, from 1, and its cells: a list, a dict (JSON lines), or an error message.
     rows: list[tuple[int, list[str] | dict[str, Any] | str]]
 
 
 def format_of(path: str | Path, given: str | None) -> str:
-    """The format of a table: `given`, else by the file's extension. Raises ValueError if neither is known."""
+    """The format of a table: `given`, or by the file's extension. Raises ValueError if it is unknown."""
     if given is not None and given not in FORMATS.values():
-        raise ValueError(f"format is {given!r}; it can be 'csv', 'tsv' or 'jsonl'")
+        raise ValueError(f"format is {given!r}; expected 'csv', 'tsv' or 'jsonl'")
     found = given or FORMATS.get(Path(path).suffix.lower())
     if not found:
-        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; say what it is: format='csv', 'tsv' or 'jsonl'")
+        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; pass format='csv', 'tsv' or 'jsonl'")
     return found
 
 
 def read_rows(path: str | Path, format: str, header: bool) -> Rows:
-    """Reads a table.
-
-    Args:
-        path: a file in UTF-8.
-        format: "csv": quoted as in RFC 4180, so that a cell may hold commas, quotes and line ends. "tsv": not
-            quoted at all, so that a quote is a character like any other. "jsonl": an object a line.
-        header: whether the first line of a CSV or TSV has the columns' names.
+    """Reads a table in one of `FORMATS`, as `read_table` does. `header`: whether the first line of a CSV or TSV is one.
 
     Raises:
-        OSError: the file cannot be read.
-        ValueError: it is not UTF-8, is empty, has a header only, or a quote that is never closed.
+        ValueError: as every reader; or the table has only a header, or a quote that is never closed.
     """
     text = read_text(path)
     if format == "jsonl":
         return _json_rows(text)
-    split = _split_csv(text, path) if format == "csv" else _split_tsv(text)
-    found = list(split)
+    found = list(_split_csv(text, path) if format == "csv" else _split_tsv(text))
     while found and not found[-1][1]:  # blank lines at the end
         found.pop()
     names = None
@@ -72,14 +59,14 @@ def read_rows(path: str | Path, format: str, header: bool) -> Rows:
         names = [name.strip() for name in first]
     if not found:
         raise ValueError(f"{path} has a header line and no rows")
-    # Without a header, most rows decide: if the first one is odd, the others are still right.
+    # Without a header, the width is that of most rows, as the first one may be bad.
     lengths = Counter(len(cells) for _, cells in found if isinstance(cells, list))
     width = len(names) if names is not None else lengths.most_common(1)[0][0] if lengths else 0
     return Rows(names, width, [(line, _checked(cells, width)) for line, cells in found])
 
 
 def _checked(cells: list[str] | str, width: int) -> list[str] | str:
-    """A row's cells, or what is wrong with it."""
+    """A row's cells, or an error message."""
     if not cells:
         return "blank"
     if isinstance(cells, list) and len(cells) != width:
@@ -105,10 +92,10 @@ def _split_csv(text: str, path: str | Path) -> Iterator[tuple[int, list[str] | s
             except StopIteration:
                 return
             except csv.Error as error:
-                if "unexpected end" in str(error):  # this cell has the rest of the file: no row can be left out
+                if "unexpected end" in str(error):  # the cell takes the rest of the file: no row can be left out
                     raise ValueError(
-                        f"{path}, line {line}: a quote is opened here that is never closed; double the quotes that "
-                        "are part of a text, or read it with format='tsv' if the file does not quote"
+                        f"{path}, line {line}: a quote is opened and never closed; double the quotes inside texts, "
+                        "or read the file with format='tsv' if it has no quoted cells"
                     ) from None
                 yield line, f"not CSV ({error})"
 
@@ -116,7 +103,7 @@ def _split_csv(text: str, path: str | Path) -> Iterator[tuple[int, list[str] | s
 @contextmanager
 def _cells_of_any_length(length: int) -> Iterator[None]:
     """Lifts the csv module's process-wide limit of 131,072 characters a cell: a text may be a book."""
-    with _CELL_LIMIT:  # or a file that is read at the same time would restore the limit too early
+    with _CELL_LIMIT:  # else a reader in another thread would restore the limit too early
         before = csv.field_size_limit()
         csv.field_size_limit(max(before, length))
         try:
@@ -132,7 +119,7 @@ def _json_rows(text: str) -> Rows:
 
 
 def _json_row(content: str) -> dict[str, Any] | str:
-    """A line's object, or what is wrong with it."""
+    """A line's object, or an error message."""
     try:
         return json_object(content)
     except ValueError as error:

@@ -1,38 +1,35 @@
-"""SQuAD's JSON, versions 1.1 and 2.0 -> questions, contexts and answers."""
+"""Reads SQuAD's JSON, versions 1.1 and 2.0: questions, contexts and answers."""
 
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_bert.data.decoding import one_text, read_text
+from keras_bert.data.decoding import one_text
 from keras_bert.data.examples import Answer, QuestionExamples
 from keras_bert.data.problems import Problems
+from keras_bert.files import read_text
 
 
 def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
-    """Reads questions from a file in SQuAD's format: articles of paragraphs of questions.
+    """Reads questions from a JSON file in SQuAD's format (https://rajpurkar.github.io/SQuAD-explorer/).
 
-    An answer that is not at its `answer_start` is moved to the nearest place in the context that has its text, or left
-    out if there is none. A question that loses all its answers is left out too. Warnings count them.
+    In version 2.0, a question that `is_impossible` has no answers. A file without any answers is read for prediction.
+
+    An answer that is not at its `answer_start` is moved to its nearest occurrence in the context, or left out if there
+    is none. A question that loses all its answers is left out too. Warnings count them.
 
     Args:
-        path: a JSON file in UTF-8, with or without a byte order mark. In version 2.0 a question may be
-            `is_impossible`, and has no answers. A file without any answers is read for prediction.
-        skip_bad: leave out the questions that cannot be used, with a warning that counts them, instead of raising.
+        path: the file.
+        skip_bad: leave out bad questions, with a warning, instead of raising.
 
     Raises:
-        OSError: the file cannot be read.
-        ValueError: it is not in SQuAD's format; or a question has no text, no unique id, no context, or no answers
-            though it is not impossible.
-
-    Warns:
-        UserWarning: answers were moved, or answers or questions were left out.
-
-    Source: https://rajpurkar.github.io/SQuAD-explorer/
+        ValueError: as every reader (see `keras_bert.data`); or the file is not in SQuAD's format. A question is bad if
+            it has no text, unique id or context, or no answers though it is not impossible.
 
     Example:
         >>> import json, pathlib, tempfile
@@ -60,7 +57,7 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
         try:
             identity = _field(question, "id")
             if identity in examples:
-                raise ValueError("another one has its id")
+                raise ValueError("its id is not unique")
             text = _field(question, "question")
             one_text(context, "context")
             given = _answers(question) if answered else []
@@ -111,7 +108,7 @@ def _answers(question: dict[str, Any]) -> list[Answer]:
     answers = []
     for answer in given:
         if not isinstance(answer, dict) or not isinstance(answer.get("answer_start"), int):
-            raise ValueError(f"an answer is {answer!r}, without a text or a whole number as answer_start")
+            raise ValueError(f"an answer is {answer!r}; expected a text, and a whole number as answer_start")
         answers.append(Answer(_field(answer, "text"), answer["answer_start"]))
     return answers
 
@@ -126,11 +123,7 @@ class _Places:
         self._total += 1
         if answer.start >= 0 and context.startswith(answer.text, answer.start):
             return answer
-        places = []
-        start = context.find(answer.text)
-        while start >= 0:
-            places.append(start)
-            start = context.find(answer.text, start + 1)
+        places = [found.start() for found in re.finditer(f"(?={re.escape(answer.text)})", context)]
         if not places:
             self._lost += 1
             return None
@@ -140,8 +133,8 @@ class _Places:
     def warn(self, path: str | Path) -> None:
         if self._moved or self._lost:
             warnings.warn(
-                f"{path}: {self._moved + self._lost:,} of {self._total:,} answers are not where answer_start says: "
-                f"{self._moved:,} are taken from the nearest place that has their text, {self._lost:,} are nowhere in "
-                "their contexts and left out",
-                stacklevel=3,  # where read_squad was called
+                f"{path}: {self._moved + self._lost:,} of {self._total:,} answers are not at their answer_start: "
+                f"{self._moved:,} are moved to their nearest occurrence, {self._lost:,} do not occur in their contexts "
+                "and are left out",
+                stacklevel=3,  # at the call of read_squad
             )

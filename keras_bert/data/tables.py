@@ -1,4 +1,4 @@
-"""CSV, TSV and JSON lines -> texts, pairs and labels, by column."""
+"""Reads texts, pairs and labels from CSV, TSV and JSON lines, by column."""
 
 from __future__ import annotations
 
@@ -24,27 +24,23 @@ def read_table(
     format: str | None = None,
     skip_bad: bool = False,
 ) -> TextExamples:
-    """Reads texts, or pairs of texts, and their labels from a file with an example a row.
+    """Reads texts, or pairs of texts, and their labels from a file with one example a row.
 
     Args:
-        path: a file in UTF-8, with or without a byte order mark.
-        text_column, text_pair_column, label_column: columns by name or, in CSV and TSV, by number, counted from 1
-            (digits that are no column's name are a number). Without `label_column`, no labels are read.
-        label_kind: what a label is: "class", a name; "number"; or "multi_label", any number of names: in CSV and TSV
-            with `separator` between them, in JSON lines a list.
+        path: the file.
+        text_column, text_pair_column, label_column: columns by name or, in CSV and TSV, by number, counted from 1 (also
+            as digits). Without `label_column`, no labels are read.
+        label_kind: "class", a name; "number"; or "multi_label", any number of names: in CSV and TSV with `separator`
+            between them, in JSON lines a list.
         separator: see `label_kind`.
         header: whether the first line of a CSV or TSV names the columns. If not, choose columns by number.
-        format: "csv", quoted as in RFC 4180; "tsv", where a quote is a character like any other, as in GLUE's
-            files; or "jsonl", an object a line. By default from the file's extension.
-        skip_bad: leave out the rows that cannot be used, with a warning that counts them, instead of raising.
+        format: "csv", quoted as in RFC 4180; "tsv", where a quote is like any other character, as in GLUE's files; or
+            "jsonl", an object a line. Default: by the file's extension.
+        skip_bad: leave out bad rows, with a warning, instead of raising.
 
     Raises:
-        OSError: the file cannot be read.
-        ValueError: a column is missing; or the file is empty or not UTF-8; or a row has too many or too few cells, no
-            text, or a label of another kind.
-
-    Warns:
-        UserWarning: rows are left out.
+        ValueError: as every reader (see `keras_bert.data`); or a column is missing. A row is bad if it has too many or
+            too few cells, no text, or a label of another kind.
 
     Arguments for GLUE's files and others like them:
 
@@ -62,35 +58,34 @@ def read_table(
         TextExamples(texts=['A "film" it is not.'], pairs=None, labels=['bad'])
     """
     if label_kind not in KINDS:
-        raise ValueError(f"label_kind is {label_kind!r}; it can be {', '.join(map(repr, KINDS))}")
+        raise ValueError(f"label_kind is {label_kind!r}; expected {', '.join(map(repr, KINDS))}")
     rows = read_rows(path, format_of(path, format), header)
     problems = Problems(path, "rows")
     one_is_good = any(not isinstance(row, str) for _, row in rows.rows)
     text_key, pair_key, label_key = (
         _key(rows, column, path) if one_is_good else None for column in (text_column, text_pair_column, label_column)
     )
+    has_pairs, has_labels = text_pair_column is not None, label_column is not None
     texts, pairs, labels = [], [], []
     for line, row in rows.rows:
         try:
             if isinstance(row, str):
                 raise ValueError(row)
-            one = one_text(*_string(row, text_key, text_column))
-            two = None if pair_key is None else one_text(*_string(row, pair_key, text_pair_column))
-            its_label = (
-                None if label_key is None else parse_label(_cell(row, label_key, label_column), label_kind, separator)
-            )
+            text = one_text(*_string(row, text_key, text_column))
+            pair = one_text(*_string(row, pair_key, text_pair_column)) if has_pairs else None
+            label = parse_label(_cell(row, label_key, label_column), label_kind, separator) if has_labels else None
         except ValueError as error:
             problems.add(f"line {line}", str(error))
-            continue
-        texts.append(one)
-        pairs.append(two)
-        labels.append(its_label)
+        else:
+            texts.append(text)
+            pairs.append(pair)
+            labels.append(label)
     problems.settle(len(rows.rows), skip_bad)
-    return TextExamples(texts, pairs if pair_key is not None else None, labels if label_key is not None else None)
+    return TextExamples(texts, pairs if has_pairs else None, labels if has_labels else None)
 
 
 def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | None:
-    """The place of a column's cells: an index into a list, or a key of a dict. Raises ValueError if there is none."""
+    """The index of a column's cells in a list, or their key in a dict. Raises ValueError if there is no such column."""
     if column is None:
         return None
     as_json = any(isinstance(row, dict) for _, row in rows.rows)
@@ -100,15 +95,16 @@ def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | 
             return int(column) - 1
         raise ValueError(f"{path} has no column {column}; its columns are 1 to {rows.width}")
     if rows.names is None:
-        numbers = f"from 1 to {rows.width}, not by name, as {column!r}"
-        raise ValueError(f"{path} is read without a header line, so its columns go by number, {numbers}")
+        raise ValueError(
+            f"{path} is read without a header: choose columns by number, 1 to {rows.width}, not {column!r}"
+        )
     if not places:
         listed = ", ".join(repr(_short(name)) for name in rows.names)
         advice = "" if as_json else "; if its first line is an example already, read it with header=False, by number"
         raise ValueError(f"{path} has no column {column!r}; its columns are {listed}{advice}")
     if len(places) > 1:
         numbers = " and ".join(str(place + 1) for place in places)
-        raise ValueError(f"{path} has several columns {column!r}: choose one by its number, {numbers}")
+        raise ValueError(f"{path} has several columns {column!r}; choose one by number, {numbers}")
     return column if as_json else places[0]
 
 

@@ -2,11 +2,6 @@
 
 Each layout is a module: hugging_face (and its tokenizers), tf1, garden, keras_hub, saved_model, sentence_transformers.
 It has a `Table` for each family. The modules that end in `_file`, and object_graph, read and write the arrays.
-
-with open_checkpoint(directory) as checkpoint:
-    checkpoint.format, checkpoint.config, checkpoint.heads
-    weights = checkpoint.read("encoder")
-write(another, checkpoint.config, {"encoder": weights}, format="hugging_face")
 """
 
 from __future__ import annotations
@@ -25,8 +20,8 @@ from keras_bert.formats.families import FAMILIES
 
 __all__ = ["FAMILIES", "FORMATS", "Checkpoint", "open_checkpoint", "read_config", "write", "write_config"]
 
-# Each has `recognizes(directory)` and `open_checkpoint(directory)`; the first that recognizes a directory reads it.
-# Layouts that can be written also have `write`.
+# Each has `recognizes(directory)`, `open_checkpoint(directory)` and maybe `write`. The first that recognizes a
+# directory reads it.
 _LAYOUTS = {
     "hugging_face": hugging_face,
     "saved_model": saved_model,
@@ -34,10 +29,8 @@ _LAYOUTS = {
     "tf1": tf1,
     "garden": garden,
 }
-# The formats of `write`.
-FORMATS = tuple(name for name, layout in _LAYOUTS.items() if hasattr(layout, "write"))
-# File names of a configuration.
-CONFIGS = (hugging_face.CONFIG, *tf1.CONFIGS)
+FORMATS = tuple(name for name, layout in _LAYOUTS.items() if hasattr(layout, "write"))  # of `write`
+CONFIGS = (hugging_face.CONFIG, *tf1.CONFIGS)  # file names of a configuration
 
 
 def open_checkpoint(directory: str | Path) -> Checkpoint:
@@ -81,12 +74,12 @@ def write(
     """Writes a configuration and weights.
 
     Args:
-        directory: made if it does not exist; other files in it are left alone.
+        directory: created if missing; other files in it stay.
         config: the encoder's config.
         weights: by part ("encoder", and any heads) and by our names. Lazy weights of another checkpoint
             (`Checkpoint.weights`) are never in memory all at once.
         format: one of `FORMATS`.
-        overwrite: whether files of the same names may be replaced.
+        overwrite: whether to replace files of the same names.
         settings: more entries for `config.json`, such as label names; other formats drop them.
 
     Raises:
@@ -94,7 +87,7 @@ def write(
         ValueError: the format is unknown, or cannot express the configuration or a head.
     """
     if format not in FORMATS:
-        raise ValueError(f"format is {format!r}; it can be {', '.join(FORMATS)}")
+        raise ValueError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
     more = {"settings": settings} if settings and format == "hugging_face" else {}
     _LAYOUTS[format].write(Path(directory), config, weights, overwrite, **more)
 
@@ -123,7 +116,7 @@ def read_config(path: str | Path) -> BertConfig:
 
 
 def write_config(path: str | Path, config: BertConfig) -> None:
-    """Writes one of Google's files if the path has its name, else Hugging Face's `config.json`.
+    """Writes a configuration, in Google's format if the path has its file name, else as Hugging Face's `config.json`.
 
     Raises:
         ValueError: Google's code has no such family or activation.

@@ -17,7 +17,7 @@ from keras_bert.config import BertConfig
 from keras_bert.formats.layout_table import Table
 from keras_bert.formats.shapes import Names, Shape, shapes
 
-# Bytes in memory to a byte of the file: a file may hold float16, or be compressed, but it may also claim too much.
+# Limit of bytes in memory for each byte of the file, which may be compressed or float16, or claim false sizes.
 _MOST_TO_A_BYTE = 10
 
 
@@ -36,21 +36,20 @@ class WeightFile(Protocol):
 
 
 class Checkpoint:
-    """An open checkpoint. Made by `formats.open_checkpoint`; a context manager, which closes the file.
+    """An open checkpoint, from `formats.open_checkpoint`; a context manager, which closes the file.
 
     Args:
         format: the files' format: "hugging_face", "tf1", ...
-        config: as in the configuration file, but the weights decide whether there is a pooler.
+        config: from the configuration file; the weights determine whether there is a pooler.
         file: the weights.
         table: the format's names for the family.
         spellings: name in the table -> name in the file, where they differ.
-        preferred: the heads to choose among those whose weights have the same names.
-        extras: other arrays that a file may hold, such as the optimizer's slots: a pattern of whole names.
+        preferred: the heads to choose among those with equal names of weights.
+        extras: a pattern of the names of other arrays in files, such as the optimizer's state.
         copies: weights that must equal another one, if the file has them: a decoder tied to the embeddings.
 
     Attributes:
-        format: as above.
-        config: the architecture.
+        format, config: as above.
         path: the file of the weights, or the index of several.
         heads: the heads with weights in the file: keys of `formats.FAMILIES[...].heads`.
         missing: names of weights that the file lacks.
@@ -94,13 +93,13 @@ class Checkpoint:
 
         Args:
             part: "encoder" (and its pooler), or a head.
-            shapes: the expected shapes, by our names; by default those of the configuration.
+            shapes: the expected shapes, by our names; default: those of the configuration.
 
         Returns:
             A mapping from our names, such as "block_0/attention/qkv/kernel", to float32 arrays.
 
         Raises:
-            ValueError: weights are missing or of another shape (the message names them), or there is no such part.
+            ValueError: weights are missing or have another shape (the message names them), or there is no such part.
         """
         names = self._names(part)
         expected = dict(self.shapes(part) if shapes is None else shapes)
@@ -120,7 +119,7 @@ class Checkpoint:
     def shapes(self, part: str) -> dict[str, Shape]:
         """The shape of each weight of a part, by our names, from the configuration.
 
-        Only a classifier's number of labels is from the file: `shapes("sequence")["logits/bias"]` is `(labels,)`.
+        Only the number of labels is from the file: `shapes("sequence")["logits/bias"]` is `(labels,)`.
         """
         names = self._names(part)
         bias = names.get("logits/bias", [""])[0]
@@ -160,10 +159,12 @@ class Checkpoint:
             raise ValueError(f"{self.path}: {'; '.join(problems[:5])}{more}")
 
     def _check_copies(self, part: str) -> None:
-        """Refuses a decoder with weights of its own: our masked-language head would silently drop it."""
+        """Refuses a decoder with weights of its own, which our masked-language head would silently drop."""
         for copy, original in self._copies.items() if part == "masked_lm" else ():
             names = [self._spellings.get(name, name) for name in (copy, original)]
-            if self._file.names.issuperset(names) and not _equal(*(self._file.read(name) for name in names)):
+            if not self._file.names.issuperset(names):
+                continue
+            if not np.array_equal(*(self._file.read(name) for name in names), equal_nan=True):
                 raise ValueError(
                     f"{self.path}: {names[0]} differs from {names[1]}; only a decoder that shares the weights of the "
                     "embeddings is supported"
@@ -173,7 +174,7 @@ class Checkpoint:
         return self._storage.to_ours(ours, [self._checked(name) for name in theirs], shape)
 
     def _checked(self, name: str) -> np.ndarray:
-        """An array of the file as float32, whatever float type it was stored in."""
+        """An array of the file as float32, from any float type."""
         value = np.asarray(self._file.read(name))
         if not np.issubdtype(value.dtype, np.floating) and value.dtype != ml_dtypes.bfloat16:
             raise ValueError(f"{self.path}: {name} is {value.dtype}, but a weight must be a float tensor")
@@ -185,11 +186,7 @@ class Checkpoint:
 
 
 class LazyWeights(Mapping[str, np.ndarray]):
-    """Weights by our names, each read from its file on demand and not kept in memory.
-
-    Attributes:
-        shapes: the shape of each.
-    """
+    """Weights by our names, each read from its file on demand and not kept in memory, and their `shapes`."""
 
     def __init__(self, checkpoint: Checkpoint, names: Names, shapes: dict[str, Shape]) -> None:
         self._checkpoint = checkpoint
@@ -211,7 +208,7 @@ def _theirs(names: Names) -> set[str]:
 
 
 def _heads_in(heads: dict[str, set[str]], present: Any, preferred: frozenset[str]) -> list[str]:
-    """The heads that a file has. The names of one head may be a part of another's, or the same."""
+    """The heads in a file. The names of one head may be a part of another's, or the same."""
     whole = [head for head, names in heads.items() if names <= present]
     found: list[str] = []
     for head in sorted(whole, key=lambda head: (head not in preferred, -len(heads[head]))):
@@ -221,7 +218,3 @@ def _heads_in(heads: dict[str, set[str]], present: Any, preferred: frozenset[str
     # The names left over belong to heads that are incomplete.
     found += [head for head, names in heads.items() if head not in whole and names & (present - explained)]
     return found
-
-
-def _equal(first: np.ndarray, second: np.ndarray) -> bool:
-    return first.shape == second.shape and np.array_equal(first, second, equal_nan=True)

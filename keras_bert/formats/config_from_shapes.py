@@ -1,4 +1,4 @@
-"""A configuration from the shapes of an encoder's weights, for files without a configuration."""
+"""Infers the configuration of an encoder from the shapes of its weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_LAYERS = 128
 
 
 def names_of_any_size(family: str, table: Table) -> dict[str, Names]:
-    """The names that weights of a family may have, by part, for any number of layers."""
+    """The names of a family's weights, by part, for any number of layers."""
     return table.parts(BertConfig(family=family, num_layers=_MOST_LAYERS, embedding_size=1))
 
 
@@ -24,18 +24,12 @@ def config_from_shapes(
 ) -> BertConfig:
     """The configuration of the encoder in a file.
 
-    Other values are assumed: dropout 0.1 and an epsilon of 1e-12, as in all of Google's models; and, unless the
-    shapes have an axis for heads, a head size of 64, as in most published sizes, with a warning.
-
-    Args:
-        family: a key of `formats.FAMILIES`. It has no groups of layers: shapes do not tell their number.
-        file: an open file.
-        table: the layout's names for the family.
-        spellings: name in the table -> name in the file.
-        activation: as in BertConfig.
+    Assumed are dropout 0.1 and an epsilon of 1e-12, as in all of Google's models; and, with a warning, a head size of
+    64, as in most published sizes, unless the shapes have an axis for heads. `spellings` maps names in the table to
+    names in the file. Families with groups of layers are not supported: shapes do not tell the number of layers.
 
     Raises:
-        ValueError: a weight that is needed is missing.
+        ValueError: a needed weight is missing.
     """
     names = names_of_any_size(family, table)["encoder"]
 
@@ -44,10 +38,10 @@ def config_from_shapes(
 
     def shape(ours: str, ranks: tuple[int, ...] = (2,)) -> tuple[int, ...]:
         if spelled(ours) not in file.names:
-            raise ValueError(f"{file.path} has no {names[ours][0]}, and no configuration: its sizes cannot be known")
+            raise ValueError(f"{file.path} has no {names[ours][0]} and no configuration, so its sizes are unknown")
         found = file.shape(spelled(ours))
         if len(found) not in ranks:
-            raise ValueError(f"{file.path}: {names[ours][0]} has shape {found}, but a matrix is expected")
+            raise ValueError(f"{file.path}: {names[ours][0]} has shape {found}; expected a matrix")
         return found
 
     vocab_size, width = shape("embeddings/word/embeddings")
@@ -63,6 +57,7 @@ def config_from_shapes(
             f"{file.path} has no configuration; assuming {num_heads} heads, each {hidden_size // num_heads} wide",
             stacklevel=2,
         )
+    positions, types = shape("embeddings/position/embeddings")[0], shape("embeddings/type/embeddings")[0]
     try:
         return BertConfig(
             family=family,
@@ -72,8 +67,8 @@ def config_from_shapes(
             num_heads=num_heads,
             intermediate_size=intermediate_size,
             activation=activation,
-            max_positions=shape("embeddings/position/embeddings")[0],
-            type_vocab_size=shape("embeddings/type/embeddings")[0],
+            max_positions=positions,
+            type_vocab_size=types,
             embedding_size=None if width == hidden_size else width,
         )
     except ValueError as error:

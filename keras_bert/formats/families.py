@@ -1,4 +1,4 @@
-"""The families of models, as Hugging Face names them: a table each of keys of `config.json` and names of weights."""
+"""The families of models in Hugging Face's layout: keys of `config.json` and names of weights."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from keras_bert.config import BertConfig
 from keras_bert.formats.layout_table import Table
 from keras_bert.formats.storage import Storage
 
-# "gelu" is x * Phi(x), with the error function; "gelu_tanh" is the approximation that Google's BERT uses (1.6e-3 apart
-# after twelve layers).
+# "gelu" is x * Phi(x), with the error function; "gelu_tanh" is Google's approximation (1.6e-3 apart after 12 layers).
 _ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -200,11 +199,7 @@ FAMILIES = {
 
 
 def table_of(config: BertConfig) -> Table:
-    """The table of a configuration's family.
-
-    Raises:
-        ValueError: there is no such family.
-    """
+    """The table of a configuration's family. Raises ValueError if there is none."""
     if config.family not in FAMILIES:
         raise ValueError(f"family must be one of {', '.join(FAMILIES)}, not {config.family!r}")
     return FAMILIES[config.family]

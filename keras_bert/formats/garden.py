@@ -69,11 +69,10 @@ TABLES = {
         heads=_BERT.heads,
     ),
 }
-# In the pre-trainer of version 1, next-sentence prediction is a separate network.
-_OLD_NEXT_SENTENCE = "predictions/transform/logits"
+_OLD_NEXT_SENTENCE = "predictions/transform/logits"  # a separate network in the pre-trainer of version 1
 # In version 2, the head of next-sentence prediction has its own pooler; the encoder's is not trained.
 _TRAINED_POOLER = "next_sentence/pooler_dense"
-# Name of a layer -> the attributes that lead to it from BertEncoderV2, or from the pre-trainer's items.
+# Name of a layer -> its path of attributes in BertEncoderV2, or in the pre-trainer's items.
 _PATHS = {
     "word_embeddings": "encoder/_embedding_layer",
     "position_embedding": "encoder/_position_embedding_layer",
@@ -105,8 +104,8 @@ def recognizes(directory: Path) -> bool:
 def open_checkpoint(directory: Path) -> Checkpoint:
     """Opens a checkpoint; see `formats.open_checkpoint`.
 
-    Without Google's configuration file, the configuration is that of the shapes (only for BERT: shapes do not tell how
-    often an ALBERT repeats its layers), with the tanh approximation of gelu, Model Garden's default.
+    Without Google's configuration file, the configuration is inferred from the shapes (only for BERT: shapes do not
+    tell how often ALBERT repeats its layers), with the tanh approximation of gelu, Model Garden's default.
     """
     file = open_object_graph(tf1.find_index(directory))
     path = tf1.find_config(directory)
@@ -114,20 +113,12 @@ def open_checkpoint(directory: Path) -> Checkpoint:
 
 
 def open_graph(
-    format: str,
-    file: JoinedFile,
-    config: BertConfig | None,
-    activation: str = "gelu_tanh",
-    extras: str = "(?!)",
+    format: str, file: JoinedFile, config: BertConfig | None, activation: str = "gelu_tanh", extras: str = "(?!)"
 ) -> Checkpoint:
-    """A checkpoint with the names of Model Garden's variables, wherever they are stored.
+    """A checkpoint with the names of Model Garden's variables, from any container.
 
-    Args:
-        format: as in Checkpoint.
-        file: an open file.
-        config: None: from the shapes, as a BERT.
-        activation: as in BertConfig.
-        extras: as in Checkpoint.
+    `format` and `extras` are as in Checkpoint, `activation` as in BertConfig. Without a config, it is inferred from the
+    shapes, as of a BERT.
     """
     family = config.family if config else "bert"
     if family not in TABLES:
@@ -136,7 +127,7 @@ def open_graph(
     parts = names_of_any_size(family, table)
     known = {name for names in parts.values() for theirs in names.values() for name in theirs}
     spelled = spellings(known | _weights_of(_OLD_NEXT_SENTENCE) | _weights_of(_TRAINED_POOLER), file.names)
-    if "cls/predictions/output_bias/bias" in spelled:  # else the old name may be of any classifier
+    if "cls/predictions/output_bias/bias" in spelled:  # else it may be any classifier
         spelled |= _moved(spelled, _OLD_NEXT_SENTENCE, "next_sentence/logits")
     if pooler := _moved(spelled, _TRAINED_POOLER, "pooler_transform"):
         spelled |= pooler
@@ -150,11 +141,11 @@ def write(
 ) -> None:
     """Writes `bert_config.json` and `bert_model.ckpt.*`; see `formats.write`.
 
-    `tf.train.Checkpoint(encoder=encoder)` reads it into a BertEncoderV2. Without heads `model=encoder` also works; with
-    heads `model=pretrainer` and `**pretrainer.checkpoint_items` of a BertPretrainerV2.
+    `tf.train.Checkpoint(encoder=encoder)` reads it into a BertEncoderV2. Without heads, `model=encoder` also works;
+    with heads, `model=pretrainer` and `**pretrainer.checkpoint_items` of a BertPretrainerV2.
     """
     if config.family != "bert":
-        raise ValueError(f"Model Garden's checkpoints are written of bert, not of {config.family}")
+        raise ValueError(f"Model Garden's checkpoints can only be written for bert, not for {config.family}")
     prefix = directory / "bert_model.ckpt"
     files.refuse_to_overwrite(directory, ["bert_config.json", f"{prefix.name}.index"], overwrite)
     values = tf1.values_with_warnings(config, "Model Garden's")
@@ -172,7 +163,7 @@ def _moved(spelled: dict[str, str], source: str, target: str) -> dict[str, str]:
 
 
 def _path(name: str) -> str:
-    """The path of attributes to the variable of that name."""
+    """The path of attributes to a variable."""
     layer, _, weight = name.rpartition("/")
     if layer == "cls/predictions/output_bias":
         weight = "output_bias.Sbias"  # an attribute with a slash in its name
@@ -183,7 +174,7 @@ def _path(name: str) -> str:
 
 
 def _aliases(config: BertConfig, weights: Mapping[str, Any]) -> dict[str, str]:
-    """Further names of objects, which other programs of Model Garden look for."""
+    """More paths of objects, which other programs of Model Garden read."""
     if set(weights) == {"encoder"}:
         return {"model": "encoder"}
     aliases = {"model/encoder_network": "encoder"}
@@ -196,7 +187,7 @@ def _aliases(config: BertConfig, weights: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _with_second_pooler(tensors: Tensors, wanted: bool) -> Iterator[tuple[str, np.ndarray]]:
-    """The tensors, with a copy of the pooler's for the head of next-sentence prediction."""
+    """The tensors, with a copy of the pooler for the head of next-sentence prediction."""
     for name, value in tensors:
         yield name, value
         if wanted and name.startswith("pooler_transform/"):

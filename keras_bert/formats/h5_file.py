@@ -1,4 +1,4 @@
-"""HDF5 files of weights, as Keras writes them."""
+"""Reads HDF5 files of weights, as Keras writes them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from keras_bert.formats.shapes import Shape
 
 class H5File:
     """An open file: the paths and shapes of its arrays at once, their values on demand.
-
-    Args:
-        path: the file.
 
     Raises:
         ValueError: the file is damaged, or links to another file.
@@ -40,7 +37,7 @@ class H5File:
             raise ValueError(f"{name!r} is not a name in UTF-8")
         if hasattr(item, "shape"):
             if item.external or item.is_virtual:  # it could read any file on the disk
-                raise ValueError(f"{name} is kept in another file")
+                raise ValueError(f"{name} is in another file")
             if item.dtype.kind not in "fiub":  # a text could be stored once and be read a million times
                 raise ValueError(f"{name} holds {item.dtype}, not numbers")
             self._arrays[name] = item

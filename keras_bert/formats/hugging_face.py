@@ -12,10 +12,10 @@ from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, WeightFile
 from keras_bert.formats.families import FAMILIES, table_of
+from keras_bert.formats.joined_file import open_shards
 from keras_bert.formats.layout_table import Table
 from keras_bert.formats.model_card import model_card
 from keras_bert.formats.safetensors_file import open_safetensors, write_safetensors
-from keras_bert.formats.sharded_file import open_shards
 from keras_bert.formats.tensors import Tensors
 from keras_bert.formats.torch_file import TorchFile
 
@@ -24,14 +24,13 @@ WEIGHTS = "model.safetensors"
 FILES = (CONFIG, WEIGHTS)
 CARD = "README.md"
 _INDEX = ".index.json"
-# In order of preference: the safe format first.
+# The preferred format first.
 _WEIGHT_FILES = {WEIGHTS: open_safetensors, "pytorch_model.bin": TorchFile}
 
-# The oldest files have TensorFlow's names for the weight and bias of layer normalization.
+# The oldest files have TensorFlow's names for layer normalization.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-# Buffers that older versions stored: 0, 1, 2, ...
-_EXTRAS = r".*embeddings\.(position_ids|token_type_ids)"
-# Heads of a model -> the ending of its class name in `transformers`. The first match counts.
+_EXTRAS = r".*embeddings\.(position_ids|token_type_ids)"  # buffers of older versions: 0, 1, 2, ...
+# Heads of a model -> the suffix of its class name in `transformers`. The first match counts.
 _CLASSES = (
     ({"masked_lm", "next_sentence"}, "ForPreTraining"),
     ({"masked_lm"}, "ForMaskedLM"),
@@ -42,7 +41,7 @@ _CLASSES = (
     ({"next_sentence"}, "ForNextSentencePrediction"),
     (set(), "Model"),
 )
-# A class that does not exist -> a class that has its head beside another.
+# A class that does not exist -> a class with its head and another.
 _INSTEAD = {"AlbertForNextSentencePrediction": "AlbertForPreTraining"}
 _LABELLED = ("sequence", "tokens")
 
@@ -104,13 +103,8 @@ def write(
     files.write_texts(directory, texts)
 
 
-def read_config(path: Path) -> BertConfig:
-    """The configuration in a `config.json`; see `formats.read_config`."""
-    return config_of(files.read_json(path), path)
-
-
 def config_of(values: dict[str, Any], source: Path) -> BertConfig:
-    """The configuration from the object in the `config.json` at `source`, whose `model_type` is the family."""
+    """The configuration from the content of a `config.json`; its `model_type` is the family."""
     files.check_json(values, {"model_type": (str, None)}, source)
     family = values.get("model_type") or "bert"
     if family not in FAMILIES:
@@ -121,7 +115,7 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
 
 
 def values_of(config: BertConfig) -> dict[str, Any]:
-    """The object for the `config.json` of an encoder."""
+    """The content of an encoder's `config.json`."""
     table = table_of(config)
     return {"architectures": [f"{table.classes}Model"], "model_type": config.family, **table.stated(config)}
 
@@ -135,7 +129,7 @@ def label_names(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def labels_of(values: Mapping[str, Any], source: Path) -> list[str] | None:
-    """The labels in the object of the `config.json` at `source`, in the order of the logits; None if it has none.
+    """The labels in the content of the `config.json` at `source`, in the order of the logits; None if it has none.
 
     Raises:
         ValueError: they are of another type, or not numbered from 0.
@@ -151,7 +145,7 @@ def labels_of(values: Mapping[str, Any], source: Path) -> list[str] | None:
 
 
 def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
-    """Default names of a classifier's labels: `transformers` takes the number of labels from them."""
+    """Default label names: `transformers` takes the number of labels from them."""
     for head in _LABELLED:
         if head in weights:
             names = [f"LABEL_{i}" for i in range(len(weights[head]["logits/bias"]))]
@@ -160,7 +154,7 @@ def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
 
 
 def _copies(table: Table) -> dict[str, str]:
-    """The decoder of the masked-language head -> the embeddings it equals; it is not always stored."""
+    """The decoder of the masked-language head -> the embeddings that it must equal. Not all files have it."""
     if "masked_lm" not in table.heads:
         return {}
     bias = table.heads["masked_lm"]["bias"]
@@ -170,7 +164,7 @@ def _copies(table: Table) -> dict[str, str]:
 
 
 def _plain(name: str, prefix: str) -> str:
-    """A name from a file, without the prefix of a model with heads, and in today's spelling."""
+    """A name from a file in today's spelling, without the prefix of a model with heads."""
     name = name.removeprefix(prefix)
     for old, new in _OLD_NAMES.items():
         name = name.replace(old, new)

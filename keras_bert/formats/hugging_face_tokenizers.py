@@ -1,12 +1,13 @@
-"""Hugging Face's tokenizer files for WordPiece and BPE <-> the arguments of our tokenizers."""
+"""Reads and writes Hugging Face's tokenizer files for WordPiece and byte pairs."""
 
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
+from keras_bert.formats.layout_table import check_plain
 
 VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
@@ -33,6 +34,13 @@ _CONFIG_SHAPE = {
     "never_split": ([str], None),
     "added_tokens_decoder": ({str: {"content": str, "special": (bool, None)}}, None),
 }
+# The only supported values of settings that would give other ids.
+_PLAIN_CONFIG = {
+    "do_basic_tokenize": True,
+    "never_split": [],
+    "word_tokenizer_type": "basic",
+    "subword_tokenizer_type": "wordpiece",
+}
 _TEMPLATE = ([{str: {"id": str, "type_id": int}}], None)
 _JSON_SHAPE = {
     "model": {
@@ -57,36 +65,25 @@ _JSON_SHAPE = {
         None,
     ),
 }
-_NORMALIZER_SHAPE = {
-    "clean_text": bool,
-    "handle_chinese_chars": bool,
-    "strip_accents": (bool, None),
-    "lowercase": bool,
-}
+_NORMALIZER_SHAPE = {"clean_text": bool, "handle_chinese_chars": bool, "strip_accents": (bool, None), "lowercase": bool}
 
 
 def read_wordpiece_files(directory: Path) -> dict[str, Any]:
-    """The arguments of `WordPieceTokenizer` from the files in `directory`.
+    """The arguments of `WordPieceTokenizer` from `vocab.txt`, or Hugging Face's or KerasHub's `tokenizer.json`.
 
-    Args:
-        directory: has `vocab.txt`, or else Hugging Face's or KerasHub's `tokenizer.json`. If it has
-            `tokenizer_config.json`, this takes precedence; Google's checkpoints have none (then the defaults apply).
+    `tokenizer_config.json` takes precedence. Google's checkpoints have none; then the defaults apply.
 
     Raises:
         FileNotFoundError: no vocabulary.
         ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
     """
     path = files.find(directory, VOCABULARY, ALL_IN_ONE)
-    arguments = {"vocabulary": path} if path.name == VOCABULARY else _wordpiece(path)
+    arguments = {"vocabulary": path} if path.name == VOCABULARY else _read_json(path, "WordPiece", _wordpiece)
     return arguments | read_tokenizer_config(directory, _OF_WORDPIECE)
 
 
 def read_tokenizer_config(directory: Path, names: Mapping[str, str]) -> dict[str, Any]:
-    """The values in `tokenizer_config.json`, if there is one.
-
-    Args:
-        directory: may have it.
-        names: our name of an argument -> the one in the file.
+    """The values in `tokenizer_config.json`, if there is one. `names`: our name of an argument -> the file's.
 
     Raises:
         ValueError: the file is damaged, or has a setting that would give other ids.
@@ -96,23 +93,38 @@ def read_tokenizer_config(directory: Path, names: Mapping[str, str]) -> dict[str
         return {}
     config = files.read_json(path, _CONFIG_SHAPE)
     _refuse_added_tokens(path, (config.get("added_tokens_decoder") or {}).values())
-    for key, plain in (
-        ("do_basic_tokenize", True),
-        ("never_split", []),
-        ("word_tokenizer_type", "basic"),
-        ("subword_tokenizer_type", "wordpiece"),
-    ):
-        _refuse(path, f"sets {key} to", plain if config.get(key) is None else config[key], plain)
+    check_plain(config, _PLAIN_CONFIG, path)
     values = {ours: config[theirs] for ours, theirs in names.items() if config.get(theirs) is not None}
     return {name: value["content"] if isinstance(value, dict) else value for name, value in values.items()}
 
 
-def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
-    """Writes `vocab.txt` and `tokenizer_config.json`; each appears whole or not at all.
+def mask_with_space(token: str) -> dict[str, Any]:
+    """A mask token that includes the space before it, for `tokenizer_config.json`."""
+    return {"__type": "AddedToken", "content": token, "lstrip": True, "special": True}
 
-    Raises:
-        FileExistsError: one of them exists, and `overwrite` is False.
-    """
+
+def tokenizer_type(path: Path, content: dict[str, Any]) -> str | None:
+    """The type of the tokenizer in the `content` of a `tokenizer.json`, Hugging Face's or KerasHub's."""
+    if (kind := keras_hub.tokenizer_type(path, content)) is not None:
+        return kind
+    files.check_json(content, {"model": {"type": (str, None)}}, path)
+    return content["model"].get("type") or ("BPE" if "merges" in content["model"] else None)
+
+
+def _read_json(path: Path, kind: str, arguments_of: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """The arguments of a tokenizer of this kind from a `tokenizer.json`; `arguments_of` reads Hugging Face's."""
+    content = files.read_json(path)
+    if (arguments := keras_hub.tokenizer_arguments(path, content, kind)) is not None:
+        return arguments
+    found = tokenizer_type(path, content)
+    if found not in (kind, None):
+        raise ValueError(f"{path} holds a {found} tokenizer, not {kind}")
+    files.check_json(content, _JSON_SHAPE, path)
+    return arguments_of(path, content)
+
+
+def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
+    """Writes `vocab.txt` and `tokenizer_config.json`. Raises FileExistsError if one exists, unless `overwrite`."""
     stated = {theirs: arguments[ours] for ours, theirs in _OF_WORDPIECE.items()}
     config = {"tokenizer_class": "BertTokenizer", **stated}
     vocabulary = "".join(token + "\n" for token in arguments["vocabulary"])
@@ -120,24 +132,17 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
     files.write_texts(directory, {VOCABULARY: vocabulary, CONFIG: files.to_json(config)})
 
 
-def _wordpiece(path: Path) -> dict[str, Any]:
-    content = files.read_json(path)
-    if (arguments := keras_hub.tokenizer_arguments(path, content, "WordPiece")) is not None:
-        return arguments
-    files.check_json(content, {"model": {"type": (str, None)}}, path)
+def _wordpiece(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     model = content["model"]
-    if model.get("type", "WordPiece") != "WordPiece":
-        raise ValueError(f"{path} holds a {model['type']} tokenizer, not WordPiece")
-    files.check_json(content, _JSON_SHAPE, path)
     normalizer = content.get("normalizer") or {}
-    _refuse(path, "normalizes with", normalizer.get("type"), "BertNormalizer")
+    _refuse(path, ("normalizes with", normalizer.get("type"), "BertNormalizer"))
     files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
-    for what, value, plain in (
+    _refuse(
+        path,
         ("keeps control characters, clean_text:", normalizer["clean_text"], True),
         ("splits text with", (content.get("pre_tokenizer") or {}).get("type"), "BertPreTokenizer"),
         ("marks continuing tokens with", model.get("continuing_subword_prefix", "##"), "##"),
-    ):
-        _refuse(path, what, value, plain)
+    )
     vocabulary = _tokens_of_json(path, content)
     # transformers 5 writes U+2028, a token of BERT's Chinese vocabulary, as "": no text has such a token.
     vocabulary = [token or f"[empty-{index}]" for index, token in enumerate(vocabulary)]
@@ -154,31 +159,21 @@ def _wordpiece(path: Path) -> dict[str, Any]:
 
 
 def read_bytepair_files(directory: Path) -> dict[str, Any]:
-    """The arguments of `BytePairTokenizer` from the files in `directory`.
+    """The arguments of `BytePairTokenizer` from `vocab.json` and `merges.txt`, or `tokenizer.json`.
 
-    Args:
-        directory: has `vocab.json` and `merges.txt`, or `tokenizer.json`; and maybe `tokenizer_config.json`.
-
-    Raises:
-        FileNotFoundError: no vocabulary.
-        ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
+    `tokenizer_config.json` takes precedence, if there is one. Raises as `read_wordpiece_files`.
     """
     if (directory / IDS).is_file() and (directory / MERGES).is_file():
         arguments: dict[str, Any] = {"vocabulary": directory / IDS, "merges": directory / MERGES}
     else:
-        arguments = _byte_pairs(files.find(directory, ALL_IN_ONE))
+        arguments = _read_json(files.find(directory, ALL_IN_ONE), "BPE", _byte_pairs)
     return arguments | read_tokenizer_config(directory, _OF_BYTE_PAIRS)
 
 
 def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
-    """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`; each appears whole or not at all.
-
-    Raises:
-        FileExistsError: one of them exists, and `overwrite` is False.
-    """
+    """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`. Raises FileExistsError as above."""
     stated = {theirs: arguments[ours] for ours, theirs in _OF_BYTE_PAIRS.items()}
-    # In a text, the mask token includes the space before it.
-    stated["mask_token"] = {"__type": "AddedToken", "content": stated["mask_token"], "lstrip": True, "special": True}
+    stated["mask_token"] = mask_with_space(stated["mask_token"])
     config = {"tokenizer_class": "RobertaTokenizer", **stated}
     vocabulary = {token: index for index, token in enumerate(arguments["vocabulary"])}
     merges = "".join(f"{line}\n" for line in ("#version: 0.2", *arguments["merges"]))
@@ -187,17 +182,12 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
     files.write_texts(directory, texts)
 
 
-def _byte_pairs(path: Path) -> dict[str, Any]:
-    content = files.read_json(path)
-    if (arguments := keras_hub.tokenizer_arguments(path, content, "BPE")) is not None:
-        return arguments
-    files.check_json(content, {"model": {"type": (str, None)}}, path)
+def _byte_pairs(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    files.check_json(content, {"model": {"merges": list}}, path)
     model = content["model"]
-    if model.get("type", "BPE") != "BPE" or "merges" not in model:
-        raise ValueError(f"{path} holds a {model.get('type')} tokenizer, not byte pairs")
-    files.check_json(content, _JSON_SHAPE, path)
     split = content.get("pre_tokenizer") or {}
-    for what, value, plain in (
+    _refuse(
+        path,
         ("normalizes with", (content.get("normalizer") or {}).get("type"), None),
         ("splits text with", split.get("type"), "ByteLevel"),
         ("splits text by another pattern than GPT-2's, use_regex:", split.get("use_regex", True), True),
@@ -205,8 +195,7 @@ def _byte_pairs(path: Path) -> dict[str, Any]:
         ("has ignore_merges", model.get("ignore_merges") or False, False),
         ("marks continuing tokens with", model.get("continuing_subword_prefix") or "", ""),
         ("marks the ends of words with", model.get("end_of_word_suffix") or "", ""),
-    ):
-        _refuse(path, what, value, plain)
+    )
     vocabulary = _tokens_of_json(path, content)
     return {
         "vocabulary": vocabulary,
@@ -216,18 +205,20 @@ def _byte_pairs(path: Path) -> dict[str, Any]:
     }
 
 
-def _refuse(path: Path, what: str, value: Any, plain: Any) -> None:
-    if value != plain:
-        value, plain = reprlib.repr(value), reprlib.repr(plain)
-        raise ValueError(f"{path} {what} {value}, where the tokenizer here has {plain}: it would give other ids")
+def _refuse(path: Path, *settings: tuple[str, Any, Any]) -> None:
+    """Raises ValueError if a setting (what the file does, its value, the supported value) is not supported."""
+    for does, value, plain in settings:
+        if value != plain:
+            value, plain = reprlib.repr(value), reprlib.repr(plain)
+            raise ValueError(f"{path} {does} {value}, where the tokenizer here has {plain}: ids would differ")
 
 
 def _refuse_added_tokens(path: Path, tokens: Any) -> None:
     for token in tokens:
         if not token.get("special"):
             raise ValueError(
-                f"{path} has the added token {token['content']!r:.60}, which would be found in any text: no tokenizer "
-                "here gives these ids"
+                f"{path} has the added token {token['content']!r:.60}; tokens that are not special but found anywhere "
+                "in texts are not supported"
             )
 
 
@@ -247,7 +238,7 @@ def template(cls: tuple[str, int], sep: tuple[str, int], separators: int, second
 
     Args:
         cls, sep: each token and its id.
-        separators: how many stand between the two texts of a pair.
+        separators: their number between the two texts of a pair.
         second_type_id: the type of the second text.
     """
 
@@ -270,28 +261,24 @@ def template(cls: tuple[str, int], sep: tuple[str, int], separators: int, second
 def _framing_tokens(
     path: Path, content: dict[str, Any], vocabulary: list[str], name: str, separators: int, second_type_id: int
 ) -> dict[str, str]:
-    """The tokens around texts, `cls_token` and `sep_token`, if texts are packed as the model's family does.
+    """`cls_token` and `sep_token`, if `tokenizer.json` packs texts as the post-processor of type `name` does.
 
-    Args:
-        path, content: the `tokenizer.json`.
-        vocabulary: its tokens; the index is the id.
-        name: the type of a `post_processor` that always packs as the family does.
-        separators, second_type_id: as for `template`.
+    `separators` and `second_type_id` are as for `template`.
     """
     found = content.get("post_processor") or {}
     if found.get("type") == name and found.get("cls") and found.get("sep"):
         cls, sep = found["cls"], found["sep"]
-        told = found
+        expected = found
     else:
         single = [key for part in found.get("single") or [] for key in part.values()]
         ids = found.get("special_tokens") or {}
         first, last = (single[0]["id"], single[-1]["id"]) if single else ("", "")
         cls, sep = ((token, next(iter(ids.get(token, {}).get("ids", ())), None)) for token in (first, last))
-        told = template(cls, sep, separators, second_type_id)
-    packs = all(found.get(key) == told[key] for key in ("type", "single", "pair") if key in told)
+        expected = template(cls, sep, separators, second_type_id)
+    packs = all(found.get(key) == expected[key] for key in ("type", "single", "pair") if key in expected)
     if not packs or any(i not in range(len(vocabulary)) or vocabulary[i] != token for token, i in (cls, sep)):
         raise ValueError(
             f"{path}: its post_processor is {reprlib.repr(content.get('post_processor'))}, which does not pack texts "
-            f"as {name} does: it would give other ids"
+            f"as {name} does: ids would differ"
         )
     return {"cls_token": cls[0], "sep_token": sep[0]}

@@ -1,6 +1,6 @@
-"""KerasHub's preset directories: `config.json` beside `model.weights.h5`, and `task.weights.h5` if there is a head.
+"""KerasHub's presets: `config.json` beside `model.weights.h5`, and `task.weights.h5` if there is a head.
 
-A tokenizer is `tokenizer.json` (a serialized layer) beside `assets/tokenizer`.
+The tokenizer is in `tokenizer.json` (a serialized layer) and `assets/tokenizer`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOKENIZERS = {
     "RobertaTokenizer": "BPE",
     "XLMRobertaTokenizer": "Unigram",
 }
-# Type -> the types of the settings of its class that are read.
+# Type -> the settings that are read, and their types.
 _SHAPES = {
     "WordPiece": {
         "lowercase": (bool, None),
@@ -42,7 +42,7 @@ _SHAPES = {
     "BPE": {"add_prefix_space": (bool, None), "unsplittable_tokens": ([str], None)},
     "Unigram": {},
 }
-# Type -> the settings for which no other value is supported: they would give other ids.
+# Type -> the only supported values of settings that would give other ids.
 _PLAIN = {
     "WordPiece": {"split": True, "suffix_indicator": "##", "sequence_length": None, "special_tokens": None},
     "BPE": {"sequence_length": None},
@@ -67,10 +67,7 @@ _MASKED_LM = {
     "norm": f"{_HEAD}/_intermediate_layer_norm",
     "bias": f"{_HEAD}/vars/0",
 }
-_TWO_LAYERS = {
-    "masked_lm": _MASKED_LM,
-    "sequence": {"transform": "task/layers/dense", "logits": "task/layers/dense_1"},
-}
+_TWO_LAYERS = {"masked_lm": _MASKED_LM, "sequence": {"transform": "task/layers/dense", "logits": "task/layers/dense_1"}}
 _BERT = Table(
     classes="Bert",
     config={
@@ -159,7 +156,7 @@ def recognizes(directory: Path) -> bool:
 def open_checkpoint(directory: Path) -> Checkpoint:
     """Opens a preset; see `formats.open_checkpoint`.
 
-    KerasHub's masked-language BERT uses the exact gelu in the head, and its approximation in the encoder. Here both use
+    KerasHub's masked-language BERT uses the exact gelu in the head, and the approximation in the encoder. Here both use
     the approximation, so logits differ by about 1e-3.
     """
     path = files.find(directory, CONFIG)
@@ -180,7 +177,7 @@ def open_checkpoint(directory: Path) -> Checkpoint:
 
 
 def config_of(values: dict[str, Any], source: Path) -> BertConfig:
-    """The configuration from the object in the preset's `config.json` at `source`, a serialized backbone."""
+    """The configuration from the content of the preset's `config.json`, a serialized backbone."""
     files.check_json(values, {"class_name": str}, source)
     families = {f"{table.classes}Backbone": family for family, table in TABLES.items()}
     if values["class_name"] not in families:
@@ -191,41 +188,36 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
 
 
 def tokenizer_type(path: Path, content: dict[str, Any]) -> str | None:
-    """The type of the tokenizer in `content`, read from `path`; None if KerasHub did not write it.
+    """The type of the tokenizer in the `content` of a `tokenizer.json`; None if KerasHub did not write it.
 
     Raises:
-        ValueError: no tokenizer here gives the ids of its class.
+        ValueError: its class is not supported.
     """
     if "class_name" not in content or "model" in content:
         return None
     name = content["class_name"]
     if name == "AlbertTokenizer":
         raise ValueError(
-            f"{path} holds KerasHub's AlbertTokenizer, which leaves capitals, accents and commas behind digits to the "
-            f"model, as no tokenizer here does; to read it as ALBERT was trained, copy {ASSETS / 'vocabulary.spm'} to "
-            "spiece.model beside that file"
+            f"{path} holds KerasHub's AlbertTokenizer, which is not supported: it does not normalize text as ALBERT "
+            f"does; to read it as ALBERT was trained, copy {ASSETS / 'vocabulary.spm'} to spiece.model beside that file"
         )
     if str(name) not in _TOKENIZERS:
-        raise ValueError(f"{path} holds a {name} of KerasHub's; supported are {', '.join(_TOKENIZERS)}")
+        raise ValueError(f"{path} holds KerasHub's {name}; supported are {', '.join(_TOKENIZERS)}")
     return _TOKENIZERS[name]
 
 
 def tokenizer_arguments(path: Path, content: dict[str, Any], expected: str) -> dict[str, Any] | None:
-    """The arguments of our tokenizer; None if KerasHub did not write the file.
-
-    Args:
-        path: the `tokenizer.json`.
-        content: the object in it.
-        expected: "WordPiece", "BPE" or "Unigram".
+    """The arguments of our tokenizer from the `content` of a `tokenizer.json`; None if KerasHub did not write it.
 
     Raises:
-        ValueError: it is of another type, or has a setting that would give other ids.
+        ValueError: its type is not `expected` ("WordPiece", "BPE" or "Unigram"), or it has a setting that would give
+            other ids.
     """
     found = tokenizer_type(path, content)
     if found is None:
         return None
     if found != expected:
-        raise ValueError(f"{path} holds a {content['class_name']} of KerasHub's, whose type is {found}, not {expected}")
+        raise ValueError(f"{path} holds KerasHub's {content['class_name']}, of type {found}, not {expected}")
     files.check_json(content, {"config": _SHAPES[found]}, path)
     config = {key: value for key, value in content["config"].items() if value is not None}
     check_plain(config, _PLAIN[found], path)

@@ -1,4 +1,4 @@
-"""Table: one layout's names for the configuration and the weights of one family."""
+"""Table: a layout's names for the configuration and the weights of one family."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keras_bert.config import BertConfig
 from keras_bert.formats.shapes import Names
 from keras_bert.formats.storage import Storage
 
-# Our layer, or a single weight of it -> the layout's name or names.
+# Our name of a layer, or of a single weight -> the layout's name or names.
 Layers = Mapping[str, str | list[str]]
 
 _KINDS = ("kernel", "bias", "gamma", "beta", "embeddings")
@@ -21,28 +21,12 @@ _TYPES = {each.name: int if each.default is None else type(each.default) for eac
 
 @dataclass(frozen=True)
 class Table:
-    """One layout's names for the configuration and the weights of one family.
+    """A layout's names for the configuration and the weights of one family.
 
     A row of weights maps the path of a layer in our encoder or head to the layout's name of that layer. It has several
-    names if our layer concatenates several of theirs (query, key and value), and none if the layout has no such layer:
-    our weights are then zeros. A row may also be a single weight ("logits/kernel"). `{i}` is the number of a layer, or
-    of a group of layers.
-
-    Attributes:
-        classes: the prefix of the family's class names in the layout's library: "Bert" of BertModel.
-        prefix: the prefix of the encoder's weights in a file with heads.
-        config: field of BertConfig -> key of the configuration file.
-        values: fields that the file does not state, or may leave out.
-        activations: the file's name of an activation -> ours; of several names, the first is written.
-        plain: key -> its only supported value, of options that would change what the encoder computes.
-        projects_equal_sizes: whether embeddings are projected even if they are as wide as the hidden states.
-        embeddings, block, pooler: the encoder's weights; `pooler` is empty in a family without one.
-        heads: the weights of the family's heads.
-        endings: "kernel", "bias", "gamma", "beta" or "embeddings" -> the suffix to the name of the layer.
-        storage: how the file's arrays differ from ours.
-        masked_lm_activation: the masked-language head's; None: the encoder's.
-        sequence_activation: that of the dense layer before the sequence classifier; None: there is no such layer,
-            because the pooler is one.
+    names if our layer concatenates theirs (query, key and value), and none if the layout has no such layer: our weights
+    are then zeros. A row may also be a single weight ("logits/kernel"). `{i}` is the number of a layer, or of a group
+    of layers.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -51,24 +35,25 @@ class Table:
         {'logits/kernel': ['cls.seq_relationship.weight'], 'logits/bias': ['cls.seq_relationship.bias']}
     """
 
-    classes: str
+    classes: str  # prefix of the family's class names in the layout's library: "Bert" of BertModel
     embeddings: Layers
     block: Layers
-    endings: Mapping[str, str]
-    pooler: Layers = field(default_factory=dict)
+    endings: Mapping[str, str]  # "kernel", "bias", "gamma", "beta", "embeddings" -> suffix to the name of the layer
+    pooler: Layers = field(default_factory=dict)  # empty in a family without one
     heads: Mapping[str, Layers] = field(default_factory=dict)
-    config: Mapping[str, str] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
-    activations: Mapping[str, str] = field(default_factory=dict)
-    plain: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, str] = field(default_factory=dict)  # field of BertConfig -> key of the configuration file
+    values: Mapping[str, Any] = field(default_factory=dict)  # of fields that the file may leave out
+    activations: Mapping[str, str] = field(default_factory=dict)  # the file's name -> ours; the first one is written
+    plain: Mapping[str, Any] = field(default_factory=dict)  # the only supported values of other options
     storage: Storage = field(default_factory=Storage)
-    prefix: str = ""
-    projects_equal_sizes: bool = False
-    masked_lm_activation: str | None = None
+    prefix: str = ""  # of the encoder's weights in a file with heads
+    projects_equal_sizes: bool = False  # whether to project embeddings that are as wide as the hidden states
+    masked_lm_activation: str | None = None  # None: the encoder's
+    # Of the dense layer before the sequence classifier; None: there is none, because the pooler is one.
     sequence_activation: str | None = None
 
     def parts(self, config: BertConfig) -> dict[str, Names]:
-        """The names of the weights of "encoder", with its pooler if the config has one, and of each head."""
+        """The names of the weights of "encoder" (with its pooler, if the config has one) and of each head."""
         optional = {"embeddings/type": config.type_vocab_size, "embeddings/projection": config.embedding_size}
         embeddings = {ours: theirs for ours, theirs in self.embeddings.items() if optional.get(ours, True)}
         blocks = {
@@ -100,12 +85,7 @@ class Table:
         }
 
     def config_of(self, family: str, values: Mapping[str, Any], source: Path) -> BertConfig:
-        """The configuration that a file states.
-
-        Args:
-            family: the table's family.
-            values: the file's values by key, of the types in `shape`.
-            source: the file's path, for messages.
+        """The configuration from a file's values, which have the types in `shape`; messages name the file `source`.
 
         Raises:
             ValueError: an option or an activation is not supported, or a value is out of range.

@@ -13,13 +13,7 @@ _HEADS = {
 
 
 def model_card(config: BertConfig, heads: set[str], architecture: str) -> str:
-    """The text of a model card.
-
-    Args:
-        config: the encoder's config.
-        heads: the model's heads.
-        architecture: the class in `transformers` that reads it.
-    """
+    """The text of a model card; `architecture` is the class in `transformers` that reads the model."""
     purpose = ", ".join(text for head, text in _HEADS.items() if head in heads) or "none: the bare encoder"
     auto = architecture if heads else "AutoModel"
     return f"""---

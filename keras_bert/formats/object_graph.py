@@ -1,4 +1,4 @@
-"""Checkpoints of TensorFlow 2: they key weights by object paths, and are read here by variable names."""
+"""Reads checkpoints of TensorFlow 2 by variable names; their keys are object paths."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 from keras_bert.formats.joined_file import JoinedFile
 from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile
 
+_NOT_OF_THE_MODEL = {"optimizer", "save_counter"}
+
 
 def open_object_graph(path: Path) -> JoinedFile:
     """Opens a checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel, by the variables' names.
 
     The key of a value is a path from the saved object to its variable, so it depends on that object. The variable's
-    name does not, so weights go by that name. An optimizer's variables are left out.
-
-    Args:
-        path: the index.
+    name does not. The optimizer's variables are left out. `path` is the index.
 
     Raises:
         ValueError: a file is damaged.
@@ -33,12 +32,12 @@ def open_object_graph(path: Path) -> JoinedFile:
         raise ValueError(f"{path}: the object graph in it is damaged: {error}") from None
     lost = sorted(name for name, key in keys.items() if key not in file.names)
     if lost:
-        raise ValueError(f"{path}: the object graph speaks of {lost[0]}, whose value is not in the file")
+        raise ValueError(f"{path}: the object graph has {lost[0]}, but its value is not in the file")
     return JoinedFile(path, {name: (file, key) for name, key in keys.items()})
 
 
 def spellings(canonical: set[str], present: set[str]) -> dict[str, str]:
-    """Names in a table -> names in a file, which may be prefixed by the names of enclosing models."""
+    """Name in a table -> name in a file, which may be prefixed by the names of enclosing models."""
     result = {}
     for name in sorted(present, key=len, reverse=True):
         parts = name.split("/")
@@ -68,6 +67,3 @@ def _keys_by_name(graph: Any) -> dict[str, str]:
                 keys[name] = attribute.checkpoint_key
         waiting += [child.node_id for child in node.children if child.local_name not in _NOT_OF_THE_MODEL]
     return keys
-
-
-_NOT_OF_THE_MODEL = {"optimizer", "save_counter"}

@@ -1,4 +1,4 @@
-"""Reading and writing safetensors files: named arrays, nothing that executes."""
+"""Reads and writes safetensors files: named arrays, nothing that executes."""
 
 import json
 import math
@@ -36,11 +36,7 @@ class SafetensorsFile:
 
 
 def open_safetensors(path: Path) -> SafetensorsFile:
-    """Opens a file for reading.
-
-    Raises:
-        ValueError: the file is truncated, or no safetensors file.
-    """
+    """Opens a file for reading. Raises ValueError if it is truncated, or no safetensors file."""
     try:
         file = safe_open(path, framework="numpy")
     except SafetensorError as error:
@@ -53,16 +49,11 @@ def open_safetensors(path: Path) -> SafetensorsFile:
 def write_safetensors(
     path: Path, shapes: Mapping[str, tuple[int, ...]], tensors: Iterable[tuple[str, np.ndarray]]
 ) -> None:
-    """Writes float32 tensors one by one; the file gets its name when it is complete.
+    """Writes float32 tensors, in the order of `shapes`, one by one; the file gets its name when it is complete.
 
     The library's own writer needs all of them in memory, and copies them.
-
-    Args:
-        path: the file.
-        shapes: shapes of all tensors, by name.
-        tensors: name and value of each, in the order of `shapes`.
     """
-    # transformers interprets the layout by "format"; "pt" is its own.
+    # "pt" is the format that transformers expects.
     header: dict = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in shapes.items():

@@ -3,13 +3,12 @@
 A SavedModel of TF Hub has no configuration. It is inferred:
 
 - The sizes are those of the weights, which have an axis for heads.
-- The activation follows from the operations in the graph: `Erf` or `Erfc` is the exact gelu, `Relu` is relu; otherwise
+- The activation is that of the operations in the graph: `Erf` or `Erfc` is the exact gelu, `Relu` is relu; otherwise
   it is the tanh approximation, as in all of TF Hub's.
-- Dropout, the epsilon of layer normalization and the initializer range are unknown: Google's are taken (0.1, 1e-12,
-  0.02).
-- The family is taken to be BERT: encoders that number positions otherwise, or repeat layers, are not recognized.
+- Dropout, the epsilon of layer normalization and the initializer range are Google's (0.1, 1e-12, 0.02).
+- The family is BERT: encoders with other positions or repeated layers are not recognized.
 
-Our weights have no axis for heads. The configuration is beside them, in `assets.extra/config.json`.
+Our weights have no axis for heads. Their configuration is in `assets.extra/config.json`.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face
 from keras_bert.formats.checkpoint import Checkpoint
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 MODEL = "saved_model.pb"
-CONFIG = "assets.extra/config.json"  # TensorFlow's folder for such files
+CONFIG = "assets.extra/config.json"  # in TensorFlow's folder for other files
 _ACTIVATIONS = {"Erf": "gelu", "Erfc": "gelu", "Relu": "relu"}
-# An encoder of TF Hub also stores whether its vocabulary is in lower case.
+# Encoders of TF Hub also store whether the vocabulary is in lower case.
 _EXTRAS = r"(.*/)?(do_lower_case|Variable|save_counter)'*"
 
 
@@ -65,17 +65,13 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     if "embeddings/word/embeddings" not in file.names:
         return open_graph("saved_model", file, None, _activation(directory / MODEL), _EXTRAS)
     if not (directory / CONFIG).is_file():
-        raise ValueError(f"{directory} has no {CONFIG}: how many heads its weights make up cannot be known")
-    config = hugging_face.read_config(directory / CONFIG)
+        raise ValueError(f"{directory} has no {CONFIG}: its number of heads is unknown")
+    config = hugging_face.config_of(files.read_json(directory / CONFIG), directory / CONFIG)
     return Checkpoint("saved_model", config, file, own_table(config), extras=_EXTRAS)
 
 
 def read_graphs(path: Path) -> SavedModel:
-    """The content of a `saved_model.pb`.
-
-    Raises:
-        ValueError: it is damaged.
-    """
+    """The content of a `saved_model.pb`. Raises ValueError if it is damaged."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import saved_model_pb2
 

@@ -1,6 +1,6 @@
-"""The files that sentence-transformers keeps beside a model: modules, pooling and maximum length.
+"""The files of sentence-transformers beside a model: modules, pooling and maximum length.
 
-Whatever else would change a vector there is refused by name.
+Other options that would change a vector are refused by name.
 """
 
 import re
@@ -18,16 +18,12 @@ FILES = (MODULES, POOLING, LENGTH)
 _KINDS = ("Transformer", "Pooling", "Normalize")
 _PROMPTS = "config_sentence_transformers.json"
 _TOKENIZER = "tokenizer_config.json"
-# Names of the Transformer's file; the first that is there counts.
+# Names of the Transformer's file; the first match counts.
 _LENGTHS = [f"sentence_{name}_config.json" for name in ("bert", "roberta", "distilbert", "albert", "xlm-roberta")]
 
 # Our name of a pooling -> its switch in files up to version 5; later files have {"pooling_mode": "mean"}.
-_SWITCHES = {
-    "mean": "pooling_mode_mean_tokens",
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-}
-# Of the Transformer's options: key -> the only supported value.
+_SWITCHES = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "max": "pooling_mode_max_tokens"}
+# Options of the Transformer -> the only supported value.
 _PLAIN_TRANSFORMER = {
     "transformer_task": "feature-extraction",
     "module_output_name": "token_embeddings",
@@ -47,17 +43,11 @@ _PLAIN_NORMALIZE = {"module_input_name": "sentence_embedding", "module_output_na
 
 @dataclass(frozen=True)
 class SentenceSettings:
-    """A preset's settings for sentence vectors.
+    """A preset's settings for sentence vectors."""
 
-    Attributes:
-        pooling: "mean", "cls" or "max".
-        max_length: the maximum length of a sequence, in tokens; None if the preset has none.
-        normalized: whether the vectors are given length 1.
-    """
-
-    pooling: str
-    max_length: int | None
-    normalized: bool = True
+    pooling: str  # "mean", "cls" or "max"
+    max_length: int | None  # of a sequence, in tokens; None: no limit
+    normalized: bool = True  # whether vectors have length 1
 
 
 def read(directory: Path) -> SentenceSettings:
@@ -65,7 +55,7 @@ def read(directory: Path) -> SentenceSettings:
 
     Raises:
         FileNotFoundError: a module has no file.
-        ValueError: a file asks for something that is not supported, or a value is of another type.
+        ValueError: a setting is not supported, or a value has another type.
     """
     length = _read_length(directory)
     if not (directory / MODULES).is_file():
@@ -110,8 +100,8 @@ def _check_prompts(path: Path) -> None:
     prompt = (values.get("prompts") or {}).get(name)
     if prompt:
         raise ValueError(
-            f"{path}: default_prompt_name is {name!r}, which puts {prompt!r} before every text; no prompt is put there "
-            "here: set default_prompt_name to null, and put the prompt into your texts"
+            f"{path}: default_prompt_name is {name!r}, which puts {prompt!r} before every text; prompts are not "
+            "supported: set default_prompt_name to null, and put the prompt into your texts"
         )
 
 
@@ -122,8 +112,8 @@ def _read_modules(directory: Path) -> dict[str, Path]:
     kinds = [re.sub(r"^sentence_transformers\.(.*\.)?", "", module["type"]) for module in modules]
     if kinds not in ([*_KINDS], [*_KINDS[:2]]):
         raise ValueError(
-            f"{path} asks for {', '.join(kinds) or 'nothing'}; supported are {', '.join(_KINDS)}, in this order; the "
-            "last may be missing"
+            f"{path} asks for {', '.join(kinds) or 'nothing'}; supported are {', '.join(_KINDS)}, in this order; "
+            "the last may be missing"
         )
     for kind, module in zip(kinds, modules, strict=True):
         if not re.fullmatch("" if kind == "Transformer" else r"[\w-]*", module["path"]):

@@ -1,4 +1,4 @@
-"""The shapes of our weights, from the configuration alone: one letter of the tables below is one axis."""
+"""The shapes of our weights, from the configuration alone: a letter in the tables below is an axis."""
 
 from keras_bert.config import BertConfig
 
@@ -26,16 +26,10 @@ _CLASSIFIER = {"transform": "HH", "logits": "HL"}
 
 
 def shapes(config: BertConfig, part: str, names: Names, labels: int | None = None) -> dict[str, Shape]:
-    """The shapes of the weights of one part of a model.
+    """The shapes of the weights of one part of a model ("encoder", or a head), by name.
 
-    Args:
-        config: the encoder's config.
-        part: "encoder", or a head: a key of `formats.FAMILIES[...].heads`.
-        names: its keys are the names of the weights.
-        labels: the number of a classifier's logits.
-
-    Returns:
-        Shapes by name: kernels are `[inputs, outputs]`, tables `[rows, width]`, others have one axis.
+    Kernels are `[inputs, outputs]`, tables `[rows, width]`, others have one axis. The keys of `names` are the names of
+    the weights; `labels` is the number of a classifier's logits.
 
     Example:
         >>> from keras_bert import BertConfig

@@ -12,18 +12,12 @@ _POSITIONS = "embeddings/position/embeddings"
 
 @dataclass(frozen=True)
 class Storage:
-    """How a layout stores our `[inputs, outputs]`.
+    """How a layout stores our `[inputs, outputs]`."""
 
-    Attributes:
-        transposed: endings of the names of weights that the file stores as `[outputs, inputs]`.
-        splits_heads: whether the attention's kernels and biases have an axis for the heads:
-            query `[hidden, heads, size]`, output `[heads, size, hidden]`.
-        lacks_padding_positions: whether the table of positions lacks the rows for padding with which ours begins
-            (RoBERTa). They are read as zeros.
-    """
-
-    transposed: tuple[str, ...] = ()
+    transposed: tuple[str, ...] = ()  # suffixes of the names of weights that are `[outputs, inputs]` in the file
+    # Whether attention has an axis for the heads: query `[hidden, heads, size]`, output `[heads, size, hidden]`.
     splits_heads: bool = False
+    # Whether the table of positions lacks our first rows, for padding (RoBERTa). They are read as zeros.
     lacks_padding_positions: bool = False
 
     def is_transposed(self, ours: str) -> bool:

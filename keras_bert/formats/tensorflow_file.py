@@ -12,15 +12,12 @@ import numpy as np
 
 from keras_bert.formats.shapes import Shape
 
-_MOST_AT_A_TIME = 1 << 26  # numbers in memory while a checkpoint is written; then a new file begins
+_MOST_AT_A_TIME = 1 << 26  # limit of numbers in memory while a checkpoint is written; then a new file begins
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 class TensorFlowFile:
-    """An open checkpoint: the index at once, values on demand. Imports TensorFlow.
-
-    Args:
-        path: the index.
+    """An open checkpoint: the index at once, values on demand. Imports TensorFlow. `path` is the index.
 
     Raises:
         ValueError: the index is damaged.
@@ -44,7 +41,7 @@ class TensorFlowFile:
 
     def read(self, name: str) -> np.ndarray | bytes:
         if self.size is None:
-            raise FileNotFoundError(f"{self.path} has no values beside it: there is no {self.path.stem}.data-…-of-…")
+            raise FileNotFoundError(f"{self.path} has no values: there is no {self.path.stem}.data-…-of-… beside it")
         try:
             return self._reader.get_tensor(name)
         except Exception as error:
@@ -55,12 +52,7 @@ class TensorFlowFile:
 
 
 def write_tensorflow(prefix: Path, tensors: Iterable[tuple[str, np.ndarray]]) -> None:
-    """Writes a checkpoint under plain names, as TensorFlow 1 does.
-
-    Args:
-        prefix: the prefix of the two files, which appear when complete.
-        tensors: name and value of each.
-    """
+    """Writes tensors, by name, to the two files of a checkpoint of TensorFlow 1, which appear when complete."""
     import tensorflow as tf
 
     with _written_whole(prefix) as unfinished:
@@ -85,19 +77,12 @@ def write_tensorflow(prefix: Path, tensors: Iterable[tuple[str, np.ndarray]]) ->
 
 
 def write_object_graph(
-    prefix: Path,
-    tensors: Iterable[tuple[str, np.ndarray]],
-    path_of: Callable[[str], str],
-    aliases: Mapping[str, str],
+    prefix: Path, tensors: Iterable[tuple[str, np.ndarray]], path_of: Callable[[str], str], aliases: Mapping[str, str]
 ) -> None:
     """Writes a checkpoint of variables keyed by object paths, as `tf.train.Checkpoint` does.
 
-    Args:
-        prefix: the prefix of the two files.
-        tensors: name and value of each variable.
-        path_of: from a variable's name to its path from the root: attribute names, joined by /. Inside a name, a slash
-            is written as .S and a dot as two dots, as in TensorFlow.
-        aliases: further path -> path of an object or variable.
+    `path_of` maps a variable's name to its path from the root: attribute names, joined by /. Inside a name, a slash is
+    written as .S and a dot as two dots, as in TensorFlow. `aliases` maps more paths to paths of objects or variables.
     """
     import tensorflow as tf
 

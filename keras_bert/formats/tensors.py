@@ -1,4 +1,4 @@
-"""The arrays of a file to write, from our weights."""
+"""Converts our weights to the arrays of a file."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,13 +10,7 @@ from keras_bert.formats.shapes import Shape
 
 
 class Tensors:
-    """The arrays of a file to write, one after the other.
-
-    Args:
-        config: the encoder's config.
-        table: the layout's names for its family.
-        weights: by part and by our names, as for `formats.write`.
-        prefix: the prefix of the encoder's weights.
+    """The arrays of a file to write, one after the other; `prefix` is that of the encoder's weights.
 
     Raises:
         ValueError: the layout has no such head, or two heads have the same names.

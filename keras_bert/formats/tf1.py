@@ -1,4 +1,4 @@
-"""Google's TensorFlow 1 checkpoints: `bert_config.json` beside `bert_model.ckpt.index`; ALBERT's and ELECTRA's too."""
+"""Google's TensorFlow 1 checkpoints of BERT, ALBERT and ELECTRA: `bert_config.json` beside `bert_model.ckpt.index`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from keras_bert.formats.storage import Storage
 from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
 from keras_bert.formats.tensors import Tensors
 
-# Name of a configuration file -> its family, which is not stated in it.
+# The name of a configuration file states the family.
 CONFIGS = {"bert_config.json": "bert", "albert_config.json": "albert", "electra_config.json": "electra"}
-# The keys are Hugging Face's, but these are never written.
+# Fields of BertConfig that these files do not have.
 _NOT_IN_CONFIGS = ("layer_norm_epsilon", "pad_token_id")
-# "gelu" in these files is the tanh approximation in the code of BERT and ALBERT, the exact function in ELECTRA's.
+# "gelu" means the tanh approximation in the code of BERT and ALBERT, and the exact function in ELECTRA's.
 _WITH_TANH = {**FAMILIES["bert"].activations, "gelu": "gelu_tanh"}
-# The optimizer's state, and the number of steps.
-_EXTRAS = r".*/adam_[mv]|global_step"
+_EXTRAS = r".*/adam_[mv]|global_step"  # the state of the optimizer
 _QKV = ("query", "key", "value")
 
 
@@ -95,7 +94,7 @@ _ALBERT = dataclasses.replace(
     pooler=_BERT.pooler,
     heads=_BERT.heads,
 )
-# The discriminator, the part to fine-tune.
+# The discriminator, which is fine-tuned.
 _ELECTRA = dataclasses.replace(
     FAMILIES["electra"],
     endings=_BERT.endings,
@@ -110,7 +109,7 @@ _ELECTRA = dataclasses.replace(
     },
 )
 TABLES = {"bert": _BERT, "albert": _ALBERT, "electra": _ELECTRA}
-# The generator is in the same file, and shares the discriminator's embeddings unless it has its own, under _OWN.
+# The generator is in the same file, and shares the discriminator's embeddings or has its own, under _OWN.
 GENERATOR = dataclasses.replace(
     _ELECTRA,
     embeddings={**_ELECTRA.embeddings, "embeddings/projection": "generator/embeddings_project"},
@@ -127,23 +126,19 @@ _SHARED, _OWN = "electra/embeddings/", "generator/embeddings/"
 
 
 def find_index(directory: Path) -> Path | None:
-    """The index of the checkpoint in a directory: the only one, or the latest according to the file `checkpoint`.
+    """The index of the checkpoint in a directory: the only one, or the latest by the file `checkpoint`.
 
     Raises:
         ValueError: there are several, and no latest one.
     """
     indexes = sorted(directory.glob("*.index"))
     if len(indexes) > 1 and (directory / "checkpoint").is_file():
-        latest = re.search(
-            r'^model_checkpoint_path: "([^"/\\]+)"',
-            (directory / "checkpoint").read_text(errors="replace"),
-            re.MULTILINE,
-        )
+        state = (directory / "checkpoint").read_text(errors="replace")
+        latest = re.search(r'^model_checkpoint_path: "([^"/\\]+)"', state, re.MULTILINE)
         indexes = [index for index in indexes if latest and index.stem == latest[1]] or indexes
     if len(indexes) > 1:
-        raise ValueError(
-            f"{directory} holds several checkpoints: {', '.join(index.stem for index in indexes)}; keep one"
-        )
+        several = ", ".join(index.stem for index in indexes)
+        raise ValueError(f"{directory} holds several checkpoints: {several}; keep one")
     return indexes[0] if indexes else None
 
 
@@ -155,7 +150,7 @@ def recognizes(directory: Path) -> bool:
 def open_checkpoint(directory: Path) -> Checkpoint:
     """Opens a checkpoint and the configuration beside it; see `formats.open_checkpoint`.
 
-    An ELECTRA checkpoint holds a generator and a discriminator. The one that has the configuration's sizes is read; the
+    An ELECTRA checkpoint has a generator and a discriminator. The one with the configuration's sizes is read; the
     other's weights are neither missing nor unexpected.
     """
     file = TensorFlowFile(find_index(directory))
@@ -175,11 +170,10 @@ def write(
 ) -> None:
     """Writes `bert_config.json` and `bert_model.ckpt.*` (or `albert_…`, `electra_…`); see `formats.write`.
 
-    Google's code for BERT and ALBERT has no exact gelu, and only one epsilon: a warning says where its results differ
-    from this model's.
+    Google's code for BERT and ALBERT has no exact gelu, and only one epsilon: a warning tells if the model differs.
     """
     if config.family not in TABLES:
-        raise ValueError(f"Google published TF 1 checkpoints of {', '.join(TABLES)}; {config.family} has no such names")
+        raise ValueError(f"TensorFlow 1 checkpoints are of {', '.join(TABLES)}, not of {config.family}")
     config_file = f"{config.family}_config.json"
     prefix = directory / f"{config.family}_model.ckpt"
     files.refuse_to_overwrite(directory, [config_file, f"{prefix.name}.index"], overwrite)
@@ -191,17 +185,16 @@ def write(
 
 
 def read_config(path: Path) -> BertConfig:
-    """The configuration in a file with a name in `CONFIGS`; see `formats.read_config`."""
+    """The configuration in a file with a name in `CONFIGS`."""
     family = CONFIGS[path.name]
     return TABLES[family].config_of(family, files.read_json(path, TABLES[family].shape), path)
 
 
 def values_of(config: BertConfig) -> dict[str, Any]:
-    """The object for a `bert_config.json`, `albert_config.json` or `electra_config.json`.
+    """The content of a `bert_config.json`, `albert_config.json` or `electra_config.json`.
 
     Raises:
-        ValueError: Google's code has no such family, or no such activation: the "gelu" of BERT and ALBERT is the
-            tanh approximation.
+        ValueError: Google's code has no such family, or no such activation (BERT and ALBERT have no exact gelu).
     """
     if config.family not in TABLES:
         raise ValueError(f"Google's files are of {', '.join(TABLES)}, not of {config.family}")
@@ -214,7 +207,7 @@ def values_of(config: BertConfig) -> dict[str, Any]:
 
 
 def values_with_warnings(config: BertConfig, whose: str) -> dict[str, Any]:
-    """The object of a `bert_config.json`; warns if `whose` code will compute something else."""
+    """The content of a `bert_config.json`; warns if `whose` code will compute something else."""
     if config.activation == "gelu" and config.family != "electra":
         warnings.warn(
             f"this model uses the exact gelu; {whose} code will compute the tanh approximation, about 1e-3 away",
@@ -230,12 +223,12 @@ def values_with_warnings(config: BertConfig, whose: str) -> dict[str, Any]:
 
 
 def find_config(directory: Path) -> Path | None:
-    """The configuration file in a directory, if it has one."""
+    """The configuration file in a directory, if there is one."""
     return next((directory / name for name in CONFIGS if (directory / name).is_file()), None)
 
 
 def _config(directory: Path, file: TensorFlowFile) -> BertConfig:
-    """The configuration in the file; without one (as in Google's ELECTRA), from the shapes of the weights."""
+    """The configuration in the file, or, without one (as in Google's ELECTRA), from the shapes of the weights."""
     if path := find_config(directory):
         return read_config(path)
     family = "electra" if any(name.startswith("electra/") for name in file.names) else "bert"

@@ -1,4 +1,4 @@
-"""`pytorch_model.bin`: a pickle, which could run code when read. PyTorch can read it without that."""
+"""Reads `pytorch_model.bin`: a pickle, which could run code. PyTorch can read it without that."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 
 from keras_bert.formats.shapes import Shape
 
-# In earlier versions weights_only=True could be bypassed (CVE-2025-32434).
-_SAFE_SINCE = (2, 6)
+_SAFE_SINCE = (2, 6)  # before, weights_only=True could be bypassed (CVE-2025-32434)
 _ADVICE = (
     "convert it once, where torch and transformers are installed: "
     "AutoModel.from_pretrained(directory).save_pretrained(directory) writes model.safetensors"
@@ -44,7 +43,7 @@ class TorchFile:
             size = path.stat().st_size
             raise ValueError(f"{path} ({size:,} bytes) cannot be read; fetch it again: {error}") from None
         if not isinstance(self._tensors, dict) or not all(isinstance(x, torch.Tensor) for x in self._tensors.values()):
-            raise ValueError(f"{path} holds something else than a dict of tensors by name")
+            raise ValueError(f"{path} does not hold a dict of tensors by name")
         self.names = set(self._tensors)
 
     def shape(self, name: str) -> Shape:

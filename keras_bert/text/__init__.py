@@ -6,10 +6,4 @@ from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.sentencepiece import SentencePieceTokenizer
 from keras_bert.text.wordpiece import WordPieceTokenizer
 
-__all__ = [
-    "BertPreprocessor",
-    "BytePairTokenizer",
-    "SentencePieceTokenizer",
-    "WordPieceTokenizer",
-    "learn_vocabulary",
-]
+__all__ = ["BertPreprocessor", "BytePairTokenizer", "SentencePieceTokenizer", "WordPieceTokenizer", "learn_vocabulary"]

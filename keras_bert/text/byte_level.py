@@ -1,4 +1,4 @@
-"""GPT-2's and RoBERTa's split of text into words, before byte pairs are merged; bytes as printable symbols."""
+"""Splits text into words as GPT-2 and RoBERTa do, before byte pairs are merged; bytes as printable symbols."""
 
 import tensorflow as tf
 
@@ -11,9 +11,9 @@ _NO_CHARACTER = 0x10FFFF  # 4 bytes; it replaces at most 3 invalid ones, so that
 
 
 def byte_symbols() -> list[str]:
-    """The printable character that stands for each of the 256 bytes in vocabularies and merge rules.
+    """The printable character that stands for each of the 256 bytes in vocabularies and merges.
 
-    Printable Latin-1 characters stand for themselves, the other 68 bytes get, in order, the characters from U+0100 on.
+    Printable Latin-1 characters stand for themselves, the other 68 bytes are, in order, the characters from U+0100 on.
 
     Example:
         >>> [byte_symbols()[byte] for byte in (0, 10, 32, 65, 255)]
@@ -25,25 +25,21 @@ def byte_symbols() -> list[str]:
 
 
 def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.RaggedTensor:
-    """Cuts texts as this pattern of GPT-2's encoder does (Radford et al. 2019), without losing a byte:
+    """Splits texts, string `[batch]`, into words, string `[batch, (words)]`, without losing a byte.
+
+    The words are the matches of this pattern of GPT-2's encoder (Radford et al. 2019):
 
         's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
 
-    RE2 has no look-ahead, and takes 0.3 s per MB without it. But the characters beside a character tell whether a word
-    begins there, so that all are tested at once:
+    RE2 has no look-ahead, and takes 0.3 s per MB without it. Instead, the characters beside each character tell whether
+    a word begins there, for all characters at once:
     - words are runs of letters, of numbers, of white space, or of anything else;
-    - the last white space before something else is a word of its own, or part of the next word if it is a space;
+    - the last white space before something else is a word, or part of the next word if it is a space;
     - an apostrophe that begins a word forms a word with s, t, re, ve, m, ll or d behind it.
 
-    Args:
-        strings: string `[batch]`, UTF-8.
-        rows: int64 `[batch]`, the row numbers for error messages; default: the position in the batch.
-
-    Returns:
-        string `[batch, (words)]`.
-
     Raises:
-        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8.
+        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
+            number in `rows` (int64 `[batch]`), by default its position in the batch.
 
     Example:
         >>> split_words(tf.constant(["I'll  pay 5€\\n"])).to_list()
@@ -75,7 +71,7 @@ def _begins_word(codes: tf.RaggedTensor) -> tf.Tensor:
     starts = codes.row_splits  # an empty row starts where the next one does, or past the end
     begins_row = tf.scatter_nd(starts[:, None], tf.ones_like(starts, tf.int32), [size + 1]) > 0  # [chars + 1]
     ends_row, begins_row = begins_row[1:], begins_row[:-1]
-    # Beyond plane 3 there are no letters, numbers or spaces: these characters share the last entry of the table.
+    # Beyond plane 3, there are no letters, numbers or spaces: those characters have the last entry of the table.
     kind = tf.gather(kinds_of_characters(_PATTERNS, other=_OTHER), tf.minimum(chars, PLANE_4 - 1))
     before, after = _shifted(kind, 1), _shifted(kind, -1)
 
@@ -83,11 +79,11 @@ def _begins_word(codes: tf.RaggedTensor) -> tf.Tensor:
     after_space = tf.where(kind == _SPACE, last_space, _shifted(chars, 1) != ord(" "))
     begins = begins_row | tf.where(before == _SPACE, after_space, kind != before)
 
-    one, two = _shifted(chars, -1), _shifted(chars, -2)  # the next characters, and whether they are of this row
+    one, two = _shifted(chars, -1), _shifted(chars, -2)  # the next characters, and whether they are in this row
     two_in_row = ~ends_row
     three_in_row = two_in_row & ~_shifted(ends_row, -1)
     apostrophe = begins & (chars == ord("'"))
-    short = apostrophe & two_in_row & _any_of(one, "stmd")
+    short = apostrophe & two_in_row & tf.reduce_any([one == ord(char) for char in "stmd"], axis=0)
     long = ((one == ord("r")) | (one == ord("v"))) & (two == ord("e")) | (one == ord("l")) & (two == ord("l"))
     long &= apostrophe & three_in_row
     inside = _shifted(short | long, 1)
@@ -96,10 +92,6 @@ def _begins_word(codes: tf.RaggedTensor) -> tf.Tensor:
 
 
 def _shifted(values: tf.Tensor, by: int) -> tf.Tensor:
-    """Moves each value `by` places on; fills with zeros or False."""
+    """Moves each value by `by` places, and fills with zeros or False."""
     zeros = tf.zeros([tf.minimum(abs(by), tf.size(values))], values.dtype)
     return tf.concat([zeros, values[:-by]] if by > 0 else [values[-by:], zeros], 0)
-
-
-def _any_of(chars: tf.Tensor, choice: str) -> tf.Tensor:
-    return tf.reduce_any([chars == ord(char) for char in choice], axis=0)

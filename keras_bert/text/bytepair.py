@@ -1,4 +1,4 @@
-"""RoBERTa's tokenizer: strings <-> byte-pair ids, in the TensorFlow graph."""
+"""RoBERTa's tokenizer: byte pairs, in the TensorFlow graph."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from keras_bert.text.byte_level import byte_symbols, split_words
 from keras_bert.text.merging import MergeRules
 from keras_bert.text.packing import ROBERTA_PAIRS
 from keras_bert.text.splitting import Tokens
-from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from keras_bert.text.vocabulary import check_merges, read_ids, read_merges
 
 _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carriage return, space
@@ -21,40 +21,37 @@ _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carr
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BytePairTokenizer(Tokenizer):
-    """Exactly the byte-level byte-pair encoding of RoBERTa (Liu et al. 2019, section 4.4), which is GPT-2's.
+    """Tokenizes exactly as RoBERTa (Liu et al. 2019, section 4.4): GPT-2's byte-level byte-pair encoding.
 
     Text is cut into words, each with the space before it, and words into bytes. Bytes are merged into tokens in the
-    order in which the merges were learned. No text is changed and none is unknown, so `detokenize` gives back every
-    byte. `vocabulary` has the tokens as in the file, one printable symbol a byte: `Ġ` is the space.
-
-    It works eagerly, in `tf.function`, in `tf.data` and in a SavedModel, and captures nothing but constants.
+    order of the merges. No text is changed or unknown: `detokenize` returns every byte. The vocabulary has one
+    printable symbol for each byte, as in the file: `Ġ` is the space. It works eagerly, in `tf.function`, in `tf.data`
+    and in a SavedModel, and captures only constants.
 
     Args:
         vocabulary: path of a `vocab.json`, or its content (token -> id), or the list of tokens; the index is the id.
         merges: path of a `merges.txt`, or its lines (`"Ġ t"`), or pairs of tokens; earliest first.
         add_prefix_space: whether to put a space before a text that begins without one, so that its first word has the
             same tokens as elsewhere. RoBERTa was trained without.
-        special_tokens_in_text: whether a special token in the text, such as `<mask>`, is that token rather than text to
-            split. `<mask>` then takes the white space before it, as in RoBERTa's own fill-in example. Leave it off for
-            text that others wrote.
-        unk_token, cls_token, sep_token, pad_token, mask_token: the names of the special tokens in the vocabulary.
+        special_tokens_in_text: whether to recognize special tokens, such as `<mask>`, in the text, rather than split
+            them like other text. `<mask>` then includes the white space before it, as in RoBERTa's fill-in example.
+            Leave it off for text that others wrote.
+        unk_token, cls_token, sep_token, pad_token, mask_token: the special tokens, all in the vocabulary.
 
     Attributes:
-        vocabulary: list of str.
-        vocabulary_size: int.
         merges: list of pairs of str.
-        unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
+        vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a file is damaged, a special token or one of the 256 bytes is missing, ids have holes, or a part or
-            the result of a merge is no token.
+        ValueError: a file is damaged, a special token or one of the 256 bytes is missing, ids have gaps, or a part or
+            the result of a merge is not in the vocabulary.
 
     Offsets leave out the space at the beginning of a token, unless the token is all white space. A token may begin or
     end within a character; its bytes alone are then not valid UTF-8.
 
-    Letters, numbers and white space follow TensorFlow's version of Unicode. If another implementation's is newer,
-    characters that are new there may be cut off from the letters beside them.
+    Letters, numbers and white space follow TensorFlow's version of Unicode. Newer characters count as symbols, and are
+    separated from the letters beside them.
 
     Example:
         >>> letters = {symbol: i for i, symbol in enumerate(byte_symbols())}
@@ -85,13 +82,8 @@ class BytePairTokenizer(Tokenizer):
         mask_token: str = "<mask>",
     ):
         source = str(vocabulary) if isinstance(vocabulary, str | os.PathLike) else "the vocabulary"
-        special_tokens = {
-            "unk_token": unk_token,
-            "cls_token": cls_token,
-            "sep_token": sep_token,
-            "pad_token": pad_token,
-            "mask_token": mask_token,
-        }
+        given = (unk_token, cls_token, sep_token, pad_token, mask_token)
+        special_tokens = dict(zip(SPECIAL_TOKENS, given, strict=True))
         symbols = byte_symbols()
         ids = read_ids(vocabulary, special_tokens, symbols)
         tokens = sorted(ids, key=ids.get)
@@ -108,10 +100,10 @@ class BytePairTokenizer(Tokenizer):
         with tf.init_scope(), tf.device("CPU"):
             self._text = tf.constant(text)  # the bytes of each token
             self._lengths = tf.strings.length(self._text)
-            # The bytes of a token, 0 or 1, that are the space before a word.
+            # The number of bytes of a token, 0 or 1, that are the space before a word.
             skipped = [each.startswith(b" ") and not each.decode(errors="replace").isspace() for each in text]
             self._skipped = tf.constant(skipped, tf.int64)
-            # Most words are one token. They are found by a hash, and need no merging.
+            # Most words are one token, and found by a hash, without merging.
             merged = rules(self._text)  # [tokens, (tokens)]
             first = tf.gather(merged.values, tf.minimum(merged.row_starts(), tf.size(merged.values, tf.int64) - 1))
             whole = tf.where((merged.row_lengths() == 1) & (first == tf.range(len(text))))[:, 0]
@@ -130,8 +122,7 @@ class BytePairTokenizer(Tokenizer):
         ids = self._split_into_tokens(words.values)  # [words, (tokens)]
         row_splits = tf.gather(ids.row_splits, words.row_splits)
         ids = tf.RaggedTensor.from_row_splits(ids.values, row_splits, validate=False)
-        # Without `with_offsets`, the rest is unused, and the graph leaves it out. Tokens lie end to end, and so do
-        # their bytes.
+        # The graph leaves out the rest if there is no `with_offsets`. The bytes of tokens follow one another.
         lengths = tf.cast(tf.gather(self._lengths, ids.values), tf.int64)
         ends = tf.cumsum(lengths)
         row = ids.value_rowids()
@@ -161,7 +152,7 @@ class BytePairTokenizer(Tokenizer):
         return tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._text, ids.flat_values)), axis=-1)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, with the vocabulary and the merges themselves in place of their paths."""
+        """The arguments, with the vocabulary and the merges in place of their paths."""
         return {
             "vocabulary": list(self.vocabulary),
             "merges": [" ".join(pair) for pair in self.merges],
@@ -176,7 +167,7 @@ def _hash(strings: tf.Tensor) -> tf.Tensor:
 
 
 def _text(token: str, byte_of: Mapping[str, int]) -> bytes:
-    """The bytes that a token stands for. A special token may be written as plain text."""
+    """The bytes of a token. A special token may be written as plain text."""
     if all(symbol in byte_of for symbol in token):
         return bytes(byte_of[symbol] for symbol in token)
     return token.encode()

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert.text.normalization import check_utf8, contributed_bytes, lower_dotted_capitals, original_offsets
+from keras_bert.text.normalization import contributed_bytes, lower_dotted_capitals, normalize_unless, original_offsets
 
-# White space for `str.split`, but not for SentencePiece's own normalization.
+# White space in `str.split`, but not in SentencePiece's own normalization.
 _ODD_SPACES = r"\x0b\x1c-\x1f"
 _PLAIN = r"[\x02-\x0a\x0c-\x1b -\x7f]*"
 # Replaces U+0000, where TensorFlow Text's operation would end the text. No vocabulary has either.
 _NO_NUL = "\ue000"
-# Two ` or two ' become " and this character, so that the text stays as long. Then it is removed, also where the text
-# had it before, because SentencePiece's usual normalization removes it anyway.
+# Two ` or two ' become " and this character, so that offsets stay. Then the character is removed everywhere, as
+# SentencePiece's usual normalization would do.
 _SECOND_QUOTE = "\x01"
 
 
@@ -23,12 +23,9 @@ _SECOND_QUOTE = "\x01"
 class CompatibilityNormalizer:
     """`preprocess_text` of google-research/albert: white space, NFKD, combining characters, lower case.
 
-    Args:
-        lowercase: whether to lower-case.
-        strip_accents: whether to decompose by compatibility (NFKD) and to drop characters with a combining class;
-            white space then becomes plain spaces too.
-        as_transformers: whether to normalize as transformers 5 does for ALBERT: two ` or two ' become ", all marks are
-            dropped, with or without a combining class, and sigma has no final form.
+    `strip_accents` decomposes by compatibility (NFKD), drops characters with a combining class, and replaces other
+    white space by spaces. `as_transformers` normalizes as transformers 5 does for ALBERT: two ` or two ' become ", all
+    marks are dropped, with or without a combining class, and sigma has no final form.
 
     Example:
         >>> CompatibilityNormalizer(True, True)(tf.constant(["Crème ﬁn ½"])).numpy()[0].decode()
@@ -40,29 +37,11 @@ class CompatibilityNormalizer:
     as_transformers: bool = False
 
     def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
-        """Normalizes a batch.
-
-        Args:
-            strings: string `[batch]`, UTF-8.
-            rows: int64 `[batch]`, the row numbers for error messages; default: the position in the batch.
-
-        Returns:
-            string `[batch]`.
-
-        Raises:
-            ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8.
-        """
+        """Normalizes string `[batch]`. Arguments and errors are those of `BertNormalizer`."""
         strings = self._mark_quotes(strings)
         lowered = tf.strings.lower(strings) if self.lowercase else strings
-        others = tf.where(~tf.strings.regex_full_match(strings, _PLAIN))  # [others, 1]
-
-        def normalize_others() -> tf.Tensor:
-            # `strings`, not `lowered`: `_normalize` lower-cases ASCII too.
-            raw = tf.gather_nd(strings, others)
-            check_utf8(raw, others[:, 0] if rows is None else tf.gather_nd(rows, others))
-            return tf.tensor_scatter_nd_update(lowered, others, self._normalize(raw))
-
-        return tf.cond(tf.size(others) > 0, normalize_others, lambda: lowered)
+        plain = tf.strings.regex_full_match(strings, _PLAIN)
+        return normalize_unless(plain, lowered, strings, rows, self._normalize)  # it lower-cases ASCII too
 
     def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
         strings = tf.strings.regex_replace(strings, r"\x00", _NO_NUL)
@@ -93,14 +72,14 @@ class CompatibilityNormalizer:
         return tf.strings.regex_replace(strings, "``|''", f'"{_SECOND_QUOTE}') if self.as_transformers else strings
 
     def characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Each character, string `[chars]`, normalized by itself; and whether it is an accent that is stripped."""
+        """As `BertNormalizer.characters`."""
         results = self._normalize(chars)
         return results, (tf.strings.length(chars) > 0) & (tf.strings.length(results) == 0)
 
 
 @functools.cache
 def _combining() -> str:
-    """The characters with a nonzero canonical combining class, as a class for RE2, which has none for them."""
+    """A character class for RE2 of the characters with a nonzero canonical combining class."""
     codes = [code for code in range(0x110000) if unicodedata.combining(chr(code))]
     begins = [code for code in codes if not unicodedata.combining(chr(code - 1))]
     ends = [code for code in codes if not unicodedata.combining(chr(code + 1))]

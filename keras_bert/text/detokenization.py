@@ -1,4 +1,4 @@
-"""Tokens -> text as a person writes it. Tokenization forgets the spaces around punctuation; these rules guess them."""
+"""Joins tokens into text. Tokenization forgets the spaces around punctuation; rules guess them."""
 
 import tensorflow as tf
 
@@ -29,13 +29,7 @@ _RULES = (
 
 
 def join_tokens(tokens: tf.RaggedTensor) -> tf.Tensor:
-    """Joins `##` tokens, and removes spaces around punctuation.
-
-    Args:
-        tokens: string `[batch, (tokens)]`.
-
-    Returns:
-        string `[batch]`.
+    """Joins `##` tokens, and removes spaces around punctuation: string `[batch, (tokens)]` -> string `[batch]`.
 
     Example:
         >>> join_tokens(tf.ragged.constant([["don", "'", "t", "pan", "##ic", ",", "(", "42", ")", "!"]])).numpy()

@@ -1,4 +1,4 @@
-"""Explains a tokenization to people: each token, its place in the text, and what was changed to make it."""
+"""Explains a tokenization: each token, its place in the text, and what normalization changed there."""
 
 from __future__ import annotations
 
@@ -17,40 +17,22 @@ from keras_bert.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class ExplainedToken:
-    """A token as the model sees it, or a character of the text that is in no token.
+    """A token of a sequence, or a character of the text that is in no token."""
 
-    Attributes:
-        token: the token as in the vocabulary; None for a dropped character.
-        id: the token's id.
-        position: its position in the sequence, from 0, special tokens included.
-        type_id: its `input_type_ids`.
-        byte_span: start and end in the text in UTF-8; None for a token that is not from the text, such as `[CLS]`.
-        character_span: the same in characters, each whole, even if the token has only some of its bytes.
-        text: these characters.
-        changes: what was changed in them, such as "É -> e" and "U+200B dropped".
-    """
-
-    token: str | None
+    token: str | None  # None: a dropped character
     id: int | None = None
-    position: int | None = None
+    position: int | None = None  # in the sequence, from 0, special tokens included
     type_id: int | None = None
-    byte_span: tuple[int, int] | None = None
-    character_span: tuple[int, int] | None = None
-    text: str = ""
-    changes: tuple[str, ...] = ()
+    byte_span: tuple[int, int] | None = None  # in the text in UTF-8; None: not from the text, such as [CLS]
+    character_span: tuple[int, int] | None = None  # the same in characters, maybe with bytes outside the token
+    text: str = ""  # these characters
+    changes: tuple[str, ...] = ()  # what normalization changed in them, such as "É -> e" and "U+200B dropped"
 
 
 def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedToken]]:
     """The tokens of each text, between `[CLS]` and `[SEP]` (or the family's own), each with its place in the text.
 
-    Characters that normalization dropped are listed too, in the order of the text, but not white space.
-
-    Args:
-        tokenizer: of any kind.
-        texts: each a sequence of its own.
-
-    Raises:
-        TypeError, ValueError: as `tokenize_with_offsets` does.
+    Dropped characters are listed too, in the order of the text, but not white space. Raises as `tokenize_with_offsets`.
 
     Example:
         >>> from keras_bert import presets
@@ -70,26 +52,20 @@ def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedTo
     special = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
     longest = int(tf.reduce_max(ids.row_lengths())) + tokenizer.pair_format.special_tokens(1)
     type_ids = pack([ids], longest, *special, tokenizer.pair_format)["input_type_ids"].numpy().tolist()
-    # The text of each token by itself.
-    meant = ids.with_values(tokenizer.detokenize(ids.values[:, None]))
+    meant = ids.with_values(tokenizer.detokenize(ids.values[:, None]))  # the text of each token
     rows = zip(texts, *(each.to_list() for each in (ids, starts, ends, meant)), type_ids, strict=True)
-    return [_explained(tokenizer, *row) for row in rows]
+    return [_explained(tokenizer, text, list(zip(*tokens, strict=True)), types) for text, *tokens, types in rows]
 
 
 def _explained(
-    tokenizer: Tokenizer,
-    text: str,
-    ids: list[int],
-    starts: list[int],
-    ends: list[int],
-    meant: list[bytes],
-    type_ids: list[int],
+    tokenizer: Tokenizer, text: str, found: list[tuple[int, int, int, bytes]], type_ids: list[int]
 ) -> list[ExplainedToken]:
+    """`found`: the id, start, end and own text of each token."""
     data = text.encode()
     begins = [0, *itertools.accumulate(len(character.encode()) for character in text)]  # of each character, in bytes
     tokens = [ExplainedToken(tokenizer.vocabulary[tokenizer.cls_token_id], tokenizer.cls_token_id, 0, type_ids[0])]
     done = 0  # the characters before this one are explained
-    for position, (id_, start, end, own) in enumerate(zip(ids, starts, ends, meant, strict=True), start=1):
+    for position, (id_, start, end, own) in enumerate(found, start=1):
         first, last = bisect.bisect_right(begins, start) - 1, bisect.bisect_left(begins, end)
         last = max(first, last)  # of an empty span
         tokens += _dropped(text, begins, done, first)
@@ -103,10 +79,11 @@ def _explained(
         tokens.append(ExplainedToken(token, id_, position, type_id, *spans, text[first:last], changes))
     tokens += _dropped(text, begins, done, len(text))
     sep = tokenizer.sep_token_id
-    return [*tokens, ExplainedToken(tokenizer.vocabulary[sep], sep, 1 + len(ids), type_ids[1 + len(ids)])]
+    return [*tokens, ExplainedToken(tokenizer.vocabulary[sep], sep, 1 + len(found), type_ids[1 + len(found)])]
 
 
 def _changes(text: str, result: str) -> tuple[str, ...]:
+    """What normalization changed to make `result` of `text`."""
     kept = [each for each in text if each in result or unicodedata.category(each) not in ("Cc", "Cf")]
     changes = [_is_dropped(each) for each in text if each not in kept]
     letters = _letters(kept)

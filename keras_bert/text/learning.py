@@ -1,4 +1,4 @@
-"""Learns vocabularies: a corpus -> a tokenizer. Needs the extra `vocab`."""
+"""Learns a vocabulary from a corpus. Needs the extra `vocab`."""
 
 import io
 import re
@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_bert.extras import needed
 from keras_bert.text.byte_level import byte_symbols, split_words
 from keras_bert.text.bytepair import BytePairTokenizer
 from keras_bert.text.compatibility import CompatibilityNormalizer
 from keras_bert.text.learning_corpus import Corpus, read_batches
-from keras_bert.text.learning_pairs import learn_pairs, missing, wait_for
+from keras_bert.text.learning_pairs import learn_pairs, wait_for
 from keras_bert.text.learning_words import LONGEST_WORD, alphabet, count, inside_words, words_of
 from keras_bert.text.normalization import BertNormalizer
 from keras_bert.text.sentencepiece import SentencePieceTokenizer
@@ -27,11 +28,10 @@ KINDS = ("wordpiece", "bytepair", "sentencepiece")
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ROBERTA, _ROBERTA_LAST = ("<s>", "<pad>", "</s>", "<unk>"), ("<mask>",)
 _ALBERT = ("[CLS]", "[SEP]", "[MASK]")  # behind <pad> and <unk>
-# Always tokens by themselves: google-research/albert, README, "Learning a vocabulary".
+# Never part of another token: google-research/albert, README, "Learning a vocabulary".
 _ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
 
-# SentencePiece holds its texts in memory, and 20 times their size while it learns. Of a larger corpus it gets every
-# second text, every fourth, ...
+# SentencePiece needs 20 times this in memory. Of a larger corpus it gets every second, fourth, ... text.
 _MOST_BYTES = 2**27
 
 
@@ -45,9 +45,9 @@ def learn_vocabulary(
 ) -> Tokenizer:
     """Learns a vocabulary from a corpus.
 
-    The tokenizer's own operations normalize the text and cut it into words, so that learned tokens are found later.
-    The same corpus always gives the same vocabulary. It may be larger than memory: words are counted as they are read
-    (SentencePiece learns from a part of a corpus of over 128 MiB). Progress is shown on a terminal.
+    The tokenizer's own operations normalize the text and cut it into words, so that it finds the learned tokens later.
+    The result is deterministic. The corpus may be larger than memory: words are counted as they are read (SentencePiece
+    learns from a part of a corpus of over 128 MiB). Progress is shown on a terminal.
 
     - `"wordpiece"`, BERT's: pairs are merged by frequency (Sennrich et al. 2016), with `##` inside words, as Hugging
       Face's `tokenizers` learns it (Google's own code, Schuster and Nakajima 2012, is not public). Each character of
@@ -66,9 +66,9 @@ def learn_vocabulary(
             corpus of many scripts, 0.9995 leaves more of the vocabulary to words.
 
     Returns:
-        A `WordPieceTokenizer`, `BytePairTokenizer` or `SentencePieceTokenizer`. Its `save_preset(directory)` writes
-        what `from_preset` and `transformers` read; `BertPreprocessor(tokenizer)` feeds a model of this vocabulary.
-        It has fewer than `size` tokens, with a warning, if the corpus has no more that occur twice.
+        A `WordPieceTokenizer`, `BytePairTokenizer` or `SentencePieceTokenizer`. `save_preset(directory)` writes its
+        files; `BertPreprocessor(tokenizer)` feeds a model of this vocabulary. It has fewer than `size` tokens, with a
+        warning, if the corpus has no more that occur twice.
 
     Raises:
         ImportError: the library that learns this kind is not installed.
@@ -93,8 +93,8 @@ def learn_vocabulary(
     if kind == "bytepair":
         if lowercase or strip_accents or character_coverage != 1:
             raise ValueError(
-                "byte pairs are made of all bytes, and keep capitals and accents: lowercase, strip_accents and "
-                "character_coverage have no place with them"
+                "byte pairs are made of all bytes, and keep capitals and accents: leave out lowercase, strip_accents "
+                "and character_coverage"
             )
         tokenizer: Tokenizer = _learn_bytepair(corpus, size)
     else:
@@ -104,33 +104,23 @@ def learn_vocabulary(
         tokenizer = learn(corpus, size, lowercase, strip_accents, character_coverage)
     if tokenizer.vocabulary_size < size:
         warnings.warn(
-            f"the corpus gave {tokenizer.vocabulary_size:,} tokens, not {size:,}: no others occur in it twice; more "
-            "text gives more",
+            f"the vocabulary has {tokenizer.vocabulary_size:,} tokens, not {size:,}: no others occur twice in the "
+            "corpus; use more text for more tokens",
             stacklevel=2,
         )
     return tokenizer
 
 
 class Fertility(NamedTuple):
-    """How well a vocabulary fits a corpus.
+    """How well a vocabulary fits a corpus."""
 
-    Attributes:
-        tokens_per_word: tokens per word; white space separates words (Rust et al. 2021, section 4).
-        bytes_per_token: UTF-8 bytes per token; comparable for languages without spaces too.
-        unknown: the share of unknown tokens.
-    """
-
-    tokens_per_word: float
-    bytes_per_token: float
-    unknown: float
+    tokens_per_word: float  # white space separates words (Rust et al. 2021, section 4)
+    bytes_per_token: float  # UTF-8; comparable for languages without spaces too
+    unknown: float  # share of unknown tokens
 
 
-def fertility(tokenizer: Tokenizer, corpus: Corpus, megabytes: int = 16) -> Fertility:
-    """Measures a vocabulary on the first `megabytes` of a corpus.
-
-    Args:
-        tokenizer: of any kind.
-        corpus: as for `learn_vocabulary`.
+def fertility(tokenizer: Tokenizer, corpus: Corpus) -> Fertility:
+    """Measures a vocabulary on the first 16 megabytes of a corpus, which is as for `learn_vocabulary`.
 
     Raises:
         ValueError: the corpus has no words. For files, as `learn_vocabulary`.
@@ -141,7 +131,7 @@ def fertility(tokenizer: Tokenizer, corpus: Corpus, megabytes: int = 16) -> Fert
         Fertility(tokens_per_word=1.666..., bytes_per_token=3.2, unknown=0.2)
     """
     words = size = tokens = unknown = 0
-    for batch in islice(read_batches(corpus), megabytes):
+    for batch in islice(read_batches(corpus), 16):
         ids = tokenizer.tokenize(batch).values
         words += sum(len(text.decode().split()) for text in batch)
         size += sum(map(len, batch))
@@ -168,8 +158,8 @@ def _learn_wordpiece(
     least = len(_BERT) + len(chars) + len(inner)
     if size < least:
         raise _too_small(size, least)
-    # The library numbers ## tokens in a random order, and breaks ties by it. Hence each character that begins a word,
-    # and then each that continues one, is replaced by a symbol, a character of its own.
+    # The library numbers ## tokens in a random order, and breaks ties by it. So one-character symbols replace each
+    # character that begins a word, and each that continues one.
     symbols = [chr(0x20000 + index) for index in range(len(chars) + len(inner))]
     begins = dict(zip(chars, symbols[: len(chars)], strict=True))
     goes_on = dict(zip(map(ord, inner), symbols[len(chars) :], strict=True))
@@ -203,10 +193,7 @@ def _learn_bytepair(corpus: Corpus, size: int) -> BytePairTokenizer:
 def _learn_sentencepiece(
     corpus: Corpus, size: int, lowercase: bool, strip_accents: bool, character_coverage: float
 ) -> SentencePieceTokenizer:
-    try:
-        import sentencepiece
-    except ImportError:
-        raise missing("sentencepiece") from None
+    sentencepiece = needed("sentencepiece", "sentencepiece", extra="vocab")
     normalizer = CompatibilityNormalizer(lowercase, strip_accents)
     texts: list[bytes] = []
     held, step, read = 0, 1, 0
@@ -242,9 +229,8 @@ def _learn_sentencepiece(
     try:
         wait_for(lambda: train(sentence_iterator=iter(texts), model_writer=model, **options))
     except RuntimeError as error:
-        needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
-        if needed:
-            raise _too_small(size, int(needed[1])) from None
+        if least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error)):
+            raise _too_small(size, int(least[1])) from None
         raise ValueError(f"google/sentencepiece cannot learn from this corpus: {error}") from None
     return SentencePieceTokenizer(model.getvalue(), lowercase=lowercase, strip_accents=strip_accents)
 

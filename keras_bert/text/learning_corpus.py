@@ -1,10 +1,12 @@
-"""Reads a corpus, texts or files of any size, as batches of UTF-8 texts."""
+"""Reads a corpus of any size, texts or files, as batches of UTF-8 texts."""
 
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tqdm import tqdm
+
+from keras_bert.text.strings import lone_surrogate
 
 Corpus = Path | Iterable[str | Path]
 
@@ -13,14 +15,9 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
-    """Reads a corpus in batches, with a progress bar on a terminal.
+    """Reads a corpus, as for `learn_vocabulary`, in batches of about a megabyte, with a progress bar on a terminal.
 
-    Args:
-        corpus: texts (str), and paths (`pathlib.Path`) of UTF-8 files with a text a line or of directories of .txt
-            files; or one such path.
-
-    Returns:
-        Lists of texts, about a megabyte each. Empty lines are left out.
+    Empty lines are left out.
 
     Raises (while it reads; for files in a list, at once):
         TypeError: the corpus is one str, or an element is neither str nor Path.
@@ -43,11 +40,7 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
 
 
 def text_files(path: Path) -> list[Path]:
-    """`path` itself, or, if it is a directory, the .txt files in it, sorted by name.
-
-    Raises:
-        FileNotFoundError: no such path, or no .txt files.
-    """
+    """`path` itself, or the .txt files in a directory, sorted by name. Raises FileNotFoundError if there are none."""
     if not path.is_dir():
         if not path.exists():
             raise FileNotFoundError(f"there is no file {path}")
@@ -84,10 +77,7 @@ def _texts(corpus: Iterable[str | Path]) -> Iterator[bytes]:
         try:
             yield each.encode()
         except UnicodeEncodeError as error:
-            raise ValueError(
-                f"text {number} has the lone surrogate {each[error.start]!a} at character {error.start}, which is no "
-                "character; drop it with text.encode(errors='ignore').decode()"
-            ) from None
+            raise lone_surrogate(number, error) from None
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Learns byte pairs: counts of words -> tokens, by merging the most frequent pairs of symbols first."""
+"""Learns byte pairs: merges the most frequent pairs of symbols first."""
 
 import concurrent.futures
 import json
@@ -8,40 +8,24 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
+from keras_bert.extras import needed
+
 T = TypeVar("T")
 
-# Pairs that occur less often are not merged.
-_LEAST_OFTEN = 2
-# The most symbols in a token; in UTF-8, well below TensorFlow Text's limit.
-_LONGEST_TOKEN = 60
-# The most repetitions of a word in one string.
-_TIMES = 1000
+_LEAST_OFTEN = 2  # rarer pairs are not merged
+_LONGEST_TOKEN = 60  # symbols; in UTF-8, well below TensorFlow Text's limit
+_TIMES = 1000  # limit of the repetitions of a word in one string
 
 
 def learn_pairs(
     words: Mapping[str, int], alphabet: Sequence[str], size: int
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Byte-pair encoding (Sennrich et al. 2016), by Hugging Face's `tokenizers`. The same words give the same tokens.
+    """Byte-pair encoding (Sennrich et al. 2016), by Hugging Face's `tokenizers`, and deterministic.
 
-    Args:
-        words: the count of each. No word has a space in it.
-        alphabet: the symbols, each one character, in ascending order; words are made of them.
-        size: the number of tokens, the alphabet included; fewer if the words have no more.
-
-    Returns:
-        The tokens, `alphabet` first; and the pairs that were merged, earliest first.
-
-    Raises:
-        ImportError: `tokenizers` is not installed.
-
-    Example:
-        >>> learn_pairs({"hug": 10, "pug": 5, "pun": 12}, ["g", "h", "n", "p", "u"], 8)
-        (['g', 'h', 'n', 'p', 'u', 'pu', 'pun', 'hu'], [('p', 'u'), ('pu', 'n'), ('h', 'u')])
+    `words` has the count of each word, without spaces. `alphabet` has their one-character symbols, in ascending order.
+    Returns `size` tokens, or fewer if there are no more, `alphabet` first; and the merged pairs, earliest first.
     """
-    try:
-        import tokenizers
-    except ImportError:
-        raise missing("tokenizers") from None
+    tokenizers = needed("tokenizers", "tokenizers", extra="vocab")
 
     def fed() -> Iterator[str]:  # the library takes no counts
         for word, count in words.items():
@@ -63,7 +47,7 @@ def learn_pairs(
 
 
 def wait_for(work: Callable[[], T]) -> T:
-    """Runs `work` in a thread, because C++ and Rust block Ctrl-C until they are done; with a clock on a terminal."""
+    """Runs `work` in a thread, with a clock on a terminal: C++ and Rust would block Ctrl-C until they are done."""
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def run() -> None:
@@ -77,8 +61,3 @@ def wait_for(work: Callable[[], T]) -> T:
         while not concurrent.futures.wait([future], timeout=0.2).done:
             clock.refresh()
     return future.result()
-
-
-def missing(library: str) -> ImportError:
-    """The error for a library that is not installed."""
-    return ImportError(f"learning a vocabulary of this kind needs {library}: pip install 'keras-bert-models[vocab]'")

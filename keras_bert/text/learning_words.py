@@ -9,8 +9,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 LONGEST_WORD = 200  # characters; longer ones are unknown to WordPieceTokenizer
-# Of more distinct words than this, the rarest are forgotten. This many need some hundred megabytes.
-_MOST_WORDS = 2**21
+_MOST_WORDS = 2**21  # distinct words, some hundred megabytes; the rarest of more words are forgotten
 
 
 @functools.cache
@@ -22,10 +21,7 @@ def _splitter() -> tf_text.FastWordpieceTokenizer:
 
 
 def words_of(normalized: tf.Tensor) -> list[str]:
-    """The words of all texts, as WordPieceTokenizer splits them.
-
-    Args:
-        normalized: string `[batch]`, from `BertNormalizer`.
+    """The words of normalized texts, string `[batch]`, as WordPieceTokenizer splits them.
 
     Example:
         >>> words_of(tf.constant(["don't stop", "京都"]))
@@ -41,7 +37,7 @@ def words_of(normalized: tf.Tensor) -> list[str]:
 
 
 def inside_words(chars: Sequence[str]) -> list[str]:
-    """The characters that may be inside a word: not punctuation and CJK ideographs, which are words by themselves.
+    """The characters that may be inside a word: no punctuation or CJK ideographs, which are words by themselves.
 
     Example:
         >>> inside_words(["a", "-", "é", "京"])
@@ -53,7 +49,7 @@ def inside_words(chars: Sequence[str]) -> list[str]:
 
 
 def count(words: Counter, more: Iterable) -> None:
-    """Adds to the counts of words, and forgets the rarest words when there are too many."""
+    """Adds words to the counts, and forgets the rarest words when there are too many."""
     words.update(more)
     rare = 1
     while len(words) > _MOST_WORDS:
@@ -63,11 +59,7 @@ def count(words: Counter, more: Iterable) -> None:
 
 
 def alphabet(words: Counter[str], character_coverage: float) -> list[str]:
-    """The characters of words, in ascending order.
-
-    Args:
-        words: the count of each word.
-        character_coverage: the rarest characters are left out, as long as the rest make up this share of all.
+    """The characters of words, in ascending order, without the rarest ones beyond a share of all characters.
 
     Example:
         >>> alphabet(Counter({"cab": 99, "cob": 1}), 1.0), alphabet(Counter({"cab": 99, "cob": 1}), 0.99)

@@ -1,4 +1,4 @@
-"""Merges byte pairs in the order in which they were learned (Sennrich et al. 2016), many words at a time."""
+"""Merges byte pairs (Sennrich et al. 2016), many words at a time."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ class MergeRules:
     """Applies merge rules to words in the TensorFlow graph, with constants and no lookup tables.
 
     Every round merges, in each word, all pairs of the earliest rule that fits, from left to right, as GPT-2's encoder
-    does. A long word would take many rounds, each over the whole word. It is cut into windows instead, twice: the
+    does. A long word would take many rounds, each over the whole word. Instead, it is cut into windows, twice: the
     second windows begin half a window later. If every token has just one rule, whose parts come from earlier rules,
     then whether two neighbouring tokens stay apart depends on these two alone. So where both cuts have the same token,
     one cut's tokens up to it and the other's after it are together the tokens of the whole word.
@@ -24,15 +24,12 @@ class MergeRules:
         merges: pairs of tokens, earliest first; a token is a str of byte symbols.
         ids: token -> id, of all parts and results.
         byte_ids: int `[256]`, the id of each byte.
-
-    Attributes:
-        window: the most bytes that are merged at once, None if the rules do not allow cuts.
     """
 
     def __init__(self, merges: Sequence[tuple[str, str]], ids: Mapping[str, int], byte_ids: Sequence[int]):
         pairs = np.array([(ids[left], ids[right]) for left, right in merges], np.int64).reshape(-1, 2)
         results = np.array([ids[left + right] for left, right in merges], np.int32)
-        self.window = _WINDOW if _can_be_cut(pairs, results, byte_ids) else None
+        self.window = _WINDOW if _can_be_cut(pairs, results, byte_ids) else None  # limit of bytes merged at once
         self._base = max(ids.values()) + 1
         ranks = {left * self._base + right: rank for rank, (left, right) in enumerate(pairs.tolist())}
         keys = np.array(sorted(ranks), np.int64)
@@ -48,29 +45,21 @@ class MergeRules:
         )
 
     def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """Words -> tokens.
-
-        Args:
-            words: string `[words]`.
-
-        Returns:
-            int32 `[words, (tokens)]`.
-        """
+        """string `[words]` -> int32 `[words, (tokens)]`."""
         return self._apply(words)
 
     def _merge_words(self, words: tf.Tensor) -> tf.RaggedTensor:
         lengths = tf.strings.length(words)  # int32 [words]
         data = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8), tf.int32)  # [bytes]
         symbols = tf.gather(self._byte_ids, data)
-        heads = (self._merge_in_windows if self.window else self._merge_whole)(symbols, lengths)
+        if self.window:
+            heads = self._merge_in_windows(symbols, lengths)
+        else:
+            heads = self._merge(symbols, tf.repeat(tf.range(tf.size(lengths)), lengths))
         is_head = heads >= 0
         heads_before = tf.concat([[0], tf.cumsum(tf.cast(is_head, tf.int64))], 0)  # [bytes + 1]
         splits = tf.gather(heads_before, tf.concat([[0], tf.cumsum(lengths)], 0))
         return tf.RaggedTensor.from_row_splits(tf.boolean_mask(heads, is_head), splits, validate=False)
-
-    def _merge_whole(self, symbols: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        words = tf.repeat(tf.range(tf.size(lengths)), lengths)
-        return self._merge(symbols, words)
 
     def _merge_in_windows(self, symbols: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         """`_merge` for words of any length. Where the two cuts never agree, the windows of that word grow."""
@@ -129,12 +118,9 @@ class MergeRules:
     def _merge(self, symbols: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
         """Merges until no rule applies.
 
-        Args:
-            symbols: int32 `[symbols]`, ids of bytes, word by word.
-            groups: int32 `[symbols]`, the word number of each, ascending from 0 without gaps.
-
-        Returns:
-            int32 `[symbols]`: the id of the token that begins at a symbol, -1 inside tokens.
+        `symbols`, int32 `[symbols]`, are ids of bytes; `groups`, int32 `[symbols]`, the number of the word of each,
+        ascending from 0 without gaps. Returns int32 `[symbols]`: the id of the token that begins at a symbol, -1 inside
+        tokens.
         """
 
         def merge_round(

@@ -1,6 +1,7 @@
-"""BERT's text cleaning in the TensorFlow graph, and a map from the cleaned bytes to the original ones."""
+"""BERT's text cleaning in the TensorFlow graph, and a map from normalized bytes to original bytes."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,30 +12,30 @@ import tensorflow_text as tf_text
 from keras_bert.text.strings import require
 
 _VALID_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
-# Unicode's white space. RE2's \s has only that of ASCII.
+# Unicode's white space. RE2's \s is only ASCII's.
 SPACES = r"[\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
 INVALID_UTF8 = "not valid UTF-8 (read the text with its own encoding, or with errors=replace): the text in row"
 # Google's clean_text removes U+0000, U+FFFD, and categories Cc and Cf, but not tab, line feed and carriage return.
 _REMOVED = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\p{Cf}\x{fffd}"
 _CJK_IDEOGRAPHS = r"\x{4e00}-\x{9fff}"
 
-# The table of contributed bytes has planes 0 to 2 and the start of plane 14 (tags and variation selectors); all other
-# characters are 4 bytes and stay as they are.
+# The table of contributed bytes has planes 0 to 2 and the start of plane 14 (tags and variation selectors). All other
+# characters have 4 bytes and do not change.
 _PLANE_3, _PLANE_14, _PLANE_14_END = 0x30000, 0xE0000, 0xE1000
-PLANE_4 = 0x40000  # kinds of characters have planes 0 to 3
+PLANE_4 = 0x40000  # tables of kinds have planes 0 to 3
 
 
 @dataclass(frozen=True)
 class BertNormalizer:
-    """Removes control characters, lower-cases and strips accents, as `BasicTokenizer` does besides splitting.
+    """Removes control characters, lower-cases and strips accents, as `BasicTokenizer` of the original BERT does.
 
-    The order is the original's: `lower()` (no case folding, final sigma has its own small form), then canonical
-    decomposition (NFD, not NFKC), then nonspacing marks (category Mn) go.
+    The order is the original's: `lower()` (no case folding; final sigma has its own small form), then canonical
+    decomposition (NFD, not NFKC), then nonspacing marks (category Mn) are dropped.
 
     Args:
         lowercase: whether to lower-case.
         strip_accents: whether to decompose and drop the marks.
-        split_on_cjk, max_chars_per_word: the tokenizer's rules for words; a plain row (below) has none too long.
+        split_on_cjk, max_chars_per_word: the tokenizer's rules for words, used by `plain_rows`.
 
     Example:
         >>> BertNormalizer(lowercase=True, strip_accents=True)(tf.constant(["Crème BRÛLÉE"]))[0].numpy()
@@ -47,10 +48,10 @@ class BertNormalizer:
     max_chars_per_word: int = 200
 
     def plain_rows(self, strings: tf.Tensor) -> tf.Tensor:
-        """bool `[batch]`: true for rows of nothing but ASCII, typographic quotes and dashes, and CJK ideographs.
+        """bool `[batch]`: whether a row has only ASCII, typographic quotes and dashes, and CJK ideographs.
 
-        Normalization changes only their capitals, and no word, all ASCII, is over the limit. Most rows of English or
-        Chinese text are plain, and skip the Unicode steps.
+        Normalization changes only the capitals of such a row, and no word, all ASCII, is over the limit. Most rows of
+        English or Chinese text are plain, and skip the Unicode steps.
         """
         separators = r"\t\n\r -/:-@\[-`{-~\x{2010}-\x{2027}\x{2030}-\x{2043}\x{2045}-\x{2051}\x{2053}-\x{205e}"
         separators += _CJK_IDEOGRAPHS if self.split_on_cjk else ""
@@ -58,29 +59,16 @@ class BertNormalizer:
         return tf.strings.regex_full_match(strings, f"(?:{word}[{separators}]+)*{word}")
 
     def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Normalizes a batch.
-
-        Args:
-            strings: string `[batch]`, UTF-8.
-            rows: int64 `[batch]`, the row numbers for error messages; default: the position in the batch.
-
-        Returns:
-            string `[batch]`, the normalized text, and bool `[batch]`, `plain_rows`.
+        """Normalizes string `[batch]`, and returns it with bool `[batch]`, its `plain_rows`.
 
         Raises:
-            tf.errors.InvalidArgumentError: a row is not valid UTF-8.
+            ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
+                number in `rows` (int64 `[batch]`), by default its position in the batch.
         """
         plain = self.plain_rows(strings)
         # ASCII is lowered first and without ICU, which would follow the locale: a Turkish one makes I a dotless ı.
         lowered = tf.strings.lower(strings) if self.lowercase else strings
-        others = tf.where(~plain)  # [others, 1]
-
-        def normalize_others() -> tf.Tensor:
-            raw = tf.gather_nd(lowered, others)
-            check_utf8(raw, others[:, 0] if rows is None else tf.gather_nd(rows, others))
-            return tf.tensor_scatter_nd_update(lowered, others, self._normalize(raw))
-
-        return tf.cond(tf.size(others) > 0, normalize_others, lambda: lowered), plain
+        return normalize_unless(plain, lowered, lowered, rows, self._normalize), plain
 
     def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
         strings = tf.strings.regex_replace(strings, f"[{_REMOVED}]+", "")
@@ -94,20 +82,38 @@ class BertNormalizer:
     def original_offsets(
         self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """`original_offsets`, below, for this normalizer."""
+        """See `original_offsets` below."""
         return original_offsets(strings, rows, starts, ends, contributed_bytes(self))
 
     def characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Each character, string `[chars]`, normalized by itself; and whether it is an accent that is stripped."""
+        """Each character, string `[chars]`, normalized by itself; and whether it is a stripped accent."""
         present = tf.strings.length(tf.strings.regex_replace(chars, f"[{_REMOVED}]+", "")) > 0
         results = self._normalize(tf.strings.lower(chars) if self.lowercase else chars)
         return results, present & (tf.strings.length(results) == 0)
 
 
+def normalize_unless(
+    plain: tf.Tensor,
+    lowered: tf.Tensor,
+    strings: tf.Tensor,
+    rows: tf.Tensor | None,
+    normalize: Callable[[tf.Tensor], tf.Tensor],
+) -> tf.Tensor:
+    """`lowered` in plain rows, and `normalize(strings)`, checked to be UTF-8, in the others. All are `[batch]`."""
+    others = tf.where(~plain)  # [others, 1]
+
+    def normalize_others() -> tf.Tensor:
+        raw = tf.gather_nd(strings, others)
+        check_utf8(raw, others[:, 0] if rows is None else tf.gather_nd(rows, others))
+        return tf.tensor_scatter_nd_update(lowered, others, normalize(raw))
+
+    return tf.cond(tf.size(others) > 0, normalize_others, lambda: lowered)
+
+
 def original_offsets(
     strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, contributed: np.ndarray
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Spans of normalized bytes -> spans of the original bytes.
+    """Maps spans of normalized bytes to spans of original bytes: starts and ends, int64 `[spans]` each, into their row.
 
     The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two), so a
     table and a running sum give each character's place in the normalized text. A stripped accent belongs to the
@@ -118,9 +124,6 @@ def original_offsets(
         rows: int64 `[spans]`, the row of each span.
         starts, ends: int64 `[spans]`, byte offsets into the normalized row, end exclusive, no span empty.
         contributed: int8, `contributed_bytes` of the normalizer.
-
-    Returns:
-        Starts and ends, int64 `[spans]` each, byte offsets into the original row.
     """
     lengths = tf.cast(tf.strings.length(strings), tf.int64)
     row_ends = tf.cumsum(lengths)  # of the rows laid end to end, [batch]
@@ -141,7 +144,7 @@ def original_offsets(
 
 
 def lower_dotted_capitals(strings: tf.Tensor) -> tf.Tensor:
-    """Lower-cases the capitals I with an accent, because their marks depend on the locale."""
+    """Lower-cases the capitals I with an accent: their marks would depend on the locale."""
     for capital in "İÌÍĨĮ":
         strings = tf.strings.regex_replace(strings, capital, capital.lower())
     return strings
@@ -163,11 +166,8 @@ def _table_index(codes: tf.Tensor) -> tf.Tensor:
 @functools.cache
 def contributed_bytes(normalizer: Any) -> np.ndarray:
     """int8: how many bytes each character becomes; 0 if it is removed, -1 if it is a stripped accent."""
-    codes = np.r_[:_PLANE_3, _PLANE_14:_PLANE_14_END]
-    codes[0xD800:0xE000] = 0  # surrogates are no characters
     with tf.init_scope(), tf.device("CPU"):
-        chars = tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")
-        results, stripped = normalizer.characters(chars)
+        results, stripped = normalizer.characters(_characters(np.r_[:_PLANE_3, _PLANE_14:_PLANE_14_END]))
         lengths = tf.where(stripped, -1, tf.strings.length(results)).numpy()
     return np.append(lengths, 4).astype(np.int8)
 
@@ -177,14 +177,18 @@ def kinds_of_characters(patterns: tuple[tuple[int, str], ...], other: int) -> np
     """int8 `[PLANE_4]`: the kind of each character of planes 0 to 3, by TensorFlow's own version of Unicode.
 
     Args:
-        patterns: kinds and the regular expressions of their characters; the last one that fits counts.
+        patterns: kinds and the regular expressions of their characters; the last match counts.
         other: the kind of all other characters.
     """
-    codes = np.arange(PLANE_4)
-    codes[0xD800:0xE000] = 0  # surrogates are no characters
     kinds = np.full(PLANE_4, other, np.int8)
     with tf.init_scope(), tf.device("CPU"):
-        chars = tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")
+        chars = _characters(np.arange(PLANE_4))
         for kind, pattern in patterns:
             kinds[tf.strings.regex_full_match(chars, pattern).numpy()] = kind
     return kinds
+
+
+def _characters(codes: np.ndarray) -> tf.Tensor:
+    """string `[codes]`; U+0000 in place of surrogates, which are no characters."""
+    codes = np.where((codes >= 0xD800) & (codes < 0xE000), 0, codes)
+    return tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")

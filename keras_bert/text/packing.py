@@ -1,4 +1,4 @@
-"""Segments of ids -> the three dense tensors that a BERT encoder reads."""
+"""Packs segments of ids into the three dense tensors that a BERT encoder reads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,21 +9,15 @@ from keras_bert.text.strings import require
 
 TRUNCATIONS = ("longest_first", "round_robin", "waterfall", "head_tail", "error")
 
-# Under "head_tail", 1 / _HEAD of the tokens kept are the beginning of a text: 128 of 510 in the paper.
-_HEAD = 4
+_HEAD = 4  # under "head_tail", one of this many kept tokens is from the beginning: 128 of 510 in the paper
 
 
 @dataclass(frozen=True)
 class PairFormat:
-    """How a family of models packs a pair of texts: `[CLS] a [SEP] b [SEP]`, with these differences.
+    """How a family packs a pair of texts, `[CLS] a [SEP] b [SEP]`."""
 
-    Attributes:
-        separators: the number of `[SEP]` between the two.
-        second_type_id: the type id of `b [SEP]`.
-    """
-
-    separators: int
-    second_type_id: int
+    separators: int  # the number of `[SEP]` between the texts
+    second_type_id: int  # the type id of `b [SEP]`
 
     def special_tokens(self, segments: int) -> int:
         """The number of special tokens in a row of one or two segments."""
@@ -37,27 +31,18 @@ ROBERTA_PAIRS = PairFormat(separators=2, second_type_id=0)  # XLM-RoBERTa's too
 def truncate(
     segments: Sequence[tf.RaggedTensor], max_tokens: tf.Tensor | int, truncation: str = "longest_first"
 ) -> list[tf.RaggedTensor]:
-    """Shortens one or two segments, by default at their ends, to `max_tokens` tokens in all.
+    """Shortens one or two segments, ragged integers `[batch, (tokens)]`, to `max_tokens` tokens per row in all.
 
-    Args:
-        segments: one or two ragged integer tensors `[batch, (tokens)]`.
-        max_tokens: the most tokens in the segments of a row together.
-        truncation: one of
-            - `"longest_first"`: the longer segment loses its last token until both fit, the second one on a tie
-              (`_truncate_seq_pair` of the original BERT);
-            - `"round_robin"`: the segments get room in turn, token by token (TF Hub's preprocessing models). For two
-              segments this equals `"longest_first"`;
-            - `"waterfall"`: the first gets all it needs, the second the rest;
-            - `"head_tail"`: lengths as under `"longest_first"`, but a segment that is too long loses its middle: a
-              quarter of the tokens kept are its beginning, the others its end (Sun et al. 2019, section 5.3.1);
-            - `"error"`: nothing is cut; a row that does not fit raises.
+    `truncation` is one of
 
-    Returns:
-        One ragged tensor for each segment.
-
-    Raises:
-        ValueError (in a graph, tf.errors.InvalidArgumentError): a row does not fit, under `"error"`; the message names
-            the row, its number of tokens and the limit.
+    - `"longest_first"`: the longer segment loses its last token until both fit, the second one on a tie
+      (`_truncate_seq_pair` of the original BERT);
+    - `"round_robin"`: the segments get room in turn, token by token (TF Hub's preprocessing models). For two segments
+      this equals `"longest_first"`;
+    - `"waterfall"`: the first segment gets all the room that it needs, the second the rest;
+    - `"head_tail"`: lengths as under `"longest_first"`, but a long segment loses its middle: of the kept tokens, a
+      quarter is from its beginning, the rest from its end (Sun et al. 2019, section 5.3.1);
+    - `"error"`: a row that does not fit raises ValueError (in a graph, tf.errors.InvalidArgumentError).
 
     Example:
         >>> pair = tf.ragged.constant([[1, 2, 3, 4, 5]]), tf.ragged.constant([[6, 7]])
@@ -69,15 +54,14 @@ def truncate(
     if truncation == "error":
         total = tf.add_n(lengths)
         over = tf.where(total > room)[:1, 0]
-        message = "too long, and truncation is error: the row, its tokens, and the room beside the special tokens are"
+        message = "too long, and truncation is error: the row, its tokens, and the limit without special tokens, are"
         require(tf.equal(tf.size(over), 0), message, over, tf.gather(total, over), room)
         return list(segments)
     if len(segments) == 1:
         keep = [tf.minimum(lengths[0], room)]
     else:
         first, second = lengths
-        # Cutting the longer one ends when both have half the room (the first rounds up: it wins ties), or earlier if
-        # the shorter one leaves more than half.
+        # Each gets half the room (the first rounds up: it wins ties), and what the other one leaves of its half.
         fair = room if truncation == "waterfall" else tf.maximum(room - second, (room + 1) // 2)
         kept_first = tf.minimum(first, fair)
         keep = [kept_first, tf.minimum(second, room - kept_first)]
@@ -108,18 +92,13 @@ def pack(
     pad_id: int,
     pair_format: PairFormat = BERT_PAIRS,
 ) -> dict[str, tf.Tensor]:
-    """`[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, or `<s> a </s></s> b </s>`, padded.
+    """Packs `[CLS] a [SEP]`, `[CLS] a [SEP] b [SEP]` or `<s> a </s></s> b </s>`, padded.
 
-    Args:
-        segments: one or two ragged int32 tensors `[batch, (tokens)]` that fit: with special tokens, a row has at most
-            `sequence_length` (see `truncate`).
-        sequence_length: the second dimension of the results.
-        cls_id, sep_id, pad_id: ids of `[CLS]`, `[SEP]` and `[PAD]`, or of the family's own.
-        pair_format: how two segments are joined.
+    `segments` are one or two ragged int32 tensors `[batch, (tokens)]`, truncated to fit with their special tokens.
 
     Returns:
         int32 `[batch, sequence_length]` each: `input_word_ids`; `input_mask`, 1 for a token and 0 for padding;
-        `input_type_ids`, the format's `second_type_id` (1 for BERT) for the second segment and its `[SEP]`, else 0.
+        `input_type_ids`, the format's `second_type_id` for the second segment and its `[SEP]`, else 0.
 
     Example:
         >>> packed = pack([tf.ragged.constant([[7, 8], [9]])], 5, cls_id=101, sep_id=102, pad_id=0)

@@ -19,17 +19,16 @@ class BertPreprocessor(keras.layers.Layer):
     """Tokenizes, truncates, adds `[CLS]` and `[SEP]` (or the family's own), and pads.
 
     Args:
-        tokenizer: any of the three; it has the special tokens and the pair format of its family. Its vocabulary is
-            saved inside the model's `.keras` file.
-        sequence_length: the length of every row of the result, special tokens included; longer texts are truncated.
-            None: as long as the longest row of the batch.
+        tokenizer: any of the three; it determines the special tokens and the pair format. `.keras` files contain its
+            vocabulary.
+        sequence_length: the length of every row, special tokens included; longer texts are truncated. None: the length
+            of the longest row of the batch.
         truncation: how to shorten a row that is too long: "longest_first", "round_robin", "waterfall", "head_tail" or
             "error", see `packing.truncate`.
-        stride: if given, cuts windows instead: a text that is too long, or the second one of a pair, becomes several
-            windows, each beginning `stride` tokens after the one before it. Results are then
-            `[batch, windows, seq_length]`; rows with fewer windows than others are filled up with padding.
+        stride: if given, cuts long texts (of a pair, the second) into windows instead, each beginning `stride` tokens
+            after the one before it. Results are then `[batch, windows, seq_length]`; missing windows are padding.
         pad_to_multiple_of: with `sequence_length=None`, rounds the length up, so that fewer shapes occur.
-        max_sequence_length: the model's number of positions; no row is ever longer.
+        max_sequence_length: the model's number of positions, the limit of every row.
 
     Call arguments:
         texts: string `[batch]` as a tensor, NumPy array or list of str; or one string `[]`; or, for pairs, a tuple of
@@ -45,7 +44,7 @@ class BertPreprocessor(keras.layers.Layer):
     Raises:
         TypeError, ValueError: a bad argument, or texts that are not strings.
         ValueError (in a graph, tf.errors.InvalidArgumentError): a text is not valid UTF-8, or is too long under
-            `truncation="error"`; or XLA, which has no strings, compiles.
+            `truncation="error"`; or the call is compiled with XLA, which has no strings.
 
     Example:
         >>> from keras_bert import BertPreprocessor
@@ -68,7 +67,7 @@ class BertPreprocessor(keras.layers.Layer):
     ):
         if keras.backend.backend() != "tensorflow":
             raise RuntimeError(
-                f"BertPreprocessor is made of TensorFlow ops, but Keras's backend is {keras.backend.backend()}; set "
+                f"BertPreprocessor uses TensorFlow ops, but Keras's backend is {keras.backend.backend()}; set "
                 "KERAS_BACKEND=tensorflow before keras is imported, or feed the encoder ids made elsewhere"
             )
         if truncation not in TRUNCATIONS:
@@ -83,7 +82,7 @@ class BertPreprocessor(keras.layers.Layer):
         if pad_to_multiple_of < 1:
             raise ValueError(f"pad_to_multiple_of is {pad_to_multiple_of}; expected at least 1")
         if stride is not None and stride < 1:
-            raise ValueError(f"stride is {stride}; windows must begin at least one token after one another")
+            raise ValueError(f"stride is {stride}; expected at least 1 token")
         super().__init__(**kwargs)
         self.tokenizer = tokenizer
         self.sequence_length = sequence_length
@@ -92,7 +91,7 @@ class BertPreprocessor(keras.layers.Layer):
         self.max_sequence_length = max_sequence_length
         self.stride = stride
         self.supports_jit = False  # XLA has no strings
-        # Compiled, because launching some fifty small operations one by one costs more than running them.
+        # Compiled: launching some fifty small operations one by one takes longer than running them.
         batch = tf.TensorSpec([None], tf.string)
         self._from_one = tf.function(self._preprocess, input_signature=[batch], autograph=False)
         self._from_two = tf.function(self._preprocess, input_signature=[batch, batch], autograph=False)
@@ -124,11 +123,11 @@ class BertPreprocessor(keras.layers.Layer):
         return self.pack(tuple(self.tokenizer.tokenize(text) for text in texts))
 
     def pack(self, segments: Any) -> dict[str, tf.Tensor]:
-        """Packs texts that are tokenized already, as a call does.
+        """Packs tokenized texts, as a call does.
 
         Args:
-            segments: integers `[batch, (tokens)]`, a ragged tensor or a list of lists; or, for pairs, a tuple of two of
-                these, or a list of two tensors. Without special tokens.
+            segments: integers `[batch, (tokens)]` without special tokens, a ragged tensor or a list of lists; or, for
+                pairs, a tuple of two of these, or a list of two tensors.
 
         Returns:
             A dict of int32 `[batch, seq_length]`, or `[batch, windows, seq_length]`, as from a call.
@@ -190,21 +189,17 @@ class BertPreprocessor(keras.layers.Layer):
 
     @classmethod
     def from_preset(cls, handle: str | Path, **overrides: Any) -> "BertPreprocessor":
-        """Loads a preset's tokenizer; `max_sequence_length` is the number of positions in its `config.json`.
-
-        The configuration may also have Google's file name, such as `bert_config.json`.
-
-        The files decide the class of the tokenizer: `vocab.txt`, `vocab.json` and `merges.txt`, `spiece.model`,
-        `sentencepiece.bpe.model`, or `tokenizer.json`; KerasHub's files are read too.
+        """Loads a preset's tokenizer, of the class that its files determine; see `load_tokenizer`.
 
         Args:
             handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
-            **overrides: arguments of the constructor, such as `sequence_length=64`, which is 128 by default, or the
-                number of positions if the model has fewer.
+            **overrides: arguments of the constructor. `max_sequence_length` is by default the number of positions in
+                `config.json` (or `bert_config.json`), and `sequence_length` 128, or fewer if the model has fewer
+                positions.
 
         Raises:
             FileNotFoundError: no such preset, or a file is missing.
-            ValueError: a file is damaged, the vocabulary is not the model's, or an argument is bad.
+            ValueError: a file is damaged, the vocabulary does not fit the model, or an argument is bad.
         """
         directory = presets.resolve(handle)
         config = formats.read_config(files.find(directory, *formats.CONFIGS))
@@ -215,12 +210,12 @@ class BertPreprocessor(keras.layers.Layer):
         return cls(tokenizer, **overrides)
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes the tokenizer's files, see its `save_preset`; the lengths are saved by the model."""
+        """Writes the tokenizer's files; the model saves the lengths."""
         self.tokenizer.save_preset(directory, overwrite)
 
 
 def _as_texts(texts: Any) -> Any:
-    """One string tensor, or a tuple of two of equal shape; `keras.Input`s stay as they are."""
+    """One string tensor, or a tuple of two of equal shape; or `keras.Input`s, unchanged."""
     if isinstance(texts, tuple) or (isinstance(texts, list) and texts and all(map(_is_tensor, texts))):
         if len(texts) != 2:
             raise ValueError(f"got {len(texts)} texts in a {type(texts).__name__}; expected a pair, or a list of str")
@@ -256,4 +251,4 @@ def _check_pair(pair: Any) -> None:
     first, *others = (tuple(part.shape)[:1] for part in pair)
     for other in others:
         if len(first) != len(other) or (first and None not in (first[0], other[0]) and first[0] != other[0]):
-            raise ValueError(f"the two texts of a pair must be as many, but have batch shapes {first} and {other}")
+            raise ValueError(f"a pair has batches of {first} and {other}; expected as many second texts as first ones")

@@ -1,4 +1,4 @@
-"""ALBERT's and XLM-RoBERTa's tokenizer: strings <-> SentencePiece ids, in the TensorFlow graph."""
+"""ALBERT's and XLM-RoBERTa's tokenizer: SentencePiece, in the TensorFlow graph."""
 
 import base64
 import os
@@ -19,7 +19,7 @@ from keras_bert.text.splitting import Tokens
 from keras_bert.text.tokenizer import Tokenizer
 
 _ops = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
-# False for white space, and for what SentencePiece's usual normalization (nmt_nfkc) turns into spaces besides.
+# False for white space, and for other characters that SentencePiece's usual normalization (nmt_nfkc) turns into spaces.
 _IS_TEXT = np.ones(0x10000, bool)
 _IS_TEXT[[*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200C), 0x200E, 0x200F]] = False
 _IS_TEXT[[0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF]] = False
@@ -29,28 +29,28 @@ _IS_TEXT[[0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF]] = False
 class SentencePieceTokenizer(Tokenizer):
     """SentencePiece (Kudo and Richardson 2018), with ALBERT's or XLM-RoBERTa's own steps before and after it.
 
-    The segmentation is google/sentencepiece's own, from TensorFlow Text. Its operation holds the model as an
-    attribute: functions that use it capture no resource, and a SavedModel needs no file beside it.
+    TensorFlow Text runs google/sentencepiece's own segmentation. Its operation holds the model as an attribute:
+    functions capture no resource, and a SavedModel needs no file beside it.
 
     - `"albert"` (Lan et al. 2019), like google-research/albert: compatibility decomposition (NFKD) without combining
       characters, lower case, and no token that ends in a digit and a comma.
-    - `"albert-transformers"`, as transformers 5 reads the same file: `` and '' become ", marks of every kind go,
-      tokens may end in a comma, and each of the model's user-defined symbols (`-`, `.`, `(`) is a word of its own.
+    - `"albert-transformers"`, as transformers 5 reads the same file: `` and '' become ", marks of every kind are
+      dropped, tokens may end in a comma, and each of the model's user-defined symbols (`-`, `.`, `(`) is a separate
+      word.
     - `"xlm-roberta"` (Conneau et al. 2019), like fairseq: the text unchanged; ids with fairseq's special tokens in
       front and `<mask>` at the end.
 
     Args:
-        model_file: path of a `spiece.model` or `sentencepiece.bpe.model`, or its bytes. The config contains them.
+        model_file: path of a `spiece.model` or `sentencepiece.bpe.model`, or its bytes. The config contains the bytes.
         family: "albert", "albert-transformers" or "xlm-roberta".
         lowercase: whether to lower-case; default: as the family does. (False for cased ALBERT models.)
         strip_accents: whether to decompose and drop combining characters; default: as the family does.
-        special_tokens_in_text: whether a special token in the text, such as `[MASK]`, is that token rather than text to
-            split. The mask then takes the white space before it. Leave it off for text that others wrote.
+        special_tokens_in_text: whether to recognize special tokens, such as `[MASK]`, in the text, rather than split
+            them like other text. The mask then includes the white space before it. Leave it off for text that others
+            wrote.
 
     Attributes:
-        vocabulary: list of str; `▁` is the space before a word.
-        vocabulary_size: int.
-        unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
+        vocabulary (`▁` is the space before a word), vocabulary_size, unk_token_id, ...: see `Tokenizer`.
 
     Raises:
         FileNotFoundError: no such file.
@@ -97,8 +97,9 @@ class SentencePieceTokenizer(Tokenizer):
         for name, token in layout.special_tokens.items():
             if token not in vocabulary:
                 raise ValueError(f"{source} has no {token}, the {name} of {family}; is it of another family?")
-        if layout.special_tokens["unk_token"] not in own:
-            raise ValueError(f"{source} has no {layout.special_tokens['unk_token']} for what it does not know")
+        unknown = layout.special_tokens["unk_token"]
+        if unknown not in own:
+            raise ValueError(f"{source} has no {unknown} for unknown text")
         special = {*layout.special_tokens.values()}
         begins_word = [token.startswith(SPACE) or token in special for token in vocabulary]
         super().__init__(vocabulary, layout.special_tokens, special_tokens_in_text, begins_word)
@@ -107,7 +108,7 @@ class SentencePieceTokenizer(Tokenizer):
         if layout.as_transformers:
             self._symbols = [each.piece for each in pieces if each.type == USER_DEFINED]
         ids = np.arange(len(own), dtype=np.int32) - layout.skipped + len(layout.first)
-        ids[own.index(layout.special_tokens["unk_token"])] = self.unk_token_id
+        ids[own.index(unknown)] = self.unk_token_id
         ids[: layout.skipped] = self.unk_token_id
         with tf.init_scope(), tf.device("CPU"):
             self._own_to_ids = tf.constant(ids)
@@ -115,8 +116,7 @@ class SentencePieceTokenizer(Tokenizer):
             self._has_space = tf.constant([token.startswith(SPACE) and token != SPACE for token in self.vocabulary])
             self._comma_splits = self._split_commas(own) if layout.splits_commas else None
         signature = [tf.TensorSpec([None], tf.string)]
-        # One copy of the model for all callers.
-        self._segment = tf.function(self._segment_batch, input_signature=signature, autograph=False)
+        self._segment = tf.function(self._segment_batch, input_signature=signature, autograph=False)  # the model once
 
     def _segment_batch(self, strings: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """The model's ids, row_splits, and starts and ends in bytes of `strings`."""
@@ -143,7 +143,7 @@ class SentencePieceTokenizer(Tokenizer):
     def _original_spans(
         self, strings: tf.Tensor, normalized: tf.Tensor, ids: tf.RaggedTensor, starts: tf.Tensor, ends: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Spans of normalized bytes -> spans of the given bytes, without the space before a word."""
+        """Maps spans of normalized bytes to spans of the given bytes, without the space before a word."""
         rows = ids.value_rowids()
 
         def map_back() -> tuple[tf.Tensor, tf.Tensor]:
@@ -152,7 +152,7 @@ class SentencePieceTokenizer(Tokenizer):
                 strings, *(tf.gather(each, some) for each in (rows, starts, ends))
             )
             first, last = (tf.tensor_scatter_nd_update(starts, some[:, None], span) for span in spans)
-            # An empty span lies where the piece before it ends.
+            # An empty span is at the end of the piece before it.
             before = tf.concat([[0], last[:-1]], 0)
             begins_row = tf.concat([[True], rows[1:] != rows[:-1]], 0)[: tf.size(rows)]
             empty, place = ends <= starts, tf.where(begins_row, tf.zeros_like(last), before[: tf.size(rows)])
@@ -162,9 +162,7 @@ class SentencePieceTokenizer(Tokenizer):
         lengths = tf.cast(tf.strings.length(strings), tf.int64)
         row_starts = tf.gather(tf.cumsum(lengths, exclusive=True), rows)
         codes, begins = tf.strings.unicode_decode_with_offsets(tf.strings.reduce_join(strings), "UTF-8")
-        text = tf.boolean_mask(
-            begins, tf.gather(_IS_TEXT, tf.minimum(codes, 0xFFFF))
-        )  # where a character that is no space begins
+        text = tf.boolean_mask(begins, tf.gather(_IS_TEXT, tf.minimum(codes, 0xFFFF)))  # places of non-space characters
         text = tf.concat([text, [tf.int64.max]], 0)
         first = tf.gather(text, tf.searchsorted(text, row_starts + starts)) - row_starts
         skips = tf.gather(self._has_space, ids.values)
@@ -200,13 +198,13 @@ class SentencePieceTokenizer(Tokenizer):
         return tuple(tf.RaggedTensor.from_row_splits(each, splits, validate=False) for each in values)
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Joins the tokens with their spaces, but for the first space. Normalization is not undone."""
+        """Joins the tokens with their spaces, without the first space. Normalization is not undone."""
         text = tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._tokens, ids.flat_values)), axis=-1)
         text = tf.strings.regex_replace(text, SPACE, " ")
         return tf.strings.regex_replace(text, "^ ", "")
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, with the model itself, in base64, in place of its path."""
+        """The arguments, with the model in base64 in place of its path."""
         return {
             "model_file": base64.b64encode(self.model).decode(),
             "family": self.family,

@@ -1,46 +1,34 @@
-"""How each family of models uses its SentencePiece model, as data without code."""
+"""How each family of models uses its SentencePiece model: data without code."""
 
 from dataclasses import dataclass
 
 from keras_bert.text.packing import BERT_PAIRS, ROBERTA_PAIRS, PairFormat
 
-SPACE = "▁"  # as a token of SentencePiece has it
+SPACE = "▁"  # in SentencePiece's tokens
 
 
 def ends_in_comma(token: str) -> bool:
-    """Whether a token is one of those that ALBERT splits: it ends in a digit and a comma."""
+    """Whether a token ends in a digit and a comma; ALBERT splits such tokens."""
     return len(token) > 1 and token[-1] == "," and token[-2].isdigit()
 
 
 @dataclass(frozen=True)
 class SentencePieceFamily:
-    """How a family of models uses its SentencePiece model.
+    """How a family of models uses its SentencePiece model."""
 
-    Attributes:
-        model: the name of the model's file; None: the model is in `tokenizer.json` only.
-        transformers_class: the tokenizer's class in transformers.
-        model_inputs: the outputs of that class, in its usual order.
-        special_tokens: the names of the special tokens.
-        pair_format: how a pair of texts is packed.
-        lowercase, strip_accents: the defaults of the tokenizer's arguments.
-        first, skipped, last: the vocabulary is `first`, the model's tokens without the first `skipped`, `last`.
-        splits_commas: whether a comma behind a digit is a token of its own, as in `encode_pieces` of
-            google-research/albert.
-        as_transformers: whether text is normalized as transformers 5 does it for ALBERT, see `CompatibilityNormalizer`,
-            and a user-defined symbol of the model, such as `-`, ends a word, so that the next one begins behind it.
-    """
-
-    model: str | None
-    transformers_class: str
-    model_inputs: tuple[str, ...]
+    model: str | None  # the name of the model's file; None: the model is only in `tokenizer.json`
+    transformers_class: str  # the tokenizer's class in transformers
+    model_inputs: tuple[str, ...]  # the outputs of that class, in its usual order
     special_tokens: dict[str, str]
     pair_format: PairFormat
-    lowercase: bool = False
-    strip_accents: bool = False
-    first: tuple[str, ...] = ()
+    lowercase: bool = False  # default of the tokenizer's argument
+    strip_accents: bool = False  # default of the tokenizer's argument
+    first: tuple[str, ...] = ()  # the vocabulary is `first`, the model's tokens after the first `skipped`, and `last`
     skipped: int = 0
     last: tuple[str, ...] = ()
-    splits_commas: bool = False
+    splits_commas: bool = False  # whether to split a comma off a digit, as `encode_pieces` of google-research/albert
+    # Whether to normalize as transformers 5 does for ALBERT, see `CompatibilityNormalizer`, and to begin a word after
+    # each user-defined symbol of the model, such as `-`.
     as_transformers: bool = False
 
 

@@ -1,11 +1,11 @@
-"""The files of a SentencePiece tokenizer (its model, or `tokenizer.json`) <-> the tokenizer's arguments."""
+"""Reads and writes the files of a SentencePiece tokenizer: its model and `tokenizer.json`."""
 
 import base64
 from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, read_tokenizer_config
+from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, mask_with_space, read_tokenizer_config
 from keras_bert.text.sentencepiece_families import FAMILIES
 from keras_bert.text.sentencepiece_json import read_tokenizer_json, tokenizer_json
 
@@ -14,15 +14,13 @@ MODELS = tuple(layout.model for layout in FAMILIES.values() if layout.model)
 
 
 def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
-    """Reads the arguments of `SentencePieceTokenizer` from a directory.
+    """Reads the arguments of `SentencePieceTokenizer` from its model, or `tokenizer.json`.
 
-    Args:
-        directory: has `spiece.model` or `sentencepiece.bpe.model`, or else `tokenizer.json`; and perhaps
-            `tokenizer_config.json`.
+    `tokenizer_config.json` takes precedence, if there is one.
 
     Raises:
         FileNotFoundError: no model.
-        ValueError: an unknown class of tokenizer, or a `tokenizer.json` with settings that are not supported.
+        ValueError: an unknown class of tokenizer, or a `tokenizer.json` with unsupported settings.
     """
     path = files.find(directory, *MODELS, ALL_IN_ONE)
     by_class = {layout.transformers_class: name for name, layout in reversed(FAMILIES.items()) if layout.model}
@@ -46,24 +44,17 @@ def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
 
 
 def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
-    """Writes the model, `tokenizer_config.json` and `tokenizer.json`; each appears whole or not at all.
-
-    Args:
-        directory: created if missing.
-        arguments: the tokenizer's `get_config()`.
-        overwrite: whether to replace these files.
+    """Writes the model, `tokenizer_config.json` and `tokenizer.json`, from a tokenizer's `get_config()`.
 
     Raises:
-        FileExistsError: one is there already, and `overwrite` is False.
+        FileExistsError: one of the files exists, and `overwrite` is False.
     """
     family, lowercase, strip_accents = (arguments[name] for name in ("family", "lowercase", "strip_accents"))
     model, layout = base64.b64decode(arguments["model_file"]), FAMILIES[family]
-    # In a text, the mask takes the space before it.
-    mask = {"__type": "AddedToken", "content": layout.special_tokens["mask_token"], "lstrip": True, "special": True}
     config = {
         "tokenizer_class": layout.transformers_class,
         **layout.special_tokens,
-        "mask_token": mask,
+        "mask_token": mask_with_space(layout.special_tokens["mask_token"]),
         "model_input_names": layout.model_inputs,
     }
     if layout.transformers_class == "AlbertTokenizer":
@@ -72,7 +63,7 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     if layout.model:
         with files.written_whole(Path(directory) / layout.model) as unfinished:
             unfinished.write_bytes(model)
-    else:  # a model file would be read rather than tokenizer.json
+    else:  # a model file would take precedence over tokenizer.json
         (Path(directory) / MODELS[0]).unlink(missing_ok=True)
     whole = tokenizer_json(model, family, lowercase, strip_accents)
     files.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(whole)})

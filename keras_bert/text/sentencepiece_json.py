@@ -1,4 +1,4 @@
-"""Hugging Face's `tokenizer.json` of type Unigram <-> the SentencePiece model that gives the same ids."""
+"""Converts between SentencePiece models and Hugging Face's `tokenizer.json` of type Unigram that give the same ids."""
 
 import base64
 import itertools
@@ -27,13 +27,9 @@ _SHAPE = {
 
 
 def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
-    """The content of a `tokenizer.json` that gives the same ids as the model.
+    """The content of a `tokenizer.json` that gives the same ids as a model (a serialized `ModelProto`).
 
-    `transformers` reads a bare model too, but takes its user-defined symbols, such as ALBERT's `-` and `.`, for words.
-
-    Args:
-        model: a serialized `ModelProto` (google/sentencepiece, sentencepiece_model.proto).
-        family, lowercase, strip_accents: arguments of the tokenizer.
+    `transformers` also reads models, but takes their user-defined symbols, such as ALBERT's `-` and `.`, for words.
     """
     layout = FAMILIES[family]
     tokens, proto = layout.special_tokens, read_model(model)
@@ -41,7 +37,7 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
     vocabulary += [(each.piece, each.score) for each in proto.pieces[layout.skipped :]]
     vocabulary += [(name, 0.0) for name in layout.last]
     ids = {token: index for index, (token, _) in enumerate(vocabulary)}
-    if layout.splits_commas:  # no token ends in a digit and a comma, if there is another way
+    if layout.splits_commas:  # avoids tokens that end in a digit and a comma
         vocabulary = [(token, score - 100 * ends_in_comma(token)) for token, score in vocabulary]
     steps: list[dict[str, Any]] = []
     if layout.as_transformers:
@@ -77,30 +73,19 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
             (cls, ids[cls]), (sep, ids[sep]), layout.pair_format.separators, layout.pair_format.second_type_id
         ),
         "decoder": metaspace,
-        "model": {
-            "type": "Unigram",
-            "unk_id": ids[tokens["unk_token"]],
-            "vocab": vocabulary,
-            "byte_fallback": False,
-        },
+        "model": {"type": "Unigram", "unk_id": ids[tokens["unk_token"]], "vocab": vocabulary, "byte_fallback": False},
     }
 
 
 def read_tokenizer_json(path: Path) -> dict[str, Any]:
     """Reads the arguments of `SentencePieceTokenizer` from a `tokenizer.json` alone.
 
-    The model is rebuilt, and its `tokenizer_json` is compared with the file. A difference is a setting that has no
-    place in a SentencePiece model, and is refused. Scores are rounded to float32.
-
-    Args:
-        path: the file, as transformers 5 saves an `AlbertTokenizer` or `XLMRobertaTokenizer`; or as KerasHub does,
-            beside its own model.
-
-    Returns:
-        `model_file`, `family`, and, for transformers' files, `lowercase` and `strip_accents`.
+    Transformers 5 saves it for an `AlbertTokenizer` or `XLMRobertaTokenizer`; KerasHub saves it beside its own model.
+    The model is rebuilt, and its `tokenizer_json` is compared with the file, to refuse settings that a SentencePiece
+    model cannot have. Scores are rounded to float32.
 
     Raises:
-        ValueError: it is damaged, or has a setting that cannot be expressed, which the message names.
+        ValueError: it is damaged, or has an unsupported setting, which the message names.
     """
     content = files.read_json(path)
     if (arguments := keras_hub.tokenizer_arguments(path, content, "Unigram")) is not None:
@@ -114,12 +99,12 @@ def read_tokenizer_json(path: Path) -> dict[str, Any]:
     hangul = next((token for token in vocabulary if re.search("[가-힣]", token)), None)
     if hangul and "NFKD" in types:
         raise ValueError(
-            f"{path}: its normalizer takes syllables of Hangul apart (NFKD), such as those of its token {hangul!r}, "
-            "and SentencePiece would put them together again; with keep_accents=True, it does neither"
+            f"{path}: its normalizer decomposes Hangul syllables (NFKD), such as those of its token {hangul!r}, but "
+            "SentencePiece composes them again; save the tokenizer with keep_accents=True"
         )
     charsmaps = [step.get("precompiled_charsmap") for step in steps if step["type"] == "Precompiled"]
     if not any(charsmaps):
-        raise ValueError(f"{path}: its normalizer has no Precompiled table; white space would be taken otherwise")
+        raise ValueError(f"{path}: its normalizer has no Precompiled table, so that white space would give other ids")
     try:
         model = _rebuilt(content, family, base64.b64decode(charsmaps[0], validate=True))
         theirs, ours = (_compared(each) for each in (content, tokenizer_json(model, **arguments)))
@@ -128,18 +113,18 @@ def read_tokenizer_json(path: Path) -> dict[str, Any]:
     if theirs != ours:
         place, theirs, ours = _first_difference(theirs, ours)
         theirs, ours = reprlib.repr(theirs), reprlib.repr(ours)
-        raise ValueError(f"{path}: its {place} is {theirs}, where {family} has {ours}: it would give other ids")
+        raise ValueError(f"{path}: its {place} is {theirs}, where {family} has {ours}: ids would differ")
     return {"model_file": model, **arguments}
 
 
 def _family_of(path: Path, vocabulary: Sequence[str]) -> str:
     for token, times in Counter(vocabulary).items():
         if not token or SPACE in token.lstrip(SPACE):
-            raise ValueError(f"{path} has the token {token!r}; SentencePiece would use it across words, this file not")
+            raise ValueError(f"{path} has the token {token!r}; only SentencePiece would find it across words")
         if times > 1:
             raise ValueError(f"{path} has the token {token!r} twice")
     if SPACE not in vocabulary:
-        raise ValueError(f"{path} has no token {SPACE}: unknown words could not be told apart")
+        raise ValueError(f"{path} has no token {SPACE}: unknown words could not be separated")
     for family in ("albert-transformers", "xlm-roberta"):
         layout = FAMILIES[family]
         ends = [*vocabulary[: len(layout.first)], *vocabulary[len(vocabulary) - len(layout.last) :]]
@@ -166,7 +151,7 @@ def _rebuilt(content: dict[str, Any], family: str, charsmap: bytes) -> bytes:
 
 
 def _compared(content: dict[str, Any]) -> dict[str, Any]:
-    """What decides the ids, spelled as transformers 5 does."""
+    """The values that determine the ids, spelled as transformers 5 does."""
     added = sorted(content["added_tokens"], key=lambda token: token["id"])
     return {
         "normalizer": _steps(content.get("normalizer"), "normalizers"),
@@ -203,13 +188,13 @@ def _plain_spaces(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain_token(token: dict[str, Any]) -> dict[str, Any]:
-    """The fields that decide which text is a token, without `lstrip`: white space before it is no token anyway."""
+    """The fields that determine which text is a token, without `lstrip`: white space before it is no token anyway."""
     plain = {key: token[key] for key in ("id", "content", "single_word", "rstrip")}
     return plain | {"normalized": token["normalized"] and token["content"] not in _SPECIAL}
 
 
 def _first_difference(theirs: Any, ours: Any, place: str = "") -> tuple[str, Any, Any]:
-    """Where two values differ first, and what each has there."""
+    """The place and the two values of the first difference."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         pairs = {f".{key}": (theirs.get(key, "missing"), ours.get(key, "missing")) for key in {**theirs, **ours}}
     elif isinstance(theirs, list) and isinstance(ours, list):

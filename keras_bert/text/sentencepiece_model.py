@@ -1,4 +1,4 @@
-"""google/sentencepiece's models: a serialized `ModelProto` <-> its pieces and its normalization, checked."""
+"""Reads and writes google/sentencepiece's models, serialized `ModelProto`s, and checks them."""
 
 import math
 from collections.abc import Iterable
@@ -6,8 +6,8 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory, text_format
 
-# The parts of google/sentencepiece's sentencepiece_model.proto that are used here; the library keeps all others as they
-# are. `type` is an enumeration there, which would hide numbers that it does not know.
+# The used parts of google/sentencepiece's sentencepiece_model.proto; protobuf keeps all others. There, `type` is an
+# enumeration, which would hide unknown numbers.
 _SCHEMA = """
     name: "keras_bert/sentencepiece_model.proto"
     message_type {
@@ -39,7 +39,7 @@ _UNIGRAM = 1  # TrainerSpec.ModelType
 
 
 def _model_class() -> Any:
-    pool = descriptor_pool.DescriptorPool()  # of our own: other libraries have these names in the common one
+    pool = descriptor_pool.DescriptorPool()  # not the default one, where other libraries register these names
     pool.AddSerializedFile(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()).SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("ModelProto"))
 
@@ -48,18 +48,13 @@ ModelProto = _model_class()
 
 
 def read_model(model: bytes) -> ModelProto:
-    """The parsed model, checked: TensorFlow Text's operation ends the process at some bad ones.
+    """Parses and checks a serialized `ModelProto`: TensorFlow Text's operation ends the process at some bad models.
 
-    Args:
-        model: a serialized `ModelProto`.
-
-    Returns:
-        An object with `pieces` (each has `piece`, a str, `score`, the natural logarithm of its probability, and `type`,
-        one of the above; the index is the id), and `normalizer_spec.precompiled_charsmap`.
+    The result has `pieces` (each with `piece`, a str, `score`, the natural logarithm of its probability, and `type`,
+    one of the above; the index is the id), and `normalizer_spec.precompiled_charsmap`.
 
     Raises:
-        ValueError: the bytes are no model, or a piece is empty, repeated, holds a U+0000, or has a score that is no
-            number.
+        ValueError: the bytes are no model, or a piece is empty, repeated, has a U+0000, or a score that is not finite.
 
     Example:
         >>> model = unigram_model([("<unk>", 0.0, UNKNOWN), ("▁a", -1.5, NORMAL)], b"")
@@ -75,12 +70,12 @@ def read_model(model: bytes) -> ModelProto:
         raise ValueError("it has no pieces")
     seen: dict[str, int] = {}
     for number, (text, score, kind) in enumerate(pieces):
-        if not isinstance(text, str):  # the library leaves it as it is
+        if not isinstance(text, str):  # invalid UTF-8 stays bytes
             raise ValueError(f"piece {number} is {text!r}, which is not UTF-8")
         if not text or "\0" in text:
             raise ValueError(f"piece {number} is {'empty' if not text else f'{text!r}, with a U+0000'}")
         if text in seen:
-            raise ValueError(f"piece {number} is {text!r}, as piece {seen[text]} is")
+            raise ValueError(f"piece {number} is {text!r}, like piece {seen[text]}")
         if not math.isfinite(score):
             raise ValueError(f"piece {number}, {text!r}, has the score {score}")
         if kind not in _TYPES:
@@ -96,7 +91,7 @@ def unigram_model(pieces: Iterable[tuple[str, float, int]], charsmap: bytes) -> 
     """A serialized model of type Unigram, with SentencePiece's defaults: a space in front, and one space for several.
 
     Args:
-        pieces: text, score and type of each; scores are rounded to float32.
+        pieces: text, score (rounded to float32) and type of each.
         charsmap: the table of its normalization, `precompiled_charsmap`.
     """
     proto = ModelProto(trainer_spec={"model_type": _UNIGRAM}, normalizer_spec={"precompiled_charsmap": charsmap})

@@ -1,4 +1,4 @@
-"""Splits texts around tokens that stand in them, and joins the tokens of the parts."""
+"""Splits texts around tokens that occur in them, and joins the tokens of the parts."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,28 +17,22 @@ def tokenize_around(
     strings: tf.Tensor,
     tokenize_text: Callable[[tf.Tensor, tf.Tensor], Tokens],
 ) -> Tokens:
-    """Finds the tokens that stand in texts as they are, and tokenizes the text between them.
+    """Finds `added` tokens (token -> id) in texts, string `[batch]`, and tokenizes the text between them.
 
-    Args:
-        added: each token that is looked for -> its id; where two begin, the longer one is found.
-        with_space: one of them that takes the white space before it, if any.
-        strings: string `[batch]`.
-        tokenize_text: string `[parts]`, and the row of each, int64 `[parts]` -> its tokens.
+    Of two added tokens that begin at the same place, the longer one is found. `with_space`, if any, is the one that
+    includes the white space before it. `tokenize_text` is called with string `[parts]` and the row of each, int64
+    `[parts]`.
     """
     patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}
     if with_space in added:
         patterns[with_space] = f"{SPACES}*{patterns[with_space]}"
     pattern = "|".join(patterns.values())
-    # The operation ends a text at U+0000. In such a row, U+0001 replaces it meanwhile
-    # (and a real U+0001 becomes U+0000).
+    # The operation ends a text at U+0000. In such a row, U+0001 replaces it meanwhile (and U+0001 becomes U+0000).
     has_nul = tf.strings.regex_full_match(strings, r"(?s).*\x00.*")
     strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
     chunks, starts, ends = tf_text.regex_split_with_offsets(strings, pattern, pattern)  # [batch, (chunks)]
-    texts = tf.where(
-        tf.gather(has_nul, chunks.value_rowids()),
-        tf.strings.regex_replace(chunks.values, "\x01", "\0"),
-        chunks.values,
-    )
+    with_nul = tf.gather(has_nul, chunks.value_rowids())
+    texts = tf.where(with_nul, tf.strings.regex_replace(chunks.values, "\x01", "\0"), chunks.values)
     names = texts
     if with_space in added:
         names = tf.strings.regex_replace(names, f"^{patterns[with_space]}$", with_space)
@@ -58,7 +52,7 @@ def tokenize_around(
 
 
 def merge_rows(tokens: Tokens, origins: tf.Tensor, row_splits: tf.Tensor) -> Tokens:
-    """[parts, (tokens)] -> [batch, (tokens)]: row_splits [batch + 1] groups the parts, origins [parts] places them."""
+    """Joins parts into rows: `row_splits` `[batch + 1]` groups the parts, whose offsets grow by `origins` `[parts]`."""
     ids, starts, ends = tokens
     splits = tf.gather(ids.row_splits, row_splits)
     shift = tf.gather(origins, ids.value_rowids())

@@ -1,4 +1,4 @@
-"""Texts as the caller has them -> a string tensor, or an error that says what came and what is expected."""
+"""Converts texts to string tensors, with errors that say what came and what is expected."""
 
 import contextlib
 import re
@@ -12,14 +12,11 @@ _EXPECTED = "expected a str, a list of str, or a string tensor or array of shape
 
 
 def as_strings(texts: Any) -> tf.Tensor:
-    """Converts texts to a string tensor of shape `[]` or `[batch]`.
-
-    Args:
-        texts: a str (or bytes, UTF-8), a list or NumPy array of them, or a string tensor.
+    """Converts a str (or UTF-8 bytes), a list or array of them, or a tensor to a string tensor `[]` or `[batch]`.
 
     Raises:
         TypeError: an element is not text.
-        ValueError: the rank is over 1, or a str has a lone surrogate, which UTF-8 cannot carry.
+        ValueError: the rank is over 1, or a str has a lone surrogate, which is not valid in UTF-8.
     """
     if texts is None:
         raise TypeError(f"got None as text; {_EXPECTED}")
@@ -43,7 +40,7 @@ def as_strings(texts: Any) -> tf.Tensor:
 
 @contextlib.contextmanager
 def readable_errors() -> Iterator[None]:
-    """Turns a failed assertion of the graph into a ValueError with its message alone."""
+    """Turns a failed assertion of the graph into a ValueError with only its message."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
@@ -54,25 +51,30 @@ def readable_errors() -> Iterator[None]:
 
 
 def require(condition: tf.Tensor, message: str, *values: tf.Tensor) -> None:
-    """Raises ValueError (in a graph, InvalidArgumentError) with `message` and values unless `condition` (bool `[]`)."""
+    """Raises ValueError (in a graph, InvalidArgumentError) with `message` and `values` unless `condition` is true."""
     if not tf.executing_eagerly():
         tf.debugging.Assert(condition, [message, *values])
     elif not condition:
         raise ValueError(" ".join([message, *(str(number) for value in values for number in np.ravel(value))]))
 
 
+def lone_surrogate(row: int, error: UnicodeEncodeError) -> ValueError:
+    """The error for a text that UTF-8 cannot encode."""
+    return ValueError(
+        f"text {row} has the lone surrogate {error.object[error.start]!a} at character {error.start}, which UTF-8 "
+        f"cannot encode; drop it with text.encode(errors='ignore').decode(): {error.object[:40]!a}"
+    )
+
+
 def _explain(texts: Any) -> Exception:
-    """The error for texts that TensorFlow could not convert; good batches do not pay for this search."""
+    """The error for texts that TensorFlow could not convert."""
     batch = [texts] if isinstance(texts, str) or not hasattr(texts, "__iter__") else list(texts)
     for row, text in enumerate(batch):
         if isinstance(text, str):
             try:
                 text.encode()
             except UnicodeEncodeError as error:
-                return ValueError(
-                    f"text {row} has the lone surrogate {text[error.start]!a} at character {error.start}, which is no "
-                    f"character and cannot be UTF-8; drop it with text.encode(errors='ignore').decode(): {text[:40]!a}"
-                )
+                return lone_surrogate(row, error)
         elif not isinstance(text, bytes):
             return TypeError(f"text {row} is {text!r:.60} ({type(text).__name__}); {_EXPECTED}")
     return TypeError(f"cannot read {type(texts).__name__} as text; {_EXPECTED}")

@@ -1,4 +1,4 @@
-"""The base class of all tokenizers: their interface, special tokens, and words."""
+"""The base class of all tokenizers: their interface, special tokens and words."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -12,33 +12,32 @@ from keras_bert.text.packing import BERT_PAIRS, PairFormat
 from keras_bert.text.splitting import Tokens, tokenize_around
 from keras_bert.text.strings import as_strings, readable_errors, require
 
+SPECIAL_TOKENS = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")
 T = TypeVar("T", bound="Tokenizer")
 
 
 class Tokenizer:
-    """The interface of the tokenizers; subclasses turn text into tokens, and tokens into text.
+    """The interface of the tokenizers.
 
     Args:
         vocabulary: the tokens; the index is the id.
-        special_tokens: `unk_token`, `cls_token`, `sep_token`, `pad_token` and `mask_token`, all in the vocabulary.
-        special_tokens_in_text: whether a special token in the text is that token.
-        begins_word: for each token, whether a word begins with it.
+        special_tokens: `unk_token`, `cls_token`, `sep_token`, `pad_token` and `mask_token` -> tokens in the vocabulary.
+        special_tokens_in_text: whether to recognize special tokens in the text.
+        begins_word: for each token, whether it begins a word.
 
     Attributes:
         vocabulary: list of str.
         vocabulary_size: int.
-        special_tokens: dict of str, name of the argument -> token.
+        special_tokens: dict of str, as given.
         unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
-        begins_word: bool `[vocabulary_size]`, as given.
+        begins_word: bool `[vocabulary_size]`.
         pair_format: how a pair of texts is packed.
     """
 
     pair_format: PairFormat = BERT_PAIRS
-    # Whether white space before the mask token belongs to it: it does where tokens include the space before them.
-    _mask_takes_space = False
-    # Tokens that are split off the text before all else.
-    _symbols: Sequence[str] = ()
-    # A directory's files -> the arguments of the class, and back.
+    _mask_takes_space = False  # whether the mask token includes the white space before it
+    _symbols: Sequence[str] = ()  # tokens that are split off the text first
+    # Read and write the arguments of the class as files of a directory.
     _read_files: ClassVar[Callable[[Path], dict[str, Any]]]
     _write_files: ClassVar[Callable[[str | Path, dict[str, Any], bool], None]]
 
@@ -53,49 +52,42 @@ class Tokenizer:
         self.vocabulary_size = len(self.vocabulary)
         self.special_tokens = dict(special_tokens)
         self.special_tokens_in_text = special_tokens_in_text
-        self.unk_token_id = self.vocabulary.index(special_tokens["unk_token"])
-        self.cls_token_id = self.vocabulary.index(special_tokens["cls_token"])
-        self.sep_token_id = self.vocabulary.index(special_tokens["sep_token"])
-        self.pad_token_id = self.vocabulary.index(special_tokens["pad_token"])
-        self.mask_token_id = self.vocabulary.index(special_tokens["mask_token"])
+        self.unk_token_id, self.cls_token_id, self.sep_token_id, self.pad_token_id, self.mask_token_id = (
+            self.vocabulary.index(special_tokens[name]) for name in SPECIAL_TOKENS
+        )
         # Tensors made here outlive the graph being traced, and stay off the GPU, which has no string ops.
         with tf.init_scope(), tf.device("CPU"):
             self.begins_word = tf.constant(begins_word, tf.bool)
-        signature = [tf.TensorSpec([None], tf.string)]
-        self._ids = tf.function(self._tokenize_batch, input_signature=signature, autograph=False)
-        self._ids_and_offsets = tf.function(
-            self._tokenize_batch_with_offsets, input_signature=signature, autograph=False
-        )
+        compiled = functools.partial(tf.function, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+        self._ids = compiled(lambda strings: self._tokenize(strings, with_offsets=False)[0])
+        self._ids_and_offsets = compiled(lambda strings: self._tokenize(strings, with_offsets=True))
 
     def tokenize(self, strings: Any) -> tf.RaggedTensor:
-        """Strings -> ids, without the special tokens of a sequence, such as `[CLS]` and `[SEP]`.
+        """Turns strings into ids, without the special tokens of a sequence, such as `[CLS]` and `[SEP]`.
 
         Args:
-            strings: string `[batch]` in any form (list of str, NumPy array, tensor), or one string.
+            strings: string `[batch]` (list of str, NumPy array or tensor), or one string.
 
         Returns:
-            int32 `[batch, (tokens)]` ragged; `[tokens]` for one string. No tokens for an empty text.
+            int32 `[batch, (tokens)]` ragged; `[tokens]` for one string. An empty text has no tokens.
 
         Raises:
-            TypeError, ValueError: not strings, or of rank over 1, or with a lone surrogate.
-            ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8.
+            TypeError, ValueError: not strings, a rank over 1, or a lone surrogate.
+            ValueError (in a graph, tf.errors.InvalidArgumentError): a text is not valid UTF-8.
         """
         strings = as_strings(strings)
         with readable_errors():
             return self._ids(strings) if strings.shape.rank else self._ids(strings[None])[0]
 
     def tokenize_with_offsets(self, strings: Any) -> Tokens:
-        """Strings -> ids, and the span of bytes of each token.
+        """Turns strings into ids and the byte span of each token. Raises as `tokenize` does.
 
         Args:
             strings: as for `tokenize`.
 
         Returns:
-            `(ids, starts, ends)`, int32, int64, int64, each `[batch, (tokens)]`; `string.encode()[start:end]` is the
-            token's text in the string as given, with its capitals and accents, without the space before it.
-
-        Raises:
-            As `tokenize`.
+            `(ids, starts, ends)`, int32, int64, int64, each `[batch, (tokens)]`. `string.encode()[start:end]` is the
+            text of the token in the given string, with its capitals and accents, without the space before it.
         """
         strings = as_strings(strings)
         with readable_errors():
@@ -105,20 +97,20 @@ class Tokenizer:
         return ids[0], starts[0], ends[0]
 
     def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Words -> the tokens of each, as in `transformers` with `is_split_into_words=True`.
+        """Tokenizes each word by itself, as `transformers` does with `is_split_into_words=True`.
 
-        Each word is tokenized by itself. Where tokens include the space before them, each word has one, the first of a
-        text too (`add_prefix_space=True` there). Unlike there, a word that normalization leaves empty, such as a lone
-        control character, is the unknown token, so that every word has a token.
+        Where tokens include the space before them, every word gets one, also the first (`add_prefix_space=True` in
+        `transformers`). Every word has a token: the unknown token if normalization leaves nothing of it, as of a lone
+        control character (`transformers` gives no token then).
 
         Args:
             words: string `[batch, (words)]`.
 
         Returns:
-            int32 `[batch, (words), (tokens)]`, at least one token a word.
+            int32 `[batch, (words), (tokens)]`.
 
         Raises:
-            As `tokenize`; the row in the message is the number of the word in the batch.
+            As `tokenize`; the message has the number of the word in the batch.
 
         Example:
             >>> from keras_bert.text import WordPieceTokenizer
@@ -132,15 +124,15 @@ class Tokenizer:
         return words.with_values(tf.concat([tokens, tf.RaggedTensor.from_row_lengths(unknown, missing)], axis=1))
 
     def group_by_word(self, ids: tf.RaggedTensor, *others: tf.RaggedTensor) -> tuple[tf.RaggedTensor, ...]:
-        """Groups tokens by word.
+        """Groups tokens by word. A word begins at each row, and at each token without `##` or (byte pairs,
+        SentencePiece) with a space before it.
 
         Args:
             ids: int32 `[batch, (tokens)]`, from `tokenize`.
-            *others: other values of the tokens, of the same shape, such as their offsets.
+            *others: other values of the tokens, of the same shape, such as offsets.
 
         Returns:
-            One ragged tensor `[batch, (words), (tokens)]` for each argument. A word starts with each row, and with each
-            token that does not continue one: one without `##`, or (byte pairs, SentencePiece) with a space before it.
+            One ragged tensor `[batch, (words), (tokens)]` for each argument.
 
         Example:
             >>> from keras_bert.text import WordPieceTokenizer
@@ -161,13 +153,12 @@ class Tokenizer:
         )
 
     def detokenize(self, ids: Any) -> tf.Tensor:
-        """Ids -> text.
+        """Turns ids into text, without `[CLS]`, `[SEP]` and `[PAD]` (`<s>`, `</s>` and `<pad>`).
 
-        `[CLS]`, `[SEP]` and `[PAD]` (or `<s>`, `</s>` and `<pad>`) are left out. The unknown token and the mask stay,
-        because they stand for text.
+        The unknown token and the mask stay, because they stand for text.
 
         Args:
-            ids: integers `[batch, (tokens)]`, ragged, dense or nested lists; or `[tokens]` for one text.
+            ids: integers `[batch, (tokens)]`, ragged, dense or nested lists; `[tokens]` for one text.
 
         Returns:
             string `[batch]`, or `[]` for one text.
@@ -185,18 +176,12 @@ class Tokenizer:
             ids = tf.RaggedTensor.from_tensor(ids)
         flat = tf.cast(ids.flat_values, tf.int32)
         known = (flat >= 0) & (flat < self.vocabulary_size)
-        message = f"an id outside the vocabulary, whose ids are 0 to {self.vocabulary_size - 1}:"
+        message = f"an id outside the vocabulary, which has ids from 0 to {self.vocabulary_size - 1}:"
         require(tf.reduce_all(known), message, tf.boolean_mask(flat, ~known)[:1])
         silent = (self.cls_token_id, self.sep_token_id, self.pad_token_id)
         shown = tf.reduce_all([flat != token for token in silent], axis=0)
         ids = ids.with_flat_values(tf.where(known, flat, 0))
         return self._join(tf.ragged.boolean_mask(ids, ids.with_flat_values(shown)))
-
-    def _tokenize_batch(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        return self._tokenize(strings, with_offsets=False)[0]
-
-    def _tokenize_batch_with_offsets(self, strings: tf.Tensor) -> Tokens:
-        return self._tokenize(strings, with_offsets=True)
 
     def _tokenize(self, strings: tf.Tensor, with_offsets: bool) -> Tokens:
         with tf.device("CPU"):
@@ -209,18 +194,18 @@ class Tokenizer:
             return tokenize_around(ids, mask if self._mask_takes_space else None, strings, tokenize_text)
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
-        """string `[batch]` -> tokens; `rows`, int64 `[batch]`, are the row numbers for error messages.
+        """string `[batch]` -> tokens; error messages have the row numbers `rows`, int64 `[batch]`.
 
         Without offsets, `starts` and `ends` may be any int64 of the shape of `ids`.
         """
         raise NotImplementedError
 
     def _with_space(self, strings: tf.Tensor) -> tf.Tensor:
-        """Puts a space before each word, if it is part of the word's first token."""
+        """Puts a space before each word, if tokens include it."""
         return strings
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """int32 `[batch, (tokens)]`, all in the vocabulary -> string `[batch]`."""
+        """Valid ids, int32 `[batch, (tokens)]` -> string `[batch]`."""
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
@@ -233,33 +218,30 @@ class Tokenizer:
 
     @classmethod
     def from_preset(cls: type[T], handle: str | Path, **overrides: Any) -> T:
-        """Reads a preset's tokenizer: the files of its class, or `tokenizer.json`; and `tokenizer_config.json`, if any.
-
-        They are `vocab.txt` (WordPiece); `vocab.json` and `merges.txt` (byte pairs); `spiece.model` or
-        `sentencepiece.bpe.model` (SentencePiece). KerasHub's `tokenizer.json` is read too. `load_tokenizer` finds the
-        class.
+        """Reads a preset's tokenizer. `load_tokenizer` lists the files, and finds the class by them.
 
         Args:
             handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
-            **overrides: arguments of the constructor, in place of what the files say.
+            **overrides: arguments of the constructor, in place of the files' values. `tokenizer_config.json` takes
+                precedence over other files.
 
         Raises:
-            FileNotFoundError: no such preset, or it has no such tokenizer.
+            FileNotFoundError: no such preset, or no such file in it.
             ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
         """
         return cls(**(cls._read_files(presets.resolve(handle)) | overrides))
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes the tokenizer's files, which `from_preset` and `transformers` read, with `tokenizer_config.json`.
+        """Writes the tokenizer's files and `tokenizer_config.json`, which `from_preset` and `transformers` read.
 
-        They are `vocab.txt`; `vocab.json` and `merges.txt`; or the SentencePiece model and `tokenizer.json` (for
-        "albert-transformers" this alone, as `transformers` itself saves it).
+        The files are `vocab.txt`; `vocab.json` and `merges.txt`; or the SentencePiece model and `tokenizer.json` (only
+        the latter for "albert-transformers", as in `transformers`).
 
         Args:
-            directory: created if missing; other files in it are left alone.
+            directory: created if missing; other files in it stay.
             overwrite: whether to replace these files.
 
         Raises:
-            FileExistsError: one of them is there already.
+            FileExistsError: one of the files exists and `overwrite` is False.
         """
         type(self)._write_files(directory, self.get_config(), overwrite)

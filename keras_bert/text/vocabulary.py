@@ -1,4 +1,4 @@
-"""Vocabularies and merges: reads `vocab.txt`, `vocab.json` and `merges.txt`, and checks them, naming what is bad."""
+"""Reads `vocab.txt`, `vocab.json` and `merges.txt`, and checks vocabularies and merges."""
 
 import os
 import re
@@ -12,31 +12,13 @@ _LONGEST_TOKEN_BYTES = 256  # the limit of TensorFlow Text's FastWordpieceTokeni
 
 
 def read_vocabulary(path: str | Path) -> list[str]:
-    """The tokens of a `vocab.txt`: UTF-8, one a line, the line number (from 0) is the id.
-
-    Args:
-        path: the file. A missing last newline and Windows line ends are fine.
-
-    Returns:
-        One str a token, not checked; see `check_vocabulary`.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: the file is empty, or not UTF-8.
-    """
-    lines = _read_lines(path, "a vocab.txt with one token a line")
-    if not any(map(str.strip, lines)):
-        raise ValueError(f"the vocabulary file {path} is empty")
-    return lines if lines[-1] else lines[:-1]
+    """The tokens of a `vocab.txt`, one a line, not checked. Raises as `files.read_text`."""
+    _check_is_file(path, "a vocab.txt with one token a line")
+    return files.lines_of(files.read_text(path))
 
 
 def check_vocabulary(tokens: Sequence[str], special_tokens: Mapping[str, str], source: str = "the vocabulary") -> None:
-    """Raises unless `tokens` is a valid vocabulary for WordPiece.
-
-    Args:
-        tokens: the tokens; the index is the id.
-        special_tokens: `{"unk_token": "[UNK]", ...}`, all of which must be in `tokens`.
-        source: the vocabulary's name in messages, such as a path.
+    """Raises unless `tokens` is a valid vocabulary for WordPiece; messages name it `source`.
 
     Raises:
         TypeError: a token is not a str.
@@ -53,9 +35,7 @@ def check_vocabulary(tokens: Sequence[str], special_tokens: Mapping[str, str], s
         if _ASCII_SPACE.search(token) or "\0" in token:
             raise ValueError(f"{source} is damaged: line {line} has white space or a NUL inside, {token[:60]!r}")
         if len(token.encode("utf-8", "replace")) > _LONGEST_TOKEN_BYTES:
-            raise ValueError(
-                f"{source} is damaged: line {line} is over {_LONGEST_TOKEN_BYTES} bytes, {token[:60]!r}..."
-            )
+            raise ValueError(f"{source} is damaged: line {line} has over {_LONGEST_TOKEN_BYTES} bytes, {token[:60]!r}")
         if token in first_line:
             raise ValueError(f"{source} has {token!r} twice, in lines {first_line[token]} and {line}")
         first_line[token] = line
@@ -67,16 +47,12 @@ def read_ids(
     special_tokens: Mapping[str, str],
     byte_symbols: Sequence[str],
 ) -> dict[str, int]:
-    """Token -> id, checked, of byte pairs.
-
-    Args:
-        vocabulary: path of a `vocab.json`, or its content, or the list of tokens.
-        special_tokens: as for `check_vocabulary`.
-        byte_symbols: the symbols of the 256 bytes, which must be there, too.
+    """Token -> id, checked, for byte pairs: from a `vocab.json`, its content, or the list of tokens.
 
     Raises:
         FileNotFoundError: no such file.
-        TypeError, ValueError: no vocabulary, or a damaged one.
+        TypeError, ValueError: not a vocabulary, or a damaged one; or a special token or one of the 256 bytes is
+            missing.
     """
     source = "the vocabulary"
     if isinstance(vocabulary, str | os.PathLike):
@@ -91,9 +67,7 @@ def read_ids(
             raise ValueError(f"{source} has {twice!r} twice")
     for token, index in vocabulary.items():
         if not isinstance(token, str) or not token or not isinstance(index, int) or isinstance(index, bool):
-            raise ValueError(
-                f"{source} is damaged: {token!r:.60} has the id {index!r:.60}; expected a token and a number"
-            )
+            raise ValueError(f"{source} is damaged: {token!r:.60} has the id {index!r:.60}; expected a token and an id")
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise ValueError(
             f"{source} is damaged: the ids of its {len(vocabulary)} tokens are not 0 to {len(vocabulary) - 1}"
@@ -110,12 +84,13 @@ def read_merges(merges: str | Path | Sequence[str] | Sequence[Sequence[str]]) ->
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: it is not UTF-8, or a line is no pair.
+        ValueError: it is not UTF-8, or a line is not a pair.
     """
     source = "the merges"
     if isinstance(merges, str | os.PathLike):
         source = str(merges)
-        lines = _read_lines(merges, "a merges.txt with one pair of tokens a line")
+        _check_is_file(merges, "a merges.txt with one pair of tokens a line")
+        lines = files.lines_of(files.read_text(merges))
         merges = [line for line in lines[lines[0].startswith("#version") :] if line]
     pairs = []
     for number, pair in enumerate(merges):
@@ -127,7 +102,7 @@ def read_merges(merges: str | Path | Sequence[str] | Sequence[Sequence[str]]) ->
 
 
 def check_merges(merges: Sequence[tuple[str, str]], ids: Mapping[str, int], source: str) -> None:
-    """Raises ValueError if a part or the result of a merge is no token."""
+    """Raises ValueError if a part or the result of a merge is not in the vocabulary."""
     for number, (left, right) in enumerate(merges):
         for token in (left, right, left + right):
             if token not in ids:
@@ -140,20 +115,9 @@ def check_merges(merges: Sequence[tuple[str, str]], ids: Mapping[str, int], sour
 def _check_special_tokens(special_tokens: Mapping[str, str], vocabulary: Container[str], source: str) -> None:
     for name, token in special_tokens.items():
         if token not in vocabulary:
-            raise ValueError(f"{source} has no {token}; add it, or pass {name}= with the name that it has there")
+            raise ValueError(f"{source} has no {token}; add it, or pass its name there as {name}=")
 
 
 def _check_is_file(path: str | Path, expected: str) -> None:
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}; expected {expected}")
-
-
-def _read_lines(path: str | Path, expected: str) -> list[str]:
-    """The lines of a file in UTF-8; not by str.splitlines(), which also splits at U+2028 and the like."""
-    _check_is_file(path, expected)
-    data = Path(path).read_bytes()
-    try:
-        return [line.removesuffix("\r") for line in data.decode("utf-8-sig").split("\n")]
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ValueError(f"{path} is not UTF-8: bad byte {data[error.start]:#x} in line {line}") from None

@@ -1,4 +1,4 @@
-"""Cuts long segments into several rows that overlap (for SQuAD, Devlin et al. 2018 call it a sliding window)."""
+"""Cuts long segments into several rows that overlap (a sliding window, in the code of Devlin et al. 2018 for SQuAD)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,33 +9,20 @@ from keras_bert.text.packing import first_tokens
 
 
 class Windows(NamedTuple):
-    """Windows over the last segment of each row.
+    """Windows over the last segment of each row."""
 
-    Attributes:
-        segments: one for each given, ragged int32 `[windows, (tokens)]`: the windows of a row one after the other; the
-            first of two segments is repeated in each.
-        rows: int64 `[windows]`: the row of each window.
-        starts: int64 `[windows]`: the number of tokens of the row's last segment before the window.
-        counts: int64 `[batch]`: the number of windows of each row, at least 1.
-    """
-
-    segments: list[tf.RaggedTensor]
-    rows: tf.Tensor
-    starts: tf.Tensor
-    counts: tf.Tensor
+    segments: list[tf.RaggedTensor]  # int32 [windows, (tokens)]; the first of two is repeated in each window
+    rows: tf.Tensor  # int64 [windows], the row of each window, ascending
+    starts: tf.Tensor  # int64 [windows], the place of each window's first token in the last segment
+    counts: tf.Tensor  # int64 [batch], the number of windows of each row, at least 1
 
 
 def windows(segments: Sequence[tf.RaggedTensor], max_tokens: tf.Tensor | int, stride: int) -> Windows:
     """Cuts the last segment of each row into windows that fit, together with the first segment if there are two.
 
-    A window begins `stride` tokens after the one before it, or sooner if windows are shorter than that, so that no
-    token is lost. The last one ends where the segment does.
-
-    Args:
-        segments: one or two ragged integer tensors `[batch, (tokens)]`. The first of two is cut to half of
-            `max_tokens`.
-        max_tokens: the most tokens in the segments of a row together, at least 2.
-        stride: at least 1.
+    A window begins `stride` tokens after the one before it, or where that ends if it is shorter. The last window ends
+    where the segment does. `segments` are ragged integers `[batch, (tokens)]`; the first of two is cut to half of
+    `max_tokens`, the limit for both together.
 
     Example:
         >>> question, context = tf.ragged.constant([[1, 2]]), tf.ragged.constant([[3, 4, 5, 6, 7, 8]])

@@ -1,4 +1,4 @@
-"""BERT's tokenizer: strings <-> WordPiece ids, in the TensorFlow graph."""
+"""BERT's tokenizer: WordPiece, in the TensorFlow graph."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from keras_bert.formats.hugging_face_tokenizers import read_wordpiece_files, wri
 from keras_bert.text.detokenization import join_tokens
 from keras_bert.text.normalization import BertNormalizer
 from keras_bert.text.splitting import Tokens, merge_rows
-from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
 
 _SPACE = r"[\t\n\r\p{Z}]"
@@ -23,7 +23,7 @@ _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class WordPieceTokenizer(Tokenizer):
-    """Exactly the tokenization of Google's original BERT (Devlin et al. 2018, `FullTokenizer`).
+    """Tokenizes exactly as Google's original BERT (Devlin et al. 2018, `FullTokenizer`).
 
     Control characters are removed, the text is lower-cased and stripped of accents, and split into words at white
     space, around punctuation and around CJK characters. Each word is cut, from the left, into the longest tokens that
@@ -33,16 +33,14 @@ class WordPieceTokenizer(Tokenizer):
         vocabulary: path of a `vocab.txt`, or the list of tokens; the index is the id.
         lowercase: whether to lower-case (True for `uncased` models).
         strip_accents: whether to drop accents; default: as `lowercase`, like the original.
-        split_on_cjk: whether each CJK ideograph is a word of its own. (False is several times slower.)
+        split_on_cjk: whether each CJK ideograph is a word. (False is several times slower.)
         max_chars_per_word: words with more characters, after normalization, become the unknown token.
-        special_tokens_in_text: whether a special token in the text, such as `[MASK]`, is that token rather than text to
-            split. Leave it off for text that others wrote.
-        unk_token, cls_token, sep_token, pad_token, mask_token: the names of the special tokens in the vocabulary.
+        special_tokens_in_text: whether to recognize special tokens, such as `[MASK]`, in the text, rather than split
+            them like other text. Leave it off for text that others wrote.
+        unk_token, cls_token, sep_token, pad_token, mask_token: the special tokens, all in the vocabulary.
 
     Attributes:
-        vocabulary: list of str.
-        vocabulary_size: int.
-        unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
+        vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
 
     Raises:
         FileNotFoundError: no vocabulary file there.
@@ -81,13 +79,8 @@ class WordPieceTokenizer(Tokenizer):
         is_path = isinstance(vocabulary, str | os.PathLike)
         source = str(vocabulary) if is_path else "the vocabulary"
         tokens = read_vocabulary(vocabulary) if is_path else list(vocabulary)
-        special_tokens = {
-            "unk_token": unk_token,
-            "cls_token": cls_token,
-            "sep_token": sep_token,
-            "pad_token": pad_token,
-            "mask_token": mask_token,
-        }
+        given = (unk_token, cls_token, sep_token, pad_token, mask_token)
+        special_tokens = dict(zip(SPECIAL_TOKENS, given, strict=True))
         check_vocabulary(tokens, special_tokens, source)
         begins_word = [not token.startswith("##") for token in tokens]
         super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word)
@@ -109,7 +102,7 @@ class WordPieceTokenizer(Tokenizer):
                     no_pretokenization=not split_on_cjk,  # its own word splitting always splits CJK
                 )
             except RuntimeError as error:
-                raise ValueError(f"{source} has no tokens but special ones ({error})") from None
+                raise ValueError(f"{source} has only special tokens ({error})") from None
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         normalized, plain = self._normalizer(strings, rows)
@@ -139,7 +132,7 @@ class WordPieceTokenizer(Tokenizer):
         after_last = tf.concat([first[1:], [tf.size(ids.values, tf.int64)]], 0)
         word_starts = tf.gather(starts.values, first)
         word_ends = tf.gather(ends.values, after_last[: tf.size(first)] - 1)
-        # No word has more characters than bytes: only these must be counted, and hardly any batch has one.
+        # No word has more characters than bytes: only in these words are characters counted. Few batches have one.
         suspect = word_ends - word_starts > self.max_chars_per_word
 
         def collapse() -> Tokens:
@@ -164,7 +157,7 @@ class WordPieceTokenizer(Tokenizer):
     def _to_original_offsets(
         self, strings: tf.Tensor, moved: tf.Tensor, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
     ) -> Tokens:
-        """Offsets into the normalized text -> offsets into `strings`, in the rows where bytes moved."""
+        """Maps offsets into the normalized text to offsets into `strings`, in the rows where bytes moved."""
         rows = tf.where(moved)[:, 0]
         tokens = tf.ragged.range(tf.gather(ids.row_starts(), rows), tf.gather(ids.row_limits(), rows))
         spans = self._normalizer.original_offsets(
@@ -183,7 +176,7 @@ class WordPieceTokenizer(Tokenizer):
         return join_tokens(ids.with_flat_values(tf.gather(self._tokens, ids.flat_values)))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, with the vocabulary itself in place of its path."""
+        """The arguments, with the vocabulary in place of its path."""
         return {
             "vocabulary": list(self.vocabulary),
             "lowercase": self.lowercase,
@@ -201,5 +194,5 @@ def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> To
 
 
 def _matched(token: str, index: int) -> str:
-    """The token; for white space (U+2028 in Chinese BERT), which splits words, a placeholder that no text matches."""
+    """The token, or, for white space (U+2028 in Chinese BERT), a placeholder that no text matches."""
     return f"[{index}: white space]" if any(map(str.isspace, token)) else token

@@ -1,4 +1,4 @@
-"""Raw text -> its words and their places, in the graph, so that a server finds the same words as training."""
+"""Finds the words of raw text in the graph, so that a server finds the same words as training."""
 
 import tensorflow as tf
 
@@ -19,18 +19,15 @@ Words = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 
 
 def find_words(texts: tf.Tensor) -> Words:
-    """The words of texts, much as in corpora of tagged words.
+    """Finds the words of texts, string `[batch]`, much as in corpora of tagged words.
 
-    White space separates words. Punctuation and other signs (`$`, `+`, emoji) at the ends of a word are words of their
-    own; a run of the same sign is one word. Signs inside a word are part of it: `don't`, `U.S`, `3.5`. Each CJK
-    ideograph is a word, as in BERT's tokenization.
-
-    Args:
-        texts: string `[batch]`, UTF-8.
+    White space separates words. Punctuation and other signs (`$`, `+`, emoji) at the ends of a word are separate words;
+    a run of the same sign is one word. Signs inside a word are part of it: `don't`, `U.S`, `3.5`. Each CJK ideograph is
+    a word, as in BERT's tokenization.
 
     Returns:
-        `(words, starts, ends)`, string, int32, int32, each `[batch, (words)]`; `text[start:end]`, in Python's
-        characters, is the word.
+        `(words, starts, ends)`, string, int32, int32, each `[batch, (words)]`; `text[start:end]`, in characters, is the
+        word.
 
     Raises:
         TypeError, ValueError: not strings, or not of rank 1.
@@ -62,7 +59,7 @@ def find_words(texts: tf.Tensor) -> Words:
 
 
 def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """bool `[chars]` twice, for all rows laid end to end: whether each is in a word, and whether it begins one."""
+    """Whether each character, rows laid end to end, is in a word, and whether it begins one: bool `[chars]` twice."""
     chars, rows = codes.values, codes.value_rowids()
     index = tf.range(tf.size(chars))
     before = tf.maximum(index - 1, 0)

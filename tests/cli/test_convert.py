@@ -127,7 +127,7 @@ def test_what_is_there_stays(fails, preset, tmp_path):
 
 def test_unknown_format(fails, preset, tmp_path):
     message = fails("convert", str(preset), str(tmp_path / "new"), "--to", "onnx")
-    assert message.startswith("format is 'onnx'; it can be hugging_face, tf1")
+    assert message.startswith("format is 'onnx'; expected one of hugging_face, tf1")
     assert not list(tmp_path.iterdir())
 
 

@@ -183,7 +183,7 @@ def test_bad_examples(run, fails, taught, untrained, tmp_path):
     unnamed = tmp_path / "train"
     unnamed.write_bytes(bad.read_bytes())
     message = fails(*command[:4], "--output", str(tmp_path / "other"), "--train", str(unnamed), *read)
-    assert message.endswith("say what it is: --format 'csv', 'tsv' or 'jsonl'")
+    assert message.endswith("pass --format 'csv', 'tsv' or 'jsonl'")
 
 
 def test_a_label_that_was_not_learned(run, untrained, table, tmp_path):

@@ -66,7 +66,7 @@ def test_a_warning_is_a_line(run, corpus, tmp_path, monkeypatch):
     result = run("vocab", str(corpus), "--size", "4000", "--output", str(tmp_path / "new"))
     assert result.exit_code == 0
     (line,) = result.stderr.splitlines()
-    assert line.startswith("Warning: the corpus gave ")
+    assert line.startswith("Warning: the vocabulary has ")
 
 
 def test_what_is_there_stays(fails, tmp_path):

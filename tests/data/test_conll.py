@@ -28,7 +28,7 @@ def test_columns_and_documents(write):
 def test_words_alone(write):
     path = write("a.txt", "Ada\nsang\n\nYes\n")
     assert read_conll(path, label_column=None) == WordExamples([["Ada", "sang"], ["Yes"]])
-    with pytest.raises(ValueError, match="column 1 of 1 cannot be both word and label; a line has a word"):
+    with pytest.raises(ValueError, match="column 1 of 1 cannot be both the word and the label"):
         read_conll(path)
 
 

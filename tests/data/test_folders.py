@@ -24,10 +24,10 @@ def test_bad_files_are_told_by_name(write, tmp_path):
 
 def test_no_classes_or_no_files(write, tmp_path):
     write("x.txt", "x")
-    with pytest.raises(ValueError, match="has no directories, where one for each class is expected"):
+    with pytest.raises(ValueError, match="has no directories; expected one for each class"):
         read_folders(tmp_path)
     write("pos/x.md", "x")
-    with pytest.raises(ValueError, match=r"pos should hold the texts of a class, but has no .txt files"):
+    with pytest.raises(ValueError, match=r"pos has no .txt files; expected the texts of a class"):
         read_folders(tmp_path)
     with pytest.raises(FileNotFoundError):
         read_folders(tmp_path / "nothing")

@@ -48,8 +48,8 @@ def test_labels(value, kind, label):
         ("war||love", "multi_label", "label is empty"),
         (["war", None], "multi_label", "label is empty"),
         (["war", 1.5], "multi_label", "label is 1.5, which is not the name of a class"),
-        (3, "multi_label", "label is 3, where a list of names is expected"),
-        (None, "multi_label", "label is None, where a list of names is expected"),
+        (3, "multi_label", "label is 3; expected a list of names"),
+        (None, "multi_label", "label is None; expected a list of names"),
     ],
 )
 def test_what_is_no_label(value, kind, message):
@@ -75,13 +75,13 @@ def test_kinds_in_tables(write):
 @pytest.mark.parametrize(
     ("examples", "message"),
     [
-        (TextExamples(["a", "b"]), "x.tsv was read without labels, and there is nothing to learn without"),
-        (TextExamples(["a", "b"], labels=["good", "good"]), "all 2 labels are 'good'.*takes two classes at least"),
-        (TextExamples(["a", "b"], labels=[3.0, 3.0]), "all 2 labels are 3.0.*takes two numbers at least"),
+        (TextExamples(["a", "b"]), "x.tsv was read without labels, but training needs them"),
+        (TextExamples(["a", "b"], labels=["good", "good"]), "all 2 labels are 'good'.*takes at least two classes"),
+        (TextExamples(["a", "b"], labels=[3.0, 3.0]), "all 2 labels are 3.0.*takes at least two numbers"),
         (TextExamples(["a", "b"], labels=[("x", "y"), ("y", "x")]), r"all 2 labels are \('x', 'y'\)"),
         (WordExamples([["a", "b"], ["c"]]), "was read without labels"),
-        (WordExamples([["a", "b"], ["c"]], [["O", "O"], ["O"]]), "all 3 labels are 'O'; to learn to tell words apart"),
-        (QuestionExamples(["q"], ["a?"], ["b"]), "none of its 1 questions has an answer to learn from"),
+        (WordExamples([["a", "b"], ["c"]], [["O", "O"], ["O"]]), "all 3 labels are 'O'; to tell words apart"),
+        (QuestionExamples(["q"], ["a?"], ["b"]), "none of its 1 questions has an answer"),
         (QuestionExamples(["q"], ["a?"], ["b"], [()]), "none of its 1 questions has an answer"),
     ],
 )

@@ -50,16 +50,14 @@ def test_without_answers(write):
 @pytest.mark.parametrize(("start", "nearest"), [(1, 0), (10, 0), (11, 21), (12, 21), (99, 21), (-8, 0), (-30, 0)])
 def test_a_moved_answer_is_taken_from_the_nearest_place(write, start, nearest):
     path = file_of(write, question(answers=[{"text": "Ada", "answer_start": start}]), question(id="q2"))
-    with pytest.warns(
-        UserWarning, match="a.json: 1 of 2 answers are not where answer_start says: 1 are taken"
-    ) as warned:
+    with pytest.warns(UserWarning, match="a.json: 1 of 2 answers are not at their answer_start: 1 are moved") as warned:
         assert read_squad(path).answers == [(Answer("Ada", nearest),), (Answer("Ada", 0),)]
     assert warned[0].filename == __file__
 
 
 def test_of_two_as_near_the_first(write):
     path = file_of(write, question(answers=[{"text": "b", "answer_start": 1}]), context="b.b")
-    with pytest.warns(UserWarning, match="1 are taken"):
+    with pytest.warns(UserWarning, match="1 are moved"):
         assert read_squad(path).answers == [(Answer("b", 0),)]
 
 
@@ -76,12 +74,12 @@ def test_an_answer_that_is_nowhere_is_left_out_and_counted(write):
     assert examples.ids == ["q1", "q3"]
     assert examples.answers == [(Answer("Ada", 0),), (Answer("Ada", 0),)]
     answers, questions = (str(warning.message) for warning in warned)
-    assert "2 of 4 answers are not where answer_start says: 0 are taken from the nearest place" in answers
-    assert "2 are nowhere in their contexts and left out" in answers
+    assert "2 of 4 answers are not at their answer_start: 0 are moved" in answers
+    assert "2 do not occur in their contexts and are left out" in answers
     assert "1 of 3 questions are left out: question q2: 'Cy' is not in its context" in questions
     with (
         pytest.warns(UserWarning, match="left out"),
-        pytest.raises(ValueError, match="1 of 1 questions cannot be used, so there is"),
+        pytest.raises(ValueError, match="1 of 1 questions cannot be used, so nothing is left"),
     ):
         read_squad(file_of(write, question(answers=[nowhere])))
 
@@ -89,7 +87,7 @@ def test_an_answer_that_is_nowhere_is_left_out_and_counted(write):
 @pytest.mark.parametrize(
     ("bad", "what"),
     [
-        (question(id="q0"), "question q0: another one has its id"),
+        (question(id="q0"), "question q0: its id is not unique"),
         (question(id=None), "question 2: id is None, which is not a text"),
         (question(id=7), "question 7: id is 7, which is not a text"),
         (question(question=" "), "question q1: question is empty"),
@@ -98,8 +96,8 @@ def test_an_answer_that_is_nowhere_is_left_out_and_counted(write):
         (question(answers=[]), "question q1: no answers, and is not is_impossible"),
         (question(is_impossible=True), "question q1: is_impossible, but has answers"),
         (question(answers={"text": ["Ada"], "answer_start": [0]}), "question q1: answers are a dict instead of a list"),
-        (question(answers=["Ada"]), "question q1: an answer is 'Ada', without a text or a whole number"),
-        (question(answers=[{"text": "Ada"}]), "question q1: an answer is .*without a text or a whole number"),
+        (question(answers=["Ada"]), "question q1: an answer is 'Ada'; expected a text, and a whole number"),
+        (question(answers=[{"text": "Ada"}]), "question q1: an answer is .*expected a text, and a whole number"),
         (question(answers=[{"text": "Ada", "answer_start": "0"}]), "question q1: an answer is .*whole number"),
         (question(answers=[{"text": "", "answer_start": 0}]), "question q1: text is empty"),
         (question(answers=[{"answer_start": 0}]), "question q1: text is None"),

@@ -48,11 +48,9 @@ def test_formats_go_by_extension_or_as_given(write):
     for name in ("a.jsonl", "a.NDJSON"):
         assert read_table(write(name, '{"text": "x"}\n')).texts == ["x"]
     assert read_table(write("a.txt", "text\nx\n"), format="tsv").texts == ["x"]
-    with pytest.raises(
-        ValueError, match=r"a.txt does not end in .csv, .tsv, .jsonl, .ndjson; say what it is: format='csv'"
-    ):
+    with pytest.raises(ValueError, match=r"a.txt does not end in .csv, .tsv, .jsonl, .ndjson; pass format='csv'"):
         read_table(write("a.txt", "text\nx\n"))
-    with pytest.raises(ValueError, match="format is 'xls'; it can be 'csv', 'tsv' or 'jsonl'"):
+    with pytest.raises(ValueError, match="format is 'xls'; expected 'csv', 'tsv' or 'jsonl'"):
         read_table(write("a.csv", "text\nx\n"), format="xls")
 
 
@@ -75,9 +73,9 @@ def test_columns_go_by_name_or_number(write):
         ("id,review\n1,x\n", {"text_column": 0}, "a.csv has no column 0; its columns are 1 to 2"),
         ("id,review\n1,x\n", {"text_column": "review", "label_column": "label"}, "no column 'label'"),
         ("id,review\n1,x\n", {"text_column": "review", "text_pair_column": "b"}, "no column 'b'"),
-        ("text,text\n1,x\n", {}, "several columns 'text': choose one by its number, 1 and 2"),
-        ("1,x\n", {"header": False}, "go by number, from 1 to 2, not by name, as 'text'"),
-        ("text\nx\n", {"label_kind": "classes"}, "label_kind is 'classes'; it can be 'class', 'number', 'multi_label'"),
+        ("text,text\n1,x\n", {}, "several columns 'text'; choose one by number, 1 and 2"),
+        ("1,x\n", {"header": False}, "choose columns by number, 1 to 2, not 'text'"),
+        ("text\nx\n", {"label_kind": "classes"}, "label_kind is 'classes'; expected 'class', 'number', 'multi_label'"),
         ("", {}, "a.csv is empty"),
         ("\ufeff \n\n", {}, "a.csv is empty"),
         ("text,label\n", {}, "a.csv has a header line and no rows"),
@@ -87,7 +85,7 @@ def test_columns_go_by_name_or_number(write):
         (
             'text,label\nx,y\n"x,y\nx,y\n',
             {"skip_bad": True},
-            "a.csv, line 3: a quote is opened here that is never closed",
+            "a.csv, line 3: a quote is opened and never closed",
         ),
     ],
 )
@@ -172,7 +170,7 @@ def test_bad_rows_are_named_in_the_order_of_the_file(write):
 
 def test_nothing_left_is_an_error_even_when_skipping(write):
     for name, content in {"a.csv": "text,label\nx\n\ny\n", "b.jsonl": "{\n1\n", "c.csv": 'text\n"x"x\n'}.items():
-        with pytest.raises(ValueError, match="so there is nothing to work on"):
+        with pytest.raises(ValueError, match="so nothing is left"):
             read_table(write(name, content), skip_bad=True)
 
 

@@ -209,7 +209,7 @@ def test_what_cannot_be_embedded(tmp_path, small_preset, shards):
         (b'{"text": "a"', "not JSON: Expecting ',' delimiter, at character 13"),
         (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         (b'["text"]', "a JSON list instead of an object"),
-        (b"[" * 100_000, "not JSON that can be read: too deep"),
+        (b"[" * 100_000, "not JSON that can be read: nested too deeply"),
         (b'{"body": "a"}', "no 'text'; there is [\"body\"]"),
         (b'{"text": null}', "text is null, which is not a text"),
         (b'{"text": 5}', "text is 5, which is not a text"),

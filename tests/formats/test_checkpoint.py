@@ -80,7 +80,7 @@ def test_no_such_part(tmp_path):
             checkpoint.read("masked_lm")
     with pytest.raises(ValueError, match="roberta in this format has no next_sentence; it has masked_lm"):
         formats.write(tmp_path / "other", CONFIGS["roberta"], {"next_sentence": {}})
-    with pytest.raises(ValueError, match="format is 'onnx'; it can be hugging_face"):
+    with pytest.raises(ValueError, match="format is 'onnx'; expected one of hugging_face"):
         formats.write(tmp_path / "other", CONFIGS["roberta"], {}, format="onnx")
     assert not (tmp_path / "other").exists()
 

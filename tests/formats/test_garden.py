@@ -119,14 +119,14 @@ def test_albert_needs_its_configuration(tmp_path):
     weights = random_weights(config, "masked_lm")
     tensors = Tensors(config, garden.TABLES["albert"], weights)
     write_object_graph(tmp_path / "ckpt-7", tensors, lambda name: f"model/{name}", {})
-    with pytest.raises(ValueError, match=r"has no transformer/layer_0/.*, and no configuration"):
+    with pytest.raises(ValueError, match=r"has no transformer/layer_0/.* and no configuration"):
         formats.open_checkpoint(tmp_path)
     (tmp_path / "albert_config.json").write_text(json.dumps(tf1.values_of(config)))
     assert same(read_all(tmp_path)[2], weights)
 
 
 def test_only_bert_is_written(tmp_path):
-    with pytest.raises(ValueError, match="Model Garden's checkpoints are written of bert, not of albert"):
+    with pytest.raises(ValueError, match="Model Garden's checkpoints can only be written for bert, not for albert"):
         formats.write(tmp_path, CONFIGS["albert"], random_weights(CONFIGS["albert"]), format="garden")
 
 

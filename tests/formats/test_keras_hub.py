@@ -86,7 +86,7 @@ def test_arrays_that_are_kept_elsewhere_are_refused(tmp_path):
     with h5py.File(tmp_path / "model.weights.h5", "a") as file:
         del file[name]
         file.create_dataset(name, (12,), "float32", external=[(str(tmp_path / "secret"), 0, 48)])
-    with pytest.raises(ValueError, match=f"{name} is kept in another file"):
+    with pytest.raises(ValueError, match=f"{name} is in another file"):
         formats.open_checkpoint(tmp_path)
 
 

@@ -34,7 +34,7 @@ def test_our_own_need_a_configuration(exported, tmp_path):
     directory, config, weights = exported
     shutil.copytree(directory, tmp_path / "model")
     shutil.rmtree(tmp_path / "model" / "assets.extra", ignore_errors=True)
-    with pytest.raises(ValueError, match=r"has no assets.extra/config.json: how many heads"):
+    with pytest.raises(ValueError, match=r"has no assets.extra/config.json: its number of heads"):
         formats.open_checkpoint(tmp_path / "model")
     formats.write_config(tmp_path / "model" / "assets.extra" / "config.json", config)
     read_format, read_config, read_weights = read_all(tmp_path / "model")

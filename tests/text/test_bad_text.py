@@ -77,10 +77,10 @@ BAD_FILES = {
     "space": (b"[PAD]\na b\n", "is damaged: line 2 has white space or a NUL inside, 'a b'"),
     "tab-separated": (b"[PAD]\t0\na\t1\n", "is damaged: line 1 has white space"),
     "zeros": (b"[PAD]\n\0\0\0\0\n", "is damaged: line 2 has white space or a NUL"),
-    "not UTF-8": (b"[PAD]\na\n\xff\xfe\n", "is not UTF-8: bad byte 0xff in line 3"),
-    "one long line": (b"x" * 300, "line 1 is over 256 bytes, 'xxx"),
-    "cut off": ("\n".join(SPECIAL[:3]).encode(), r"has no \[SEP\]; add it, or pass sep_token="),
-    "other names": (b"<s>\n</s>\n<unk>\n<pad>\n", r"has no \[UNK\]; add it, or pass unk_token="),
+    "not UTF-8": (b"[PAD]\na\n\xff\xfe\n", "line 3, is not UTF-8: bad byte 0xff"),
+    "one long line": (b"x" * 300, "line 1 has over 256 bytes, 'xxx"),
+    "cut off": ("\n".join(SPECIAL[:3]).encode(), r"has no \[SEP\]; add it, or pass its name there as sep_token="),
+    "other names": (b"<s>\n</s>\n<unk>\n<pad>\n", r"has no \[UNK\]; add it, or pass its name there as unk_token="),
 }
 
 

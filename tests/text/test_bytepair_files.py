@@ -52,7 +52,7 @@ def test_reads_tokenizer_json(merges, prefix, tmp_path, untraced):
         ("model", {"end_of_word_suffix": "</w>"}, "marks the ends of words with '</w>'"),
         ("post_processor", {"cls": ["<pad>", 0]}, "its post_processor is .*, which does not pack texts as Roberta"),
         ("post_processor", {"type": "ByteLevel"}, "which does not pack texts as RobertaProcessing does"),
-        ("model", {"type": "Unigram"}, "holds a Unigram tokenizer, not byte pairs"),
+        ("model", {"type": "Unigram"}, "holds a Unigram tokenizer, not BPE"),
     ],
 )
 def test_other_tokenizers_are_refused(part, change, message, tmp_path, untraced):
@@ -67,7 +67,7 @@ def test_added_tokens_are_refused(tmp_path, untraced):
     content = bytepair_json(small.byte_pairs([]))
     content["added_tokens"].append({"id": len(content["model"]["vocab"]), "content": "<user>", "special": False})
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"tokenizer\.json has the added token '<user>', which would be found in any"):
+    with pytest.raises(ValueError, match=r"tokenizer\.json has the added token '<user>'; tokens that are not special"):
         BytePairTokenizer.from_preset(tmp_path)
 
 
@@ -83,7 +83,7 @@ TOKENS = {token: i for i, token in enumerate([*SPECIAL, *reference.SYMBOLS.value
 @pytest.mark.parametrize(
     ("vocabulary", "merges", "message"),
     [
-        ({}, [], "has no <unk>; add it, or pass unk_token="),
+        ({}, [], "has no <unk>; add it, or pass its name there as unk_token="),
         ({**TOKENS, "x1": 999}, [], "ids of its 263 tokens are not 0 to 262"),
         ({**TOKENS, "x1": "7"}, [], "'x1' has the id '7'"),
         ([*TOKENS, "a"], [], "has 'a' twice"),
@@ -107,7 +107,7 @@ def test_bad_files(tmp_path, untraced):
     (tmp_path / "merges.txt").write_bytes(b"#version: 0.2\r\na b\r\n")
     assert BytePairTokenizer(tmp_path / "vocab.json", tmp_path / "merges.txt").merges == [("a", "b")]
     (tmp_path / "merges.txt").write_bytes(b"a \xff\n")
-    with pytest.raises(ValueError, match=r"merges\.txt is not UTF-8"):
+    with pytest.raises(ValueError, match=r"merges\.txt, line 1, is not UTF-8"):
         BytePairTokenizer(tmp_path / "vocab.json", tmp_path / "merges.txt")
     (tmp_path / "vocab.json").write_text("[1]")
     with pytest.raises(ValueError, match=r"vocab\.json has \[1\]; expected an object"):

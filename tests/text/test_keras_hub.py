@@ -99,15 +99,15 @@ def test_tokens_that_byte_pairs_have_besides_are_refused(tmp_path):
 
 def test_other_classes_are_refused_by_name(tmp_path):
     write_wordpiece(tmp_path, "GPT2Tokenizer")
-    with pytest.raises(ValueError, match="holds a GPT2Tokenizer of KerasHub's; supported are BertTokenizer, Dist"):
+    with pytest.raises(ValueError, match="holds KerasHub's GPT2Tokenizer; supported are BertTokenizer, Dist"):
         load_tokenizer(tmp_path)
-    with pytest.raises(ValueError, match="holds a GPT2Tokenizer"):
+    with pytest.raises(ValueError, match="holds KerasHub's GPT2Tokenizer"):
         WordPieceTokenizer.from_preset(tmp_path)
 
 
 def test_another_type_is_refused_by_name(tmp_path):
     write_wordpiece(tmp_path)
-    with pytest.raises(ValueError, match="holds a BertTokenizer of KerasHub's, whose type is WordPiece, not BPE"):
+    with pytest.raises(ValueError, match="holds KerasHub's BertTokenizer, of type WordPiece, not BPE"):
         BytePairTokenizer.from_preset(tmp_path)
 
 

@@ -105,7 +105,7 @@ def test_saved_and_read(learned, kind, tmp_path):
     ],
 )
 @pytest.mark.parametrize("kind", ["wordpiece", "sentencepiece"])
-@pytest.mark.filterwarnings("ignore:the corpus gave")
+@pytest.mark.filterwarnings("ignore:the vocabulary has")
 def test_cased_and_accents(kind, settings, words, tmp_path):
     tokenizer = learn_vocabulary(["Élan ÉLAN Zoë"] * 9, 40, kind, **settings)
     letters = {char for char in "".join(tokenizer.vocabulary[5:]) if char.isalpha()}
@@ -151,9 +151,9 @@ def test_a_size_that_is_too_small_says_the_least_that_works(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fewer_tokens_than_asked_for(kind):
-    with pytest.warns(UserWarning, match=r"^the corpus gave \d+ tokens, not 1,000: ") as caught:
+    with pytest.warns(UserWarning, match=r"^the vocabulary has \d+ tokens, not 1,000: ") as caught:
         tokenizer = learn_vocabulary(["so few words, so few"], 1000, kind)
-    assert f"gave {tokenizer.vocabulary_size} tokens" in str(caught[0].message)
+    assert f"has {tokenizer.vocabulary_size} tokens" in str(caught[0].message)
     assert caught[0].filename == __file__
     assert tokenizer.unk_token_id not in tokenizer.tokenize("so few words").numpy()
 
@@ -175,7 +175,7 @@ def test_arguments_that_make_no_sense(arguments, message):
 @pytest.mark.parametrize(("kind", "library"), [*zip(KINDS, ["tokenizers"] * 2 + ["sentencepiece"], strict=True)])
 def test_a_library_that_is_not_installed(kind, library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
-    message = f"^learning a vocabulary of this kind needs {library}: pip install 'keras-bert-models\\[vocab\\]'$"
+    message = f"^this needs {library}: pip install 'keras-bert-models\\[vocab\\]'"
     with pytest.raises(ImportError, match=message):
         learn_vocabulary(["a text"], 300, kind)
 

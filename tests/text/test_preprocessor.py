@@ -63,8 +63,8 @@ def test_a_tuple_is_a_pair_and_a_list_a_batch(preprocessor, tokenizer, untraced)
     [
         (("a",), "got 1 texts in a tuple; expected a pair"),
         (("a", "b", "c"), "got 3 texts in a tuple"),
-        ((["a"], ["b", "c"]), r"as many, but have batch shapes \(1,\) and \(2,\)"),
-        ((["a"], "b"), r"as many, but have batch shapes \(1,\) and \(\)"),
+        ((["a"], ["b", "c"]), r"has batches of \(1,\) and \(2,\)"),
+        ((["a"], "b"), r"has batches of \(1,\) and \(\)"),
         (keras.Input((3,)), r'expected keras.Input\(shape=\(\), dtype="string"\)'),
         (keras.Input((3,), dtype="string"), r"shape \(None, 3\); expected"),
     ],
@@ -85,7 +85,7 @@ def test_pack(preprocessor, tokenizer, untraced):
         preprocessor.pack(tf.constant([[1.0]]))
     with pytest.raises(ValueError, match=r"got int32 of shape \(2,\); expected integer ids \[batch, \(tokens\)\]"):
         preprocessor.pack(tf.constant([1, 2]))
-    with pytest.raises(ValueError, match="as many, but have batch shapes"):
+    with pytest.raises(ValueError, match="has batches of"):
         preprocessor.pack(([[1]], [[1], [2]]))
 
 

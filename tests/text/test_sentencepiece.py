@@ -185,7 +185,7 @@ def test_bad_models(albert_model, xlm_model, tmp_path):
     [
         ([UNK, A, ("b\0", -2.0, NORMAL)], r"piece 2 is 'b\\x00', with a U\+0000"),
         ([UNK, A, ("", -2.0, NORMAL)], "piece 2 is empty"),
-        ([UNK, A, ("a", -2.0, NORMAL)], "piece 2 is 'a', as piece 1 is"),
+        ([UNK, A, ("a", -2.0, NORMAL)], "piece 2 is 'a', like piece 1"),
         ([UNK, ("a", float("nan"), NORMAL)], "piece 1, 'a', has the score nan"),
         ([UNK, ("a", -1.0, 9)], "piece 1, 'a', has the type 9; expected 1 to 6"),
         ([A], "it has 0 pieces of the type for unknown text"),

@@ -118,7 +118,7 @@ TOKEN = {"id": 600, "content": "<e>", "single_word": False, "lstrip": False, "rs
 REFUSED = {
     "another normalizer": (
         lambda c: c["normalizer"]["normalizers"].append({"type": "NFC"}),
-        "its normalizer[6] is {'type': 'NFC'}, where albert-transformers has 'missing': it would give",
+        "its normalizer[6] is {'type': 'NFC'}, where albert-transformers has 'missing': ids would differ",
     ),
     "their order": (
         lambda c: c["normalizer"]["normalizers"].reverse(),
@@ -157,10 +157,10 @@ REFUSED = {
     ),
     "pairs": (lambda c: c["post_processor"]["pair"].pop(), "its post_processor.pair[4] is 'missing', where"),
     "no frame": (lambda c: c.update(post_processor=None), "its post_processor is None, where"),
-    "several words": (lambda c: c["model"]["vocab"].append(["a▁b", -3.0]), "the token 'a▁b'; SentencePiece would"),
+    "several words": (lambda c: c["model"]["vocab"].append(["a▁b", -3.0]), "the token 'a▁b'; only SentencePiece would"),
     "Hangul": (
         lambda c: c["model"]["vocab"].append(["▁나", -3.0]),
-        "takes syllables of Hangul apart (NFKD), such as those of its token '▁나'",
+        "decomposes Hangul syllables (NFKD), such as those of its token '▁나'",
     ),
     "twice": (lambda c: c["model"]["vocab"].append(c["model"]["vocab"][-1]), "' twice"),
     "no space": (
