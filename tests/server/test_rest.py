@@ -154,7 +154,7 @@ def test_requests_to_classify_that_are_wrong(server, verb, body, expected):
     assert message.startswith(expected)
 
 
-ALIKE = "a list unlike its neighbours in length or depth; the input takes float32"
+ALIKE = "a list of another length or depth than its neighbours; the input takes float32"
 SEVERAL = "the signature scaled has several inputs: give objects with the keys scale, x"
 KEYS = "instances[{}] is not an object with exactly the keys {}"
 
