@@ -1,4 +1,4 @@
-"""The one exception of the server."""
+"""The server's exception."""
 
 import grpc
 
@@ -6,12 +6,7 @@ _MAX_CHARACTERS = 500  # gRPC's clients drop longer messages
 
 
 class ServingError(Exception):
-    """An error that answers a request.
-
-    Attributes:
-        code: one of gRPC's canonical status codes; REST translates it into one of HTTP's.
-        message: for the client.
-    """
+    """An error for the client: one of gRPC's status codes, which REST translates into HTTP's, and a message."""
 
     def __init__(self, code: grpc.StatusCode, message: str) -> None:
         if len(message) > _MAX_CHARACTERS:
