@@ -49,8 +49,8 @@ def in_processes(function: Callable[[Any], Any], items: Iterable[Any], processes
                 yield future.result()
         except BrokenProcessPool:
             raise RuntimeError(
-                "a process ended before its work did; if memory is short, use fewer processes or smaller parts. What "
-                f"the processes said last:\n{_last_words(said)}"
+                "a process ended before its work was done; if memory is short, use fewer processes or smaller parts\n"
+                f"Its last output:\n{_last_words(said)}"
             ) from None
 
 

@@ -1,4 +1,4 @@
-"""The writer of a file of records for a part of a corpus."""
+"""Writes a file of records for a part of a corpus."""
 
 from __future__ import annotations
 
@@ -23,22 +23,10 @@ _ROWS_AT_A_TIME = 4096
 
 
 class ShardWriter:
-    """Writes the examples of parts of a corpus. It can be pickled, for another process or another machine.
+    """Writes the examples of parts of a corpus, with the arguments of `write_records`. It can be pickled.
 
-    Args:
-        preprocessor, objective, layout, predictions, masked_unit, pack: see `write_records`.
-
-    Call arguments:
-        part: as `parts_of` gives it.
-        seed: ints; the same part and the same seed give the same bytes.
-        path: the path of the file.
-
-    Returns:
-        Counts, as `write_records` gives them.
-
-    Raises:
-        ValueError: an argument is bad, or the text is not UTF-8.
-        OSError: the file cannot be written.
+    A call writes a part into the file `path`, and returns the counts of `write_records`. The same part and the same
+    seed give the same bytes. Raises ValueError if the text is not UTF-8, and OSError if the file cannot be written.
     """
 
     def __init__(
@@ -92,13 +80,13 @@ class ShardWriter:
     def _examples(self, tokens: tf.RaggedTensor, lengths: np.ndarray, seed: list[int]) -> MaskedExamples:
         document_tokens = np.diff(tokens.row_splits.numpy()[np.cumsum([0, *lengths])])
         if self._objective == "next_sentence" and np.count_nonzero(document_tokens) == 1:
-            # The corpus may have other documents, but this part has none to take random sentences from.
+            # No other document in this part has sentences for pairs.
             none = make_examples(tokens[:0], lengths[:0], self._room, self._objective, seed)
             return none._replace(cut=len(tokens.values))
         return make_examples(tokens, lengths, self._room, self._objective, seed)
 
     def _texts(self, examples: MaskedExamples) -> list[list[int]]:
-        """For each sequence, the numbers of its examples."""
+        """The numbers of the examples in each sequence."""
         if not self._pack:
             return [[row] for row in range(int(examples.segments[0].nrows()))]
         special_tokens = self._preprocessor.tokenizer.pair_format.special_tokens(1)
@@ -137,5 +125,5 @@ def _serialized(batch: dict[str, np.ndarray]) -> list[bytes]:
             feature = example.features.feature[GOOGLE[name]]
             kind = feature.float_list if values.dtype == np.float32 else feature.int64_list
             kind.value.extend(values[i].tolist())
-        records.append(example.SerializeToString(deterministic=True))  # else each process has its own order
+        records.append(example.SerializeToString(deterministic=True))  # the same order in every process
     return records
