@@ -1,4 +1,4 @@
-"""The `keras-bert` command, one file per subcommand. TensorFlow is imported only when one runs, not for --help."""
+"""The `keras-bert` command, one file per subcommand. TensorFlow is imported when a subcommand runs, not for --help."""
 
 import errno
 import os
@@ -32,14 +32,14 @@ from keras_bert.cli.vocab import vocab
 
 
 class _Commands(click.Group):
-    """A group whose commands end with one line, not with a traceback, after a file error or Ctrl-C."""
+    """Commands that end with one line, not with a traceback, after a file error or Ctrl-C."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             with interrupts.end_the_command():
                 return super().invoke(ctx)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # `| head` has read enough; click ends quietly
+            if error.errno == errno.EPIPE:  # `| head` has read enough: click ends quietly
                 raise
             if isinstance(error, FileNotFoundError):
                 raise Misuse(f"{error.filename}: {error.strerror}" if error.filename else one_line(error)) from error
@@ -54,20 +54,20 @@ _COMMANDS += [inspect, summary, convert, export, serve]
 @click.group(
     cls=_Commands,
     commands=_COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(keras_bert.__version__, prog_name="keras-bert")
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """BERT on the command line: tokens and vectors of texts; models to train, to export and to serve.
 
-    Commands that read texts take them from arguments, from --file, or from a pipe, one text per line. An empty line is
-    an empty text, so line N of the output always belongs to line N of the input.
+    Texts come from arguments, from --file, or from a pipe, one text per line. An empty line is an empty text: line N of
+    the output always belongs to line N of the input.
 
     \b
     Example:
       $ keras-bert tokenize --format ids "I love pizza" | keras-bert detokenize
       i love pizza
     """
-    os.environ["KERAS_BACKEND"] = "tensorflow"  # these commands need it, whatever Keras's own setting
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # not Keras's own setting
     ctx.with_resource(quiet.python_warnings())
