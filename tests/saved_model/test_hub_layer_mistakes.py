@@ -94,7 +94,7 @@ def test_unknown_endpoints_and_arguments(toy):
         (
             lambda path: shutil.rmtree(path / "variables"),
             FileNotFoundError,
-            "not whole: it has no variables/variables.index",
+            "incomplete: it has no variables/variables.index",
         ),
         (
             lambda path: (path / "variables/variables.data-00000-of-00001").unlink(),
