@@ -1,34 +1,21 @@
 """The `keras-bert` command, one file per subcommand. TensorFlow is imported when a subcommand runs, not for --help."""
 
 import errno
+import importlib
 import os
 
 import click
 
 import keras_bert
 from keras_bert.cli import interrupts, quiet
-from keras_bert.cli.attention import attention
-from keras_bert.cli.convert import convert
-from keras_bert.cli.detokenize import detokenize
-from keras_bert.cli.distill import distill
-from keras_bert.cli.embed import embed
-from keras_bert.cli.encode import encode
-from keras_bert.cli.evaluate import evaluate
-from keras_bert.cli.export import export
-from keras_bert.cli.fill import fill
-from keras_bert.cli.finetune import finetune
-from keras_bert.cli.inspect import inspect
-from keras_bert.cli.launch import launch
-from keras_bert.cli.predict import predict
-from keras_bert.cli.pretrain import pretrain
-from keras_bert.cli.project import project
-from keras_bert.cli.senses import senses
-from keras_bert.cli.serve import serve
-from keras_bert.cli.similarity import similarity
 from keras_bert.cli.streams import Misuse, one_line
-from keras_bert.cli.summary import summary
-from keras_bert.cli.tokenize import tokenize
-from keras_bert.cli.vocab import vocab
+
+# Each is a command in the module of its name.
+_COMMANDS = (
+    *("encode", "embed", "project", "tokenize", "detokenize", "similarity", "senses", "attention"),
+    *("finetune", "evaluate", "predict", "fill", "vocab", "pretrain", "distill", "launch"),
+    *("inspect", "summary", "convert", "export", "serve"),
+)
 
 
 class _Commands(click.Group):
@@ -46,14 +33,9 @@ class _Commands(click.Group):
             raise click.ClickException(f"{error.filename or 'output'}: {error.strerror or error}") from error
 
 
-_COMMANDS = [encode, embed, project, tokenize, detokenize, similarity, senses, attention]
-_COMMANDS += [finetune, evaluate, predict, fill, vocab, pretrain, distill, launch]
-_COMMANDS += [inspect, summary, convert, export, serve]
-
-
 @click.group(
     cls=_Commands,
-    commands=_COMMANDS,
+    commands=[getattr(importlib.import_module(f"keras_bert.cli.{name}"), name) for name in _COMMANDS],
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(keras_bert.__version__, prog_name="keras-bert")

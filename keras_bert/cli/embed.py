@@ -19,7 +19,7 @@ from keras_bert.cli import interrupts, quiet, runs, streams
 )
 @streams.batch_tokens_option
 def embed(
-    inputs: tuple[str, ...], output: str, text_column: str, preset: Path, processes: int, batch_tokens: int | None
+    inputs: tuple[str, ...], output: str, text_column: str, preset: Path, processes: int, batch_tokens: int
 ) -> None:
     """Copy files with a vector in each row.
 
@@ -34,7 +34,6 @@ def embed(
     with quiet.imports():
         from keras_bert.embedding import embed_files
 
-    settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
     with streams.misuse(), interrupts.killed_processes(), interrupts.end_the_command(message=runs.INTERRUPTED):
-        counts = embed_files(inputs, output, preset, text_column, processes=processes, **settings)
+        counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes)
     click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")

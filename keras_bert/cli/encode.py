@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command()
 @streams.texts_to("jsonl", "npy", "text")
 @streams.batch_tokens_option
-def encode(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str, batch_tokens: int | None) -> None:
+def encode(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str, batch_tokens: int) -> None:
     """Turn each text into one vector that represents its meaning.
 
     Each vector has length 1. Writes JSON lines {"text": ..., "vector": [...]}; npy, a float32 array with a row for each

@@ -15,7 +15,7 @@ from keras_bert.cli import quiet, streams
 @click.option("--output", required=True, metavar="DIR", help="Write into DIR; after an error, nothing is written.")
 @click.option("--overwrite", is_flag=True, help="Replace DIR if it is of this command.")
 @streams.batch_tokens_option
-def project(file: str | None, preset: Path, output: str, overwrite: bool, batch_tokens: int | None) -> None:
+def project(file: str | None, preset: Path, output: str, overwrite: bool, batch_tokens: int) -> None:
     """Write vectors of texts for TensorBoard's Embedding Projector.
 
     It shows them as points in space. DIR gets vectors.tsv, metadata.tsv (the texts) and projector_config.pbtxt. Inputs

@@ -1,5 +1,6 @@
 """keras-bert similarity: texts -> the similarity of each pair."""
 
+import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -52,7 +53,7 @@ def similarity(
     model = streams.load(BertSentenceEncoder.from_preset, preset)
     vectors = model.encode(texts)  # of length 1: dot products are cosines
     if chosen or output_format == "jsonl":
-        pairs = similar_pairs(vectors, top, **({} if threshold is None else {"threshold": threshold}))
+        pairs = similar_pairs(vectors, top, -math.inf if threshold is None else threshold)
         line = _text_pair if output_format == "text" else _json_pair
         streams.write_lines(results, (line(texts[first], texts[second], cosine) for first, second, cosine in pairs))
         return

@@ -154,7 +154,7 @@ preset_option = click.option(
     help="The model: the name of an installed preset, a directory, or hf://org/name.",
 )
 batch_tokens_option = click.option(
-    "--batch-tokens", type=int, help="The number of tokens in a batch, with padding; small batches need less memory."
+    "--batch-tokens", type=int, default=1024, help="The number of tokens in a batch, with padding."
 )
 
 
@@ -258,15 +258,12 @@ def _closing(lines: Arriving) -> Iterator[bytes]:
         yield from lines
 
 
-def encoded(
-    model: BertSentenceEncoder, lines: Lines, batch_tokens: int | None
-) -> Iterator[tuple[list[str], np.ndarray]]:
+def encoded(model: BertSentenceEncoder, lines: Lines, batch_tokens: int) -> Iterator[tuple[list[str], np.ndarray]]:
     """Chunks of texts with their vectors. Raises Misuse if `--batch-tokens` is too small."""
-    settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
     with lines.progress() as bar:
         for texts in lines.chunks():
             with misuse():
-                vectors = model.encode(texts, progress=False, **settings)
+                vectors = model.encode(texts, batch_tokens, progress=False)
             yield texts, vectors
             bar.update(len(texts))
 

@@ -34,8 +34,8 @@ def make_examples(
         tokens: int32 `[sentences, (tokens)]`, document after document.
         document_lengths: int `[documents]`: the number of sentences in each document.
         room: the number of tokens in a sequence, without special tokens.
-        objective: "next_sentence": two segments; in half of the examples the second is from another document, else it
-            follows the first. "sentence_order": two successive segments, swapped in half of the examples.
+        objective: "next_sentence": two segments; in half of the examples the second follows the first, in the others it
+            is from another document. "sentence_order": two successive segments, swapped in half of the examples.
             "sentences": one segment, of as many whole sentences of a document as fit (RoBERTa's DOC-SENTENCES: Liu et
             al. 2019, section 4.2).
         seed: the same seed gives the same examples.

@@ -56,11 +56,11 @@ class Records:
         """Batches of all records, in the order of the files.
 
         Returns:
-            A dataset of dicts, int32 but for the weights:
+            A dataset of dicts of int32 (the weights: float32):
                 `input_word_ids`, `input_mask`, `input_type_ids`: `[batch, seq_length]`;
-                `masked_lm_positions`, `masked_lm_ids`, `masked_lm_weights` (float32): `[batch, predictions]`;
-                `next_sentence_labels` `[batch]`, for pairs;
-                `input_document_ids` `[batch, seq_length]`, if texts share a sequence.
+                `masked_lm_positions`, `masked_lm_ids`, `masked_lm_weights`: `[batch, predictions]`;
+                `next_sentence_labels`: `[batch]`, for pairs;
+                `input_document_ids`: `[batch, seq_length]`, if texts share a sequence.
         """
         batches = -(-self.count // batch_size)
         dataset = self._batches(tf.data.TFRecordDataset(self.files), batch_size)

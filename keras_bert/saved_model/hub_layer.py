@@ -183,8 +183,8 @@ class HubLayer(keras.layers.Layer):
         """
         if in_safe_mode():
             raise ValueError(
-                "this model has a HubLayer, and so a SavedModel: a program, which could do anything on this computer. "
-                "If you trust the file, pass safe_mode=False to keras.models.load_model"
+                "this model has a HubLayer with a SavedModel: a program, which could do anything on this computer. If "
+                "you trust the file, pass safe_mode=False to keras.models.load_model"
             )
         layer = cls.__new__(cls)
         layer._init_unloaded(**config)

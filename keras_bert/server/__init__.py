@@ -3,7 +3,7 @@
     run.py              starts and drains the server
     rest.py             HTTP <-> predicting, with json_tensors.py and example_requests.py
     grpc_service.py     gRPC <-> predicting, with tensor_protos.py and example_requests.py
-    model_info.py       what both protocols tell about a model and its versions
+    model_info.py       metadata and status of a model, for both protocols
     predicting.py       named arrays -> named arrays, for both protocols
     batching.py         merges waiting requests into batches
     versions.py         finds, loads, swaps and drains the versions of a model; warmup.py

@@ -1,5 +1,7 @@
 """The server's exception."""
 
+import functools
+
 import grpc
 
 _MAX_CHARACTERS = 500  # gRPC's clients drop longer messages
@@ -16,13 +18,6 @@ class ServingError(Exception):
         self.message = message
 
 
-def invalid_argument(message: str) -> ServingError:
-    return ServingError(grpc.StatusCode.INVALID_ARGUMENT, message)
-
-
-def not_found(message: str) -> ServingError:
-    return ServingError(grpc.StatusCode.NOT_FOUND, message)
-
-
-def failed_precondition(message: str) -> ServingError:
-    return ServingError(grpc.StatusCode.FAILED_PRECONDITION, message)
+invalid_argument = functools.partial(ServingError, grpc.StatusCode.INVALID_ARGUMENT)
+not_found = functools.partial(ServingError, grpc.StatusCode.NOT_FOUND)
+failed_precondition = functools.partial(ServingError, grpc.StatusCode.FAILED_PRECONDITION)

@@ -137,7 +137,7 @@ class Versions:
     async def _look(self, seen: dict[int, _Listing]) -> dict[int, _Listing]:
         """Loads the highest version if it is not the served one, and returns the listings of all versions.
 
-        A version whose files differ from its listing in `seen` may still be being copied, and waits for the next look.
+        A version with other files than in `seen` may be a copy in progress, and waits for the next look.
         """
         paths = _complete_versions(self._directory)
         for number in self.statuses.keys() - paths.keys():
