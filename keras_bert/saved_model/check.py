@@ -11,9 +11,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert import files
-from keras_bert.formats.saved_model import read_graphs
+from keras_bert.formats.saved_model import MODEL, read_graphs
 from keras_bert.formats.tensorflow_file import TensorFlowFile
-from keras_bert.saved_model.saving import MARK
 from keras_bert.saved_model.serving import versions
 from keras_bert.saved_model.warmup_requests import FILE as WARMUP
 
@@ -52,7 +51,7 @@ def check_serving(directory: str | Path) -> list[str]:
         directory /= str(numbers[-1])
     if not directory.is_dir():
         raise FileNotFoundError(f"there is no directory {directory}")
-    saved = read_graphs(files.find(directory, MARK))
+    saved = read_graphs(files.find(directory, MODEL))
     problems, found = [], []
     for check in (_check_operations, _check_variables, _check_answers):
         try:

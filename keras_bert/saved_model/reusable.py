@@ -8,9 +8,10 @@ import keras
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the operations of text preprocessors
 
-from keras_bert.saved_model.saving import MARK
+from keras_bert.extras import needed
+from keras_bert.formats.saved_model import MODEL
 
-_GRAPHS = (MARK, "saved_model.pbtxt")
+_GRAPHS = (MODEL, "saved_model.pbtxt")
 _VARIABLES = "variables"
 _HUB_MODULE = "tfhub_module.pb"  # marks the format of TensorFlow 1
 
@@ -115,11 +116,7 @@ def resolve(handle: str) -> str:
     if "://" not in handle:
         what = "is a file" if tf.io.gfile.exists(handle) else "does not exist"
         raise FileNotFoundError(f"{handle} {what}; expected the directory of a SavedModel, or an address like https://")
-    try:
-        import tensorflow_hub
-    except ImportError as error:  # tensorflow_hub also needs pkg_resources, which new setuptools lack
-        raise ImportError(f"{handle} needs tensorflow_hub: pip install 'keras-bert-models[hub]' ({error})") from error
-    return tensorflow_hub.resolve(handle)
+    return needed("tensorflow_hub", "tensorflow_hub", "hub").resolve(handle)
 
 
 def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
@@ -128,7 +125,7 @@ def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
     if _HUB_MODULE in present:
         raise ValueError(f"{directory} is a TF1 Hub module ({_HUB_MODULE}), not a reusable TF2 SavedModel")
     if not any(name in present for name in _GRAPHS):
-        raise FileNotFoundError(f"{directory} is not a SavedModel: it has no {MARK}; {holds}")
+        raise FileNotFoundError(f"{directory} is not a SavedModel: it has no {MODEL}; {holds}")
     if not tf.io.gfile.exists(f"{directory}/{_VARIABLES}/variables.index"):
         raise FileNotFoundError(f"{directory} is incomplete: it has no {_VARIABLES}/variables.index; {holds}")
     try:

@@ -8,8 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert import files
-
-MARK = "saved_model.pb"  # the file that makes a directory a SavedModel
+from keras_bert.formats.saved_model import MODEL
 
 
 def callable_object(function: Callable[..., Any], **attributes: Any) -> tf.train.Checkpoint:
@@ -25,4 +24,4 @@ def new_directory(directory: str | Path, overwrite: bool) -> AbstractContextMana
 
     Raises FileExistsError if `directory` exists, and it is not a SavedModel or `overwrite` is False.
     """
-    return files.directory_written_whole(Path(directory), MARK, overwrite)
+    return files.directory_written_whole(Path(directory), MODEL, overwrite)

@@ -8,9 +8,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_bert.formats.saved_model import MODEL
 from keras_bert.saved_model import warmup_requests
 from keras_bert.saved_model.plain_variables import StoredWeights
-from keras_bert.saved_model.saving import MARK, callable_object, new_directory
+from keras_bert.saved_model.saving import callable_object, new_directory
 
 
 def export_serving(
@@ -58,7 +59,7 @@ def export_serving(
     """
     directory = Path(directory)
     names, serve = _texts_and_answer(model)
-    if (directory / MARK).exists():
+    if (directory / MODEL).exists():
         raise FileExistsError(f"{directory} is itself a SavedModel; choose another directory for versions")
     version = max(versions(directory), default=0) + 1 if version is None else version
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:

@@ -45,11 +45,20 @@ def to_arrays(document: dict[str, Any], signature: Signature) -> tuple[Arrays, b
 
     Raises ServingError if they do not match the signature.
     """
-    if ("instances" in document) == ("inputs" in document):
+    in_rows = "instances" in document
+    if in_rows == ("inputs" in document):
         raise invalid_argument('a request has either "instances" or "inputs"')
-    if "inputs" in document:
-        return _columns(document["inputs"], signature), False
-    return _rows(rows_of(document, "instances"), signature), True
+    columns = _columns(rows_of(document, "instances"), signature) if in_rows else document["inputs"]
+    if not _is_named(columns):
+        if len(signature.inputs) != 1:
+            names = ", ".join(signature.inputs)
+            raise invalid_argument(
+                f"the signature {signature.name} has several inputs: give objects with the keys {names}"
+            )
+        columns = dict.fromkeys(signature.inputs, columns)
+    if missing := [name for name in signature.inputs if name not in columns]:
+        raise invalid_argument(f'"inputs" lacks {", ".join(missing)}')
+    return {name: _array(columns[name], name, spec) for name, spec in signature.inputs.items()}, in_rows
 
 
 def rows_of(document: dict[str, Any], key: str) -> list[Any]:
@@ -139,34 +148,19 @@ def dump(document: dict[str, Any], indent: int | None = None) -> bytes:
     return json.dumps(document, ensure_ascii=False, indent=indent).encode(errors="replace") + b"\n"
 
 
-def _columns(value: Any, signature: Signature) -> Arrays:
-    if not _is_named(value):
-        return _only_input(value, signature)
-    if missing := [name for name in signature.inputs if name not in value]:
-        raise invalid_argument(f'"inputs" lacks {", ".join(missing)}')
-    return {name: _array(value[name], name, spec) for name, spec in signature.inputs.items()}
-
-
-def _rows(rows: list[Any], signature: Signature) -> Arrays:
+def _columns(rows: list[Any], signature: Signature) -> dict[str, list[Any]] | list[Any]:
+    """Rows with names -> columns with names; rows without names stay as they are."""
     if not _is_named(rows[0]):
-        return _only_input(rows, signature)
+        return rows
     for number, row in enumerate(rows):
         if not isinstance(row, dict) or row.keys() != signature.inputs.keys():
             names = ", ".join(signature.inputs)
             raise invalid_argument(f"instances[{number}] is not an object with exactly the keys {names}")
-    return {name: _array([row[name] for row in rows], name, spec) for name, spec in signature.inputs.items()}
+    return {name: [row[name] for row in rows] for name in signature.inputs}
 
 
 def _is_named(value: Any) -> bool:
     return isinstance(value, dict) and not is_bytes(value)
-
-
-def _only_input(value: Any, signature: Signature) -> Arrays:
-    if len(signature.inputs) != 1:
-        names = ", ".join(signature.inputs)
-        raise invalid_argument(f"the signature {signature.name} has several inputs: give objects with the keys {names}")
-    ((name, spec),) = signature.inputs.items()
-    return {name: _array(value, name, spec)}
 
 
 def _array(value: Any, name: str, spec: TensorSpec) -> np.ndarray:

@@ -8,7 +8,7 @@ import gc
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
@@ -40,7 +40,6 @@ class LoadedVersion:
     number: int
     model: Model
     users: int = 0  # requests in progress
-    unused: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Versions:
@@ -109,8 +108,6 @@ class Versions:
             yield version
         finally:
             version.users -= 1
-            if not version.users:
-                version.unused.set()
 
     def status(self, spec: ModelSpec) -> dict[int, VersionStatus]:
         """The status of the requested version, by default of all versions, the highest first.
@@ -183,9 +180,8 @@ class Versions:
     async def _unload(self, version: LoadedVersion) -> None:
         status = self.statuses[version.number]
         status.state = "UNLOADING"
-        if version.users:
-            version.unused.clear()
-            await version.unused.wait()
+        while version.users:
+            await asyncio.sleep(0.05)
         await asyncio.to_thread(version.model.close)
         status.state = "END"
         gc.collect()  # graphs have reference cycles
