@@ -15,7 +15,7 @@ def _checked(ctx: click.Context, parameter: click.Parameter, output: str) -> str
 
 _options = streams.together(  # of all exports
     click.option(
-        "--output", metavar="DIR", required=True, callback=_checked, help="Write into DIR; after an error, nothing."
+        "--output", metavar="DIR", required=True, callback=_checked, help="Write into DIR; an error leaves no files."
     ),
     streams.preset_option,
     click.option("--overwrite", is_flag=True, help="Replace the SavedModel in DIR."),
@@ -56,7 +56,7 @@ def export(ctx: click.Context, check: str | None) -> None:
 @export.command()
 @_options
 @click.option(
-    "--sequence-length", type=int, help="The number of tokens in a row, by default 128; 0: that of the longest text."
+    "--sequence-length", type=int, help="The number of tokens in a row; 0 for the longest text's. By default 128."
 )
 def preprocessor(preset: Path, output: str, sequence_length: int | None, overwrite: bool) -> None:
     """Export a preprocessor: strings to the encoder's inputs.

@@ -58,7 +58,7 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
             "--static-masking", is_flag=True, help="Mask the same tokens in each epoch; by default others, as RoBERTa."
         ),
         click.option(
-            "--copies", type=number, default=1, help="The number of uses of each text, with other pairs and masks."
+            "--copies", type=number, default=1, help="How often each text is used, with other pairs and masks."
         ),
         click.option("--pack", is_flag=True, help="Pack several short documents into a row (--objective sentences)."),
         click.option(

@@ -13,7 +13,7 @@ from keras_bert.cli import quiet, streams
 @streams.file_option
 @streams.preset_option
 @click.option("--output", required=True, metavar="DIR", help="Write into DIR; after an error, nothing is written.")
-@click.option("--overwrite", is_flag=True, help="Replace DIR if it is of this command.")
+@click.option("--overwrite", is_flag=True, help="Replace DIR if this command has written it.")
 @streams.batch_tokens_option
 def project(file: str | None, preset: Path, output: str, overwrite: bool, batch_tokens: int) -> None:
     """Write vectors of texts for TensorBoard's Embedding Projector.

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @click.argument("handle", metavar="HANDLE")
 @click.option("--batch-size", type=click.IntRange(1), default=32, help="The number of sequences in a training step.")
 @click.option(
-    "--sequence-length", type=click.IntRange(1), help="The number of tokens in a sequence. By default 128, or fewer."
+    "--sequence-length",
+    type=click.IntRange(1),
+    help="The number of tokens in a sequence. By default 128, or all positions of a model with fewer.",
 )
 def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
     """Show a model's parts, and the memory and operations it needs.
