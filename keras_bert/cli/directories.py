@@ -24,7 +24,7 @@ def check(output: str | Path) -> None:
 
 @contextlib.contextmanager
 def written(output: str | Path) -> Iterator[None]:
-    """In this block a directory is written. Errors become one line."""
+    """Around the writing of a directory: errors become one line, with its name."""
     import tensorflow as tf
 
     with streams.misuse(OSError):

@@ -44,7 +44,7 @@ def end_the_command(
 
 @contextlib.contextmanager
 def killed_processes() -> Iterator[None]:
-    """In this block, the error for a killed process of `in_processes` becomes one line, without the process's logs."""
+    """In this block, the error of `in_processes` for a killed process becomes one line, without logs."""
     try:
         yield
     except RuntimeError as error:

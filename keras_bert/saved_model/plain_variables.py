@@ -16,13 +16,13 @@ DTYPES = ("float32", "float16", "bfloat16")
 class StoredWeights:
     """Copies of a Keras model's weights, which replace the originals while a function is traced.
 
-    So nothing of Keras is in the SavedModel. Nor is the state of random seeds: a variable that every call changes can
-    neither be mirrored on devices nor serve several clients at a time. An operation gives dropout its seeds instead.
+    The SavedModel has no Keras objects, and no variables for the state of random seeds: a variable that every call
+    changes cannot be mirrored on devices, or serve several clients at a time. An operation gives dropout its seeds.
 
     Args:
         model: a Keras model or layer that has been built.
         dtype: "float16" or "bfloat16", to store float weights; calls cast them back to their own dtype.
-        root: a part of the model; names of its variables do not have its name, which Keras may have numbered.
+        root: a part of the model. The names of its variables leave out its own name, which Keras may have numbered.
 
     Attributes:
         variables: list of tf.Variable, in the model's order, named by their path inside the model.

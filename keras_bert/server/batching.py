@@ -66,7 +66,7 @@ class Batcher:
         if self._count >= self._max_waiting:
             raise ServingError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"The queue is full: {self._count} requests wait already; try again later",
+                f"The queue is full: {self._count} requests are waiting; try again later",
             )
         rows = number_of_rows(signature, inputs) if self._max_rows is not None else None
         outputs = asyncio.get_running_loop().create_future()

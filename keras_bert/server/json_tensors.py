@@ -131,14 +131,15 @@ def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
 def _shortest(array: np.ndarray) -> np.ndarray:
     """float64 with the fewest digits that read back as the same float: 0.1 for a float32 of 0.1.
 
-    Above 1e9 and below 1e-13, where powers of ten are not exact, some numbers have more digits.
+    Some numbers below 1e-13 and above 1e22 have more digits, because larger powers of ten are not exact.
     """
     with np.errstate(all="ignore"):  # zeros, infinities and NaN give NaN below, and stay as they are
         found = exact = array.astype(np.float64)
         exponents = np.floor(np.log10(np.abs(exact)))
         for digits in range(9, 0, -1):  # 9 are enough for float32
-            scale = 10.0 ** (digits - 1 - exponents)
-            rounded = np.rint(exact * scale) / scale
+            places = digits - 1 - exponents
+            scale = 10.0 ** np.abs(places)  # negative powers of ten would not be exact
+            rounded = np.where(places < 0, np.rint(exact / scale) * scale, np.rint(exact * scale) / scale)
             found = np.where(rounded.astype(array.dtype) == array, rounded, found)
     return found
 
