@@ -45,7 +45,7 @@ def in_processes(function: Callable[[Any], Any], items: Iterable[Any], processes
                 yield future.result()
         except BrokenProcessPool:
             raise RuntimeError(
-                "a process ended before its work was done; if memory is short, use fewer processes or smaller parts. "
+                "a process ended before its work was done; if memory is short, use fewer processes or smaller parts\n"
                 f"The last output of the processes:\n{_last_output(output)}"
             ) from None
 

@@ -1,73 +1,55 @@
-"""The `keras-bert` command, one file per subcommand. TensorFlow is imported only when one runs, not for --help."""
+"""The `keras-bert` command, one file per subcommand. TensorFlow is imported when a subcommand runs, not for --help."""
 
 import errno
+import importlib
 import os
 
 import click
 
 import keras_bert
 from keras_bert.cli import interrupts, quiet
-from keras_bert.cli.attention import attention
-from keras_bert.cli.convert import convert
-from keras_bert.cli.detokenize import detokenize
-from keras_bert.cli.distill import distill
-from keras_bert.cli.embed import embed
-from keras_bert.cli.encode import encode
-from keras_bert.cli.evaluate import evaluate
-from keras_bert.cli.export import export
-from keras_bert.cli.fill import fill
-from keras_bert.cli.finetune import finetune
-from keras_bert.cli.inspect import inspect
-from keras_bert.cli.launch import launch
-from keras_bert.cli.predict import predict
-from keras_bert.cli.pretrain import pretrain
-from keras_bert.cli.project import project
-from keras_bert.cli.senses import senses
-from keras_bert.cli.serve import serve
-from keras_bert.cli.similarity import similarity
 from keras_bert.cli.streams import Misuse, one_line
-from keras_bert.cli.summary import summary
-from keras_bert.cli.tokenize import tokenize
-from keras_bert.cli.vocab import vocab
+
+# Each is a command in the module of its name.
+_COMMANDS = (
+    *("encode", "embed", "project", "tokenize", "detokenize", "similarity", "senses", "attention"),
+    *("finetune", "evaluate", "predict", "fill", "vocab", "pretrain", "distill", "launch"),
+    *("inspect", "summary", "convert", "export", "serve"),
+)
 
 
 class _Commands(click.Group):
-    """A group whose commands end with one line, not with a traceback, after a file error or Ctrl-C."""
+    """Commands that end with one line, not with a traceback, after a file error or Ctrl-C."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             with interrupts.end_the_command():
                 return super().invoke(ctx)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # `| head` has read enough; click ends quietly
+            if error.errno == errno.EPIPE:  # `| head` has read enough: click ends quietly
                 raise
             if isinstance(error, FileNotFoundError):
                 raise Misuse(f"{error.filename}: {error.strerror}" if error.filename else one_line(error)) from error
             raise click.ClickException(f"{error.filename or 'output'}: {error.strerror or error}") from error
 
 
-_COMMANDS = [encode, embed, project, tokenize, detokenize, similarity, senses, attention]
-_COMMANDS += [finetune, evaluate, predict, fill, vocab, pretrain, distill, launch]
-_COMMANDS += [inspect, summary, convert, export, serve]
-
-
 @click.group(
     cls=_Commands,
-    commands=_COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    commands=[getattr(importlib.import_module(f"keras_bert.cli.{name}"), name) for name in _COMMANDS],
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(keras_bert.__version__, prog_name="keras-bert")
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """BERT on the command line: tokens and vectors of texts; models to train, to export and to serve.
 
-    Commands that read texts take them from arguments, from --file, or from a pipe, one text per line. An empty line is
-    an empty text, so line N of the output always belongs to line N of the input.
+    Texts come from arguments, from --file, or from a pipe, one text per line. An empty line is an empty text: line N of
+    the output always belongs to line N of the input.
 
     \b
     Example:
       $ keras-bert tokenize --format ids "I love pizza" | keras-bert detokenize
       i love pizza
     """
-    os.environ["KERAS_BACKEND"] = "tensorflow"  # these commands need it, whatever Keras's own setting
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # not Keras's own setting
     ctx.with_resource(quiet.python_warnings())

@@ -13,13 +13,7 @@ from keras_bert.cli import quiet, streams
 @click.argument("text")
 @click.argument("second", required=False)
 @streams.preset_option
-@click.option(
-    "--output",
-    "-o",
-    required=True,
-    metavar="FILE",
-    help="Write to FILE: a page (.html), or a picture (.png; needs matplotlib).",
-)
+@click.option("--output", "-o", required=True, metavar="FILE", help="Write to FILE: .html or .png (needs matplotlib).")
 @streams.overwrite_option
 @click.option("--layer", type=click.IntRange(0), help="The layer to show first; in a picture, the only one.")
 @click.option("--head", type=click.IntRange(0), help="The head to show first; in a picture, the only one.")
@@ -28,10 +22,10 @@ def attention(
 ) -> None:
     """Show how much each token of a text attends to each other one.
 
-    With SECOND, TEXT and SECOND are a pair. Every layer and every head is shown.
+    TEXT and SECOND, if it is given, are a pair. Layers and heads are numbered from 0.
 
-    Writes one page that works offline in any browser, with lines between the tokens, a heat map of each head, and an
-    overview of all heads; or a picture of all heads, or of the chosen ones. Layers and heads are numbered from 0.
+    Writes a page of all layers and heads that works offline in any browser, with lines between the tokens, a heat map
+    of each head, and an overview; or a picture of all heads, or of the chosen ones.
 
     \b
     Example:
@@ -44,12 +38,10 @@ def attention(
             from keras_bert import BertEncoder, BertPreprocessor
             from keras_bert.visualize import attention as view_of
             from keras_bert.visualize import view
-        try:
+        with streams.misuse():
             view.check_path(output)
             preprocessor = streams.load(BertPreprocessor.from_preset, preset)
             shown = view_of(streams.load(BertEncoder.from_preset, preset), preprocessor, *texts)
             results.write(shown.rendered(output, layer, head))
-        except (ImportError, ValueError) as error:
-            raise streams.Misuse(streams.one_line(error)) from error
     layers, heads, tokens = shown.weights.scores.shape[:3]
     click.echo(f"{output}: {layers} layers of {heads} heads, {tokens} tokens")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from tqdm import tqdm
 
-    from keras_bert.formats.checkpoint import Checkpoint, LazyWeights
+    from keras_bert.formats.checkpoint import LazyWeights
 
 
 @click.command()
@@ -26,16 +26,15 @@ if TYPE_CHECKING:
     "--to",
     "format",
     default="hugging_face",
-    show_default=True,
     metavar="FORMAT",
     help="The format to write: hugging_face, tf1 (Google's first code) or garden (TF Model Garden).",
 )
 def convert(source: Path, destination: str, format: str) -> None:
     """Write a checkpoint in another format.
 
-    DST is a new directory, which gets the encoder, all heads and the vocabulary of SRC.
-    SRC is a preset's name, hf://org/name, or a directory in any format that keras-bert inspect knows. Weights are
-    copied one by one. After an error there is no DST.
+    DST is a new directory for the encoder, all heads and the vocabulary of SRC. SRC is a preset's name, hf://org/name,
+    or a directory in any format that keras-bert inspect knows. Weights are copied one by one. After an error there is
+    no DST.
 
     \b
     Examples:
@@ -47,7 +46,7 @@ def convert(source: Path, destination: str, format: str) -> None:
         raise streams.Misuse(f"{destination} exists; choose another name")
     directories.check(destination)
     with quiet.imports():
-        import tensorflow  # noqa: F401  tokenizers and some formats need it
+        import tensorflow  # noqa: F401  for tokenizers and some formats
         from tqdm import tqdm
 
         from keras_bert import formats
@@ -68,11 +67,12 @@ def convert(source: Path, destination: str, format: str) -> None:
         if (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
             settings = sentence_transformers.read(source)
             sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings)
-    click.echo(f"{destination}: {_summary(checkpoint, format)}")
+    heads = ", ".join(sorted(checkpoint.heads)) or "no head"
+    click.echo(f"{destination}: {checkpoint.config.family} from {checkpoint.format} to {format}, with {heads}")
     if tokenizer is None:
-        click.echo(f"Warning: {source} has no vocabulary, and so {destination} has none", err=True)
+        click.echo(f"Warning: neither {source} nor {destination} has a vocabulary", err=True)
     for name in checkpoint.unexpected:
-        click.echo(f"Warning: left out {name}, which is no weight of this family", err=True)
+        click.echo(f"Warning: {name} is not a weight of this family, and is left out", err=True)
 
 
 class _Counted(Mapping):
@@ -92,8 +92,3 @@ class _Counted(Mapping):
 
     def __len__(self) -> int:
         return len(self._weights)
-
-
-def _summary(checkpoint: Checkpoint, format: str) -> str:
-    heads = ", ".join(sorted(checkpoint.heads)) or "no head"
-    return f"{checkpoint.config.family} from {checkpoint.format} to {format}, with {heads}"

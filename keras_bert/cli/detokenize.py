@@ -3,22 +3,24 @@
 import functools
 import json
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
 from keras_bert.cli import quiet, streams
 
 
+def _as_one_text(ctx: click.Context, parameter: click.Parameter, ids: tuple[str, ...]) -> tuple[str, ...]:
+    return (" ".join(ids),) if ids else ()
+
+
 @click.command()
-@click.argument("ids", nargs=-1)
-@streams.shared_options("text", "jsonl")
-def detokenize(
-    ids: tuple[str, ...], file: str | None, preset: Path, output_format: str, output: str | None, overwrite: bool
-) -> None:
+@streams.texts_to("text", "jsonl", texts=click.argument("text", metavar="[IDS]...", nargs=-1, callback=_as_one_text))
+def detokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str) -> None:
     """Turn token ids back into text.
 
-    The text is spaced as a person would write it; capitals and accents that the model drops stay lost.
-    All arguments together are one text. So is each line of --file or of a pipe: ids separated by spaces, or a JSON
+    The text has spaces where a person would write them; capitals and accents that the model drops are lost. All
+    arguments together are one text. Each line of --file or of a pipe is a text: ids separated by spaces, or a JSON
     object with "ids", as keras-bert tokenize writes them. Writes text, or JSON lines {"ids", "text"}.
 
     \b
@@ -28,17 +30,15 @@ def detokenize(
       $ keras-bert tokenize --format ids "Don't panic, it's 3.5 km." | keras-bert detokenize
       don't panic, it's 3.5 km.
     """
-    lines = streams.open_texts((" ".join(ids),) if ids else (), file)
-    with streams.open_output(output, overwrite) as results:
-        with quiet.imports():
-            from keras_bert.text.loading import load_tokenizer
-        tokenizer = streams.load(load_tokenizer, preset)
-        parse = functools.partial(_parse_ids, vocabulary_size=len(tokenizer.vocabulary))
-        for rows in lines.chunks(parse):
-            texts = [text.decode() for text in tokenizer.detokenize(rows).numpy()]
-            if output_format == "jsonl":
-                texts = map(lambda ids, text: streams.json_line(ids=ids, text=text), rows, texts)
-            streams.write_lines(results, texts)
+    with quiet.imports():
+        from keras_bert.text.loading import load_tokenizer
+    tokenizer = streams.load(load_tokenizer, preset)
+    parse = functools.partial(_parse_ids, vocabulary_size=len(tokenizer.vocabulary))
+    for rows in lines.chunks(parse):
+        texts = [text.decode() for text in tokenizer.detokenize(rows).numpy()]
+        if output_format == "jsonl":
+            texts = map(lambda ids, text: streams.json_line(ids=ids, text=text), rows, texts)
+        streams.write_lines(results, texts)
 
 
 def _parse_ids(line: str, vocabulary_size: int) -> list[int]:
@@ -51,5 +51,5 @@ def _parse_ids(line: str, vocabulary_size: int) -> list[int]:
         raise ValueError(f'expected ids separated by spaces, or {{"ids": [...]}}, not {line[:60]!r}')
     for i in ids:
         if not 0 <= i < vocabulary_size:
-            raise ValueError(f"{i} is not in the vocabulary, whose ids are 0 to {vocabulary_size - 1}")
+            raise ValueError(f"{i} is not in the vocabulary, which has the ids 0 to {vocabulary_size - 1}")
     return ids

@@ -1,4 +1,4 @@
-"""Directories that commands write: checked before the work, with errors that name them."""
+"""Output directories: checks before the work, and errors that name them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keras_bert.cli import streams
 
 
 def check(output: str | Path) -> None:
-    """Raises Misuse if a directory of this name cannot be made, or not be written in."""
+    """Raises Misuse if this directory cannot be created or written."""
     path = Path(output).absolute()
     try:
         existing = next(each for each in (path, *path.parents) if each.exists())
@@ -24,15 +24,16 @@ def check(output: str | Path) -> None:
 
 @contextlib.contextmanager
 def written(output: str | Path) -> Iterator[None]:
-    """In this block a directory is written. Raises ClickException, in one line, if that fails."""
+    """Around the writing of a directory: errors become one line, with its name."""
     import tensorflow as tf
 
-    try:
-        yield
-    except tf.errors.OpError as error:  # "{{...}} /path/of/a/hidden/file; No space left on device [Op:SaveV2]"
-        reason = error.message.rpartition("; ")[2].partition(" [")[0]
-        raise click.ClickException(f"{output}: {reason}") from error
-    except (OSError, ImportError, ValueError) as error:
-        if isinstance(error, OSError) and error.strerror:  # one of the system, such as a full disk
-            raise click.ClickException(f"{error.filename or output}: {error.strerror}") from error
-        raise streams.Misuse(streams.one_line(error).replace("overwrite=True", "--overwrite")) from error
+    with streams.misuse(OSError):
+        try:
+            yield
+        except tf.errors.OpError as error:  # "{{...}} /path/of/a/hidden/file; No space left on device [Op:SaveV2]"
+            reason = error.message.rpartition("; ")[2].partition(" [")[0]
+            raise click.ClickException(f"{output}: {reason}") from error
+        except OSError as error:
+            if error.strerror:  # an error of the system, such as a full disk
+                raise click.ClickException(f"{error.filename or output}: {error.strerror}") from error
+            raise

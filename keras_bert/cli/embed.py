@@ -12,25 +12,20 @@ from keras_bert.cli import interrupts, quiet, runs, streams
 @click.command()
 @click.argument("inputs", metavar="FILE...", nargs=-1, required=True)
 @click.option("--output", required=True, metavar="DIR", help="Write the copies into DIR, or resume there.")
-@click.option("--text-column", default="text", show_default=True, metavar="C", help="The column of the texts.")
+@click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
 @streams.preset_option
 @click.option(
-    "--processes",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="The number of processes. Each embeds whole files.",
+    "--processes", type=click.IntRange(1), default=1, help="The number of processes. Each embeds whole files."
 )
 @streams.batch_tokens_option
 def embed(
-    inputs: tuple[str, ...], output: str, text_column: str, preset: Path, processes: int, batch_tokens: int | None
+    inputs: tuple[str, ...], output: str, text_column: str, preset: Path, processes: int, batch_tokens: int
 ) -> None:
     """Copy files with a vector in each row.
 
-    A corpus may have any size and any number of files. FILE is JSON lines (.jsonl, .ndjson), an object per line, or
-    Parquet (.parquet). The copy has the same name and format: all columns, and `vector`, as `encode` computes it. All
-    rows are checked before the first is embedded. After an interruption, the same command resumes with the incomplete
-    files.
+    Files may have any size. FILE is JSON lines (.jsonl, .ndjson), an object per line, or Parquet (.parquet). The copy
+    has the same name and format: all columns, and `vector`, as `encode` computes it. All rows are checked before the
+    first is embedded. After an interruption, the same command resumes with the incomplete files.
 
     \b
     Example:
@@ -39,12 +34,6 @@ def embed(
     with quiet.imports():
         from keras_bert.embedding import embed_files
 
-    settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
-    try:
-        with interrupts.end_the_command(message=runs.INTERRUPTED):
-            counts = embed_files(inputs, output, preset, text_column, processes=processes, **settings)
-    except (ImportError, ValueError) as error:
-        raise streams.Misuse(streams.one_line(error)) from error
-    except RuntimeError as error:  # a process was killed; the complete files are noted
-        raise click.ClickException(str(error)) from error
+    with streams.misuse(), interrupts.killed_processes(), interrupts.end_the_command(message=runs.INTERRUPTED):
+        counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes)
     click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")

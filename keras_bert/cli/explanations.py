@@ -1,4 +1,4 @@
-"""The output of `tokenize --explain`: a text in colours, and a table of its tokens."""
+"""The output of `tokenize --explain`: coloured texts, and tables of their tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLOURS = ("cyan", "yellow")
 
 
 def write(results: BinaryIO, tokenizer: Tokenizer, chunks: Iterable[list[str]]) -> None:
-    """Writes each text, on a terminal with its tokens in colours, and the table of its tokens."""
+    """Writes each text (coloured on a terminal) and the table of its tokens."""
     from keras_bert.text.explanation import explain
 
     between: list[str] = []  # an empty line before each text but the first
@@ -62,12 +62,12 @@ def _row(token: ExplainedToken) -> tuple[str, ...]:
 
 
 def _shown(text: str) -> str:
-    """A text in one line: line ends, control characters and the like are written as code points."""
+    """A text with code points in place of line ends and control characters."""
     return "".join(each if each.isprintable() else f"<U+{ord(each):04X}>" for each in text)
 
 
 def _width(text: str) -> int:
-    """The columns that a text takes in a terminal."""
+    """The number of columns of a text in a terminal."""
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
     )

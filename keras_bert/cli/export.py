@@ -7,18 +7,19 @@ import click
 
 from keras_bert.cli import directories, quiet, streams
 
-# The options of all three exports.
-_options = streams.together(
+
+def _checked(ctx: click.Context, parameter: click.Parameter, output: str) -> str:
+    directories.check(output)
+    return output
+
+
+_options = streams.together(  # of all exports
     click.option(
-        "--output",
-        metavar="DIR",
-        required=True,
-        callback=lambda ctx, parameter, output: directories.check(output) or output,
-        help="Write into DIR; after an error, nothing is written.",
+        "--output", metavar="DIR", required=True, callback=_checked, help="Write into DIR; an error leaves no files."
     ),
     streams.preset_option,
+    click.option("--overwrite", is_flag=True, help="Replace the SavedModel in DIR."),
 )
-_overwrite = click.option("--overwrite", is_flag=True, help="Replace the SavedModel in DIR.")
 _dtype = click.option(
     "--dtype",
     type=click.Choice(["float32", "float16", "bfloat16"]),
@@ -39,29 +40,24 @@ def export(ctx: click.Context, check: str | None) -> None:
       $ keras-bert export serving --output saved_models/minilm
       $ keras-bert export --check saved_models/minilm
     """
-    if ctx.invoked_subcommand:
-        if check:
-            raise streams.Misuse("--check stands alone: keras-bert export --check DIR")
-    elif not check:
-        raise streams.Misuse("say what to export: preprocessor, encoder or serving; or --check DIR")
-    else:
-        with quiet.imports():
-            from keras_bert.saved_model.check import check_serving
-        try:
-            for line in check_serving(check):
-                click.echo(line)
-        except (OSError, ImportError, ValueError) as error:
-            raise click.ClickException(streams.one_line(error)) from error
+    if bool(check) == bool(ctx.invoked_subcommand):
+        raise streams.Misuse("give a command (preprocessor, encoder or serving), or --check DIR alone")
+    if not check:
+        return
+    with quiet.imports():
+        from keras_bert.saved_model.check import check_serving
+    try:
+        for line in check_serving(check):
+            click.echo(line)
+    except (OSError, ImportError, ValueError) as error:
+        raise click.ClickException(streams.one_line(error)) from error
 
 
 @export.command()
 @_options
 @click.option(
-    "--sequence-length",
-    type=int,
-    help="The number of tokens per row; by default 128. 0: as many as the longest text has.",
+    "--sequence-length", type=int, help="The number of tokens in a row; 0 for the longest text's. By default 128."
 )
-@_overwrite
 def preprocessor(preset: Path, output: str, sequence_length: int | None, overwrite: bool) -> None:
     """Export a preprocessor: strings to the encoder's inputs.
 
@@ -77,7 +73,6 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
 @export.command()
 @_options
 @_dtype
-@_overwrite
 def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool) -> None:
     """Export an encoder, to call and to train further.
 
@@ -99,13 +94,8 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool) -> No
 
 @export.command()
 @_options
-@click.option(
-    "--version",
-    type=click.IntRange(min=1),
-    help="The number of the version; by default one more than the highest in DIR.",
-)
+@click.option("--version", type=click.IntRange(1), help="The version; by default one more than the highest in DIR.")
 @_dtype
-@_overwrite
 def serving(preset: Path, output: str, version: int | None, dtype: str | None, overwrite: bool) -> None:
     """Export a model for TF Serving: strings to answers.
 

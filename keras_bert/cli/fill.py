@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -13,23 +13,12 @@ from keras_bert.cli import quiet, streams
 
 @click.command()
 @click.argument("model", callback=streams.find_preset)
-@click.argument("text", nargs=-1)
-@click.option(
-    "--top-k", type=click.IntRange(1), default=5, show_default=True, help="The number of candidates for each mask."
-)
-@streams.shared_options("text", "jsonl", preset=False)
-def fill(
-    model: Path,
-    text: tuple[str, ...],
-    top_k: int,
-    file: str | None,
-    output_format: str,
-    output: str | None,
-    overwrite: bool,
-) -> None:
+@click.option("--top-k", type=click.IntRange(1), default=5, help="The number of candidates for each mask.")
+@streams.texts_to("text", "jsonl", preset=False)
+def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: str, top_k: int) -> None:
     """Predict the tokens behind the masks of texts.
 
-    A mask is [MASK], in RoBERTa's family <mask>. MODEL is a directory, such as `pretrain` writes, or hf://org/name,
+    A mask is [MASK], in RoBERTa's family <mask>. MODEL is a directory, for instance of `pretrain`, or hf://org/name,
     with a masked language model head. Writes text, a line for each: the text with the likeliest tokens, and after tabs,
     for each mask, the candidates and their probabilities; or JSON lines {"text", "filled", "masks": [[{"token",
     "probability"}, ...], ...]}.
@@ -39,31 +28,25 @@ def fill(
       $ keras-bert fill my-bert --top-k 2 "The [MASK] sat on the [MASK]."
       The cat sat on the mat. cat 0.412 dog 0.305     mat 0.871 floor 0.064
     """
-    lines = streams.open_texts(text, file)
-    with streams.open_output(output, overwrite) as results:
-        with quiet.imports():
-            from tqdm import tqdm
+    with quiet.imports():
+        from keras_bert.tasks import BertMaskedLM
+    task = streams.load(BertMaskedLM.from_preset, model)
+    if task.preprocessor is None:
+        raise streams.Misuse(f"{model} has no tokenizer that we can read, so it cannot read texts")
+    mask = task.preprocessor.tokenizer.special_tokens["mask_token"]
 
-            from keras_bert.tasks import BertMaskedLM
-        task = streams.load(BertMaskedLM.from_preset, model)
-        if task.preprocessor is None:
-            raise streams.Misuse(f"{model} has no tokenizer that can be used, and so reads no texts")
-        mask = task.preprocessor.tokenizer.special_tokens["mask_token"]
+    def with_mask(line: str) -> str:
+        if mask not in line:
+            raise ValueError(f"there is no {mask} in it")
+        return line
 
-        def with_mask(line: str) -> str:
-            if mask not in line:
-                raise ValueError(f"there is no {mask} in it")
-            return line
-
-        with tqdm(unit=" texts", delay=1, disable=None) as bar:
-            for texts in lines.chunks(with_mask):
-                try:
-                    answers = task.fill(texts, top_k, progress=False)
-                except ValueError as error:
-                    raise streams.Misuse(streams.one_line(error).replace("top_k", "--top-k")) from error
-                rows = zip(texts, answers, strict=True)
-                streams.write_lines(results, (_line(output_format, *row) for row in rows))
-                bar.update(len(texts))
+    with lines.progress() as bar:
+        for texts in lines.chunks(with_mask):
+            with streams.misuse(top_k="--top-k"):
+                answers = task.fill(texts, top_k, progress=False)
+            rows = zip(texts, answers, strict=True)
+            streams.write_lines(results, (_line(output_format, *row) for row in rows))
+            bar.update(len(texts))
 
 
 def _line(output_format: str, text: str, answer: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from keras_bert.cli import quiet, streams
 def inspect(source: Path) -> None:
     """Describe a checkpoint: its format, size, heads and vocabulary.
 
-    SRC is a preset's name, a directory, or hf://org/name. Missing and unexpected weights are listed too.
+    SRC is a preset's name, a directory, or hf://org/name. Missing and unexpected weights are listed, too.
 
     \b
     Example:
@@ -29,16 +29,14 @@ def inspect(source: Path) -> None:
       unexpected  nothing
     """
     with quiet.imports():
-        import tensorflow  # noqa: F401  tokenizers and some formats need it
+        import tensorflow  # noqa: F401  for tokenizers and some formats
 
         from keras_bert import formats
-    try:
+    with streams.misuse(OSError):
         with formats.open_checkpoint(source) as checkpoint:
             config = checkpoint.config
             parameters = sum(math.prod(shape) for shape in checkpoint.shapes("encoder").values())
         tokenizer = streams.tokenizer_of(source)
-    except (OSError, ImportError, ValueError) as error:
-        raise streams.Misuse(streams.one_line(error)) from error
     vocabulary = f"{tokenizer.vocabulary_size:,} tokens, {type(tokenizer).__name__}" if tokenizer else "none"
     lines = {
         "format": f"{checkpoint.format}, {checkpoint.path.name}",
@@ -56,7 +54,7 @@ def inspect(source: Path) -> None:
 
 
 def _size(config: object) -> str:
-    """The dimensions, and the name of the published size with these dimensions, if there is one."""
+    """The dimensions, after the name of a published size with these dimensions if there is one."""
     from keras_bert import BertConfig
     from keras_bert.config import SIZES
 

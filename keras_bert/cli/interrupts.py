@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command at once: one line on standard error, exit code 130, nothing half-written."""
+"""Ctrl-C ends a command at once: one line on standard error, exit code 130, no incomplete files."""
 
 import contextlib
 import os
@@ -6,6 +6,8 @@ import signal
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
+
+import click
 
 from keras_bert import files
 
@@ -16,10 +18,10 @@ def end_the_command(
 ) -> Iterator[None]:
     """In this block SIGINT and SIGTERM end the process, with exit code 128 + the signal's number.
 
-    KeyboardInterrupt would not do: TensorFlow swallows it while it is imported or traces a function, and goes on.
+    Not by KeyboardInterrupt, which TensorFlow ignores while it is imported or traces a function.
 
     Args:
-        clean_up: called first. Files of `keras_bert.files` that are not finished are removed in any case.
+        clean_up: called first. Incomplete files of `keras_bert.files` are always removed.
         message: the line on standard error.
     """
     stderr = os.dup(2)  # `quiet.imports` redirects 2 to /dev/null
@@ -38,6 +40,15 @@ def end_the_command(
         for number, handler in old.items():
             signal.signal(number, handler)
         os.close(stderr)
+
+
+@contextlib.contextmanager
+def killed_processes() -> Iterator[None]:
+    """In this block, the error of `in_processes` for a killed process becomes one line, without logs."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise click.ClickException(str(error).partition("\n")[0]) from error
 
 
 def end(number: int, message: str, stderr: int = 2) -> NoReturn:

@@ -1,4 +1,4 @@
-"""keras-bert launch: a training command, run by several processes that train one model."""
+"""keras-bert launch: a training command in several processes that train one model."""
 
 from __future__ import annotations
 
@@ -18,29 +18,24 @@ import click
 
 from keras_bert.cli import interrupts, streams
 
-_MISUSE = 2  # the exit code of a command that would fail again
+_MISUSE = 2  # an exit code: the command would fail again
 _SECONDS_TO_END = 10
-_PR_SET_PDEATHSIG = 1  # Linux: sets the signal that a process gets when its parent ends
+_PR_SET_PDEATHSIG = 1  # Linux: a process gets a signal when its parent ends
 _TRAIN = ("finetune", "pretrain", "distill")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--workers", type=click.IntRange(1), required=True, help="The number of processes.")
 @click.option(
-    "--restarts",
-    type=click.IntRange(0),
-    default=3,
-    show_default=True,
-    help="How often to start again after a process has failed.",
+    "--restarts", type=click.IntRange(0), default=3, help="The number of restarts after a process has failed."
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
     """Run a training command in several processes of this machine.
 
-    COMMAND is finetune, pretrain or distill, with its options; the processes train one model together. The processes
-    find each other by the variable TF_CONFIG. Each line of output begins with the number of its process. If one fails
-    or is killed, all start again from the last checkpoint. On several machines, a scheduler starts the processes: see
-    examples/cluster.
+    COMMAND is finetune, pretrain or distill, with its options; the processes train one model together. They find each
+    other by the variable TF_CONFIG. Each line of output begins with the number of its process. If one fails or is
+    killed, all start again from the last checkpoint. For several machines, see examples/cluster.
 
     \b
     Example:
@@ -61,7 +56,7 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
 
 
 def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:
-    """Runs the command to its end, or to the first failure. Returns the failed worker's number and exit code."""
+    """Runs the command. Returns the number and the exit code of the first worker that failed, or None."""
     started: list[subprocess.Popen] = []
     with interrupts.end_the_command(clean_up=lambda: _end(started), message="Interrupted; all workers ended."):
         tellers = _start(workers, command, started)
@@ -86,7 +81,7 @@ def _start(workers: int, command: tuple[str, ...], started: list[subprocess.Pope
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            start_new_session=True,  # Ctrl-C reaches only this process, which ends the workers
+            start_new_session=True,  # Ctrl-C reaches this process only, which ends the workers
             preexec_fn=_end_with_parent,
         )
         started.append(process)
@@ -115,12 +110,12 @@ def _tell(prefix: str, source: IO[str], target: IO[str]) -> None:
 
 
 def _first_failure(processes: list[subprocess.Popen]) -> tuple[int, int] | None:
-    """Waits until all processes succeed (None) or one fails: its number and its exit code."""
+    """Waits until one process fails (its number and exit code) or all succeed (None)."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [(i, code) for i, code in enumerate(codes) if code]
         if failed:
-            # A killed process (negative code) makes the others fail, so it comes first.
+            # A killed process (with a negative code) comes first: it makes the others fail.
             return min(failed, key=lambda each: each[1])
         if all(code == 0 for code in codes):
             return None
@@ -128,7 +123,7 @@ def _first_failure(processes: list[subprocess.Popen]) -> tuple[int, int] | None:
 
 
 def _end(processes: list[subprocess.Popen]) -> None:
-    """Ends the processes that still run."""
+    """Ends the running processes."""
     for process in processes:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)

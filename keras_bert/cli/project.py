@@ -15,11 +15,11 @@ from keras_bert.cli import quiet, streams
 @click.option("--output", required=True, metavar="DIR", help="Write into DIR; after an error, nothing is written.")
 @click.option("--overwrite", is_flag=True, help="Replace DIR if this command has written it.")
 @streams.batch_tokens_option
-def project(file: str | None, preset: Path, output: str, overwrite: bool, batch_tokens: int | None) -> None:
+def project(file: str | None, preset: Path, output: str, overwrite: bool, batch_tokens: int) -> None:
     """Write vectors of texts for TensorBoard's Embedding Projector.
 
     It shows them as points in space. DIR gets vectors.tsv, metadata.tsv (the texts) and projector_config.pbtxt. Inputs
-    can have any size: they are read and written in chunks.
+    of any size are read and written in chunks.
 
     \b
     Example:
@@ -31,9 +31,6 @@ def project(file: str | None, preset: Path, output: str, overwrite: bool, batch_
         from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.projector import write_projector
     model = streams.load(BertSentenceEncoder.from_preset, preset)
-
-    try:
+    with streams.misuse(FileExistsError):
         count = write_projector(output, streams.encoded(model, lines, batch_tokens), overwrite)
-    except (FileExistsError, ValueError) as error:
-        raise streams.Misuse(streams.one_line(error).replace("pass overwrite=True", "use --overwrite")) from error
     click.echo(f"{count:,} {'text' if count == 1 else 'texts'}; to see them: tensorboard --logdir {output}")

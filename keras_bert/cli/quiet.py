@@ -1,4 +1,4 @@
-"""Filters that keep standard error for messages to the user."""
+"""Keeps logs and foreign warnings out of standard error."""
 
 import contextlib
 import logging
@@ -11,14 +11,14 @@ import click
 
 @contextlib.contextmanager
 def imports() -> Iterator[None]:
-    """Silences the logs of TensorFlow and CUDA, during their import and later, unless TF_CPP_MIN_LOG_LEVEL is 0."""
+    """Silences the logs of TensorFlow and CUDA, in this block and later, unless TF_CPP_MIN_LOG_LEVEL is 0."""
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
         yield
         return
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # at 2, CUDA's failures on machines without a GPU are still written
-    for name in ("tensorflow", "absl"):  # of the same logs, the lines from Python
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # 2 would show CUDA's errors on machines without a GPU
+    for name in ("tensorflow", "absl"):  # the logs of Python code
         logging.getLogger(name).setLevel(logging.ERROR)
-    # During its import TensorFlow ignores the log level, so the file descriptor is redirected.
+    # TensorFlow ignores the log level during its import, so the file descriptor is redirected.
     stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)

@@ -1,4 +1,4 @@
-"""keras-bert senses: the vectors of a word's occurrences in a text, as a plot."""
+"""keras-bert senses: a plot of the vectors of a word's occurrences in a text."""
 
 from __future__ import annotations
 
@@ -17,20 +17,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("word")
-@click.option(
-    "--file", metavar="FILE", help="Read the text from FILE, with blank lines between paragraphs; - is standard input."
-)
+@click.option("--file", metavar="FILE", help="Read FILE, with blank lines between paragraphs; - is standard input.")
 @streams.preset_option
-@click.option(
-    "--output", metavar="FILE", help="Write to FILE: a page (.html), a picture (.png) or JSON lines (.jsonl)."
-)
+@click.option("--output", metavar="FILE", help="Write to FILE: a page (.html), a picture (.png) or .jsonl.")
 @streams.overwrite_option
 def senses(word: str, file: str | None, preset: Path, output: str | None, overwrite: bool) -> None:
     """Show how the vector of a word depends on its sentence.
 
     The vector of an occurrence of WORD, with capitals or without, is the mean of its tokens' hidden states in the last
-    layer. The plot shows two principal components, and the word's embedding without context. Without --output: JSON
-    lines {"sentence", "start", "end", "point", "vector"}, and at the end {"word", "point", "vector"} without context.
+    layer. The plot shows two principal components, and the word's embedding without context. JSON lines are
+    {"sentence", "start", "end", "point", "vector"}, and at the end {"word", "point", "vector"} without context.
 
     \b
     Example:
@@ -47,13 +43,11 @@ def senses(word: str, file: str | None, preset: Path, output: str | None, overwr
             from keras_bert.visualize.senses import find_senses
         encoder = streams.load(BertEncoder.from_preset, preset)
         preprocessor = streams.load(lambda path: BertPreprocessor.from_preset(path, sequence_length=None), preset)
-        try:
+        with streams.misuse():
             found = find_senses(encoder, preprocessor, word, _paragraphs(lines.parsed()))
             if kind == ".png":
                 results.write(senses_page.picture(found))
                 return
-        except (ImportError, ValueError) as error:
-            raise streams.Misuse(streams.one_line(error)) from error
         streams.write_lines(results, [senses_page.page(found)] if kind == ".html" else _json_lines(found))
 
 

@@ -1,28 +1,27 @@
 """keras-bert similarity: texts -> the similarity of each pair."""
 
+import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
 from keras_bert.cli import quiet, streams
 
-_MOST_TEXTS = 1000  # of which all pairs are written as text
-_BIG = 1e9  # bytes of a matrix
+_MOST_TEXTS = 1000  # all pairs of more texts are written only as a matrix
+_BIG = 1e9  # bytes of a matrix from which on there is a warning
 
 
 @click.command()
-@click.argument("text", nargs=-1)
-@streams.shared_options("text", "jsonl", "npy")
+@streams.texts_to("text", "jsonl", "npy")
 @click.option("--top", type=click.IntRange(1), metavar="K", help="Write only the K most similar pairs, the best first.")
 @click.option("--threshold", type=float, metavar="X", help="Write only pairs with a similarity of X or more.")
 def similarity(
-    text: tuple[str, ...],
-    file: str | None,
+    lines: streams.Lines,
+    results: BinaryIO,
     preset: Path,
     output_format: str,
-    output: str | None,
-    overwrite: bool,
     top: int | None,
     threshold: float | None,
 ) -> None:
@@ -30,7 +29,7 @@ def similarity(
 
     The similarity is the cosine of the angle between two vectors: 1 for the same meaning. Writes text, a table; JSON
     lines {"first", "second", "similarity"} for every pair; or npy, a float32 matrix with a row and a column for each
-    text. With --top or --threshold, text is a line per pair: the similarity, a tab, the first text, a tab, the second.
+    text. With --top or --threshold, text has a line for each pair: the similarity and both texts, separated by tabs.
 
     \b
     Examples:
@@ -45,31 +44,29 @@ def similarity(
     chosen = top is not None or threshold is not None
     if chosen and output_format == "npy":
         raise streams.Misuse("--top and --threshold write pairs, not the matrix of npy; choose --format text or jsonl")
-    lines = streams.open_texts(text, file)
-    with streams.open_output(output, overwrite) as results:
-        texts = list(lines.parsed())
-        _check_count(len(texts), output_format, chosen)
-        with quiet.imports():
-            from keras_bert import BertSentenceEncoder
-            from keras_bert.embedding.npy import write_npy
-            from keras_bert.embedding.similar_pairs import similar_pairs
-        model = streams.load(BertSentenceEncoder.from_preset, preset)
-        vectors = model.encode(texts)  # of length 1: dot products are cosines
-        if chosen or output_format == "jsonl":
-            pairs = similar_pairs(vectors, top, **({} if threshold is None else {"threshold": threshold}))
-            line = _text_pair if output_format == "text" else _json_pair
-            streams.write_lines(results, (line(texts[first], texts[second], cosine) for first, second, cosine in pairs))
-            return
-        rows = (vectors @ vector for vector in vectors)  # row by row: the whole matrix may be too large for memory
-        if output_format == "npy":
-            write_npy(results, (row[None] for row in rows), len(texts))
-        else:
-            streams.write_lines(results, _table(texts, rows))
+    texts = list(lines.parsed())
+    _check_count(len(texts), output_format, chosen)
+    with quiet.imports():
+        from keras_bert import BertSentenceEncoder
+        from keras_bert.embedding.npy import write_npy
+        from keras_bert.embedding.similar_pairs import similar_pairs
+    model = streams.load(BertSentenceEncoder.from_preset, preset)
+    vectors = model.encode(texts)  # of length 1: dot products are cosines
+    if chosen or output_format == "jsonl":
+        pairs = similar_pairs(vectors, top, -math.inf if threshold is None else threshold)
+        line = _text_pair if output_format == "text" else _json_pair
+        streams.write_lines(results, (line(texts[first], texts[second], cosine) for first, second, cosine in pairs))
+        return
+    rows = (vectors @ vector for vector in vectors)  # row by row: the whole matrix may be too large for memory
+    if output_format == "npy":
+        write_npy(results, (row[None] for row in rows), len(texts))
+    else:
+        streams.write_lines(results, _table(texts, rows))
 
 
 def _check_count(count: int, output_format: str, chosen: bool) -> None:
     if count < 2:
-        raise streams.Misuse(f"there are not two texts to compare but {count}; give more")
+        raise streams.Misuse(f"a comparison needs two texts, but there {'is' if count else 'are'} {count}")
     if output_format == "npy" and 4 * count**2 > _BIG:
         click.echo(f"Warning: the matrix of {count:,} texts takes {4 * count**2 / 1e9:.1f} GB", err=True)
     if output_format != "npy" and count > _MOST_TEXTS and not chosen:

@@ -42,29 +42,22 @@ class Misuse(click.ClickException):
 
 @dataclass(frozen=True)
 class Lines:
-    """Input lines that are not decoded yet.
+    """Input lines that are not decoded yet."""
 
-    Attributes:
-        raw: UTF-8, with or without line ends.
-        place: the text before a line's number in messages: "reviews.txt, line".
-        would_wait: whether the next line is not there yet.
-        count: returns the number of lines, or None if nobody knows.
-    """
-
-    raw: Iterable[bytes]
-    place: str
-    would_wait: Callable[[], bool] = lambda: False
-    count: Callable[[], int | None] = lambda: None
+    raw: Iterable[bytes]  # UTF-8, with or without line ends
+    place: str  # in messages, the text before a line's number: "reviews.txt, line"
+    would_wait: Callable[[], bool] = lambda: False  # whether the next line has not arrived yet
+    count: Callable[[], int | None] = lambda: None  # the number of lines; None if it is unknown
 
     def progress(self) -> tqdm:
-        """A progress bar that counts texts, on a terminal, with their total and the time left if these are known."""
+        """A progress bar that counts texts, on a terminal; with the time left if their number is known."""
         from tqdm import tqdm
 
         total = self.count() if sys.stderr.isatty() else None
-        return tqdm(total=total, unit=" texts", delay=1, disable=None)  # disable=None: only on a terminal
+        return tqdm(total=total, unit=" texts", delay=1, disable=None)  # None: only on a terminal
 
     def parsed(self, parse: Callable[[str], T] = str) -> Iterator[T]:
-        """Decodes and parses each line. Raises Misuse, with the line's number, if either raises ValueError."""
+        """Decodes and parses each line. Raises Misuse, with the line's number, for bad UTF-8 or a ValueError."""
         for number, line in enumerate(self.raw, start=1):
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark of Windows editors
@@ -74,13 +67,13 @@ class Lines:
                 byte = error.object[error.start]
                 raise Misuse(
                     f"{self.place} {number} is not UTF-8: bad byte {byte:#04x} at byte {error.start}; "
-                    "convert the text first, with iconv for instance"
+                    "convert the text first, for instance with iconv"
                 ) from None
             except ValueError as error:
                 raise Misuse(f"{self.place} {number}: {error}") from None
 
     def chunks(self, parse: Callable[[str], T] = str) -> Iterator[list[T]]:
-        """The parsed lines in lists of up to `TEXTS_AT_A_TIME`; a list ends early if the next line is not there yet."""
+        """The parsed lines in lists of up to `TEXTS_AT_A_TIME`; a list ends early if the next line has not arrived."""
         chunk = []
         for each in self.parsed(parse):
             chunk.append(each)
@@ -92,11 +85,7 @@ class Lines:
 
 
 class Arriving:
-    """Lines of a file, or of a pipe that may still be written to.
-
-    Args:
-        file: open for reading.
-    """
+    """The lines of a file, or of a pipe that may still be written to."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -116,15 +105,15 @@ class Arriving:
             yield last
 
     def would_wait(self) -> bool:
-        """Whether the next line is not there yet, and nothing of it arrives in a moment."""
+        """Whether the next line has not arrived, and nothing arrives in a moment."""
         try:
             return not self._lines and not select.select([self.file], [], [], _MOMENT)[0]
-        except ValueError:  # not a file of the operating system: all of it is there
+        except ValueError:  # in memory, without a file descriptor
             return False
 
 
 def tokenizer_of(directory: Path) -> Any:
-    """The tokenizer of a checkpoint; None if it has no vocabulary."""
+    """A checkpoint's tokenizer; None if it has no vocabulary."""
     from keras_bert.text.loading import load_tokenizer
 
     try:
@@ -133,12 +122,25 @@ def tokenizer_of(directory: Path) -> Any:
         return None
 
 
-def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path:
-    """A callback of click that resolves a handle to a directory. Raises Misuse if there is none."""
+@contextlib.contextmanager
+def misuse(*more: type[Exception], **options: str) -> Iterator[None]:
+    """In this block, ImportError, ValueError and `more` become Misuse, with the message in one line.
+
+    `options`: a word of the message -> the option to name in its place.
+    """
     try:
+        yield
+    except (ImportError, ValueError, *more) as error:
+        message = one_line(error).replace("pass overwrite=True", "use --overwrite")
+        for word, option in options.items():
+            message = message.replace(word, option)
+        raise Misuse(message) from error
+
+
+def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path:
+    """A callback of click: the directory of a handle."""
+    with misuse(OSError):
         return presets.resolve(handle)
-    except (OSError, ImportError, ValueError) as error:
-        raise Misuse(one_line(error)) from error
 
 
 file_option = click.option("--file", metavar="FILE", help="Read texts from FILE, one per line; - is standard input.")
@@ -152,32 +154,47 @@ preset_option = click.option(
     help="The model: the name of an installed preset, a directory, or hf://org/name.",
 )
 batch_tokens_option = click.option(
-    "--batch-tokens", type=int, help="The number of tokens in a batch, with padding; fewer need less memory."
+    "--batch-tokens", type=int, default=1024, help="The number of tokens in a batch, with padding."
 )
 
 
 def together(*options: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
-    """Combines several options into one decorator, in this order."""
+    """Combines options into one decorator."""
     return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
-def shared_options(*formats: str, preset: bool = True) -> Callable[[Callable], Callable]:
-    """Options common to several commands. The first of `formats` is the default; `preset`: whether to add --preset."""
-    return together(
+texts_argument = click.argument("text", nargs=-1)
+
+
+def texts_to(*formats: str, preset: bool = True, texts: Callable = texts_argument) -> Callable[[Callable], Callable]:
+    """The arguments and options of a command that reads texts and writes one of these formats, by default the first.
+
+    The command gets the input `lines`, the open output `results`, the `output_format`, and, if `preset`, the preset.
+    """
+    formats_help = f"The format to write. By default that of FILE in --output (.jsonl, .npy, .txt), else {formats[0]}."
+    options = together(
+        texts,
         file_option,
         *([preset_option] if preset else []),
         click.option(
-            "--format",
-            "output_format",
-            type=click.Choice(formats),
-            callback=_choose_format,
-            help=f"The format to write. By default that of FILE in --output (.jsonl, .npy, .txt), else {formats[0]}.",
+            "--format", "output_format", type=click.Choice(formats), callback=_choose_format, help=formats_help
         ),
         click.option(
             "--output", metavar="FILE", is_eager=True, help="Write to FILE; after an error, no file is written."
         ),
         overwrite_option,
     )
+
+    def add_to(command: Callable) -> Callable:
+        @functools.wraps(command)
+        def with_files(text: tuple[str, ...], file: str | None, output: str | None, overwrite: bool, **more) -> None:
+            lines = open_texts(text, file)
+            with open_output(output, overwrite) as results:
+                command(lines=lines, results=results, **more)
+
+        return options(with_files)
+
+    return add_to
 
 
 def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
@@ -192,24 +209,22 @@ def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | 
 
 
 def load(from_preset: Callable[[Path], T], preset: Path) -> T:
-    """`from_preset(preset)`. Raises Misuse if the preset's files are missing or damaged."""
-    try:
+    """`from_preset(preset)`. Raises Misuse if files of the preset are missing or damaged."""
+    with misuse(OSError):
         return from_preset(preset)
-    except (OSError, ValueError) as error:
-        raise Misuse(one_line(error)) from error
 
 
 def one_line(error: Exception) -> str:
-    """The message of an exception in one line."""
+    """An exception's message in one line."""
     return " ".join(str(error).split())
 
 
 def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
-    """The input: the arguments if there are any, else the file, else a pipe. Raises Misuse if there is no input."""
+    """The input: arguments, a file, or a pipe. Raises Misuse if there is none."""
     if arguments and file:
         raise Misuse("give texts as arguments or in --file, not both")
     if arguments:
-        # Bytes that are no characters in the user's locale arrive as surrogates; this restores the bytes.
+        # Python makes surrogates of bytes that are not UTF-8; this restores the bytes.
         raw = (argument.encode("utf-8", "surrogateescape") for argument in arguments)
         return Lines(raw, "argument", count=lambda: len(arguments))
     if file and file != "-":
@@ -229,7 +244,7 @@ def _opened(file: str) -> BinaryIO:
 
 
 def _count_lines(path: Path) -> int | None:
-    if not path.is_file():  # but a pipe, which can be read only once
+    if not path.is_file():  # a pipe can be read only once
         return None
     count, last = 0, b"\n"
     with open(path, "rb") as file:
@@ -243,39 +258,33 @@ def _closing(lines: Arriving) -> Iterator[bytes]:
         yield from lines
 
 
-def encoded(
-    model: BertSentenceEncoder, lines: Lines, batch_tokens: int | None
-) -> Iterator[tuple[list[str], np.ndarray]]:
+def encoded(model: BertSentenceEncoder, lines: Lines, batch_tokens: int) -> Iterator[tuple[list[str], np.ndarray]]:
     """Chunks of texts with their vectors. Raises Misuse if `--batch-tokens` is too small."""
-    settings = {"batch_tokens": batch_tokens} if batch_tokens is not None else {}
     with lines.progress() as bar:
         for texts in lines.chunks():
-            try:
-                vectors = model.encode(texts, progress=False, **settings)
-            except ValueError as error:
-                raise Misuse(str(error)) from error
+            with misuse():
+                vectors = model.encode(texts, batch_tokens, progress=False)
             yield texts, vectors
             bar.update(len(texts))
 
 
 @contextlib.contextmanager
 def open_output(output: str | None, overwrite: bool) -> Iterator[BinaryIO]:
-    """Opens the output: standard output, or a file that gets its name only if the block ends without an exception.
+    """Opens standard output, or a file that exists only if the block ends without an exception.
 
-    Raises:
-        Misuse: the file exists and `overwrite` is False, or there can be no file of this name.
+    Raises Misuse if the file exists and `overwrite` is False, or if it cannot be created.
     """
     if output in (None, "-"):
         stdout = click.get_binary_stream("stdout")
         yield stdout
         stdout.flush()
         return
-    path = Path(output).resolve()  # of a link, the file to replace
+    path = Path(output).resolve()  # the target of a link is replaced, not the link
     _check_output(output, path, overwrite)
     with files.written_whole(path) as unfinished:
         with open(unfinished, "xb") as file:
             yield file
-        _check_output(output, path, overwrite)  # it may have been written in the meantime
+        _check_output(output, path, overwrite)  # another process may have written it
 
 
 def _check_output(output: str, path: Path, overwrite: bool) -> None:

@@ -18,25 +18,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("handle", metavar="HANDLE")
-@click.option(
-    "--batch-size",
-    type=click.IntRange(1),
-    default=32,
-    show_default=True,
-    help="The number of sequences in a training step.",
-)
+@click.option("--batch-size", type=click.IntRange(1), default=32, help="The number of sequences in a training step.")
 @click.option(
     "--sequence-length",
     type=click.IntRange(1),
-    help="The number of tokens of a sequence. By default 128, or all positions of a model with fewer.",
+    help="The number of tokens in a sequence. By default 128, or all positions of a model with fewer.",
 )
 def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
     """Show a model's parts, and the memory and operations it needs.
 
     All numbers are for float32. HANDLE is a preset, as for the other commands, or the name of a published size, such as
-    bert-base or albert-xxlarge. No weights are read. "x 12" in a row: 12 layers have such weights; for shared weights,
-    also how often they are used. A training step needs the weights, their gradients, AdamW's two moments, and the
-    activations, which are an estimate.
+    bert-base or albert-xxlarge. No weights are read. "x 12" means that 12 layers have such weights. A training step
+    needs the weights, their gradients, AdamW's two moments, and the activations, which are an estimate.
 
     \b
     Example:
@@ -62,10 +55,8 @@ def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
     with quiet.imports():
         from keras_bert.encoder.summary import summarize
     config, heads = _architecture(handle)
-    try:
+    with streams.misuse():  # --sequence-length may be too long
         model = summarize(config, heads, batch_size, sequence_length or min(128, config.max_positions))
-    except ValueError as error:  # --sequence-length is too long
-        raise streams.Misuse(str(error)) from error
     rows = [
         ("part", "shapes", "parameters", ""),
         *((part.name, _shapes(part.shapes), f"{part.parameters:,}", _times(part)) for part in model.parts),
@@ -80,19 +71,18 @@ def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
 
 
 def _architecture(handle: str) -> tuple[BertConfig, dict[str, dict[str, Shape]]]:
-    """The configuration, and the shapes of the weights of each head that a checkpoint holds."""
+    """The configuration of a size or a checkpoint, and the shapes of the weights of its heads."""
     if handle in SIZES and not Path(handle).is_dir():
         return BertConfig.named(handle), {}
     with quiet.imports():
         from keras_bert import formats, presets
-    try:
-        with formats.open_checkpoint(presets.resolve(handle)) as checkpoint:
+    with streams.misuse(OSError):
+        try:
+            directory = presets.resolve(handle)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{error}; published sizes are {', '.join(SIZES)}") from None
+        with formats.open_checkpoint(directory) as checkpoint:
             return checkpoint.config, {head: checkpoint.shapes(head) for head in sorted(checkpoint.heads)}
-    except FileNotFoundError as error:
-        sizes = "" if Path(handle).exists() else f"; published sizes are {', '.join(SIZES)}"
-        raise streams.Misuse(f"{streams.one_line(error)}{sizes}") from error
-    except (OSError, ImportError, ValueError) as error:
-        raise streams.Misuse(streams.one_line(error)) from error
 
 
 def _shapes(shapes: Sequence[Shape]) -> str:

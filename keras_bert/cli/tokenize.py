@@ -1,6 +1,7 @@
 """keras-bert tokenize: a text -> the tokens of the model's vocabulary."""
 
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
@@ -8,27 +9,13 @@ from keras_bert.cli import explanations, quiet, streams
 
 
 @click.command()
-@click.argument("text", nargs=-1)
-@streams.shared_options("text", "ids", "jsonl")
-@click.option(
-    "--explain",
-    is_flag=True,
-    help="Write a table of the tokens of each text, and of what in the text each one stands for.",
-)
-def tokenize(
-    text: tuple[str, ...],
-    file: str | None,
-    preset: Path,
-    output_format: str,
-    output: str | None,
-    overwrite: bool,
-    explain: bool,
-) -> None:
+@streams.texts_to("text", "ids", "jsonl")
+@click.option("--explain", is_flag=True, help="Write a table of the tokens of each text, with their characters.")
+def tokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str, explain: bool) -> None:
     """Split each text into tokens of the model's vocabulary.
 
     [CLS] and [SEP] are not added. Writes text, the tokens separated by spaces; ids, their numbers in the vocabulary; or
-    JSON lines {"text", "tokens", "ids", "starts", "ends"}, where a token stands for the bytes [start, end) of the text
-    in UTF-8.
+    JSON lines {"text", "tokens", "ids", "starts", "ends"}, with the start and end of each token in bytes of UTF-8.
 
     The table of --explain includes [CLS] and [SEP]. It has each token's position and type id in the model's input, its
     byte and character ranges in the text, these characters, and the changes made to them.
@@ -52,17 +39,15 @@ def tokenize(
     """
     if explain and output_format != "text":
         raise streams.Misuse(f"--explain writes a table, not {output_format}")
-    lines = streams.open_texts(text, file)
-    with streams.open_output(output, overwrite) as results:
-        with quiet.imports():
-            from keras_bert.text.loading import load_tokenizer
-        tokenizer = streams.load(load_tokenizer, preset)
-        if explain:
-            explanations.write(results, tokenizer, lines.chunks())
-            return
-        for texts in lines.chunks():
-            rows = zip(texts, *(ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts)), strict=True)
-            streams.write_lines(results, (_line(output_format, tokenizer.vocabulary, *row) for row in rows))
+    with quiet.imports():
+        from keras_bert.text.loading import load_tokenizer
+    tokenizer = streams.load(load_tokenizer, preset)
+    if explain:
+        explanations.write(results, tokenizer, lines.chunks())
+        return
+    for texts in lines.chunks():
+        rows = zip(texts, *(ragged.to_list() for ragged in tokenizer.tokenize_with_offsets(texts)), strict=True)
+        streams.write_lines(results, (_line(output_format, tokenizer.vocabulary, *row) for row in rows))
 
 
 def _line(output_format: str, vocabulary: list[str], text: str, ids: list[int], starts: list, ends: list) -> str:

@@ -20,23 +20,20 @@ from keras_bert.cli import quiet, streams
     "--kind",
     type=click.Choice(["wordpiece", "bytepair", "sentencepiece"]),
     default="wordpiece",
-    show_default=True,
-    help="The kind of tokenizer: that of BERT, RoBERTa or ALBERT.",
+    help="The kind of tokenizer: BERT's, RoBERTa's or ALBERT's.",
 )
 @click.option("--cased", is_flag=True, help="Keep capitals and accents; byte pairs always do.")
 @click.option(
     "--character-coverage",
     type=click.FloatRange(0.98, 1),
     default=1.0,
-    show_default=True,
-    help="The share of all characters that get a token; the rarest others are unknown.",
+    help="The share of the text's characters that get a token; the rarest others are unknown.",
 )
 def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: bool, character_coverage: float) -> None:
     """Learn a vocabulary of your own from text.
 
     Each FILE is text in UTF-8, or a directory of .txt files. Writes a file for WordPieceTokenizer("vocab.txt"), or a
-    directory for the tokenizers' from_preset and for transformers; all of it or nothing. The same text always gives the
-    same vocabulary.
+    directory for the tokenizers' from_preset and for transformers. The same text always gives the same vocabulary.
 
     \b
     Example:
@@ -47,7 +44,7 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
     path = Path(output).absolute()
     one_file = path.suffix == ".txt"
     if one_file and kind != "wordpiece":
-        raise streams.Misuse(f"{kind} has several files; name a directory in --output, not {output}")
+        raise streams.Misuse(f"{kind} has several files; --output must be a directory, not {output}")
     if not path.parent.is_dir():
         raise streams.Misuse(f"cannot write {output}: there is no directory {path.parent}")
     _refuse_to_replace(path, output)
@@ -57,19 +54,16 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
         from keras_bert.text.learning_corpus import text_files
 
     settings = {"lowercase": False if cased else None, "character_coverage": character_coverage}
-    try:
+    with streams.misuse(character_coverage="--character-coverage"):
         paths = [each for given in corpus for each in text_files(Path(given))]
         tokenizer = learn_vocabulary(paths, size, kind, **settings)
         fits = fertility(tokenizer, paths)
-        _refuse_to_replace(path, output)  # it may have been written in the meantime
+        _refuse_to_replace(path, output)  # another process may have written it
         if one_file:
             files.write_texts(path.parent, {path.name: "".join(f"{token}\n" for token in tokenizer.vocabulary)})
         else:
             with files.directory_written_whole(path, "", overwrite=False) as unfinished:
                 tokenizer.save_preset(unfinished)
-    except (ImportError, ValueError) as error:
-        message = streams.one_line(error).replace("character_coverage", "--character-coverage")
-        raise streams.Misuse(message) from error
     read = sum(each.stat().st_size for each in paths)
     click.echo(f"{output}: {tokenizer.vocabulary_size:,} tokens from {read:,} bytes")
     click.echo(

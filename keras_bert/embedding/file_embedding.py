@@ -1,4 +1,4 @@
-"""Files of texts -> the same files with vectors."""
+"""Files of texts -> copies with vectors."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def embed_files(
     pipeline_options: PipelineOptions | None = None,
     progress: bool | None = None,
 ) -> dict[str, int]:
-    """Writes a copy of each file, with its rows in the same order and one more column, `vector`.
+    """Writes a copy of each file, with the same rows and an additional column, `vector`.
 
-    Files are read and written in parts, so they can have any size. All rows are checked before the first is embedded.
-    After an interruption, the same call goes on with the files that are not done.
+    Files may have any size: they are read and written in parts. All rows are checked before the first is embedded.
+    After an interruption, the same call writes the missing files.
 
     Args:
-        files: JSON lines (`.jsonl`, `.ndjson`), one object per line, copied as it is; or Parquet (`.parquet`). A copy
-            has the name and format of its file. No two files may have the same name.
-        directory: for the copies. Created if missing.
+        files: JSON lines (`.jsonl`, `.ndjson`), one object per line; or Parquet (`.parquet`). A copy has the name and
+            format of its file. The names must differ.
+        directory: for the copies; created if missing.
         preset: a preset of a sentence encoder, see `BertSentenceEncoder.from_preset`.
         text_column: the column to embed. Each row must have a text there.
-        batch_tokens: the number of tokens to compute at a time, padding included.
+        batch_tokens: the number of tokens in a batch, with padding.
         processes: the number of processes, each for another file, without a GPU. As always when Python starts
-            processes, a script that asks for several needs `if __name__ == "__main__":` around its code.
-        pipeline_options: if given, the workers of an Apache Beam pipeline with these options do the work: `pip install
-            'keras-bert-models[beam]'`. Each needs this package, and must see the files, the directory and the preset
-            under the same paths as this process.
+            processes, a script that uses several needs `if __name__ == "__main__":` around its code.
+        pipeline_options: if given, an Apache Beam pipeline with these options does the work (`pip install
+            'keras-bert-models[beam]'`). Its workers need this package, and the same paths to files, directory and
+            preset.
         progress: whether to show a progress bar; by default on a terminal. A pipeline has none.
 
     Returns:
@@ -57,12 +57,12 @@ def embed_files(
 
     Raises:
         FileNotFoundError, ValueError: a file or a row cannot be used, an argument is bad, or the directory holds
-            something else: vectors of another model, or of a file that has changed since.
+            vectors of another model, or of a file that has changed since.
         BlockingIOError: another process is writing into the directory.
         ImportError: there is a Parquet file, but no pyarrow: `pip install 'keras-bert-models[parquet]'`.
         OSError: a file cannot be written; incomplete files are removed.
         RuntimeError: one of several processes was killed.
-        Exception: errors of a pipeline's workers, as its runner raises them.
+        Exception: any error of a pipeline's workers.
 
     Example:
         >>> import json, tempfile
@@ -76,12 +76,12 @@ def embed_files(
     """
     check_processes(processes, pipeline_options)
     sources, directory = [Path(path) for path in files], Path(directory)
-    if pipeline_options is not None:  # its workers may have another working directory
+    if pipeline_options is not None:  # workers may have another working directory
         sources, directory = [path.absolute() for path in sources], directory.absolute()
         preset = Path(preset).absolute() if Path(preset).is_dir() else preset
     _check_files(sources, directory)
     digest = load(preset)
-    model_of(preset, digest).encode([], batch_tokens)  # raises if these are too few
+    model_of(preset, digest).encode([], batch_tokens)  # raises if batch_tokens is too small
     embedder = FileEmbedder(sources, preset, digest, text_column, batch_tokens)
     settings = {"preset": digest, "text_column": text_column, "batch_tokens": batch_tokens}
     parts = Parts(directory, NOTES, "vectors", settings, [path.name for path in sources], embedder.write)
@@ -89,9 +89,7 @@ def embed_files(
         noted = parts.notes.get(path.name)
         if noted and not _stamp(path).items() <= noted.items():
             output = directory / path.name
-            raise ValueError(
-                f"{path} is not what it was when {output} was written; choose another directory, or remove that file"
-            )
+            raise ValueError(f"{path} has changed since {output} was written; remove that, or choose another directory")
     bars = {"disable": None if progress is None else not progress}
     with parts.alone() as left:
         if pipeline_options is not None:
@@ -106,27 +104,21 @@ def embed_files(
 
 @dataclass(frozen=True)
 class FileEmbedder:
-    """Writes copies of files, with vectors. It can be pickled, for other processes.
-
-    Attributes:
-        sources: the files.
-        preset, text_column, batch_tokens: see `embed_files`.
-        digest: of the preset's model, as `load` gives it.
-    """
+    """Writes copies of files, with vectors; see `embed_files`. It can be pickled, for other processes."""
 
     sources: list[Path]
     preset: str | Path
-    digest: str
+    digest: str  # of the preset's model
     text_column: str
     batch_tokens: int
 
     def count(self, number: int) -> int:
-        """The number of rows in a file. Raises ValueError if a row cannot be embedded."""
+        """The number of rows of a file. Raises ValueError if a row cannot be embedded."""
         path = self.sources[number]
         return _format_of(path).count(path, self.text_column)
 
     def write(self, number: int, output: Path) -> Iterator[dict[str, int]]:
-        """Writes the copy of a file. Yields what identifies the file, and counts of `rows` and `cut` texts."""
+        """Writes the copy of a file. Yields its size and time, and counts of `rows` and `cut` texts."""
         path = self.sources[number]
         read, its_format = _stamp(path), _format_of(path)
         model = model_of(self.preset, self.digest)
@@ -153,17 +145,17 @@ def _check_files(sources: Sequence[Path], directory: Path) -> None:
         raise ValueError("there are no files to embed")
     name, times = Counter(path.name for path in sources).most_common(1)[0]
     if times > 1:
-        raise ValueError(f"{times} files are called {name}, but each is written under its own name")
+        raise ValueError(f"{times} files are called {name}; the names of the copies must differ")
     for path in sources:
         _format_of(path)
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {path}")
         output = directory / path.name
         if output.exists() and output.samefile(path):
-            raise ValueError(f"{path} would be replaced by what is written; choose another directory")
+            raise ValueError(f"{path} would be replaced by its copy; choose another directory")
 
 
 def _stamp(path: Path) -> dict[str, int]:
-    """Size and time of a file, to detect a change."""
+    """The size and time of a file, to detect changes."""
     stat = path.stat()
     return {"bytes": stat.st_size, "modified_ns": stat.st_mtime_ns}

@@ -1,4 +1,4 @@
-"""JSON lines, one object per line: copied character by character, with the vector added at the end."""
+"""JSON lines: each line is copied as it is, with the vector at the end of its object."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ _WHITE_SPACE = " \t\r\n"  # in JSON
 
 
 def count(path: Path, column: str) -> int:
-    """The number of rows in a file.
-
-    Raises:
-        ValueError: a row cannot be used; the message says which and why.
-    """
+    """The number of rows of a file. Raises ValueError, which names the row, if one cannot be used."""
     return sum(1 for _ in _rows(path, column))
 
 
@@ -38,13 +34,7 @@ def parts(path: Path, column: str, rows: int) -> Iterator[tuple[list[str], list[
 
 @contextlib.contextmanager
 def writer(path: Path, source: Path, width: int) -> Iterator[Callable[[list[str], np.ndarray], None]]:
-    """Opens a new file, and gives the function that writes lines and vectors into it.
-
-    Args:
-        path: the new file.
-        source: the file of the lines.
-        width: the length of a vector.
-    """
+    """Creates the copy `path` of the file `source`; yields a function that writes lines and their vectors."""
     with open(path, "wb") as file:
         yield lambda lines, vectors: file.writelines(
             f"{with_vector(*row)}\n".encode() for row in zip(lines, vectors, strict=True)
@@ -52,7 +42,7 @@ def writer(path: Path, source: Path, width: int) -> Iterator[Callable[[list[str]
 
 
 def with_vector(line: str, vector: np.ndarray) -> str:
-    """Adds a vector at the end of a JSON object that is not empty.
+    """Adds a vector to a JSON object that is not empty.
 
     Example:
         >>> import numpy as np
@@ -67,7 +57,7 @@ def _rows(path: Path, column: str) -> Iterator[tuple[str, str]]:
     with open(path, "rb") as file:
         for number, raw in enumerate(file, start=1):
             if number == 1:
-                raw = raw.removeprefix(b"\xef\xbb\xbf")  # the byte order mark of Windows editors
+                raw = raw.removeprefix(b"\xef\xbb\xbf")  # the byte order mark
             try:
                 line = raw.decode().strip(_WHITE_SPACE)
                 text = _text(line, column) if line else None
@@ -91,7 +81,7 @@ def _text(line: str, column: str) -> str:
 
 
 def text_in(value: Any, column: str) -> str:
-    """The text in a cell. Raises ValueError if it has none."""
+    """The text in a cell. Raises ValueError if there is none."""
     if not isinstance(value, str):
         raise ValueError(f"{column} is {_shown(value)}, which is not a text")
     return one_text(value, column)

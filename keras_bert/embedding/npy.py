@@ -1,4 +1,4 @@
-"""Arrays of vectors as `.npy` files, written row by row."""
+"""`.npy` files of vectors, written row by row."""
 
 from collections.abc import Iterable
 from typing import BinaryIO
@@ -7,13 +7,7 @@ import numpy as np
 
 
 def write_npy(file: BinaryIO, blocks: Iterable[np.ndarray], width: int) -> None:
-    """Writes a `.npy` file row by row. The number of rows is written into its header at the end.
-
-    Args:
-        file: open for writing, at its beginning.
-        blocks: float32 `[rows, width]` each, any number of them.
-        width: the length of a row.
-    """
+    """Writes blocks of vectors, float32 `[rows, width]` each, into an empty file. The header is written last."""
 
     def write_header(rows: int) -> None:  # its length is constant: numpy leaves room for digits
         header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}

@@ -1,4 +1,4 @@
-"""Parquet tables, read some rows at a time; the vectors become one more column."""
+"""Parquet tables, read some rows at a time; the vectors are an additional column."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-_BUFFER = 2**20  # bytes of a column to read at a time; else a file of one row group would be read whole
+_BUFFER = 2**20  # bytes of a column that are read at a time; by default whole row groups
 _ROWS = 16384  # to check at a time
 
 
 def count(path: Path, column: str) -> int:
-    """The number of rows in a file.
+    """The number of rows of a file.
 
-    Raises:
-        ImportError: pyarrow is not installed.
-        ValueError: the file or a row cannot be used; the message says which and why.
+    Raises ImportError if pyarrow is not installed, and ValueError if the file or a row cannot be used.
     """
     return sum(len(texts) for _, texts in _batches(path, column, _ROWS, columns=[column]))
 
@@ -36,13 +34,7 @@ def parts(path: Path, column: str, rows: int) -> Iterator[tuple[pa.RecordBatch, 
 
 @contextlib.contextmanager
 def writer(path: Path, source: Path, width: int) -> Iterator[Callable[[pa.RecordBatch, np.ndarray], None]]:
-    """Opens a new file, and gives the function that writes rows and vectors into it.
-
-    Args:
-        path: the new file.
-        source: the file of the rows, for its columns.
-        width: the length of a vector.
-    """
+    """Creates the copy `path` of the file `source`; yields a function that writes rows and their vectors."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -85,7 +77,7 @@ def _opened(path: Path) -> Iterator[ParquetFile]:
 
 
 def _check_columns(path: Path, schema: pa.Schema, column: str) -> None:
-    """Raises ValueError unless the file has one such column, of texts, and none for vectors yet."""
+    """Raises ValueError unless the file has exactly one column of this name, of texts, and no column of vectors."""
     names = ", ".join(map(repr, schema.names))
     if VECTOR in schema.names:
         raise ValueError(f"{path}: there is a column {VECTOR!r} already")

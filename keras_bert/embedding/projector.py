@@ -1,4 +1,4 @@
-"""Vectors and their texts -> a directory that TensorBoard's Embedding Projector shows."""
+"""Vectors and their texts -> a directory for TensorBoard's Embedding Projector."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONFIG_TEXT = f"""embeddings {{
   metadata_path: "{METADATA}"
 }}
 """
-_NOTHING = "(empty)"  # the projector skips empty lines, which would shift all texts after them
+_NOTHING = "(empty)"  # the projector skips empty lines, and would shift all later texts
 
 
 def write_projector(
@@ -28,12 +28,12 @@ def write_projector(
 ) -> int:
     """Writes `vectors.tsv`, `metadata.tsv` and `projector_config.pbtxt`, all of them or none.
 
-    Each text is one line of `metadata.tsv`: white space within it becomes single spaces.
+    Each text is a line of `metadata.tsv`: its white space becomes single spaces.
 
     Args:
-        directory: for `tensorboard --logdir`. Created if missing.
+        directory: for `tensorboard --logdir`; created if missing.
         blocks: texts and their vectors, float32 `[texts, width]`; read one block at a time.
-        overwrite: whether to replace such a directory.
+        overwrite: whether to replace a directory that this function has written.
 
     Returns:
         The number of texts.

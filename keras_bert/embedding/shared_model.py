@@ -1,4 +1,4 @@
-"""The one model of a process, shared by its threads and identified by its digest."""
+"""The model of a process, shared by its threads and identified by its digest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _loading = threading.Lock()
 
 
 def load(preset: str | Path) -> str:
-    """Loads a preset in place of any other; returns its digest. Raises as `BertSentenceEncoder.from_preset` does."""
+    """Loads a preset in place of any other, and returns its digest. Raises as `BertSentenceEncoder.from_preset`."""
     model = BertSentenceEncoder.from_preset(preset)
     digest = _digest(model)
     _loaded.clear()
@@ -25,15 +25,15 @@ def load(preset: str | Path) -> str:
 
 
 def model_of(preset: str | Path, digest: str) -> BertSentenceEncoder:
-    """The model, loaded if need be. Raises ValueError if the preset now holds another one."""
+    """The model of a digest, loaded if necessary. Raises ValueError if the preset holds another model."""
     with _loading:
         if digest not in _loaded and load(preset) != digest:
-            raise ValueError(f"{preset} does not hold the model that the vectors before were computed with")
+            raise ValueError(f"{preset} does not hold the model of the earlier vectors any more")
         return _loaded[digest]
 
 
 def _digest(model: BertSentenceEncoder) -> str:
-    """A digest of all that the vectors depend on; paths do not count."""
+    """A digest of everything that the vectors depend on."""
     preprocessor, encoder = model.preprocessor, model.encoder
     settings = [repr(encoder.config), encoder.dtype_policy.name, model.pooling]
     settings += [preprocessor.max_sequence_length, preprocessor.tokenizer.get_config()]

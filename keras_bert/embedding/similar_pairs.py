@@ -1,4 +1,4 @@
-"""The most similar pairs among many vectors, without a matrix of all pairs."""
+"""The most similar pairs of many vectors, without a matrix of all pairs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def similar_pairs(
 
     Args:
         vectors: float32 `[n, size]`, each of length 1.
-        top: only so many pairs, the most similar first; by default all, in the order of the vectors.
-        threshold: only pairs with at least this cosine.
+        top: the number of pairs, the most similar first; by default all pairs, in the order of the vectors.
+        threshold: the lowest cosine.
 
     Yields:
-        The number of a vector, the number of a later one, both from 0, and their cosine.
+        The indices of a vector and of a later one, and their cosine.
 
     Example:
         >>> list(similar_pairs(np.float32([[1, 0], [0, 1], [0.6, 0.8]]), top=1))

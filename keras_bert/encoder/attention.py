@@ -10,15 +10,14 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder.layers import dense, dropout
 from keras_bert.encoder.layout import Layout
 
-# Added to the scores of padding: float32's most negative number. Unlike -inf, it gives finite numbers for a sequence of
-# only padding.
+# float32's most negative number is added to the scores of padding. -inf would give NaN for rows of only padding.
 _LOWEST = -3.4028235e38
 
 
 class SelfAttention(keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d)) V` in each head, then one dense layer over the concatenated heads.
 
-    Hidden states come and go as rows, one per token. Only attention depends on the sequence of a row.
+    Inputs and outputs are rows, one per token; the `layout` knows the sequence of each row.
 
     Args:
         config: the architecture.
@@ -51,16 +50,12 @@ class SelfAttention(keras.layers.Layer):
         return self.output_dense(ops.reshape(context, (-1, self.config.hidden_size)))
 
     def scores(self, hidden: Any, layout: Layout) -> Any:
-        """The attention weights of each position (row) to each other one (column).
-
-        Returns:
-            float `[batch, num_heads, seq_length, seq_length]`; each row sums to 1.
-        """
+        """float `[batch, num_heads, seq_length, seq_length]`: each position's attention weights, which sum to 1."""
         query, key, _ = self._heads(hidden, layout)
         return self._scores(query, key, layout)
 
     def queries_and_keys(self, hidden: Any, layout: Layout) -> tuple[Any, Any]:
-        """Q and K, each `[batch, num_heads, seq_length, head_size]`, from which `scores` are computed."""
+        """Q and K, each `[batch, num_heads, seq_length, head_size]`."""
         return tuple(self._heads(hidden, layout)[:2])
 
     def _heads(self, hidden: Any, layout: Layout) -> tuple[Any, Any, Any]:

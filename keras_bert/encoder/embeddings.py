@@ -11,15 +11,15 @@ from keras_bert.encoder.layout import Layout
 
 
 class BertEmbeddings(keras.layers.Layer):
-    """`LayerNorm(token + position + type)`, then dropout; then a dense layer, if embeddings are narrower.
+    """`LayerNorm(token + position + type)`, dropout, and a dense layer if embeddings are narrower than hidden states.
 
     Args:
         config: the architecture.
 
     Call arguments:
         word_ids: int `[batch, seq_length]`.
-        layout: which of them become rows.
-        type_ids: int `[batch, seq_length]`, or None: every token is in the first segment.
+        layout: selects the tokens that become rows.
+        type_ids: int `[batch, seq_length]`, or None: all tokens are in the first segment.
 
     Returns:
         float `[rows, hidden]`: a row per token, sequence after sequence.
@@ -51,14 +51,14 @@ class BertEmbeddings(keras.layers.Layer):
         hidden = self.word_embeddings(layout.rows(word_ids))  # [rows, width]
         hidden = hidden + self.position_embeddings(layout.rows(self._positions(word_ids, layout)))
         if self.type_embeddings is not None:
-            # Without type ids, one row is broadcast: [1, width].
+            # Without type ids, a single row is broadcast.
             types = ops.zeros((1,), "int32") if type_ids is None else layout.rows(type_ids)
             hidden = hidden + self.type_embeddings(types)
         hidden = self.dropout(self.norm(hidden), training=training)
         return hidden if self.projection is None else self.projection(hidden)
 
     def _positions(self, word_ids: Any, layout: Layout) -> Any:
-        """int `[batch, seq_length]`: 0, 1, 2, ...; in some families they skip padding (Liu et al. 2019, fairseq)."""
+        """int `[batch, seq_length]`: 0, 1, 2, ...; in some families padding has none (Liu et al. 2019, fairseq)."""
         if not self.config.positions_after_padding:
             return layout.cumulated(ops.ones_like(word_ids, "int32")) - 1
         is_token = ops.cast(ops.not_equal(word_ids, self.config.pad_token_id), "int32")

@@ -22,16 +22,16 @@ from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.weights import made_with_weights, values_by_name
 from keras_bert.formats.families import table_of
 
-# What Keras's optimizers say of a model that uses `sequence_output` only, in which the pooler stays as it is.
+# A warning of Keras's optimizers for models that use only `sequence_output`, and do not train the pooler.
 _UNUSED_POOLER = r"Gradients do not exist for variables \[('[^']*pooler/(kernel|bias)'(, )?)+\] when"
 warnings.filterwarnings("ignore", _UNUSED_POOLER)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertEncoder(keras.Model):
-    """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and of its relatives.
+    """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and related families.
 
-    Its weights are initialized at random; `from_preset` gives an encoder with trained weights.
+    Its weights are random; `from_preset` gives an encoder with trained weights.
 
     Args:
         config: the architecture.
@@ -39,26 +39,25 @@ class BertEncoder(keras.Model):
 
     Call arguments:
         inputs: a dict of int tensors `[batch, seq_length]`:
-            `input_word_ids`: ids of the tokens;
-            `input_mask` (optional): 1 = token, 0 = padding; without it, there is no padding;
-            `input_type_ids` (optional): 0 = first segment and padding, 1 = second; without it, all 0;
-            `input_document_ids` (optional): the number of each token's text, if rows hold several texts. Each text is
-                then computed as if it were alone; without it, a row is one text.
+            `input_word_ids`: token ids;
+            `input_mask` (optional): 1 = token, 0 = padding; by default there is no padding;
+            `input_type_ids` (optional): 0 = first segment and padding, 1 = second; by default all 0;
+            `input_document_ids` (optional): the number of each token's text, if a row holds several texts. Tokens
+                attend only to their own text.
         training: whether dropout is on.
 
     Returns:
         A dict:
-            `pooled_output`: float `[batch, hidden]`, for the whole sequence: the pooler's output for the first token's
-                last hidden state, or that state itself in families without a pooler (DistilBERT, ELECTRA);
-            `sequence_output`: float `[batch, seq_length, hidden]`, one vector per token; at padding zeros, because
-                nothing is computed there (see `Layout`), or meaningless values if XLA compiles;
-            `encoder_outputs`: a list of `num_layers` tensors of that shape, the last one being `sequence_output`;
+            `pooled_output`: float `[batch, hidden]`: the pooler's output for the first token, or the first token's last
+                hidden state in families without a pooler (DistilBERT, ELECTRA);
+            `sequence_output`: float `[batch, seq_length, hidden]`: the last hidden state of each token. Padding has
+                zeros, because it is not computed (see `Layout`), or meaningless values if XLA compiles;
+            `encoder_outputs`: a list of `num_layers` tensors of that shape; the last one is `sequence_output`;
             `default`: the same as `pooled_output`.
 
     Raises:
         ValueError: the family is unknown, `seq_length` is above `config.max_positions`, an input is missing, of another
-            shape or not integer, or (outside of a traced function, where values are known) an id is outside of the
-            vocabulary.
+            shape or not integer, or (outside of traced functions) an id is not in the vocabulary.
 
     Example:
         >>> import numpy as np
@@ -73,7 +72,7 @@ class BertEncoder(keras.Model):
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        table_of(config)  # refuses an unknown family, which could not be saved
+        table_of(config)  # raises for an unknown family, which could not be saved
         self.config = config
         self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
         self.blocks = [
@@ -116,33 +115,26 @@ class BertEncoder(keras.Model):
         return [block for block in self.blocks for _ in range(shared_by)]
 
     def attention_scores(self, inputs: dict[str, Any]) -> list[Any]:
-        """The attention weights of every layer.
-
-        Args:
-            inputs: as for calling the encoder.
+        """The attention weights of every layer, for the inputs of a call.
 
         Returns:
             A list of `num_layers` float tensors `[batch, num_heads, seq_length, seq_length]`: the weights of each
-            position (third axis) to each other one (fourth axis). They sum to 1. Padding gets 0.
+            position (third axis) for each other one (fourth axis). They sum to 1. Padding gets 0.
         """
         return [attention.scores(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)]
 
     def queries_and_keys(self, inputs: dict[str, Any]) -> list[tuple[Any, Any]]:
-        """The queries and keys of every layer's attention.
-
-        Args:
-            inputs: as for calling the encoder.
+        """The queries and keys of every layer's attention, for the inputs of a call.
 
         Returns:
-            A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`: the queries and
-            the keys. Without padding, and with one text per row, `softmax(Q K^T / sqrt(head_size))` equals
-            `attention_scores`.
+            A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`. Without padding,
+            and with one text per row, `softmax(Q K^T / sqrt(head_size))` equals `attention_scores`.
         """
         walk = self._attention_inputs(inputs)
         return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout in walk]
 
     def _attention_inputs(self, inputs: dict[str, Any]) -> Iterator[tuple[SelfAttention, Any, Layout]]:
-        """Yields the attention of every layer, with its input."""
+        """Yields every layer's attention with its inputs."""
         word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
         layout = Layout(tuple(ops.shape(word_ids)), padding_mask, document_ids)
         hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids)
@@ -155,12 +147,13 @@ class BertEncoder(keras.Model):
         """An encoder with the configuration and the weights of a preset.
 
         Args:
-            handle: a directory in Hugging Face's layout, a preset's name, or `hf://org/name`; see `presets.resolve`.
-            **kwargs: for the encoder, such as `dtype` and `name`; or fields of `BertConfig`, in place of the preset's,
+            handle: a directory in any layout that `formats` reads, a preset's name, or `hf://org/name`; see
+                `presets.resolve`.
+            **kwargs: arguments of the encoder, such as `dtype`; or fields of `BertConfig` that replace the preset's,
                 such as `hidden_dropout=0.0`.
 
         Raises:
-            FileNotFoundError: there is no such preset, or it lacks `config.json` or `model.safetensors`.
+            FileNotFoundError: there is no such preset, or a file is missing.
             ValueError: a file is damaged, or a weight is missing or of the wrong shape.
         """
         directory = presets.resolve(handle)
@@ -174,24 +167,24 @@ class BertEncoder(keras.Model):
         """Writes `config.json` and `model.safetensors`, for `from_preset` and `transformers.AutoModel`.
 
         Args:
-            directory: made if it does not exist; other files in it are left alone.
-            overwrite: whether files of those names may be replaced.
+            directory: created if missing; other files in it stay.
+            overwrite: whether to replace existing files.
 
         Raises:
-            FileExistsError: such a file exists and `overwrite` is False.
+            FileExistsError: one of these files exists and `overwrite` is False.
         """
         self.save_checkpoint(directory, "hugging_face", overwrite)
 
     def save_checkpoint(self, directory: str | Path, format: str, overwrite: bool = False) -> None:
-        """Writes weights and configuration for another program; `from_preset` reads each of the formats.
+        """Writes weights and configuration in another format; `from_preset` reads all formats.
 
         Args:
-            directory: made if it does not exist; other files in it are left alone.
+            directory: created if missing; other files in it stay.
             format: "hugging_face"; "tf1", for Google's code; or "garden", for TF Model Garden's encoders.
-            overwrite: whether files of the same names may be replaced.
+            overwrite: whether to replace existing files.
 
         Raises:
-            FileExistsError: such a file exists and `overwrite` is False.
+            FileExistsError: one of these files exists and `overwrite` is False.
             ValueError: the format is unknown, or does not support this family.
         """
         formats.write(directory, self.config, {"encoder": values_by_name(self)}, format, overwrite)

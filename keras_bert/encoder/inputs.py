@@ -1,4 +1,4 @@
-"""The inputs of an encoder, and checks of their shapes and values."""
+"""An encoder's inputs, and checks of their shapes and values."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ ALL_NAMES = (*NAMES, "input_document_ids")
 
 
 def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, ...]:
-    """The inputs in the order of `ALL_NAMES`, each int `[batch, seq_length]`, or None if left out.
+    """The inputs in the order of `ALL_NAMES`, each int `[batch, seq_length]`, or None if it is missing.
 
     Raises:
-        ValueError: an input is missing, unknown, not integer, or of a shape that does not fit the others or the model;
-            or, outside of a traced function, an id is outside of the vocabulary.
+        ValueError: an input is missing, unknown, not integer, or of a wrong shape; or, outside of traced functions, an
+            id is not in the vocabulary.
     """
     if not isinstance(inputs, dict) or NAMES[0] not in inputs:
         given = f"the keys {sorted(inputs)}" if isinstance(inputs, dict) else f"a {type(inputs).__name__}"
@@ -44,7 +44,7 @@ def _check_shape(name: str, value: Any, word_ids: Any) -> None:
     if "int" not in keras.backend.standardize_dtype(value.dtype):
         raise ValueError(f"{name} is {value.dtype}, but it must be an integer tensor")
     for given, expected in zip(value.shape, word_ids.shape, strict=True):
-        # In a traced function, a dimension may be unknown: it may fit.
+        # In traced functions, a dimension may be unknown.
         if isinstance(given, int) and isinstance(expected, int) and given != expected:
             raise ValueError(f"{name} has shape {tuple(value.shape)}, but {NAMES[0]} has {tuple(word_ids.shape)}")
 
@@ -53,7 +53,7 @@ def _check_range(name: str, ids: Any, limit: int) -> None:
     try:
         values = ops.convert_to_numpy(ids)
     except (NotImplementedError, TypeError, ValueError, AttributeError):
-        return  # a function is being traced: there are no values yet
+        return  # in a traced function there are no values
     if values.size and not 0 <= values.min() <= values.max() < limit:
         wrong = values.min() if values.min() < 0 else values.max()
         raise ValueError(f"{name} holds {wrong}, but the model knows the ids 0 to {limit - 1}")

@@ -1,4 +1,4 @@
-"""BERT's kinds of layers, each initialized as in the paper's code."""
+"""BERT's layers, initialized as in the paper's code."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from keras_bert.config import BertConfig
 class EmbeddingTable(keras.layers.Embedding):
     """An embedding table whose gradient is a dense tensor of its shape.
 
-    TensorFlow's own gradient lists a row once per lookup. Then Keras's optimizers that keep moments, such as Adam,
-    update a row's moments once per lookup, and XLA under several devices cannot sum the lists.
+    TensorFlow's own gradient has a row for each lookup. Keras's optimizers with moments, such as Adam, would update the
+    moments once for each lookup, and XLA on several devices cannot sum such gradients.
     """
 
     def call(self, ids: Any) -> Any:
-        # The reshape changes only the gradient: TensorFlow makes it a dense tensor. (A `custom_gradient` would do so
-        # too, but TensorFlow keeps each traced one in memory, and the whole model with it.)
+        # The reshape only makes the gradient dense. (So would a `custom_gradient`, but TensorFlow keeps every traced
+        # one in memory, and the whole model with it.)
         table = ops.reshape(self.embeddings, self.embeddings.shape)
         return ops.cast(ops.take(table, ids, axis=0), self.compute_dtype)
 
@@ -34,7 +34,7 @@ def embedding(config: BertConfig, rows: int, dtype: Any, name: str) -> Embedding
 
 
 def dense(config: BertConfig, units: int, dtype: Any, name: str) -> keras.layers.Dense:
-    """`x W + b`, with W of shape `[inputs, units]`; b is initially zero."""
+    """`x W + b`, with W `[inputs, units]`; b is initially zero."""
     return keras.layers.Dense(units, kernel_initializer=_initializer(config), dtype=dtype, name=name)
 
 
@@ -44,5 +44,5 @@ def layer_norm(config: BertConfig, dtype: Any, name: str) -> keras.layers.LayerN
 
 
 def dropout(rate: float, dtype: Any, name: str = "dropout") -> keras.layers.Dropout:
-    """Zeroes elements with probability `rate` and scales the rest up, while training."""
+    """In training, zeroes elements with probability `rate` and scales up the others."""
     return keras.layers.Dropout(rate, dtype=dtype, name=name)

@@ -1,4 +1,4 @@
-"""The positions of tokens, to compute nothing for padding (the unpadded BERT of Zeng et al. 2022)."""
+"""The positions of tokens, so that padding is not computed (the unpadded BERT of Zeng et al. 2022)."""
 
 from typing import Any
 
@@ -9,9 +9,8 @@ from keras import ops
 class Layout:
     """Converts the tokens of a batch between sequences, `[batch, seq_length]`, and rows, one token each.
 
-    Only attention depends on the sequence of a token. All other work, which is most of it, is done per token, on rows.
-    Padding has no rows, except where shapes must be known beforehand: XLA (and JAX) compiles for fixed shapes, so there
-    every position is a row.
+    Only attention depends on a token's sequence. All other layers, which are most of the work, compute rows. Padding
+    has no rows, except with XLA and JAX: they compile for fixed shapes, so every position is a row.
 
     Args:
         shape: `(batch, seq_length)`, numbers or scalar tensors.
@@ -30,7 +29,7 @@ class Layout:
         self.same_document = None
         if document_ids is not None:
             self.same_document = ops.equal(ops.expand_dims(document_ids, 2), ops.expand_dims(document_ids, 1))
-        self._tokens = None  # [rows]: each row's position in batch * seq_length; None: all positions
+        self._tokens = None  # [rows]: each row's position in the flat batch; None: all positions
         if padding_mask is not None and _shapes_may_vary():
             self._tokens = ops.cast(ops.nonzero(ops.reshape(padding_mask, (-1,)))[0], "int32")
 
@@ -56,7 +55,7 @@ class Layout:
 
 
 def _shapes_may_vary() -> bool:
-    """Whether the shape of a tensor may depend on values: in TensorFlow, unless XLA compiles."""
+    """Whether shapes may depend on values: in TensorFlow, unless XLA compiles."""
     if keras.backend.backend() != "tensorflow":
         return False
     import tensorflow as tf

@@ -1,4 +1,4 @@
-"""An encoder's parts and costs, from its configuration alone: parameters, memory, operations."""
+"""An encoder's configuration -> its parts and costs: parameters, memory, operations."""
 
 from __future__ import annotations
 
@@ -17,58 +17,43 @@ _FLOAT32 = 4  # bytes
 
 @dataclass(frozen=True)
 class PartSummary:
-    """A part of a model that has weights.
+    """A part of a model that has weights."""
 
-    Attributes:
-        name: such as "embeddings/word", "layer/attention/qkv" or "masked_lm/transform".
-        shapes: the shapes of its weights.
-        copies: the number of copies, each with weights of its own.
-        uses: how often a forward pass uses it, all copies together.
-    """
-
-    name: str
-    shapes: tuple[Shape, ...]
-    copies: int = 1
-    uses: int = 1
+    name: str  # such as "embeddings/word", "layer/attention/qkv" or "masked_lm/transform"
+    shapes: tuple[Shape, ...]  # of its weights
+    copies: int = 1  # each has its own weights
+    uses: int = 1  # of all copies, in a forward pass
 
     @property
     def parameters(self) -> int:
-        """Of all copies together."""
+        """The number of parameters of all copies."""
         return self.copies * sum(map(math.prod, self.shapes))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of `summarize`: see there for the formulas.
-
-    Attributes:
-        config: the encoder's config.
-        batch_size, sequence_length: of the training step of `activation_bytes` and `training_bytes`.
-        parts: in the order of a forward pass.
-        activation_bytes: activations that a training step keeps.
-        flops_per_token: operations of the encoder's forward pass.
-    """
+    """The result of `summarize`, which has the formulas."""
 
     config: BertConfig
-    batch_size: int
-    sequence_length: int
-    parts: tuple[PartSummary, ...]
-    activation_bytes: int
-    flops_per_token: float
+    batch_size: int  # of the training step
+    sequence_length: int  # of the training step
+    parts: tuple[PartSummary, ...]  # in the order of a forward pass
+    activation_bytes: int  # of a training step
+    flops_per_token: float  # operations of a forward pass
 
     @property
     def parameters(self) -> int:
-        """Of all parts."""
+        """The number of parameters of all parts."""
         return sum(part.parameters for part in self.parts)
 
     @property
     def weight_bytes(self) -> int:
-        """Of the parameters in float32."""
+        """The size of the parameters in float32."""
         return _FLOAT32 * self.parameters
 
     @property
     def training_bytes(self) -> int:
-        """Of a training step: weights, gradients, AdamW's two moments, and activations."""
+        """The memory of a training step: weights, gradients, AdamW's two moments, and activations."""
         return 4 * self.weight_bytes + self.activation_bytes
 
 
@@ -80,22 +65,21 @@ def summarize(
 ) -> Summary:
     """Counts an encoder's parameters, and the cost of running and training it, all in float32.
 
-    With R = batch_size x sequence_length tokens of width H, L layers, I the width of the feed-forward layer, A heads,
-    and E the width of the embeddings:
+    With R = batch_size x sequence_length tokens of width H, L layers, A heads, feed-forward layers of width I, and
+    embeddings of width E:
 
-    - a forward pass takes, per token, 2 (3 H H + H H + 2 H I) + 4 H sequence_length operations a layer (the dense
-      layers, and the two products of attention); 2 E H once if embeddings are projected; and 2 H H for the pooler, once
-      a sequence. A multiplication and an addition count as two. Elementwise operations and heads are left out.
-    - a training step holds weights, gradients and AdamW's two moments, each as large as the weights, and the
-      activations.
-    - the activations are L R (16 H + 5 I + 2 A sequence_length) numbers. This is an estimate: the factors were measured
-      with TensorFlow on a CPU, with dropout and masks, without XLA. The activations of heads are left out.
+    - A forward pass takes, per token, 2 (3 H H + H H + 2 H I) + 4 H sequence_length operations in a layer (the dense
+      layers, and the two products of attention); 2 E H if embeddings are projected; and 2 H H per sequence for the
+      pooler. A multiplication and an addition are two operations. Elementwise operations and heads are not counted.
+    - A training step holds weights, gradients and AdamW's two moments, all of the same size, and the activations.
+    - The activations are L R (16 H + 5 I + 2 A sequence_length) numbers. This is an estimate: the factors were measured
+      with TensorFlow on a CPU, with dropout and masks, without XLA. Activations of heads are not counted.
 
     Args:
         config: the architecture.
         heads: the shapes of each head's weights, as from `Checkpoint.shapes`.
-        batch_size: sequences of a training step.
-        sequence_length: tokens of each.
+        batch_size: the number of sequences in a training step.
+        sequence_length: the number of tokens in a sequence.
 
     Raises:
         ValueError: `batch_size` is less than 1, or `sequence_length` is not within the model's positions.
@@ -124,7 +108,7 @@ def summarize(
 
 
 def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tuple[PartSummary, ...]:
-    names = FAMILIES["albert"].parts(config)["encoder"]  # ALBERT has all parts that an encoder may have
+    names = FAMILIES["albert"].parts(config)["encoder"]  # ALBERT has all possible parts
     found: dict[str, list[Shape]] = {}
     for name, shape in shapes(config, "encoder", names).items():
         if not re.match(r"block_[1-9]", name):  # blocks are alike
@@ -145,6 +129,6 @@ def _flops_per_token(config: BertConfig, length: int) -> float:
 
 
 def _activations(config: BertConfig, length: int) -> int:
-    """Activations kept by a training step for one sequence."""
+    """The number of activations of one sequence in a training step."""
     of_a_token = 16 * config.hidden_size + 5 * config.intermediate_size + 2 * config.num_heads * length
     return config.num_layers * length * of_a_token

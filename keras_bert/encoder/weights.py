@@ -1,4 +1,4 @@
-"""The weights of a layer by name, as in `formats`: reads and loads them."""
+"""Reads and loads the weights of a layer by the names of `formats`."""
 
 import functools
 from collections.abc import Callable
@@ -14,12 +14,12 @@ Layer = TypeVar("Layer", bound=keras.Layer)
 
 
 def variables_by_name(layer: keras.Layer) -> dict[str, keras.Variable]:
-    """The weights of a layer, by path inside it, such as `block_0/attention/qkv/kernel`."""
+    """The weights of a layer by their path inside it, such as `block_0/attention/qkv/kernel`."""
     return {variable.path.removeprefix(f"{layer.path}/"): variable for variable in layer.weights}
 
 
 def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
-    """The values of a layer's weights, under the same names; kernels include LoRA's change."""
+    """The values of a layer's weights by the same names; kernels include LoRA's change."""
     values = {name: keras.ops.convert_to_numpy(variable) for name, variable in variables_by_name(layer).items()}
     for dense in layer._flatten_layers():
         if getattr(dense, "lora_enabled", False):
@@ -30,11 +30,11 @@ def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
 
 
 def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
-    """Loads the weights of an encoder or a head.
+    """Loads the weights of an encoder or a head, one by one.
 
     Args:
-        layer: has been built.
-        checkpoint: the weights, read one by one.
+        layer: an encoder or a head that has been built.
+        checkpoint: the weights.
         part: "encoder", or the head: a key of `formats.FAMILIES[...].heads`.
 
     Raises:
@@ -47,26 +47,21 @@ def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
 
 
 def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: str) -> Layer:
-    """A layer with the weights of a checkpoint. Unlike `load_weights`, needs no random initialization first.
+    """The encoder or head that `make` returns, with the weights of a checkpoint; see `load_weights`.
 
-    Args:
-        make: makes an encoder or a head, and its variables.
-        checkpoint, part: as for `load_weights`.
-
-    Raises:
-        ValueError: as `load_weights`.
+    Unlike there, the weights are not initialized at random first.
     """
-    values = checkpoint.weights(part)  # raises before there are variables, which Keras would initialize at random
+    values = checkpoint.weights(part)  # raises before Keras would initialize any variables
     errors: list[ValueError] = []
 
     def first_value(name: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         try:
             return values[name]
         except ValueError as error:
-            errors.append(error)  # Keras would retry this variable for ever; let it finish
+            errors.append(error)  # raised later: Keras would retry this variable for ever
             return np.zeros(shape, np.float32)
 
-    with keras.StatelessScope():  # in this scope, variables get no first value yet
+    with keras.StatelessScope():  # variables have no values in this scope
         layer = make()
         for name, variable in variables_by_name(layer).items():
             variable._initializer = functools.partial(first_value, name)

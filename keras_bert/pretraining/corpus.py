@@ -1,4 +1,4 @@
-"""Files of running text -> documents of sentences, a part of the corpus at a time."""
+"""Text files -> documents of sentences, one part of the corpus at a time."""
 
 from __future__ import annotations
 
@@ -10,27 +10,22 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 LAYOUTS = ("prose", "sentences")
-# The least characters of a document when a book is cut, at the end of a paragraph: long enough to fill many sequences,
-# short enough that a corpus of one book has several documents.
+# Long files are cut into documents of at least this many characters, at the end of a paragraph: a document fills many
+# sequences, and a book has several documents.
 _DOCUMENT_LENGTH = 2**15
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-# The end of a sentence: its marks, closing quotes and brackets, white space, and a character that may begin a sentence;
-# or the marks of languages without white space.
+# The end of a sentence: punctuation, closing quotes and brackets, white space, and a character that can begin a
+# sentence; or the punctuation of languages without white space.
 _SENTENCE_END = re.compile(r"""([.!?…]+["'”’»)\]]*)\s+(?=["'“‘«(\[¿¡]*[^\W_a-z])|([。！？]+[」』”]*)""")
-# A full stop after these ends no sentence: titles, and the initial of a name.
+# A full stop after a title or an initial ends no sentence.
 _ABBREVIATION = re.compile(r"(?:^|[\s(\"'“‘])(?:Mr|Mrs|Ms|Messrs|Dr|Prof|Rev|St|Mt|Col|Gen|Capt|Lt|Hon|vs|No|[A-Z])\.$")
 
 
 class CorpusPart(NamedTuple):
-    """A part of a corpus: a range of bytes in its concatenated files. Every document begins in one part.
+    """A range of bytes in the concatenated files of a corpus. Every document begins in exactly one part."""
 
-    Attributes:
-        files: all files of the corpus.
-        start, end: in bytes, from the beginning of the first file.
-    """
-
-    files: tuple[Path, ...]
+    files: tuple[Path, ...]  # all files of the corpus
     start: int
     end: int
 
@@ -39,12 +34,12 @@ def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Corpu
     """Cuts a corpus into parts of about equal size that can be read independently.
 
     Args:
-        files: UTF-8 text.
-        part_bytes: the most bytes in one part, about.
+        files: text files in UTF-8.
+        part_bytes: the approximate size of a part, in bytes.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a file is no text, or all files are empty.
+        FileNotFoundError: a file does not exist.
+        ValueError: a file is not text, or all files are empty.
 
     Example:
         >>> from importlib import resources
@@ -58,7 +53,7 @@ def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Corpu
             raise FileNotFoundError(f"there is no file {path}")
         with path.open("rb") as file:
             if b"\0" in file.read(4096):
-                raise ValueError(f"{path} is no text: it has bytes of value 0")
+                raise ValueError(f"{path} is not text: it has bytes of value 0")
     size = sum(path.stat().st_size for path in paths)
     if not size:
         raise ValueError("the corpus is empty")
@@ -67,35 +62,35 @@ def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Corpu
     return [CorpusPart(paths, start, end) for start, end in itertools.pairwise(edges)]
 
 
-def is_one_document(files: Sequence[str | Path], layout: str = "prose") -> bool:
-    """Whether a corpus is a single document, without another one to take random sentences from.
-
-    Reads at most two documents.
-
-    Raises:
-        FileNotFoundError, ValueError: as `parts_of` and `documents` do.
-    """
+def check_documents(files: Sequence[str | Path], layout: str, objective: str) -> None:
+    """Raises ValueError for a corpus of one document if the objective needs two. Reads at most two documents."""
+    if objective != "next_sentence":
+        return
     (whole,) = parts_of(files, part_bytes=sys.maxsize)
-    return len(list(itertools.islice(documents(whole, layout), 2))) == 1
+    if len(list(itertools.islice(documents(whole, layout), 2))) == 1:
+        raise ValueError(
+            f"{', '.join(map(str, files))}: there is only one document, but next_sentence needs sentences of another "
+            "one; add text, separate documents by blank lines (layout 'sentences'), or use 'sentence_order'"
+        )
 
 
 def documents(part: CorpusPart, layout: str = "prose") -> Iterator[list[str]]:
-    """The documents that begin in a part, each a list of its sentences.
+    """The documents that begin in a part, each a list of sentences.
 
     Args:
-        part: as `parts_of` gives it.
-        layout: "prose": paragraphs with blank lines between them and line breaks anywhere; sentences are found by their
-            marks, and a file is one document, or several if it is long. "sentences": one sentence per line, a blank
-            line between documents, as Google's `create_pretraining_data.py` reads it.
+        part: a part from `parts_of`.
+        layout: "prose": blank lines separate paragraphs, line breaks have no meaning, sentences are found by their
+            punctuation; a file is one document, or several if it is long. "sentences": one sentence per line, a blank
+            line between documents, as in Google's `create_pretraining_data.py`.
 
     Raises:
-        ValueError: an unknown layout, or text that is not UTF-8.
+        ValueError: the layout is unknown, or a file is not UTF-8.
 
     Example:
         >>> from importlib import resources
         >>> (part,) = parts_of([resources.files("keras_bert").joinpath("pretraining/corpus.py")])
         >>> next(documents(part, "sentences"))
-        ['\"\"\"Files of running text -> documents of sentences, a part of the corpus at a time.\"\"\"']
+        ['\"\"\"Text files -> documents of sentences, one part of the corpus at a time.\"\"\"']
     """
     if layout not in LAYOUTS:
         raise ValueError(f"layout is {layout!r}; expected one of {', '.join(LAYOUTS)}")
@@ -114,7 +109,7 @@ def documents(part: CorpusPart, layout: str = "prose") -> Iterator[list[str]]:
 
 
 def _next_block(file: BinaryIO, offset: int) -> int:
-    """The offset behind the first blank line that begins after `offset`: the next block of lines, or the end."""
+    """The offset after the first blank line behind `offset`, or of the end of the file."""
     if offset == 0:
         return 0
     file.seek(offset)
@@ -126,7 +121,7 @@ def _next_block(file: BinaryIO, offset: int) -> int:
 
 
 def _blocks(file: BinaryIO, end: int, path: Path) -> Iterator[list[str]]:
-    """Blocks of stripped lines between blank lines, from the position of `file` up to `end`."""
+    """The blocks of stripped lines between blank lines that begin before `end`."""
     block: list[str] = []
     position = file.tell()
     while position < end:
@@ -168,7 +163,7 @@ def _documents_of_prose(paragraphs: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 def sentences(text: str) -> list[str]:
-    """Cuts a text into sentences, after each mark that ends one and is followed by a possible beginning.
+    """Cuts a text into sentences.
 
     Example:
         >>> sentences('Mr. A. Bell came. "Why?" she asked. At 3.30 he left!')

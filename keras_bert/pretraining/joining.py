@@ -1,29 +1,26 @@
-"""Sequences of several short texts, with little padding."""
+"""Packs several short texts into each sequence."""
 
 from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
 
-_OPEN = 64  # the most unfilled sequences at a time
+_OPEN = 64  # the largest number of unfilled sequences at a time
 
 
 def sequences_of(lengths: np.ndarray, room: int) -> list[list[int]]:
-    """The texts that share each sequence. A text goes into the fullest sequence that still has room for it.
+    """The numbers of the texts in each sequence. A text goes into the fullest sequence that has room for it.
 
     Args:
-        lengths: int `[texts]`: tokens of each text, at most `room`.
-        room: tokens in a sequence.
-
-    Returns:
-        For each sequence the numbers of its texts.
+        lengths: int `[texts]`: the number of tokens of each text, at most `room`.
+        room: the number of tokens in a sequence.
 
     Example:
         >>> sequences_of(np.array([5, 7, 3, 2, 4]), room=10)
         [[0, 3], [1, 2], [4]]
     """
     full: list[list[int]] = []
-    unfilled: list[tuple[int, list[int]]] = []  # the room that is left, and the texts
+    unfilled: list[tuple[int, list[int]]] = []  # room that is left, texts
     for number, length in enumerate(lengths):
         fitting = [each for each in unfilled if each[0] >= length]
         best = min(fitting, key=lambda each: each[0], default=(room, []))
@@ -39,16 +36,16 @@ def sequences_of(lengths: np.ndarray, room: int) -> list[list[int]]:
 
 
 def joined(packed: dict[str, tf.Tensor], counts: tf.Tensor, pad_id: int = 0) -> dict[str, tf.Tensor]:
-    """Rows of one text each -> rows of several texts, one after the other.
+    """Rows with one text each -> rows with several texts.
 
     Args:
-        packed: as `BertPreprocessor` gives it for single texts, with the length of a sequence.
+        packed: single texts, packed by `BertPreprocessor` to the length of a sequence.
         counts: int64 `[sequences]`: the number of texts in each; their sum is the number of rows. The texts must fit.
-        pad_id: id of the padding token.
+        pad_id: the id of the padding token.
 
     Returns:
-        int32 `[sequences, seq_length]` each: `input_word_ids`, `input_mask`, `input_type_ids`; and
-        `input_document_ids`, the number of each token's text, from 1, and 0 at padding.
+        int32 `[sequences, seq_length]` each: `input_word_ids`, `input_mask`, `input_type_ids`, and
+        `input_document_ids`, the number of each token's text, from 1; 0 at padding.
 
     Example:
         >>> from keras_bert import BertPreprocessor

@@ -13,17 +13,11 @@ OBJECTIVES = ("next_sentence", "sentence_order", "sentences")
 
 
 class MaskedExamples(NamedTuple):
-    """The segments and the labels of sequences.
+    """The result of `make_examples`."""
 
-    Attributes:
-        segments: one or two int32 `[examples, (tokens)]`, without special tokens.
-        labels: int32 `[examples]`: 0 if the second segment follows the first, 1 if it does not; None for one segment.
-        cut: the number of tokens left out: a pair was longer than a sequence, or a single token cannot make a pair.
-    """
-
-    segments: tuple[tf.RaggedTensor, ...]
-    labels: np.ndarray | None
-    cut: int
+    segments: tuple[tf.RaggedTensor, ...]  # one or two int32 [examples, (tokens)], without special tokens
+    labels: np.ndarray | None  # int32 [examples]: 0 = the second segment follows the first, 1 = not; None: one segment
+    cut: int  # tokens in no example: their pair was too long, or they were alone in a document
 
 
 def make_examples(
@@ -37,18 +31,18 @@ def make_examples(
     """Fills sequences with the sentences of documents, in random order.
 
     Args:
-        tokens: int32 `[sentences, (tokens)]`, the documents one after the other.
+        tokens: int32 `[sentences, (tokens)]`, document after document.
         document_lengths: int `[documents]`: the number of sentences in each document.
-        room: tokens in a sequence, without special tokens.
-        objective: "next_sentence": two segments; half of the time the second is from another document, else it follows
-            the first. "sentence_order": half of the time, two successive segments are swapped. "sentences": one segment
-            of as many whole sentences of a document as there is room for (RoBERTa's DOC-SENTENCES: Liu et al. 2019,
-            section 4.2).
+        room: the number of tokens in a sequence, without special tokens.
+        objective: "next_sentence": two segments; in half of the examples the second follows the first, in the others it
+            is from another document. "sentence_order": two successive segments, swapped in half of the examples.
+            "sentences": one segment, of as many whole sentences of a document as fit (RoBERTa's DOC-SENTENCES: Liu et
+            al. 2019, section 4.2).
         seed: the same seed gives the same examples.
-        shorter: the share of pairs made for a sequence of random length, so that the model sees short sequences.
+        shorter: the share of pairs for a sequence of random length, so that the model sees short sequences.
 
     Raises:
-        ValueError: the objective is unknown, or "next_sentence" has one document only.
+        ValueError: the objective is unknown, or "next_sentence" has only one document.
 
     Example:
         >>> tokens = tf.ragged.constant([[1, 2], [3], [4, 5, 6], [7], [8, 9]])  # five sentences, two documents
@@ -61,10 +55,7 @@ def make_examples(
     generator = np.random.default_rng(seed)
     documents = _sentence_ends(tokens, document_lengths, room)
     if objective == "next_sentence" and len(documents) == 1:
-        raise ValueError(
-            "there is one document only, so that no sentence can be taken from another one; add text, separate its "
-            "documents by blank lines (layout 'sentences'), read more of it at a time, or use 'sentence_order'"
-        )
+        raise ValueError("there is only one document, but next_sentence needs sentences of another one; add text")
     if objective == "sentences":
         found = np.array([span for ends in documents for span in _whole_sentences(ends, room)], np.int64)
         spans, labels, cut = found.reshape(-1, 1, 2), None, 0
@@ -82,9 +73,9 @@ def make_examples(
 
 
 def _sentence_ends(tokens: tf.RaggedTensor, document_lengths: np.ndarray, room: int) -> list[np.ndarray]:
-    """For each document with tokens, offsets among all tokens: the start of its first sentence, the end of each.
+    """For each document with tokens: the start of its first sentence and the end of each, among all tokens.
 
-    A sentence longer than a sequence counts as several.
+    A sentence longer than a sequence is cut into several.
     """
     splits = tokens.row_splits.numpy()
     ends = np.concatenate([[0], np.cumsum(document_lengths)])
@@ -107,7 +98,7 @@ def _whole_sentences(ends: np.ndarray, room: int) -> Iterator[tuple[int, int]]:
 
 
 def _chunk(ends: np.ndarray, i: int, target: int) -> int:
-    """The end of a chunk from sentence `i` on: the first sentence with which it has `target` tokens, or the last."""
+    """The end of a chunk that begins with sentence `i` and has `target` tokens, or all that are left."""
     return min(int(np.searchsorted(ends, ends[i] + target)), len(ends) - 1)
 
 
@@ -133,18 +124,18 @@ def _next_sentence(
             start = int(generator.integers(len(theirs) - 1))
             stop = _chunk(theirs, start, max(target - int(ends[middle] - ends[i]), 1))
             yield ends[i], ends[middle], theirs[start], theirs[stop], 1
-            i = middle  # the rest of the chunk is used later
+            i = middle  # the next chunk begins with the unused sentences
 
 
 def _sentence_order(
     documents: list[np.ndarray], number: int, room: int, shorter: float, generator: np.random.Generator
 ) -> Iterator[tuple[int, ...]]:
-    """Rows as in `_next_sentence`. A chunk of one sentence is cut within it."""
+    """Rows as in `_next_sentence`. A chunk of one sentence is cut inside it."""
     ends, i = documents[number], 0
     while i < len(ends) - 1:
         last = _chunk(ends, i, _target(room, shorter, generator))
         inside = np.arange(ends[i] + 1, ends[last]) if last - i < 2 else ends[i + 1 : last]
-        if len(inside):  # a single token makes no pair
+        if len(inside):  # not for a single token
             middle = generator.choice(inside)
             segments = (ends[i], middle, middle, ends[last])
             yield (*segments, 0) if generator.random() < 0.5 else (*segments[2:], *segments[:2], 1)
@@ -152,7 +143,7 @@ def _sentence_order(
 
 
 def _fitting(spans: np.ndarray, room: int, generator: np.random.Generator) -> tuple[np.ndarray, int]:
-    """Cuts pairs that are too long, token by token from the longer segment, at random from its start or its end.
+    """Cuts long pairs token by token, at a random end of the longer segment. Returns the number of cut tokens, too.
 
     Args:
         spans: int64 `[examples, 2, 2]`: segment; start and end.

@@ -1,4 +1,4 @@
-"""Masking for masked language modelling (Devlin et al. 2018, section 3.1 task 1 and appendix A.1)."""
+"""Masks for masked language modelling (Devlin et al. 2018, section 3.1 task 1 and appendix A.1)."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ MASKED_UNITS = ("token", "word", "span")
 class MaskedLMMasking:
     """Packed tokens -> packed tokens with masks, and the tokens to predict.
 
-    In each row, a share `rate` of the ordinary tokens is chosen at random. 80% of these become the mask token, 10% a
-    random ordinary token, and 10% stay the same.
+    In each row, a share `rate` of the tokens that are not special is chosen at random. Of these, 80% become the mask
+    token, 10% a random token that is not special, and 10% stay the same.
 
     Args:
         tokenizer: the tokenizer of the ids.
-        predictions: the most tokens that are chosen in a row.
-        rate: the share of tokens, 0 to 1. At least one is chosen if a row has an ordinary token.
-        masked_unit: what is chosen as a whole: "token", as in the paper; "word", as in its authors' later models
-            ("whole word masking"); or "span", one to ten words (SpanBERT). As many units are chosen as fit.
+        predictions: the largest number of chosen tokens in a row.
+        rate: the share of chosen tokens, between 0 and 1. At least one is chosen, unless all are special.
+        masked_unit: the unit of choice: "token", as in the paper; "word", as in its authors' later models ("whole word
+            masking"); or "span", one to ten words (SpanBERT).
 
     Call arguments:
-        packed: a dict with `input_word_ids`, int32 `[batch, seq_length]`, as `BertPreprocessor` gives it.
+        packed: a dict with `input_word_ids`, int32 `[batch, seq_length]`, from `BertPreprocessor`.
         seed: int `[2]`: the same seed gives the same choice.
 
     Returns:
         The dict, with masks in `input_word_ids`, and in addition
-            `masked_lm_positions`: int32 `[batch, predictions]`, in order; 0 where a row has fewer;
+            `masked_lm_positions`: int32 `[batch, predictions]`, in ascending order, padded with 0;
             `masked_lm_ids`: int32 of that shape, the original tokens;
-            `masked_lm_weights`: float32 of that shape, 1 for a prediction, 0 where there is none.
+            `masked_lm_weights`: float32 of that shape, 1 for a prediction, 0 for padding.
 
     Raises:
-        ValueError: `predictions`, `rate` or `masked_unit` is not as above.
+        ValueError: `predictions` or `rate` is out of range, or `masked_unit` is unknown.
 
     Example:
         >>> from keras_bert import BertPreprocessor
@@ -73,13 +73,13 @@ class MaskedLMMasking:
         return {**packed, "input_word_ids": replaced, **self._predictions(ids, chosen)}
 
     def _chosen(self, ids: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """bool `[batch, seq_length]`: the first units, in a random order, that fit."""
+        """bool `[batch, seq_length]`: the first units that fit, in a random order."""
         can_be = tf.gather(self._can_be_chosen, ids)
         budget = tf.round(self.rate * tf.reduce_sum(tf.cast(can_be, tf.float32), axis=1, keepdims=True))
         budget = tf.clip_by_value(tf.cast(budget, tf.int32), 1, self.predictions)
-        # The same number for all tokens of a unit; the maximum for tokens that cannot be chosen.
+        # The tokens of a unit have the same number; special tokens have the largest.
         order = tf.where(can_be, self._order(ids, can_be, seed), tf.float32.max)
-        tokens_so_far = tf.searchsorted(tf.sort(order), order, side="right")  # up to the end of the token's unit
+        tokens_so_far = tf.searchsorted(tf.sort(order), order, side="right")  # including the token's unit
         return can_be & (tokens_so_far <= budget)
 
     def _order(self, ids: tf.Tensor, can_be: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -95,13 +95,13 @@ class MaskedLMMasking:
         logits = tf.broadcast_to(tf.math.log(_SPAN_LENGTHS), [tf.shape(ids)[0], len(_SPAN_LENGTHS)])
         lengths = 1 + tf.random.stateless_categorical(logits, tf.shape(ids)[1], seed, tf.int32)
         span = tf.searchsorted(tf.cumsum(lengths, axis=1), word, side="right")
-        # Words of a span are ranked in their order, so that the last span is cut where the budget ends.
+        # The words of a span are in order, so that only the end of the last span is cut.
         in_span = tf.cast(word, tf.float32) / tf.cast(tf.shape(ids)[1], tf.float32)
-        turn = tf.argsort(tf.argsort(random, axis=1), axis=1)  # a permutation: no two spans have the same rank
+        turn = tf.argsort(tf.argsort(random, axis=1), axis=1)  # the rank of each span
         return tf.cast(tf.gather(turn, span, batch_dims=1), tf.float32) + in_span
 
     def _replaced(self, ids: tf.Tensor, kind_seed: tf.Tensor, token_seed: tf.Tensor) -> tf.Tensor:
-        """The replacement of each token, if it is chosen."""
+        """For each token, its replacement if it is chosen."""
         kind = tf.random.stateless_uniform(tf.shape(ids), kind_seed)
         ordinary = tf.random.stateless_uniform(tf.shape(ids), token_seed, 0, len(self._ordinary_ids), tf.int32)
         other = tf.gather(self._ordinary_ids, ordinary)
@@ -118,7 +118,7 @@ class MaskedLMMasking:
 
 
 def unmasked(masked: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Undoes `MaskedLMMasking`: the original tokens are back in their places, so that others can be masked."""
+    """Undoes `MaskedLMMasking`: restores the original tokens."""
     names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
     rest = {name: value for name, value in masked.items() if name not in names}
     ids, (positions, there, weights) = masked["input_word_ids"], (masked[name] for name in names)

@@ -1,4 +1,4 @@
-"""BertPretrainer: the encoder with the heads of both pre-training objectives (Devlin et al. 2018, section 3.1)."""
+"""BertPretrainer: an encoder with the heads of both pre-training objectives (Devlin et al. 2018, section 3.1)."""
 
 from __future__ import annotations
 
@@ -15,30 +15,28 @@ from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.teaching import divergence, weighted_mean
 from keras_bert.text import BertPreprocessor
 
-# The outputs' names, and the keys of losses and metrics.
+# The names of outputs, losses and metrics.
 MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"
-SEQUENCE_OUTPUT = "sequence_output"  # only the loss of a student reads it
+SEQUENCE_OUTPUT = "sequence_output"  # only for the loss of a student
 
-# alpha_mlm, alpha_ce and alpha_cos of DistilBERT, 2 : 5 : 1, as shares, so that gradients stay as large as without a
-# teacher.
+# DistilBERT's alpha_mlm, alpha_ce and alpha_cos, 2 : 5 : 1, as shares: gradients stay as large as without a teacher.
 _LABELS, _ANSWERS, _HIDDEN = 2 / 8, 5 / 8, 1 / 8
 _LENGTH = 128
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertPretrainer(BertTask):
-    """An encoder with a masked language model head and, for pairs, a head that says whether the second segment follows.
+    """An encoder with a masked language model head and, for pairs, a head for next sentence or sentence order.
 
-    Only the masked positions are projected to the vocabulary. The second head learns next sentence prediction or
-    sentence order, depending on the examples.
+    Only the masked positions are projected to the vocabulary.
 
     Args:
-        encoder: a `BertEncoder`. With a pooler, if `pairs`.
+        encoder: a `BertEncoder`; for pairs, with a pooler.
         preprocessor: its tokenizer is saved with the model.
-        pairs: whether there is a second head. RoBERTa's family has none.
+        pairs: whether there is a head for pairs. RoBERTa's family has none.
 
     Call arguments:
-        inputs: a dict as for the encoder, and with `masked_lm_positions`, int `[batch, predictions]`.
+        inputs: the encoder's inputs, and `masked_lm_positions`, int `[batch, predictions]`.
 
     Returns:
         A dict:
@@ -47,7 +45,7 @@ class BertPretrainer(BertTask):
             `sequence_output`: float32 `[batch, seq_length, hidden]`, the encoder's last hidden states.
 
     Raises:
-        ValueError: as the encoder does, or the vocabulary is not the encoder's, or the family has no such head.
+        ValueError: as the encoder, or the vocabulary is not the encoder's, or the family has no such head.
 
     Example:
         >>> import numpy as np
@@ -81,7 +79,7 @@ class BertPretrainer(BertTask):
             found[NEXT_SENTENCE] = self.next_sentence(outputs["pooled_output"], training=training)
         return {name: ops.cast(value, "float32") for name, value in found.items()}
 
-    # Keras wants a loss and targets for every output, so it gets only the outputs that have them.
+    # Keras needs a loss and targets for every output, so it gets only the logits.
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
@@ -95,11 +93,11 @@ class BertPretrainer(BertTask):
         return {name: outputs[name] for name in self._objectives}
 
     def training_loss(self) -> dict[str, keras.losses.Loss]:
-        """`L_MLM + L_NSP`: the mean cross-entropies over the predictions of a batch and over its pairs."""
+        """`L_MLM + L_NSP`: the mean cross-entropies of the predictions and of the pairs of a batch."""
         return {name: self.masked_lm.training_loss() for name in self._objectives}
 
     def training_metrics(self) -> dict[str, list[keras.metrics.Metric]]:
-        """The share of right answers. The perplexity is `exp` of the loss `masked_lm_loss`."""
+        """The accuracies. The perplexity is `exp(masked_lm_loss)`."""
         return {name: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")] for name in self._objectives}
 
     @property
@@ -119,12 +117,12 @@ class BertPretrainer(BertTask):
         super().check_teacher(teacher)
         widths = [model.encoder.config.hidden_size for model in (teacher, self)]
         if widths[0] != widths[1]:
-            raise ValueError(f"hidden_size of the teacher is {widths[0]}, of the student {widths[1]}; make both equal")
+            raise ValueError(f"the teacher's hidden_size is {widths[0]}, the student's {widths[1]}; make both equal")
 
     def distillation_loss(
         self, loss: Any, teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
     ) -> Any:
-        """The losses of DistilBERT: of the labels, of the teacher's answers, and `1 - cos` of the hidden states."""
+        """DistilBERT's losses: of the labels, of the teacher's answers, and `1 - cos` of the hidden states."""
         theirs = {name: ops.stop_gradient(value) for name, value in teacher(x, training=False).items()}
         apart = divergence(theirs[MASKED_LM], y_pred[MASKED_LM], temperature)  # [batch, predictions]
         directions = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in (theirs, y_pred)]
@@ -137,7 +135,6 @@ class BertPretrainer(BertTask):
 
     @classmethod
     def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        """Rows have 128 tokens by default."""
         length = rows.sequence_length or found.preprocessor.get("sequence_length") or _LENGTH
         return super()._read_preprocessor(found, encoder, rows._replace(sequence_length=length))
 

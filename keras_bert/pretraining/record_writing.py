@@ -1,4 +1,4 @@
-"""A corpus -> records in a directory, a file for each part of the corpus."""
+"""A corpus -> files of records, one for each part of the corpus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from keras_bert.parts import Parts, check_processes
-from keras_bert.pretraining.corpus import CorpusPart, is_one_document, parts_of
+from keras_bert.pretraining.corpus import CorpusPart, check_documents, parts_of
 from keras_bert.pretraining.records import SETTINGS
 from keras_bert.pretraining.shards import COUNTS, ShardWriter
 from keras_bert.text import BertPreprocessor
@@ -37,33 +37,32 @@ def write_records(
     pipeline_options: PipelineOptions | None = None,
     progress: bool | None = None,
 ) -> dict[str, int]:
-    """Writes the examples of a corpus, a file for each part of it. Each process holds one part in memory.
+    """Writes the training examples of a corpus. Each process holds one part of the corpus in memory.
 
-    After an interruption, the same call goes on with the missing parts.
+    After an interruption, the same call writes the missing parts.
 
     Args:
-        corpus: files of UTF-8 text.
-        directory: for the records. Made if it does not exist.
+        corpus: text files in UTF-8.
+        directory: for the records; created if missing.
         preprocessor: its tokenizer, and the `sequence_length` of the records.
         objective: "next_sentence", "sentence_order" or "sentences": see `make_examples`.
         layout: "prose" or "sentences": see `documents`.
-        copies: how often each document is used, with other pairs and other masks.
-        predictions: the most masked tokens in a sequence; by default 15% of its length.
-        masked_unit: what is masked as a whole: "token", "word" or "span".
-        pack: whether short documents share a sequence, with "sentences" only. Our encoder reads each by itself, by
+        copies: the number of times each document is used, each time with other pairs and masks.
+        predictions: the largest number of masked tokens in a sequence; by default 15% of its length.
+        masked_unit: "token", "word" or "span": see `MaskedLMMasking`.
+        pack: whether short documents share a sequence, with "sentences" only. Our encoder separates them by
             `input_document_ids`; Google's does not.
         seed: the same corpus and the same seed give the same records.
-        part_bytes: bytes of text in a part, about.
-        processes: the number of processes that write. The records do not depend on it. As always when Python starts
-            processes, a script that asks for several needs `if __name__ == "__main__":` around its code.
-        pipeline_options: if given, the workers of an Apache Beam pipeline with these options write the same files:
-            `pip install 'keras-bert-models[beam]'`. Each needs this package, and must see the corpus and the directory
-            under the same paths as this process.
+        part_bytes: the approximate size of a part, in bytes.
+        processes: the number of processes. The records do not depend on it. As always when Python starts processes, a
+            script that uses several needs `if __name__ == "__main__":` around its code.
+        pipeline_options: if given, an Apache Beam pipeline with these options writes the same files (`pip install
+            'keras-bert-models[beam]'`). Its workers need this package, and the same paths to corpus and directory.
         progress: whether to show a progress bar; by default on a terminal. A pipeline has none.
 
     Returns:
-        Counts: `documents`, `sentences`, `tokens`, `examples`, and `cut`, the tokens that are in no example,
-        with "next_sentence" also those of a document that is alone in its part.
+        Counts: `documents`, `sentences`, `tokens`, `examples`, and `cut`, the number of tokens in no example; with
+        "next_sentence" these include documents that are alone in their part.
 
     Raises:
         FileNotFoundError, ValueError: the corpus cannot be used, an argument is bad, or the directory holds other
@@ -71,7 +70,7 @@ def write_records(
         BlockingIOError: another process is writing into the directory.
         OSError: a file cannot be written; incomplete files are removed.
         RuntimeError: one of several processes was killed.
-        Exception: errors of a pipeline's workers, as its runner raises them.
+        Exception: any error of a pipeline's workers.
 
     Example:
         >>> import tempfile
@@ -84,7 +83,7 @@ def write_records(
     """
     check_processes(processes, pipeline_options)
     if preprocessor.sequence_length is None:
-        raise ValueError("sequence_length is None, but all records have the same length: give the preprocessor one")
+        raise ValueError("the preprocessor's sequence_length is None; give it one, as all records have the same length")
     if copies < 1:
         raise ValueError(f"copies is {copies}; expected at least 1")
     if pack and objective != "sentences":
@@ -92,7 +91,7 @@ def write_records(
     if predictions is None:
         predictions = max(1, round(0.15 * preprocessor.sequence_length))
     texts, directory = [Path(path) for path in corpus], Path(directory)
-    if pipeline_options is not None:  # its workers may have another working directory
+    if pipeline_options is not None:  # workers may have another working directory
         texts, directory = [path.absolute() for path in texts], directory.absolute()
     writer = ShardWriter(preprocessor, objective, layout, predictions, masked_unit, pack)
     corpus_parts = parts_of(texts, part_bytes)
@@ -104,14 +103,10 @@ def write_records(
     count = copies * len(corpus_parts)
     names = [f"examples-{number:05}-of-{count:05}.tfrecord" for number in range(count)]
     if not (directory / SETTINGS).exists() and any(directory.glob("*.tfrecord")):
-        raise ValueError(f"{directory} holds records, but no {SETTINGS}: they are of something else; choose another")
+        raise ValueError(f"{directory} holds other records: it has no {SETTINGS}; choose another directory")
     write = functools.partial(_write_shard, writer, corpus_parts, seed)
     parts = Parts(directory, SETTINGS, "records", settings, names, write)
-    if objective == "next_sentence" and is_one_document(texts, layout):
-        raise ValueError(
-            "there is one document only, so that no sentence can be taken from another one; add text, separate its "
-            "documents by blank lines (layout 'sentences'), or use 'sentence_order'"
-        )
+    check_documents(texts, layout, objective)
     with parts.alone() as left:
         if pipeline_options is not None:
             parts.write_with_beam(left, pipeline_options)
@@ -121,7 +116,10 @@ def write_records(
                 parts.write(left, processes, lambda counts: bar.update())
     counts = parts.totals(*COUNTS)
     if not counts["examples"]:
-        raise ValueError(_no_examples(counts, objective))
+        alone = "; each document is alone in its part of the corpus: use larger part_bytes, or 'sentence_order'"
+        reason = alone if objective == "next_sentence" and counts["tokens"] else ""
+        found = f"{counts['documents']:,} documents, {counts['tokens']:,} tokens"
+        raise ValueError(f"the corpus gives no examples: {found}{reason}")
     return counts
 
 
@@ -130,16 +128,6 @@ def _write_shard(
 ) -> Iterator[dict[str, int]]:
     copy, part = divmod(number, len(parts))
     yield writer(parts[part], [seed, copy, part], path)
-
-
-def _no_examples(counts: dict[str, int], objective: str) -> str:
-    message = f"the corpus gives no examples: {counts['documents']:,} documents, {counts['tokens']:,} tokens"
-    if objective == "next_sentence" and counts["tokens"]:
-        message += (
-            "; each is alone in its part of the corpus, so that no sentence can be taken from another one: use larger "
-            "part_bytes, or 'sentence_order'"
-        )
-    return message
 
 
 def _digest(preprocessor: BertPreprocessor) -> str:

@@ -1,4 +1,4 @@
-"""Batches from files of records, in the layout of Google's `create_pretraining_data.py` and of TF Model Garden."""
+"""Files of records -> batches, in the layout of Google's `create_pretraining_data.py` and of TF Model Garden."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from google.protobuf.message import DecodeError
 
 from keras_bert.pipelines import UNTUNED, as_written
 
-SETTINGS = "records.json"  # notes of the settings, and of the complete files
+SETTINGS = "records.json"  # the settings, and the complete files
 LABELS, DOCUMENTS = "next_sentence_labels", "input_document_ids"
 _OPTIONAL = (LABELS, DOCUMENTS)
-# Our name -> Google's, which lacks documents. Model Garden's newer files have TF Hub's names, which are ours.
+# Our name -> Google's; only we have document ids. Newer files of Model Garden have TF Hub's names, as ours.
 GOOGLE = {
     "input_word_ids": "input_ids",
     "input_mask": "input_mask",
@@ -26,22 +26,22 @@ GOOGLE = {
     DOCUMENTS: DOCUMENTS,
 }
 _ROWS_AT_A_TIME = 4096
-_SHUFFLED = 10_000  # records at a time, some megabytes
+_SHUFFLED = 10_000  # records that are shuffled at a time, some megabytes
 
 
 class Records:
     """Files of records: ours, Google's or Model Garden's.
 
     Args:
-        files: a directory written by `write_records`, or files.
+        files: a directory that `write_records` has written, or files.
 
     Attributes:
-        files: list of str, in order.
+        files: list of str.
         count: the number of records.
 
     Raises:
         FileNotFoundError: there are no files, or a file does not exist.
-        ValueError: the directory is not complete, a file is damaged, or the first record has another layout.
+        ValueError: the directory is incomplete, a file is damaged, or the first record has another layout.
     """
 
     def __init__(self, files: str | Path | Sequence[str | Path]) -> None:
@@ -56,10 +56,11 @@ class Records:
         """Batches of all records, in the order of the files.
 
         Returns:
-            A dataset of dicts: int32 `[batch, seq_length]` `input_word_ids`, `input_mask`, `input_type_ids`; `[batch,
-            predictions]` `masked_lm_positions`, `masked_lm_ids` and, float32, `masked_lm_weights`; for pairs, int32
-            `next_sentence_labels` `[batch]`; and if texts share a sequence, int32 `input_document_ids` `[batch,
-            seq_length]`.
+            A dataset of dicts of int32 (the weights: float32):
+                `input_word_ids`, `input_mask`, `input_type_ids`: `[batch, seq_length]`;
+                `masked_lm_positions`, `masked_lm_ids`, `masked_lm_weights`: `[batch, predictions]`;
+                `next_sentence_labels`: `[batch]`, for pairs;
+                `input_document_ids`: `[batch, seq_length]`, if texts share a sequence.
         """
         batches = -(-self.count // batch_size)
         dataset = self._batches(tf.data.TFRecordDataset(self.files), batch_size)
@@ -69,9 +70,9 @@ class Records:
         """Endless batches: every epoch has each record once, in another order.
 
         Args:
-            batch_size: records per batch.
+            batch_size: the number of records in a batch.
             seed: the seed of the order.
-            start: the number of the first batch. Earlier batches are not parsed, and earlier epochs are not even read.
+            start: the number of the first batch. Earlier batches are not parsed, earlier epochs not read.
         """
 
         def epoch(number: tf.Tensor) -> tf.data.Dataset:
@@ -96,9 +97,7 @@ def _files_of(records: str | Path | Sequence[str | Path]) -> list[str]:
         directory = Path(records)
         paths = sorted(directory.glob("[!.]*.tfrecord*")) if directory.is_dir() else [directory]
         if (directory / SETTINGS).exists() and paths and f"-of-{len(paths):05}." not in paths[0].name:
-            raise ValueError(
-                f"{directory} is not complete: {len(paths)} files like {paths[0].name}; write it to its end"
-            )
+            raise ValueError(f"{directory} is incomplete: {len(paths)} files like {paths[0].name}; write the others")
     missing = [path for path in paths if not path.is_file()]
     if missing or not paths:
         raise FileNotFoundError(f"there are no records in {missing[0] if missing else records}")
@@ -117,16 +116,15 @@ def _features(path: str) -> dict[str, tf.io.FixedLenFeature]:
     try:
         feature = tf.train.Example.FromString(first.numpy()).features.feature
     except DecodeError:
-        raise ValueError(f"{path}: its first record is no tf.train.Example") from None
+        raise ValueError(f"{path}: its first record is not a tf.train.Example") from None
     found = {}
     for ours, theirs in GOOGLE.items():
         name = ours if ours in feature else theirs
         if name not in feature:
             if ours in _OPTIONAL:
                 continue
-            raise ValueError(
-                f"{path}: its first record has no {theirs}; it has {', '.join(sorted(feature)) or 'nothing'}"
-            )
+            names = ", ".join(sorted(feature)) or "nothing"
+            raise ValueError(f"{path}: its first record has no {theirs}; it has {names}")
         values = feature[name]
         is_float = bool(values.float_list.value)
         length = len(values.float_list.value or values.int64_list.value)

@@ -1,9 +1,10 @@
-"""The writer of a file of records for a part of a corpus."""
+"""Writes a file of records for a part of a corpus."""
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,61 +23,46 @@ COUNTS = ("documents", "sentences", "tokens", "examples", "cut")
 _ROWS_AT_A_TIME = 4096
 
 
+@dataclass(eq=False)
 class ShardWriter:
-    """Writes the examples of parts of a corpus. It can be pickled, for another process or another machine.
+    """Writes the examples of parts of a corpus, with the arguments of `write_records`. It can be pickled.
 
-    Args:
-        preprocessor, objective, layout, predictions, masked_unit, pack: see `write_records`.
-
-    Call arguments:
-        part: as `parts_of` gives it.
-        seed: ints; the same part and the same seed give the same bytes.
-        path: the path of the file.
-
-    Returns:
-        Counts, as `write_records` gives them.
-
-    Raises:
-        ValueError: an argument is bad, or the text is not UTF-8.
-        OSError: the file cannot be written.
+    A call writes a part into the file `path`, and returns the counts of `write_records`. The same part and the same
+    seed give the same bytes. Raises ValueError if the text is not UTF-8, and OSError if the file cannot be written.
     """
 
-    def __init__(
-        self,
-        preprocessor: BertPreprocessor,
-        objective: str,
-        layout: str,
-        predictions: int,
-        masked_unit: str,
-        pack: bool,
-    ) -> None:
-        self._preprocessor = preprocessor
-        self._settings = (objective, layout, predictions, masked_unit, pack)
-        self._objective = objective
-        self._layout = layout
-        self._pack = pack
-        masking = MaskedLMMasking(preprocessor.tokenizer, predictions, masked_unit=masked_unit)
-        segments = 1 if objective == "sentences" else 2
-        self._room = preprocessor.sequence_length - preprocessor.tokenizer.pair_format.special_tokens(segments)
+    preprocessor: BertPreprocessor
+    objective: str
+    layout: str
+    predictions: int
+    masked_unit: str
+    pack: bool
+
+    def __post_init__(self) -> None:
+        preprocessor, tokenizer, pack = self.preprocessor, self.preprocessor.tokenizer, self.pack
+        masking = MaskedLMMasking(tokenizer, self.predictions, masked_unit=self.masked_unit)
+        segments = 1 if self.objective == "sentences" else 2
+        self._room = preprocessor.sequence_length - tokenizer.pair_format.special_tokens(segments)
         segment = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64)
 
         def masked(segments: tuple[tf.RaggedTensor, ...], counts: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
             packed = preprocessor.pack(segments)
             if pack:
-                packed = joined(packed, counts, preprocessor.tokenizer.pad_token_id)
+                packed = joined(packed, counts, tokenizer.pad_token_id)
             return masking(packed, seed)
 
         signature = [(segment,) * segments, tf.TensorSpec([None], tf.int64), tf.TensorSpec([2], tf.int32)]
         self._masked = tf.function(masked, input_signature=signature, autograph=False)
 
     def __reduce__(self) -> tuple[Callable, tuple]:
-        return _restored, (keras.saving.serialize_keras_object(self._preprocessor), *self._settings)
+        settings = (self.objective, self.layout, self.predictions, self.masked_unit, self.pack)
+        return _restored, (keras.saving.serialize_keras_object(self.preprocessor), *settings)
 
     def __call__(self, part: CorpusPart, seed: list[int], path: Path) -> dict[str, int]:
-        found = list(documents(part, self._layout))
+        found = list(documents(part, self.layout))
         lengths = np.array([len(document) for document in found], np.int64)
         with tf.device("CPU"):  # the same random numbers on every machine
-            tokens = self._preprocessor.tokenizer.tokenize([sentence for document in found for sentence in document])
+            tokens = self.preprocessor.tokenizer.tokenize([sentence for document in found for sentence in document])
             examples = self._examples(tokens, lengths, seed)
             texts = self._texts(examples)
             count = len(texts)
@@ -91,19 +77,19 @@ class ShardWriter:
 
     def _examples(self, tokens: tf.RaggedTensor, lengths: np.ndarray, seed: list[int]) -> MaskedExamples:
         document_tokens = np.diff(tokens.row_splits.numpy()[np.cumsum([0, *lengths])])
-        if self._objective == "next_sentence" and np.count_nonzero(document_tokens) == 1:
-            # The corpus may have other documents, but this part has none to take random sentences from.
-            none = make_examples(tokens[:0], lengths[:0], self._room, self._objective, seed)
+        if self.objective == "next_sentence" and np.count_nonzero(document_tokens) == 1:
+            # No other document in this part has sentences for pairs.
+            none = make_examples(tokens[:0], lengths[:0], self._room, self.objective, seed)
             return none._replace(cut=len(tokens.values))
-        return make_examples(tokens, lengths, self._room, self._objective, seed)
+        return make_examples(tokens, lengths, self._room, self.objective, seed)
 
     def _texts(self, examples: MaskedExamples) -> list[list[int]]:
-        """For each sequence, the numbers of its examples."""
-        if not self._pack:
+        """The numbers of the examples in each sequence."""
+        if not self.pack:
             return [[row] for row in range(int(examples.segments[0].nrows()))]
-        special_tokens = self._preprocessor.tokenizer.pair_format.special_tokens(1)
+        special_tokens = self.preprocessor.tokenizer.pair_format.special_tokens(1)
         lengths = examples.segments[0].row_lengths().numpy() + special_tokens
-        return sequences_of(lengths, self._preprocessor.sequence_length)
+        return sequences_of(lengths, self.preprocessor.sequence_length)
 
     def _records(self, examples: MaskedExamples, texts: list[list[int]], seed: list[int]) -> list[bytes]:
         masks = np.random.SeedSequence(seed).generate_state(2).astype(np.int32)
@@ -137,5 +123,5 @@ def _serialized(batch: dict[str, np.ndarray]) -> list[bytes]:
             feature = example.features.feature[GOOGLE[name]]
             kind = feature.float_list if values.dtype == np.float32 else feature.int64_list
             kind.value.extend(values[i].tolist())
-        records.append(example.SerializeToString(deterministic=True))  # else each process has its own order
+        records.append(example.SerializeToString(deterministic=True))  # the same order in every process
     return records

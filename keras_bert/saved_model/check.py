@@ -1,4 +1,4 @@
-"""Checks, without the binary, that the stock TF Serving binary can serve a SavedModel."""
+"""Checks, without TF Serving, that its standard binary can serve a SavedModel."""
 
 import hashlib
 import subprocess
@@ -11,63 +11,36 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert import files
-from keras_bert.formats.saved_model import read_graphs
+from keras_bert.formats.saved_model import MODEL, read_graphs
 from keras_bert.formats.tensorflow_file import TensorFlowFile
-from keras_bert.saved_model.saving import MARK
 from keras_bert.saved_model.serving import versions
 from keras_bert.saved_model.warmup_requests import FILE as WARMUP
 
-# The TensorFlow Text operations in TF Serving's binary (model_servers/BUILD there, ops_lib of tensorflow_text);
+# TensorFlow Text's operations in TF Serving's binary (its model_servers/BUILD; tensorflow_text's ops_lib);
 # FastBertNormalize since 2.11.
 _TEXT_OPS = {
-    "CaseFoldUTF8",
-    "ConstrainedSequence",
-    "FastBertNormalize",
-    "FastWordpieceTokenizeWithOffsets",
-    "FindSourceOffsets",
-    "MaxSpanningTree",
-    "NormalizeUTF8",
-    "NormalizeUTF8WithOffsetsMap",
-    "RegexSplitWithOffsets",
-    "RougeL",
-    "SentenceFragments",
-    "SentenceFragmentsV2",
-    "SentencepieceDetokenizeOp",
-    "SentencepieceIdToStringOp",
-    "SentencepieceOp",
-    "SentencepieceStringToIdOp",
-    "SentencepieceTokenizeOp",
-    "SentencepieceTokenizeWithOffsetsOp",
-    "SentencepieceVocabSizeOp",
-    "SplitMergeTokenizeWithOffsets",
-    "TFText>BoiseTagsToOffsets",
-    "TFText>ByteSplitByOffsets",
-    "TFText>ByteSplitWithOffsets",
-    "TFText>FastSentencepieceDetokenize",
-    "TFText>FastSentencepieceTokenize",
-    "TFText>FastWordpieceDetokenize",
-    "TFText>NgramsStringJoin",
-    "TFText>OffsetsToBoiseTags",
-    "TFText>RoundRobinGenerateMasks",
-    "TFText>RoundRobinTrim",
-    "TFText>Utf8Binarize",
-    "TFText>WhitespaceTokenizeWithOffsetsV2",
-    "TokenizerFromLogits",
-    "UnicodeScriptTokenizeWithOffsets",
-    "WhitespaceTokenizeWithOffsets",
-    "WordpieceTokenizeWithOffsets",
-}
-_PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # always registered, but they call back into one process
+    "CaseFoldUTF8", "ConstrainedSequence", "FastBertNormalize", "FastWordpieceTokenizeWithOffsets", "FindSourceOffsets",
+    "MaxSpanningTree", "NormalizeUTF8", "NormalizeUTF8WithOffsetsMap", "RegexSplitWithOffsets", "RougeL",
+    "SentenceFragments", "SentenceFragmentsV2", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp",
+    "SentencepieceOp", "SentencepieceStringToIdOp", "SentencepieceTokenizeOp", "SentencepieceTokenizeWithOffsetsOp",
+    "SentencepieceVocabSizeOp", "SplitMergeTokenizeWithOffsets", "TFText>BoiseTagsToOffsets",
+    "TFText>ByteSplitByOffsets", "TFText>ByteSplitWithOffsets", "TFText>FastSentencepieceDetokenize",
+    "TFText>FastSentencepieceTokenize", "TFText>FastWordpieceDetokenize", "TFText>NgramsStringJoin",
+    "TFText>OffsetsToBoiseTags", "TFText>RoundRobinGenerateMasks", "TFText>RoundRobinTrim", "TFText>Utf8Binarize",
+    "TFText>WhitespaceTokenizeWithOffsetsV2", "TokenizerFromLogits", "UnicodeScriptTokenizeWithOffsets",
+    "WhitespaceTokenizeWithOffsets", "WordpieceTokenizeWithOffsets",
+}  # fmt: skip
+_PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # work only in the process that has made them
 
 
 def check_serving(directory: str | Path) -> list[str]:
     """Checks a version directory that `export_serving` wrote.
 
     Args:
-        directory: `.../<version>/`, or its parent directory, for the highest version.
+        directory: `.../<version>/`, or its parent, for the highest version.
 
     Returns:
-        One line for each check passed.
+        One line for each check.
 
     Raises:
         FileNotFoundError: there is no SavedModel.
@@ -78,7 +51,7 @@ def check_serving(directory: str | Path) -> list[str]:
         directory /= str(numbers[-1])
     if not directory.is_dir():
         raise FileNotFoundError(f"there is no directory {directory}")
-    saved = read_graphs(files.find(directory, MARK))
+    saved = read_graphs(files.find(directory, MODEL))
     problems, found = [], []
     for check in (_check_operations, _check_variables, _check_answers):
         try:
@@ -103,9 +76,7 @@ def _check_operations(directory: Path, saved: saved_model_pb2.SavedModel) -> str
         reasons += [f"TF Serving does not have its operations {', '.join(unknown)}"] if unknown else []
         raise ValueError("; ".join(reasons))
     text = len(used & _TEXT_OPS)
-    return (
-        f"{len(used)} kinds of operation, {text} of them TensorFlow Text's: TF Serving has them all, none needs Python"
-    )
+    return f"{len(used)} kinds of operations, {text} of TensorFlow Text: TF Serving has all of them, none needs Python"
 
 
 def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
@@ -113,14 +84,11 @@ def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
     tensors = {name: file.read(name) for name in file.names if name.endswith("/.ATTRIBUTES/VARIABLE_VALUE")}
     same = defaultdict(list)
     for name, value in sorted(tensors.items()):
-        # Newly initialized biases may well be equal; random or learned values are not.
+        # Only new biases are equal by chance, and they are constant; random or learned values are not.
         if value.size > 1 and np.any(value != value.flat[0]):
             same[hashlib.sha256(value.tobytes() + repr(value.shape).encode()).digest()].append(name)
-    twice = [names for names in same.values() if len(names) > 1]
-    if twice:
-        raise ValueError(
-            f"these variables are on disk more than once: {', '.join(' = '.join(names) for names in twice)}"
-        )
+    if twice := ", ".join(" = ".join(names) for names in same.values() if len(names) > 1):
+        raise ValueError(f"these variables are on disk more than once: {twice}")
     size = sum(value.nbytes for value in tensors.values())
     return f"{size / 1e6:.1f} MB of variables, each on disk once"
 
@@ -128,8 +96,8 @@ def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
 def _check_answers(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
     if not (directory / WARMUP).is_file():
         raise ValueError(f"there are no warm-up requests ({WARMUP})")
-    # A fresh process, in another directory, loads the model as TF Serving does. The script is passed as text: run as
-    # a file, it would import the modules beside it in place of others with the same names.
+    # A fresh process loads the model as TF Serving does. The script is passed as text: as a file it would import the
+    # modules beside it.
     script = Path(__file__).with_name("replay.py").read_text(encoding="utf-8")
     command = [sys.executable, "-c", script, str(directory.absolute())]
     result = subprocess.run(command, capture_output=True, text=True, cwd=directory)

@@ -20,27 +20,26 @@ def export_encoder(
 ) -> None:
     """Writes a SavedModel to call and fine-tune with `hub.KerasLayer`, `HubLayer` or `tf.saved_model.load`.
 
-    It follows TF Hub's reusable SavedModel interface and its common API for text encoders. Loaded again, `model` has:
+    It follows TF Hub's reusable SavedModel interface and its common API for text encoders. The loaded `model` has:
         `model(inputs, training=False)`: a preprocessor's dict of three int32 `[batch, seq_length]` -> `pooled_output`,
-            `sequence_output`, `encoder_outputs` and `default`, as from `BertEncoder`, in float32; dropout is on when
-            training;
-        `model.variables`, `model.trainable_variables`: all the weights; `model.regularization_losses`: empty;
-        `model.mlm(inputs, training=False)`, for a `BertMaskedLM`: with one more input, `masked_lm_positions`, int32
-            `[batch, predictions]`, and one more output, `mlm_logits`, `[batch, predictions, vocab_size]`. The head's
+            `sequence_output`, `encoder_outputs` and `default` of `BertEncoder`, in float32, with dropout in training;
+        `model.variables`, `model.trainable_variables`: all weights; `model.regularization_losses`: empty;
+        `model.mlm(inputs, training=False)`, for a `BertMaskedLM`: with the additional input `masked_lm_positions`,
+            int32 `[batch, predictions]`, and output `mlm_logits`, `[batch, predictions, vocab_size]`. The head's
             weights are in `model.mlm.variables`, not in `model.variables`.
     `BertEncoder.from_preset(directory)` reads it too.
 
     Args:
-        model: an encoder, or an encoder with its masked-language head.
-        directory: created; it must not exist yet.
+        model: an encoder, or an encoder with a masked language model head.
+        directory: a new directory.
         dtype: "float16" or "bfloat16" halves the size of the stored weights. Every call casts them back to float32,
-            which takes time, and fine-tuning them loses small updates.
+            which takes time, and fine-tuning loses small updates.
         overwrite: whether to replace an existing SavedModel.
 
     Raises:
         FileExistsError: `directory` exists, and `overwrite` is False or it is not a SavedModel.
         TypeError: `model` is something else.
-        ValueError: an unknown `dtype`, or one that cannot hold a weight.
+        ValueError: `dtype` is unknown, or cannot hold a weight.
 
     Example:
         >>> import tempfile
@@ -63,7 +62,7 @@ def export_encoder(
         def encode(inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
             tokens = tf.shape(inputs[NAMES[0]])[1]
             message = f"the model has {positions} positions, but the sequence tokens:"
-            # Before any lookup: past the end of a table a GPU reads zeros, and a CPU raises a less helpful error.
+            # Before any lookup: behind the end of a table GPUs read zeros, and CPUs raise an unclear error.
             check = tf.debugging.Assert(tokens <= positions, [message, tokens])
             with weights.in_place(), tf.control_dependencies([check]):
                 return encoder(inputs, training=training)
@@ -71,7 +70,7 @@ def export_encoder(
         def predict(inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
             inputs = dict(inputs)
             masked = inputs.pop(POSITIONS)
-            outputs = root.__call__(inputs, training)  # calling the encoder would trace it again
+            outputs = root.__call__(inputs, training)  # the encoder itself would be traced again
             with weights.in_place():
                 return {**outputs, "mlm_logits": model.logits(outputs["sequence_output"], masked)}
 
@@ -81,7 +80,7 @@ def export_encoder(
 
         @tf.function(input_signature=[_specs(NAMES)], autograph=False)
         def serving_default(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            outputs = root.__call__(inputs, False)  # `root(...)` would look in the class
+            outputs = root.__call__(inputs, False)  # not `root(...)`: the class has no __call__
             return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
 
         tf.saved_model.save(root, str(unfinished), signatures=serving_default.get_concrete_function())
@@ -93,11 +92,11 @@ def _specs(names: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
 
 
 def _part(compute: Callable[..., Any], names: tuple[str, ...], variables: list[tf.Variable]) -> tf.train.Checkpoint:
-    """Wraps `compute(inputs, training)` in an object of TF Hub's interface."""
+    """An object of TF Hub's interface that calls `compute(inputs, training)`."""
 
     @tf.function(autograph=False)
     def call(inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
-        # The interface's dtype, whatever the model computes in.
+        # TF Hub's interface has float32, also for a model in another dtype.
         return tf.nest.map_structure(lambda output: tf.cast(output, tf.float32), compute(inputs, training))
 
     for training in (False, True):

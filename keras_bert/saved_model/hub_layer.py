@@ -21,7 +21,7 @@ from keras_bert.saved_model.reusable import ReusableSavedModel
 
 @dataclasses.dataclass
 class _Description:
-    """Data to rebuild a layer before its SavedModel is loaded; stored in the `.keras` file's configuration."""
+    """All that rebuilds a layer before its SavedModel is loaded; a part of the `.keras` file's configuration."""
 
     supports_jit: bool
     weights: list[dict[str, Any]]  # path inside the SavedModel, name, shape, dtype, trainable
@@ -30,35 +30,34 @@ class _Description:
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class HubLayer(keras.layers.Layer):
-    """Calls and trains a SavedModel that follows TF Hub's reusable interface; hub.KerasLayer for Keras 3.
+    """A layer that calls and trains a reusable SavedModel of TF Hub's interface: hub.KerasLayer for Keras 3.
 
-    The SavedModel is saved inside a model's `.keras` file. It is a program, so such a file loads only with
-    `keras.models.load_model(path, safe_mode=False)`. Mixed precision does not change the SavedModel's own dtypes.
-    Under a `tf.distribute` strategy, create an encoder in the strategy's scope, and use a preprocessor in
-    `Dataset.map`: Keras's `fit` fails on strings there.
+    A model's `.keras` file holds the SavedModel. A SavedModel is a program, so the file needs
+    `keras.models.load_model(path, safe_mode=False)`. Mixed precision does not change the SavedModel's dtypes. With a
+    `tf.distribute` strategy, create an encoder in the strategy's scope, and use a preprocessor in `Dataset.map`:
+    Keras's `fit` fails on strings there.
 
     Args:
-        handle: the directory of a SavedModel, or any handle that `tensorflow_hub.resolve` takes (with the extra `hub`).
+        handle: the directory of a SavedModel, or any handle of `tensorflow_hub.resolve` (with the extra `hub`).
         trainable: whether to train the SavedModel's trainable variables. It can be set later, as for any layer. If
-            False, dropout is off too, and batch normalization is not updated, even in training.
-        arguments: further keyword arguments for every call, such as `{"seq_length": 64}` for `bert_pack_inputs`.
-        endpoint: the part of the SavedModel to call instead of the whole, such as `"mlm"` or `"tokenize"`.
+            False, dropout is off, and batch normalization is not updated, even in training.
+        arguments: more keyword arguments for every call, such as `{"seq_length": 64}` for `bert_pack_inputs`.
+        endpoint: a part of the SavedModel to call instead of the whole, such as `"mlm"` or `"tokenize"`.
 
     Call arguments:
-        inputs: the SavedModel's inputs. A preprocessor takes string `[batch]`, as a tensor or a list of str; an encoder
-            takes a dict of int32 `[batch, seq_length]`: `input_word_ids`, `input_mask` and `input_type_ids`. Integers
-            of other widths are converted.
-        training: passed on, if the layer is trainable and the SavedModel accepts it.
+        inputs: the SavedModel's inputs: of a preprocessor, string `[batch]`, a tensor or a list of str; of an encoder,
+            a dict of int `[batch, seq_length]`: `input_word_ids`, `input_mask` and `input_type_ids`.
+        training: passed on if the layer is trainable and the SavedModel accepts it.
 
     Returns:
         The SavedModel's outputs: a tensor, or a dict or list of tensors.
 
     Raises:
-        FileNotFoundError: there is no such directory, or a file is missing from it.
+        FileNotFoundError: there is no such directory, or a file in it is missing.
         ImportError: the handle is a URL and tensorflow_hub is not installed.
         RuntimeError: Keras's backend is not TensorFlow.
-        TypeError, ValueError: the SavedModel is damaged, not a reusable one, or has no such endpoint or argument; or
-            it does not take these inputs.
+        TypeError, ValueError: the SavedModel is damaged, is not reusable, has no such endpoint or argument, or does not
+            take these inputs.
 
     Example:
         >>> import tempfile
@@ -118,7 +117,7 @@ class HubLayer(keras.layers.Layer):
         ]
         self._describe(_Description(saved_model.supports_jit, weights, []))
         for ours, theirs in zip(self.weights, saved_model.variables.values(), strict=True):
-            ours._initialize(theirs)  # Keras's variable now wraps the SavedModel's, not a copy of it
+            ours._initialize(theirs)  # Keras's variable wraps the SavedModel's
         self._use(saved_model)
 
     def _describe(self, description: _Description) -> None:
@@ -130,12 +129,12 @@ class HubLayer(keras.layers.Layer):
 
     def _use(self, saved_model: ReusableSavedModel) -> None:
         self._saved_model = saved_model
-        self._root = saved_model.root  # for TensorFlow to find tables and vocabularies when it saves a model
+        self._root = saved_model.root  # so that TensorFlow saves tables and vocabularies
 
     def _loaded(self) -> ReusableSavedModel:
         if self._saved_model is None:
             raise RuntimeError(
-                f"the HubLayer {self.name!r} has no SavedModel, because it was made from a configuration alone; load "
+                f"the HubLayer {self.name!r} has no SavedModel, because it was made from its configuration only; load "
                 "the whole .keras file with keras.models.load_model(path, safe_mode=False)"
             )
         return self._saved_model
@@ -143,7 +142,7 @@ class HubLayer(keras.layers.Layer):
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         if not self.built:
             self.build()
-        # Here and not in call: Keras takes only tensors as positional arguments.
+        # Not in `call`: Keras takes only tensors as positional arguments.
         if self._saved_model is not None or not _is_symbolic(inputs):
             inputs = self._loaded().converted(inputs)
         return super().__call__(inputs, **kwargs)
@@ -163,7 +162,7 @@ class HubLayer(keras.layers.Layer):
         for call in self._description.calls:
             if call["inputs"] == described:
                 return _from_json(call["outputs"])
-        # TensorFlow infers the output shapes, as far as the input shapes are static.
+        # TensorFlow infers the output shapes from static input shapes.
         convert = self._loaded().converted
         traced = tf.function(lambda inputs: self.call(convert(inputs)), autograph=False).get_concrete_function(
             keras.tree.map_structure(_type_spec, inputs)
@@ -173,24 +172,19 @@ class HubLayer(keras.layers.Layer):
         return _from_json(outputs)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "handle": self.handle,
-            "arguments": dict(self.arguments),
-            "endpoint": self.endpoint,
-        }
+        own = {"handle": self.handle, "arguments": dict(self.arguments), "endpoint": self.endpoint}
+        return {**super().get_config(), **own}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> HubLayer:
-        """A layer that loads its SavedModel when it is built, or from the `.keras` file that is being read.
+        """A layer that loads its SavedModel when it is built, or from a `.keras` file.
 
-        Raises:
-            ValueError: a model is being loaded without `safe_mode=False`.
+        Raises ValueError if a model is loaded without `safe_mode=False`.
         """
         if in_safe_mode():
             raise ValueError(
-                "this model holds a HubLayer, and with it a SavedModel: a program, which could do anything on this "
-                "computer. If you trust where the file comes from, pass safe_mode=False to keras.models.load_model"
+                "this model has a HubLayer with a SavedModel: a program, which could do anything on this computer. If "
+                "you trust the file, pass safe_mode=False to keras.models.load_model"
             )
         layer = cls.__new__(cls)
         layer._init_unloaded(**config)
@@ -207,13 +201,13 @@ class HubLayer(keras.layers.Layer):
 
     def load_assets(self, directory: str | None) -> None:
         if self._saved_model is not None:
-            return  # it came from a handle that somebody's code trusts; the file must not replace it
+            return  # the code has given a handle; the file must not replace it
         if directory is None:
             raise ValueError(f"the file holds no SavedModel for the HubLayer {self.name!r}")
-        home = tempfile.mkdtemp(prefix="keras_bert_")  # Keras deletes its own soon; vocabularies must stay
+        home = tempfile.mkdtemp(prefix="keras_bert_")  # vocabularies must stay; Keras deletes its directory
         weakref.finalize(self, shutil.rmtree, home, ignore_errors=True)
         shutil.copytree(directory, home, dirs_exist_ok=True)
-        # The optimizer and the model hold this layer's variables already: the SavedModel must use them.
+        # The SavedModel must use this layer's variables: the optimizer and the model hold them already.
         paths = [weight["path"] for weight in self._description.weights]
         variables = {path: weight.value for path, weight in zip(paths, self.weights, strict=True)}
         self._use(ReusableSavedModel(home, self.endpoint, variables))
@@ -224,13 +218,13 @@ def _is_symbolic(inputs: Any) -> bool:
 
 
 def _to_json(tensors: Any) -> dict[str, Any]:
-    """The structure, shapes and dtypes of a nest of tensors, in lists, dicts, numbers and strings."""
+    """The structure, shapes and dtypes of a nest of tensors, in JSON's types."""
     flat = keras.tree.flatten(tensors)
     described = {
         "nest": keras.tree.pack_sequence_as(tensors, list(range(len(flat)))),
         "tensors": [_description_of(tensor) for tensor in flat],
     }
-    return json.loads(json.dumps(described))  # tuples become lists now, as they will in the file
+    return json.loads(json.dumps(described))  # tuples become lists, as in the file
 
 
 def _description_of(tensor: Any) -> dict[str, Any]:

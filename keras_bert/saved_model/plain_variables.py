@@ -16,20 +16,19 @@ DTYPES = ("float32", "float16", "bfloat16")
 class StoredWeights:
     """Copies of a Keras model's weights, which replace the originals while a function is traced.
 
-    The traced function reads the copies, and nothing of Keras ends up in the SavedModel. Nor does the state of the
-    random seeds: a variable that every call changes can neither be mirrored over devices nor served to several clients
-    at a time. Dropout takes its seed from an operation of the graph instead.
+    The SavedModel has no Keras objects, and no variables for the state of random seeds: a variable that every call
+    changes cannot be mirrored on devices, or serve several clients at a time. An operation gives dropout its seeds.
 
     Args:
-        model: a Keras model or layer whose weights exist.
-        dtype: "float16" or "bfloat16", to store the float weights; calls cast them back to their own dtype.
-        root: a part of the model; its variables' names leave out its own name, which Keras may have numbered.
+        model: a Keras model or layer that has been built.
+        dtype: "float16" or "bfloat16", to store float weights; calls cast them back to their own dtype.
+        root: a part of the model. The names of its variables leave out its own name, which Keras may have numbered.
 
     Attributes:
         variables: list of tf.Variable, in the model's order, named by their path inside the model.
 
     Raises:
-        ValueError: an unknown dtype, or a weight that the dtype cannot hold.
+        ValueError: the dtype is unknown, or cannot hold a weight.
     """
 
     def __init__(self, model: keras.Layer, dtype: str | None = None, root: keras.Layer | None = None) -> None:
@@ -40,19 +39,19 @@ class StoredWeights:
         }
         self._copies = {id(weight): _copy(names[id(weight)], weight, dtype) for weight in model.weights}
         self._weights = model.weights
-        # A layer's variables are its weights and the states of its seeds and metrics.
+        # `variables` are weights, and the states of seeds and metrics.
         self._seeds = [variable for variable in model.variables if variable.name == "seed_generator_state"]
         self.variables = self.of(model)
 
     def of(self, part: keras.Layer) -> list[tf.Variable]:
-        """The copies of the weights of one part of the model."""
+        """The copies of the weights of a part of the model."""
         return [self._copies[id(weight)] for weight in part.weights]
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
         """Inside this block, the model computes with the copies."""
-        # Not tf.random.uniform, which would write the exporting program's global seed into the graph: two calls in one
-        # step, or two replicas, would then drop the same elements.
+        # Not tf.random.uniform: with this program's global seed in the graph, two calls in one step, or two replicas,
+        # would drop the same elements.
         limits = {"minval": 0, "maxval": 2**31 - 1, "seed": 0, "seed2": 0}
         seeds = [tf.cast(tf.raw_ops.RandomUniformInt(shape=seed.shape, **limits), seed.dtype) for seed in self._seeds]
         mapping = [*zip(self._weights, self.variables, strict=True), *zip(self._seeds, seeds, strict=True)]
@@ -69,5 +68,5 @@ def _copy(name: str, weight: keras.Variable, dtype: str | None) -> tf.Variable:
             example = tf.boolean_mask(value, lost)[0]
             raise ValueError(f"{name} holds {example:.3g}, more than {dtype} can hold; store it as bfloat16")
         value = stored
-    # All float weights are trainable, even those frozen now: whoever loads the model decides what to freeze.
+    # Frozen weights are trainable, too: the user of the SavedModel decides what to freeze.
     return tf.Variable(value, name=name, trainable=value.dtype.is_floating)

@@ -22,25 +22,25 @@ _TOKENS_OF_WORDS = tf.RaggedTensorSpec([None, None, None], tf.int32, ragged_rank
 def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, overwrite: bool = False) -> None:
     """Writes a SavedModel that turns strings into an encoder's inputs, for `hub.KerasLayer` and `tf.saved_model.load`.
 
-    It follows TF Hub's common API for text (common_saved_model_apis/text). Loaded again, `model` has:
+    It follows TF Hub's common API for text (common_saved_model_apis/text). The loaded `model` has:
         `model(sentences)`: string `[batch]` -> the output of `preprocessor`, a dict of int32 `[batch, seq_length]`;
         `model.tokenize(sentences)`: -> ragged int32 `[batch, (words), (tokens)]`;
-        `model.tokenize_with_offsets(sentences)`: -> the same, and the start and end of each token in bytes, int64;
+        `model.tokenize_with_offsets(sentences)`: -> the same, and int64 starts and ends of the tokens in bytes;
         `model.tokenize.get_special_tokens_dict()`: int32 scalars `vocab_size`, `padding_id`, `start_of_sequence_id`,
             `end_of_segment_id`, `mask_id`;
         `model.bert_pack_inputs([segments], seq_length=128)`: one or two ragged tensors of ids, with or without the
-            dimension of words -> a dict of int32 `[batch, seq_length]`, truncated as `preprocessor` does;
+            dimension of words -> a dict of int32 `[batch, seq_length]`, truncated as by `preprocessor`;
         `model.vocab_file`: the vocabulary, one token per line.
-    A process that loads it needs `import tensorflow_text`, for its operations, and nothing else.
+    A process that loads it needs only `import tensorflow_text`, for its operations.
 
     Args:
         preprocessor: the preprocessor.
-        directory: created; it must not exist yet.
+        directory: a new directory.
         overwrite: whether to replace an existing SavedModel.
 
     Raises:
         FileExistsError: `directory` exists, and `overwrite` is False or it is not a SavedModel.
-        ValueError: the preprocessor cuts long texts into windows, which TF Hub's interface does not support.
+        ValueError: the preprocessor makes windows, which TF Hub's interface does not support.
 
     Example:
         >>> import tempfile
@@ -52,7 +52,7 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
         array([[ 101, 7592, 2088,  102,    0,    0]], dtype=int32)
     """
     if preprocessor.stride is not None:
-        raise ValueError("TF Hub's preprocessors give one row a text, but this one gives windows; leave out stride")
+        raise ValueError("TF Hub's preprocessors give one row for each text, but this one gives windows; omit stride")
     with new_directory(directory, overwrite) as unfinished, tempfile.TemporaryDirectory(dir=unfinished) as temporary:
         tokenizer = preprocessor.tokenizer
         files.write_texts(temporary, {VOCABULARY: "".join(token + "\n" for token in tokenizer.vocabulary)})
@@ -99,7 +99,7 @@ def _bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoint:
 
     @tf.function(autograph=False)
     def bert_pack_inputs(inputs: list[tf.RaggedTensor], seq_length: Any = DEFAULT_LENGTH) -> dict[str, tf.Tensor]:
-        if inputs[0].shape.rank == 3:  # with a dimension of words: only calls the other trace
+        if inputs[0].shape.rank == 3:  # with the dimension of words: calls the other trace
             return bert_pack_inputs([each.merge_dims(1, -1) for each in inputs], seq_length)
         room = seq_length - tokenizer.pair_format.special_tokens(len(inputs))
         require(

@@ -1,7 +1,4 @@
-"""Answers a SavedModel's warm-up requests in a session, as TF Serving does. `check` runs it in a fresh process.
-
-python -c "$(cat replay.py)" DIRECTORY
-"""
+"""Answers a SavedModel's warm-up requests in a session, as TF Serving does. `check` runs it in a fresh process."""
 
 import os
 import sys
@@ -15,7 +12,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 
 def replay(directory: str) -> int:
-    """Answers the requests and returns their number; ends the process at an answer that cannot be right."""
+    """Answers the requests and returns their number; a wrong answer ends the process."""
     answered = 0
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         graph = tf.compat.v1.saved_model.load(session, ["serve"], directory)

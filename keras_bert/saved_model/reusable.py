@@ -8,29 +8,29 @@ import keras
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the operations of text preprocessors
 
-from keras_bert.saved_model.saving import MARK
+from keras_bert.extras import needed
+from keras_bert.formats.saved_model import MODEL
 
-_GRAPHS = (MARK, "saved_model.pbtxt")
+_GRAPHS = (MODEL, "saved_model.pbtxt")
 _VARIABLES = "variables"
 _HUB_MODULE = "tfhub_module.pb"  # marks the format of TensorFlow 1
 
 
 class ReusableSavedModel:
-    """One callable of a SavedModel that follows TF Hub's interface (tensorflow/hub docs, `reusable_saved_models`).
+    """A callable part of a SavedModel of TF Hub's interface (tensorflow/hub docs, `reusable_saved_models`).
 
     Args:
         directory: the SavedModel's directory.
-        endpoint: the name of a callable part, such as `"mlm"`; None for the SavedModel as a whole.
+        endpoint: the name of a callable part, such as `"mlm"`; None for the whole SavedModel.
         variables: path -> tf.Variable that replaces the SavedModel's variable and its value.
 
     Attributes:
         root: the object that TensorFlow loaded.
-        variables: path inside the SavedModel -> tf.Variable, for all variables of the endpoint: trainable ones first,
-            each once.
+        variables: path inside the SavedModel -> tf.Variable, for each variable of the endpoint, trainable ones first.
         trained: the paths of the trainable variables.
-        regularization_losses: functions without arguments, each giving a scalar.
+        regularization_losses: functions without arguments that return a scalar.
         parameters: the names of the endpoint's arguments; the inputs come first.
-        supports_jit: whether XLA can be expected to compile it.
+        supports_jit: whether XLA can probably compile it.
 
     Raises:
         FileNotFoundError: `directory` is not a SavedModel, or a part of it is missing.
@@ -53,17 +53,17 @@ class ReusableSavedModel:
         self.parameters = list(concrete[0].function_type.parameters)
         self._takes = _distinct([each.structured_input_signature[0][0] for each in concrete])
         self.supports_jit = all(_compiles(each) for each in concrete)
-        # All but the variables' values, which change. Read now: the directory may be replaced or removed later.
+        # All files but the variables. They are read now, because the directory may be replaced or removed later.
         self._files = _read_files(directory)
 
     def __call__(self, inputs: Any, **arguments: Any) -> Any:
         return self._function(inputs, **arguments)
 
     def with_dense_gradients(self, inputs: Any, **arguments: Any) -> Any:
-        """The same as a call, but the gradient of an embedding table is a tensor and never `tf.IndexedSlices`.
+        """As a call, but gradients of embedding tables are dense tensors, not `tf.IndexedSlices`.
 
-        TensorFlow lists a row of the table once for each occurrence of its token in the batch. Keras 3's optimizers
-        treat these as different rows: Adam adds up the squares of their gradients instead of squaring the sum.
+        The latter hold a row once for each occurrence of its token in the batch. Keras 3's optimizers treat these as
+        different rows: Adam adds the squares of their gradients instead of squaring the sum.
         """
 
         @tf.custom_gradient
@@ -90,10 +90,9 @@ class ReusableSavedModel:
         tf.train.Checkpoint(root=self.root).write(str(Path(directory) / _VARIABLES / "variables"))
 
     def converted(self, inputs: Any) -> Any:
-        """Converts a call's inputs to the tensors that the endpoint takes; Keras's symbolic tensors stay as they are.
+        """Converts a call's inputs to tensors for the endpoint; Keras's symbolic tensors stay as they are.
 
-        Raises:
-            TypeError, ValueError: a key is missing or unknown, or a dtype or shape is wrong.
+        Raises TypeError or ValueError if a key is missing or unknown, or a dtype or shape is wrong.
         """
         errors = []
         for specs in self._takes:
@@ -102,50 +101,41 @@ class ReusableSavedModel:
             except (TypeError, ValueError) as error:
                 errors.append(error)
         takes = ", or ".join(_describe(specs) for specs in self._takes)
-        # With several choices, a list of the errors for each of them would not help.
+        # With several choices, their errors would not help.
         reason = f"{errors[0]}" if len(errors) == 1 else f"got {_describe(inputs)}"
         raise type(errors[0])(f"{reason}; {self.title} takes {takes}")
 
 
 def resolve(handle: str) -> str:
-    """The directory of a handle: the handle itself, or the cached download of tensorflow_hub.
+    """The directory of a handle: the handle itself, or tensorflow_hub's cached download.
 
-    Raises:
-        FileNotFoundError: there is no such directory.
-        ImportError: the handle is a URL and tensorflow_hub is not installed.
+    Raises FileNotFoundError if there is no such directory, and ImportError for a URL without tensorflow_hub.
     """
     if tf.io.gfile.isdir(handle):
         return handle
     if "://" not in handle:
         what = "is a file" if tf.io.gfile.exists(handle) else "does not exist"
         raise FileNotFoundError(f"{handle} {what}; expected the directory of a SavedModel, or an address like https://")
-    try:
-        import tensorflow_hub
-    except ImportError as error:  # also because tensorflow_hub needs pkg_resources, which new setuptools lack
-        raise ImportError(f"{handle} needs tensorflow_hub: pip install 'keras-bert-models[hub]' ({error})") from error
-    return tensorflow_hub.resolve(handle)
+    return needed("tensorflow_hub", "tensorflow_hub", "hub").resolve(handle)
 
 
 def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
     present = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
     holds = f"it holds {', '.join(present) or 'nothing'}"
     if _HUB_MODULE in present:
-        raise ValueError(
-            f"{directory} is a TF1 Hub module ({_HUB_MODULE}), which cannot be trained; a reusable TF2 SavedModel "
-            "is needed"
-        )
+        raise ValueError(f"{directory} is a TF1 Hub module ({_HUB_MODULE}), not a reusable TF2 SavedModel")
     if not any(name in present for name in _GRAPHS):
-        raise FileNotFoundError(f"{directory} is not a SavedModel: it has no {MARK}; {holds}")
+        raise FileNotFoundError(f"{directory} is not a SavedModel: it has no {MODEL}; {holds}")
     if not tf.io.gfile.exists(f"{directory}/{_VARIABLES}/variables.index"):
-        raise FileNotFoundError(f"{directory} is not whole: it has no {_VARIABLES}/variables.index; {holds}")
+        raise FileNotFoundError(f"{directory} is incomplete: it has no {_VARIABLES}/variables.index; {holds}")
     try:
-        with tf.name_scope(""):  # variables keep their names, whichever layer is being built
+        with tf.name_scope(""):  # variables keep their names, also while a layer is built
             if not variables:
                 return tf.saved_model.load(directory)
-            # The only way to load a SavedModel with existing variables; tf_keras uses the same function.
+            # The only way to load a SavedModel with existing variables; tf_keras uses it, too.
             return tf.__internal__.saved_model.load_partial(directory, {"root": None, **variables})["root"]
     except Exception as error:
-        # TensorFlow raises almost every kind of exception here, even KeyError and AssertionError.
+        # TensorFlow raises any kind of exception here, even KeyError and AssertionError.
         raise ValueError(f"{directory} cannot be loaded, it may be damaged: {error}") from error
 
 
@@ -171,12 +161,12 @@ def _find_endpoint(root: Any, directory: str, name: str | None) -> Any:
 
 
 def _is_reusable(value: Any) -> bool:
-    """Whether an object has a restored `__call__`; a bare function and a list of layers have none."""
+    """Whether an object has a restored `__call__`; plain functions and lists of layers have none."""
     return bool(getattr(getattr(value, "__call__", None), "concrete_functions", ()))  # noqa: B004
 
 
 def _compiles(function: Any) -> bool:
-    """Whether XLA can be expected to compile a function: one without strings, ragged tensors and TF Text operations."""
+    """Whether XLA can probably compile a function: without strings, ragged tensors and TF Text operations."""
     specs = keras.tree.flatten((function.structured_input_signature, function.structured_outputs))
     if any(isinstance(spec, tf.TypeSpec) and not isinstance(spec, tf.TensorSpec) for spec in specs):
         return False
@@ -191,7 +181,7 @@ def _compiles(function: Any) -> bool:
 
 
 def _read_files(directory: str) -> dict[str, bytes]:
-    """Name -> content of all files except the variables and the fingerprint, which covers these too."""
+    """Name -> content of all files except the variables and the fingerprint, which includes them."""
     contents = {}
     for folder, _, names in tf.io.gfile.walk(directory):
         inside = folder[len(directory) :].strip("/")
@@ -205,7 +195,7 @@ def _read_files(directory: str) -> dict[str, bytes]:
 
 
 def _distinct(structures: list[Any]) -> list[Any]:
-    """The distinct nests of specs, whatever the names of their tensors."""
+    """The distinct nests of specs, without regard to the names of tensors."""
     return list({_describe(specs): specs for specs in structures}.values())
 
 

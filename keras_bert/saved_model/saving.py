@@ -8,24 +8,20 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert import files
-
-MARK = "saved_model.pb"  # the file that makes a directory a SavedModel
+from keras_bert.formats.saved_model import MODEL
 
 
 def callable_object(function: Callable[..., Any], **attributes: Any) -> tf.train.Checkpoint:
-    """An object in a SavedModel that can be called after loading: the building block of TF Hub's interface.
+    """An object that can be called after loading, with other attributes: the building block of TF Hub's interface.
 
-    Args:
-        function: a tf.function, already traced for every kind of input.
-        **attributes: the object's other attributes: variables, functions, further such objects.
+    `function` is a tf.function that has been traced for every kind of input.
     """
     return tf.train.Checkpoint(**attributes, __call__=function)
 
 
 def new_directory(directory: str | Path, overwrite: bool) -> AbstractContextManager[Path]:
-    """A directory to write a SavedModel in, which moves to `directory` when the block ends without an exception.
+    """A directory for a SavedModel. It moves to `directory` when the block ends without an exception.
 
-    Raises:
-        FileExistsError: `directory` exists, and it is not a SavedModel or `overwrite` is False.
+    Raises FileExistsError if `directory` exists, and it is not a SavedModel or `overwrite` is False.
     """
-    return files.directory_written_whole(Path(directory), MARK, overwrite)
+    return files.directory_written_whole(Path(directory), MODEL, overwrite)

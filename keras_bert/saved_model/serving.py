@@ -1,4 +1,4 @@
-"""A model that starts from strings -> a version directory that TF Serving loads."""
+"""A model of strings -> a version directory for TF Serving."""
 
 import inspect
 from collections.abc import Callable
@@ -8,9 +8,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_bert.formats.saved_model import MODEL
 from keras_bert.saved_model import warmup_requests
 from keras_bert.saved_model.plain_variables import StoredWeights
-from keras_bert.saved_model.saving import MARK, callable_object, new_directory
+from keras_bert.saved_model.saving import callable_object, new_directory
 
 
 def export_serving(
@@ -23,18 +24,18 @@ def export_serving(
     """Writes `directory/<version>/`, a SavedModel that TF Serving and `keras-bert serve` serve from raw strings.
 
     It has two signatures with the same named outputs, for batches of any size:
-        `serving_default`: one string tensor `[batch]` for each text that the model takes, by name;
-        `serialized_examples`: one string tensor `examples` `[batch]` of serialized tf.Examples with those names.
-    Warm-up requests are written with it, which a server runs before it takes traffic. A server that watches
-    `directory` sees the new version only once it is complete.
+        `serving_default`: a string tensor `[batch]` for each text of the model, by name;
+        `serialized_examples`: a string tensor `examples` `[batch]` of serialized tf.Examples with those names.
+    It has warm-up requests, which a server runs before it takes traffic. A server that watches `directory` sees only
+    complete versions.
 
     Args:
-        model: a model of this package that starts from strings (it has `serve`), or a functional Keras model whose
-            inputs are all `keras.Input(shape=(), dtype="string", name=...)`.
+        model: a task of this package (it has `serve`), or a functional Keras model with the inputs
+            `keras.Input(shape=(), dtype="string", name=...)`.
         directory: holds the versions; created if missing.
         version: by default the highest existing version plus 1, or 1.
         dtype: "float16" or "bfloat16" halves the size of the stored weights; see `export_encoder`.
-        overwrite: whether to replace the version if it exists.
+        overwrite: whether to replace an existing version.
 
     Returns:
         The directory of the version.
@@ -42,8 +43,8 @@ def export_serving(
     Raises:
         FileExistsError: the version exists and `overwrite` is False; or `directory` is itself a SavedModel.
         ImportError: the extra `serve` is not installed.
-        TypeError: the model does not start from strings.
-        ValueError: `version` is not a positive number, or `dtype` is not one of the above.
+        TypeError: the model's inputs are not strings.
+        ValueError: `version` is not a positive number, or `dtype` is unknown.
 
     Example:
         >>> import tempfile
@@ -58,8 +59,8 @@ def export_serving(
     """
     directory = Path(directory)
     names, serve = _texts_and_answer(model)
-    if (directory / MARK).exists():
-        raise FileExistsError(f"{directory} is itself a SavedModel; versions go into a directory of their own")
+    if (directory / MODEL).exists():
+        raise FileExistsError(f"{directory} is itself a SavedModel; choose another directory for versions")
     version = max(versions(directory), default=0) + 1 if version is None else version
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise ValueError(f"version is {version!r}; TF Serving counts versions 1, 2, 3, ...")
@@ -73,7 +74,7 @@ def export_serving(
         def serving_default(texts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             with weights.in_place():
                 outputs = serve(*(texts[name] for name in names))
-            # A client should not have to know the dtype of the computation.
+            # Clients need not know the dtype of the computation.
             return {name: tf.cast(x, tf.float32) if x.dtype.is_floating else x for name, x in outputs.items()}
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False)
@@ -89,7 +90,7 @@ def export_serving(
 
 
 def versions(directory: Path) -> list[int]:
-    """The versions in a directory, in ascending order; names that are not numbers are ignored."""
+    """The versions in a directory, in ascending order: all names that are numbers."""
     if not directory.is_dir():
         return []
     return sorted(int(each.name) for each in directory.iterdir() if each.name.isascii() and each.name.isdigit())
@@ -102,13 +103,13 @@ def _texts_and_answer(model: Any) -> tuple[tuple[str, ...], Callable[..., dict[s
     inputs = getattr(model, "inputs", None)
     if not isinstance(model, keras.Model) or not inputs:
         raise TypeError(
-            f"got a {type(model).__name__}; expected a model that starts from strings, such as BertSentenceEncoder, or "
-            "a functional Keras model of string inputs"
+            f"got a {type(model).__name__}; expected a model of strings, such as BertSentenceEncoder, or a functional "
+            "Keras model with string inputs"
         )
     for each in inputs:
         if each.dtype != "string" or tuple(each.shape) != (None,):
             raise TypeError(
-                f"the input {each.name} is {each.dtype} of shape {tuple(each.shape)}; a server sends texts, "
+                f"the input {each.name} is {each.dtype} of shape {tuple(each.shape)}; expected texts, "
                 'keras.Input(shape=(), dtype="string"): put a BertPreprocessor in front'
             )
 

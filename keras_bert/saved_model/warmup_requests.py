@@ -1,4 +1,4 @@
-"""Warm-up requests: TF Serving runs them before a model takes traffic, so that the first client does not wait."""
+"""Warm-up requests: TF Serving runs them before the first client's request."""
 
 from pathlib import Path
 from types import ModuleType
@@ -7,24 +7,19 @@ import tensorflow as tf
 
 from keras_bert.extras import needed
 
-FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # where TF Serving looks for them
+FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # TF Serving's name
 
-# One short text, and a batch with a text of the model's full length, which allocates that much memory in advance.
+# A short text, and a batch with a text of the model's full length, which allocates its memory in advance.
 _BATCHES = [["Hello, world!"], ["word " * 600, "Hello, world!", "", "Ünïcödé 你好 🙂"]]
 
 
 def messages() -> ModuleType:
-    """The module of TF Serving's messages. Raises ImportError, which says what to install, if it is missing."""
+    """The module of TF Serving's messages. Raises ImportError if it is not installed."""
     return needed("tensorflow_serving.apis.prediction_log_pb2", "tensorflow-serving-api", extra="serve")
 
 
 def write(directory: Path, names: tuple[str, ...]) -> None:
-    """Writes requests for both signatures of `export_serving`, as a TFRecord file of PredictionLogs.
-
-    Args:
-        directory: the SavedModel's directory.
-        names: the names of its input texts.
-    """
+    """Writes requests for both signatures of `export_serving` into a SavedModel with these names of input texts."""
     (directory / FILE).parent.mkdir()
     with tf.io.TFRecordWriter(str(directory / FILE)) as file:
         for texts in _BATCHES:

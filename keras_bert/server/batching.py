@@ -1,4 +1,4 @@
-"""Merges waiting requests into batches: many rows at a time cost little more than one."""
+"""Merges waiting requests into batches: a batch costs little more than one row."""
 
 from __future__ import annotations
 
@@ -15,74 +15,62 @@ from keras_bert.server.errors import ServingError
 from keras_bert.server.served_model import RUNS_AT_A_TIME, Model
 from keras_bert.server.signatures import Arrays, Signature
 
-# A run is aborted this long after its deadline: by then its clients have got the usual error message.
-_SECONDS_TO_SPARE = 0.1
+_SECONDS_TO_SPARE = 0.1  # from a deadline to the end of its run: by then the client has its error message
 
 
 @dataclass(eq=False)
 class _Job:
-    """The computation for one request.
-
-    Attributes:
-        rows: the number of rows; None if the job must run alone.
-        width: of the widest row, in bytes: other rows are padded to it. 0 if the job must run alone.
-        deadline: when its client stops waiting, by the clock of time.monotonic.
-        outputs: receives the result.
-    """
+    """The computation for one request."""
 
     model: Model
     signature: Signature
     inputs: Arrays
-    rows: int | None
-    width: int
-    deadline: float
-    outputs: asyncio.Future[Arrays]
-    key: Hashable = field(init=False)  # jobs of equal keys may be merged
+    rows: int | None  # None if the job must run alone
+    deadline: float  # by the clock of time.monotonic
+    outputs: asyncio.Future[Arrays]  # receives the result
+    key: Hashable = field(init=False)  # jobs with equal keys may be merged
+    width: int = field(init=False)  # bytes of the longest text; shorter ones may be padded to it
 
     def __post_init__(self) -> None:
         inner_shapes = tuple(array.shape[1:] for array in self.inputs.values())
         self.key = (self.signature, inner_shapes) if self.rows is not None else self
+        texts = (text for array in self.inputs.values() if array.dtype == object for text in array.flat)
+        self.width = 0 if self.rows is None else max(map(len, texts), default=0)
 
 
 class Batcher:
-    """Merges jobs of the same signature along the first dimension, and splits their outputs again.
+    """Merges jobs of the same signature along the first dimension, and splits their outputs.
 
-    It never waits for more jobs: a few runs are in progress at a time, and jobs that arrive meanwhile form the next.
+    It never waits for more jobs: jobs that arrive during a run form the next batch.
 
     Args:
-        max_rows: the most rows in a batch; None runs every job alone.
-        max_waiting: the most jobs that wait; more are refused.
+        max_rows: the largest number of rows in a batch; None runs every job alone.
+        max_waiting: the largest number of waiting jobs; more are refused.
     """
 
     def __init__(self, max_rows: int | None, max_waiting: int) -> None:
         self._max_rows = max_rows
         self._max_waiting = max_waiting
-        self._waiting: dict[Hashable, list[_Job]] = {}  # the lists, and the jobs in each, in order of arrival
+        self._waiting: dict[Hashable, list[_Job]] = {}  # lists and jobs in order of arrival
         self._count = 0
         self._free_runs = RUNS_AT_A_TIME
         self._threads = ThreadPoolExecutor(RUNS_AT_A_TIME, "run")
         self._runs: set[asyncio.Task[None]] = set()
 
     async def run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
-        """Computes the outputs of a signature. If the caller is cancelled, its job leaves the queue.
+        """The outputs of a signature for all its inputs. If the caller is cancelled, its job leaves the queue.
 
-        Args:
-            model: must stay open meanwhile.
-            signature: a signature of the model.
-            inputs: all inputs of the signature.
-            deadline: when the run may be aborted, by the clock of time.monotonic.
-
-        Raises:
-            ServingError: too many jobs wait, or the model cannot compute this one.
+        The run may be aborted at `deadline`, by the clock of time.monotonic. Raises ServingError if too many jobs
+        wait, or if the model fails.
         """
         if self._count >= self._max_waiting:
             raise ServingError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"The queue is full: {self._count} requests wait already; try again later",
+                f"The queue is full: {self._count} requests are waiting; try again later",
             )
         rows = number_of_rows(signature, inputs) if self._max_rows is not None else None
         outputs = asyncio.get_running_loop().create_future()
-        job = _Job(model, signature, inputs, rows, 0 if rows is None else _width(inputs), deadline, outputs)
+        job = _Job(model, signature, inputs, rows, deadline, outputs)
         self._waiting.setdefault(job.key, []).append(job)
         self._count += 1
         self._start_runs()
@@ -109,7 +97,7 @@ class Batcher:
             self._count -= len(batch)
             self._free_runs -= 1
             run = asyncio.get_running_loop().create_task(self._run(batch))
-            self._runs.add(run)  # the loop itself does not keep it alive
+            self._runs.add(run)  # the event loop does not keep it alive
             run.add_done_callback(self._runs.discard)
 
     async def _run(self, batch: list[_Job]) -> None:
@@ -134,17 +122,13 @@ class Batcher:
 
 
 def number_of_rows(signature: Signature, inputs: Arrays) -> int | None:
-    """How many rows the inputs have; None if they cannot be split into rows or merged with others."""
+    """The number of rows of the inputs; None if they cannot be split or merged."""
     sizes = {array.shape[0] for array in inputs.values()} if signature.batchable else set()
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _width(inputs: Arrays) -> int:
-    return max((len(text) for array in inputs.values() if array.dtype == object for text in array.flat), default=0)
-
-
 def _choose(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
-    """The oldest job, and as many others as fit, closest to it in width first: they need the least padding."""
+    """The oldest job, and as many others as fit; first those of similar width, which need the least padding."""
     oldest = jobs[0]
     if oldest.rows is None:
         return [oldest]
@@ -178,6 +162,6 @@ def _run_merged(batch: list[_Job]) -> list[Arrays]:
     outputs = first.model.run(first.signature, merged, seconds)
     ends = np.cumsum([job.rows for job in batch])
     if any(len(array) != ends[-1] for array in outputs.values()):
-        raise ValueError("the outputs have other rows than the inputs")
+        raise ValueError("the number of rows of an output is not that of the inputs")
     parts = {name: np.split(array, ends[:-1]) for name, array in outputs.items()}
     return [{name: parts[name][position] for name in parts} for position in range(len(batch))]

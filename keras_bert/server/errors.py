@@ -1,4 +1,6 @@
-"""The one exception of the server."""
+"""The server's exception."""
+
+import functools
 
 import grpc
 
@@ -6,12 +8,7 @@ _MAX_CHARACTERS = 500  # gRPC's clients drop longer messages
 
 
 class ServingError(Exception):
-    """An error that answers a request.
-
-    Attributes:
-        code: one of gRPC's canonical status codes; REST translates it into one of HTTP's.
-        message: for the client.
-    """
+    """An error for the client: one of gRPC's status codes, which REST translates into HTTP's, and a message."""
 
     def __init__(self, code: grpc.StatusCode, message: str) -> None:
         if len(message) > _MAX_CHARACTERS:
@@ -21,13 +18,6 @@ class ServingError(Exception):
         self.message = message
 
 
-def invalid_argument(message: str) -> ServingError:
-    return ServingError(grpc.StatusCode.INVALID_ARGUMENT, message)
-
-
-def not_found(message: str) -> ServingError:
-    return ServingError(grpc.StatusCode.NOT_FOUND, message)
-
-
-def failed_precondition(message: str) -> ServingError:
-    return ServingError(grpc.StatusCode.FAILED_PRECONDITION, message)
+invalid_argument = functools.partial(ServingError, grpc.StatusCode.INVALID_ARGUMENT)
+not_found = functools.partial(ServingError, grpc.StatusCode.NOT_FOUND)
+failed_precondition = functools.partial(ServingError, grpc.StatusCode.FAILED_PRECONDITION)

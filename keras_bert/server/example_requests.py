@@ -1,4 +1,4 @@
-"""The tf.Examples of requests to classify and regress, from JSON or from a proto -> strings object `[examples]`."""
+"""The tf.Examples in requests for Classify and Regress -> serialized, an object array `[examples]`."""
 
 from __future__ import annotations
 
@@ -19,23 +19,15 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def from_json(document: dict[str, Any]) -> np.ndarray:
-    """Serialized tf.Examples, each with the features of the context.
-
-    Raises:
-        ServingError: the request is not well formed, or holds too much.
-    """
+    """The examples of a REST request, each with the context's features. Raises ServingError for a malformed request."""
     examples = rows_of(document, "examples")
     context = _example("context", document.get("context", {}))
     return _with_context(context, [_example(f"examples[{number}]", value) for number, value in enumerate(examples)])
 
 
 def from_proto(request: Input) -> np.ndarray:
-    """Serialized tf.Examples, each with the features of the context.
-
-    Raises:
-        ServingError: there is none, or they hold too much.
-    """
-    # A list without a context is an empty message, and the other way about.
+    """The examples of a gRPC request, each with the context's features. Raises ServingError if there are none."""
+    # Only one of the two lists is filled.
     examples = request.example_list.examples or request.example_list_with_context.examples
     check_rows(len(examples))
     return _with_context(request.example_list_with_context.context, examples)
@@ -46,8 +38,8 @@ def _with_context(context: Example, examples: Any) -> np.ndarray:
         raise invalid_argument("the request has no examples")
     prefix = context.SerializeToString()
     if len(prefix) * len(examples) > MAX_BYTES:
-        raise invalid_argument(f"the context, once for each example, takes more than {MAX_BYTES} bytes")
-    # A reader merges serialized messages that are concatenated.
+        raise invalid_argument(f"the context, copied into each example, takes more than {MAX_BYTES} bytes")
+    # Readers merge concatenated messages.
     return np.array([prefix + example.SerializeToString() for example in examples], object)
 
 

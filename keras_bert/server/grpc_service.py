@@ -1,5 +1,6 @@
 """TF Serving's gRPC services."""
 
+# ruff: noqa: N802  the methods have the names of the protocol
 from __future__ import annotations
 
 import contextlib
@@ -28,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Interceptor(grpc.aio.ServerInterceptor):
-    """Parses every request, and turns exceptions into gRPC's status codes; gRPC itself would answer UNKNOWN."""
+    """Parses every request, and turns exceptions into gRPC's status codes. gRPC itself would answer UNKNOWN."""
 
     def __init__(self, predictor: Predictor) -> None:
         self._predictor = predictor
@@ -42,8 +43,7 @@ class _Interceptor(grpc.aio.ServerInterceptor):
         if handler is None:
             return None
         kind = "unary_stream" if handler.response_streaming else "unary_unary"
-        # While the server stops, its health can still be asked for.
-        is_health = details.method.startswith("/grpc.health.")
+        is_health = details.method.startswith("/grpc.health.")  # answered while the server stops, too
         admitted = contextlib.nullcontext if is_health else self._predictor.admitted
 
         async def answer(message: bytes, context: grpc.aio.ServicerContext) -> Any:
@@ -72,9 +72,7 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
         self._versions = versions
         self._predictor = predictor
 
-    async def Predict(  # noqa: N802
-        self, request: PredictRequest, context: grpc.aio.ServicerContext
-    ) -> PredictResponse:
+    async def Predict(self, request: PredictRequest, context: grpc.aio.ServicerContext) -> PredictResponse:
         with self._versions.lease(request.model_spec) as version:
             signature = version.model.signature(request.model_spec.signature_name)
             chosen = signature.chosen_outputs(request.output_filter)
@@ -85,7 +83,7 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
                 outputs={name: tensor_protos.from_array(outputs[name]) for name in chosen},
             )
 
-    async def Classify(  # noqa: N802
+    async def Classify(
         self, request: ClassificationRequest, context: grpc.aio.ServicerContext
     ) -> ClassificationResponse:
         with self._versions.lease(request.model_spec) as version:
@@ -99,9 +97,7 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
                 response.result.classifications.add(classes=classes)
             return response
 
-    async def Regress(  # noqa: N802
-        self, request: RegressionRequest, context: grpc.aio.ServicerContext
-    ) -> RegressionResponse:
+    async def Regress(self, request: RegressionRequest, context: grpc.aio.ServicerContext) -> RegressionResponse:
         with self._versions.lease(request.model_spec) as version:
             signature = version.model.signature(request.model_spec.signature_name, REGRESS)
             rows = example_requests.from_proto(request.input)
@@ -110,12 +106,12 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
             regressions = [{"value": value} for value in values.tolist()]
             return RegressionResponse(model_spec=spec, result={"regressions": regressions})
 
-    async def GetModelMetadata(  # noqa: N802
+    async def GetModelMetadata(
         self, request: GetModelMetadataRequest, context: grpc.aio.ServicerContext
     ) -> GetModelMetadataResponse:
         return model_info.metadata(self._versions, request.model_spec, request.metadata_field)
 
-    async def GetModelStatus(  # noqa: N802
+    async def GetModelStatus(
         self, request: GetModelStatusRequest, context: grpc.aio.ServicerContext
     ) -> GetModelStatusResponse:
         return model_info.status(self._versions, request.model_spec)
@@ -128,7 +124,7 @@ def new_server(versions: Versions, predictor: Predictor) -> tuple[grpc.aio.Serve
         options=[
             ("grpc.max_receive_message_length", MAX_BYTES),
             ("grpc.max_send_message_length", -1),
-            ("grpc.so_reuseport", 0),  # or else a second server on the same port would take half of the requests
+            ("grpc.so_reuseport", 0),  # otherwise a second server on this port would take half of the requests
         ],
     )
     service, health_service = Service(versions, predictor), health.aio.HealthServicer()

@@ -18,11 +18,7 @@ from keras_bert.server.signatures import Arrays, Signature, TensorSpec, check_ro
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """Parses the body of a request, a JSON object.
-
-    Raises:
-        ServingError: the body is something else, or holds too many values.
-    """
+    """The JSON object in the body of a request. Raises ServingError if there is none, or if it has too many values."""
     if sum(body.count(mark) for mark in (b",", b"[", b"{")) > MAX_JSON_VALUES:
         raise invalid_argument(
             f"the body has more than {MAX_JSON_VALUES} commas and opening brackets; send several requests, or use gRPC"
@@ -37,7 +33,7 @@ def parse(body: bytes) -> dict[str, Any]:
 
 
 def signature_name(document: dict[str, Any]) -> str:
-    """The signature that a request asks for; empty if it names none."""
+    """The name of the signature in a request; empty if it names none."""
     name = document.get("signature_name", "")
     if not isinstance(name, str):
         raise invalid_argument(f"signature_name is {brief(name)}, not a string")
@@ -45,20 +41,28 @@ def signature_name(document: dict[str, Any]) -> str:
 
 
 def to_arrays(document: dict[str, Any], signature: Signature) -> tuple[Arrays, bool]:
-    """The inputs of a predict request, and whether they came in rows ("instances") or in columns ("inputs").
+    """The inputs of a predict request, and whether they are in rows ("instances") or in columns ("inputs").
 
-    Raises:
-        ServingError: they do not match the signature.
+    Raises ServingError if they do not match the signature.
     """
-    if ("instances" in document) == ("inputs" in document):
+    in_rows = "instances" in document
+    if in_rows == ("inputs" in document):
         raise invalid_argument('a request has either "instances" or "inputs"')
-    if "inputs" in document:
-        return _columns(document["inputs"], signature), False
-    return _rows(rows_of(document, "instances"), signature), True
+    columns = _columns(rows_of(document, "instances"), signature) if in_rows else document["inputs"]
+    if not _is_named(columns):
+        if len(signature.inputs) != 1:
+            names = ", ".join(signature.inputs)
+            raise invalid_argument(
+                f"the signature {signature.name} has several inputs: give objects with the keys {names}"
+            )
+        columns = dict.fromkeys(signature.inputs, columns)
+    if missing := [name for name in signature.inputs if name not in columns]:
+        raise invalid_argument(f'"inputs" lacks {", ".join(missing)}')
+    return {name: _array(columns[name], name, spec) for name, spec in signature.inputs.items()}, in_rows
 
 
 def rows_of(document: dict[str, Any], key: str) -> list[Any]:
-    """The list under a key of a request: not empty, and not too long."""
+    """The list under a key of a request. Raises ServingError if it is empty or too long."""
     rows = document.get(key)
     if not isinstance(rows, list) or not rows:
         raise invalid_argument(f'"{key}" is not a list of at least one row')
@@ -67,12 +71,12 @@ def rows_of(document: dict[str, Any], key: str) -> list[Any]:
 
 
 def is_bytes(value: Any) -> bool:
-    """Whether it is a JSON object that stands for bytes: {"b64": "..."}."""
+    """Whether a JSON value is {"b64": "..."}, bytes in base64."""
     return isinstance(value, dict) and list(value) == ["b64"] and isinstance(value["b64"], str)
 
 
 def to_bytes(value: Any) -> bytes:
-    """The bytes that a string or an object {"b64": "..."} stands for."""
+    """The bytes of a string (as UTF-8) or of {"b64": "..."}."""
     try:
         if isinstance(value, str):
             return value.encode()
@@ -85,7 +89,7 @@ def to_bytes(value: Any) -> bytes:
 
 
 def brief(value: Any) -> str:
-    """A JSON value for a message."""
+    """A short text of a JSON value, for a message."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     text = json.dumps(value)
@@ -93,10 +97,9 @@ def brief(value: Any) -> str:
 
 
 def from_arrays(outputs: Arrays, rows: bool) -> bytes:
-    """The body of the response, in the format of the request. A single output goes without its name.
+    """The body of a response, in rows or in columns as the request. A single output has no name.
 
-    Raises:
-        ServingError: rows are asked for, and the outputs differ in their number of rows.
+    Raises ServingError if the request is in rows, and the outputs differ in their number of rows.
     """
     sizes = {array.shape[:1] for array in outputs.values()}
     if rows and (len(sizes) > 1 or () in sizes):
@@ -113,63 +116,63 @@ def from_arrays(outputs: Arrays, rows: bool) -> bytes:
 
 
 def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
-    """The nested lists of an array, ready for JSON."""
+    """An array as nested lists, ready for JSON."""
     if array.dtype.kind in "biu" or array.dtype == np.float64:
         return array.tolist()
-    values: list[Any]
     if array.dtype != object:
-        values = list(map(float, map(str, array.ravel())))  # the shortest text of 0.1 is 0.1 in every precision
-    elif as_base64:
+        return _shortest(array).tolist()
+    if as_base64:
         values = [{"b64": base64.b64encode(value).decode()} for value in array.flat]
     else:
         values = [value.decode(errors="replace") for value in array.flat]
     return np.array(values, object).reshape(array.shape).tolist()
 
 
+def _shortest(array: np.ndarray) -> np.ndarray:
+    """float64 with the fewest digits that read back as the same float: 0.1 for a float32 of 0.1.
+
+    Some numbers below 1e-13 and above 1e22 have more digits, because larger powers of ten are not exact.
+    """
+    with np.errstate(all="ignore"):  # zeros, infinities and NaN give NaN below, and stay as they are
+        found = exact = array.astype(np.float64)
+        exponents = np.floor(np.log10(np.abs(exact)))
+        for digits in range(9, 0, -1):  # 9 are enough for float32
+            places = digits - 1 - exponents
+            scale = 10.0 ** np.abs(places)  # negative powers of ten would not be exact
+            rounded = np.where(places < 0, np.rint(exact / scale) * scale, np.rint(exact * scale) / scale)
+            found = np.where(rounded.astype(array.dtype) == array, rounded, found)
+    return found
+
+
 def dump(document: dict[str, Any], indent: int | None = None) -> bytes:
-    """The body of a response."""
+    """A response's body."""
     return json.dumps(document, ensure_ascii=False, indent=indent).encode(errors="replace") + b"\n"
 
 
-def _columns(value: Any, signature: Signature) -> Arrays:
-    if not _is_named(value):
-        return _only_input(value, signature)
-    if missing := [name for name in signature.inputs if name not in value]:
-        raise invalid_argument(f'"inputs" lacks {", ".join(missing)}')
-    return {name: _array(value[name], name, spec) for name, spec in signature.inputs.items()}
-
-
-def _rows(rows: list[Any], signature: Signature) -> Arrays:
+def _columns(rows: list[Any], signature: Signature) -> dict[str, list[Any]] | list[Any]:
+    """Rows with names -> columns with names; rows without names stay as they are."""
     if not _is_named(rows[0]):
-        return _only_input(rows, signature)
+        return rows
     for number, row in enumerate(rows):
         if not isinstance(row, dict) or row.keys() != signature.inputs.keys():
             names = ", ".join(signature.inputs)
             raise invalid_argument(f"instances[{number}] is not an object with exactly the keys {names}")
-    return {name: _array([row[name] for row in rows], name, spec) for name, spec in signature.inputs.items()}
+    return {name: [row[name] for row in rows] for name in signature.inputs}
 
 
 def _is_named(value: Any) -> bool:
     return isinstance(value, dict) and not is_bytes(value)
 
 
-def _only_input(value: Any, signature: Signature) -> Arrays:
-    if len(signature.inputs) != 1:
-        names = ", ".join(signature.inputs)
-        raise invalid_argument(f"the signature {signature.name} has several inputs: give objects with the keys {names}")
-    ((name, spec),) = signature.inputs.items()
-    return {name: _array(value, name, spec)}
-
-
 def _array(value: Any, name: str, spec: TensorSpec) -> np.ndarray:
-    """The array of nested lists; strings become bytes objects."""
-    array = np.array(value, object)  # where lists differ in length, or are nested deeper than NumPy goes, lists stay
+    """Nested lists as an array; strings become bytes objects."""
+    array = np.array(value, object)  # lists of different lengths, or nested too deeply for NumPy, stay lists
     leaves = array.ravel().tolist()
     accepts = _accepting(spec.dtype)
     for number, leaf in enumerate(leaves):
         if not accepts(leaf):
             position = "".join(f"[{index}]" for index in np.unravel_index(number, array.shape))
-            found = "a list unlike its neighbours in length or depth" if isinstance(leaf, list) else brief(leaf)
+            found = "a list of another length or depth than its neighbours" if isinstance(leaf, list) else brief(leaf)
             raise invalid_argument(f"{name}{position} is {found}; the input takes {spec.dtype.name}")
     if spec.dtype == tf.string:
         leaves = [to_bytes(leaf) for leaf in leaves]
@@ -177,7 +180,7 @@ def _array(value: Any, name: str, spec: TensorSpec) -> np.ndarray:
 
 
 def _accepting(dtype: tf.DType) -> Callable[[Any], bool]:
-    """A function that says whether a value can become an element of the type, without loss."""
+    """A function that tells whether a JSON value fits the type without loss."""
     if dtype == tf.string:
         return lambda leaf: isinstance(leaf, str) or is_bytes(leaf)
     if dtype == tf.bool:

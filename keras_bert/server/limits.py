@@ -1,5 +1,5 @@
-"""How much a request may hold. More is refused early, before it costs time or memory that other clients need."""
+"""The largest size of a request. Larger ones are refused early, before they take time or memory from others."""
 
-MAX_BYTES = 16 * 2**20  # of a message or a body, also once it is decompressed, and of each tensor in memory
+MAX_BYTES = 16 * 2**20  # of a message, of a decompressed body, and of each tensor
 MAX_ROWS = 2**16
-MAX_JSON_VALUES = 2**20  # Python parses JSON in one go, during which nobody else is served: up to half a second
+MAX_JSON_VALUES = 2**20  # nobody else is served while Python parses JSON: up to half a second

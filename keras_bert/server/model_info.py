@@ -15,7 +15,7 @@ SIGNATURES = "signature_def"  # the only kind of metadata
 
 
 def model_spec(versions: Versions, version: LoadedVersion, signature_name: str) -> ModelSpec:
-    """The `model_spec` of a response."""
+    """A response's `model_spec`."""
     spec = ModelSpec(name=versions.name, signature_name=signature_name)
     spec.version.value = version.number
     return spec
@@ -24,7 +24,7 @@ def model_spec(versions: Versions, version: LoadedVersion, signature_name: str) 
 def metadata(versions: Versions, spec: ModelSpec, fields: Sequence[str]) -> GetModelMetadataResponse:
     """The signatures of a version."""
     if set(fields) != {SIGNATURES}:
-        raise invalid_argument(f"metadata_field can be {SIGNATURES} alone, and is: {', '.join(fields[:10])}")
+        raise invalid_argument(f"metadata_field is {', '.join(fields[:10]) or 'empty'}; expected {SIGNATURES}")
     with versions.lease(spec) as version:
         response = GetModelMetadataResponse(model_spec=model_spec(versions, version, ""))
         response.metadata[SIGNATURES].Pack(SignatureDefMap(signature_def=version.model.definitions))

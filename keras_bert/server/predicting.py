@@ -1,4 +1,4 @@
-"""Predictions for both protocols: named arrays in, named arrays out."""
+"""Predictions for both protocols: named arrays -> named arrays."""
 
 from __future__ import annotations
 
@@ -20,32 +20,25 @@ T = TypeVar("T")
 
 
 class Predictor:
-    """Answers requests from a model, several at a time.
+    """Answers requests.
 
     Args:
-        batcher: runs them.
-        max_rows: the most rows in a run; a larger request takes several runs.
-        timeout: seconds that a request may take.
-
-    Attributes:
-        answered: the number of requests answered without an error.
+        batcher: runs the model.
+        max_rows: the largest number of rows in a run; larger requests take several runs.
+        timeout: the time limit of a request, in seconds.
     """
 
     def __init__(self, batcher: Batcher, max_rows: int, timeout: float) -> None:
         self._batcher = batcher
         self._max_rows = max_rows
         self._timeout = timeout
-        self.answered = 0
+        self.answered = 0  # requests without an error
         self._running = 0
         self._stopping = False
 
     @contextlib.contextmanager
     def admitted(self) -> Iterator[None]:
-        """Counts a request as in progress inside the block: `stop` waits for it.
-
-        Raises:
-            ServingError: the server is stopping.
-        """
+        """Inside the block a request is in progress, and `stop` waits for it. Raises ServingError during `stop`."""
         if self._stopping:
             raise ServingError(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
         self._running += 1
@@ -55,22 +48,16 @@ class Predictor:
             self._running -= 1
 
     async def stop(self) -> None:
-        """Admits no more requests, and waits until those in progress are answered."""
+        """Refuses new requests, and waits until those in progress are answered."""
         self._stopping = True
         while self._running:
             await asyncio.sleep(0.05)
 
     async def predict(self, model: Model, signature: Signature, inputs: Arrays, timeout: float | None = None) -> Arrays:
-        """Computes all outputs of a signature.
+        """All outputs of a signature.
 
-        Args:
-            model: must stay open meanwhile.
-            signature: a signature of the model.
-            inputs: arrays by name.
-            timeout: seconds that the client will wait; None if unknown.
-
-        Raises:
-            ServingError: the inputs are wrong, the model fails on them, the queue is full, or time is up.
+        Raises ServingError if the inputs are wrong, the model fails, the queue is full, or there is no answer within
+        the server's timeout and the client's `timeout`, in seconds.
         """
         inputs = signature.complete(inputs)
         timeout = self._timeout if timeout is None else min(timeout, self._timeout)
@@ -81,13 +68,10 @@ class Predictor:
     async def classify(
         self, model: Model, signature: Signature, examples: np.ndarray, timeout: float | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The labels (bytes; empty if the model has none) and scores (float32; or 0) of serialized tf.Examples.
+        """The labels (bytes) and scores (float32) of serialized tf.Examples: two arrays `[examples, classes]`.
 
-        Returns:
-            Two arrays `[examples, classes]`.
-
-        Raises:
-            ServingError: as `predict`, or the model's outputs have other shapes.
+        A model without labels gives empty ones, a model without scores zeros. Raises ServingError as `predict`, or for
+        outputs of other shapes.
         """
         outputs = await self.predict(model, signature, {"inputs": examples}, timeout)
         shapes = {array.shape for array in outputs.values()}
@@ -99,11 +83,7 @@ class Predictor:
     async def regress(
         self, model: Model, signature: Signature, examples: np.ndarray, timeout: float | None = None
     ) -> np.ndarray:
-        """float32 `[examples]`: the value of each serialized tf.Example.
-
-        Raises:
-            ServingError: as `predict`, or the model's output has another shape.
-        """
+        """float32 `[examples]`: the value of each serialized tf.Example. Raises ServingError as `classify`."""
         outputs = await self.predict(model, signature, {"inputs": examples}, timeout)
         if outputs["outputs"].shape not in ((len(examples),), (len(examples), 1)):
             raise _wrong_shapes(outputs, f"({len(examples)},)")
@@ -121,7 +101,7 @@ class Predictor:
                 part = {name: array[start : start + self._max_rows] for name, array in inputs.items()}
                 parts[start] = await self._batcher.run(model, signature, part, deadline)
 
-        # No more than can run at a time, so that other clients' requests come in between.
+        # Only as many as run at a time, so that requests of other clients can run in between.
         runners = [asyncio.ensure_future(run_parts()) for _ in range(RUNS_AT_A_TIME)]
         try:
             await asyncio.gather(*runners)
@@ -132,11 +112,7 @@ class Predictor:
 
 
 async def within(seconds: float, work: Awaitable[T]) -> T:
-    """What `work` returns.
-
-    Raises:
-        ServingError: it takes longer than that, and was cancelled.
-    """
+    """The result of `work`. Raises ServingError, and cancels the work, if it takes longer."""
     try:
         return await asyncio.wait_for(work, seconds)
     except asyncio.TimeoutError:
@@ -145,4 +121,4 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
 
 def _wrong_shapes(outputs: Arrays, expected: str) -> ServingError:
     shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
-    return invalid_argument(f"the model gives outputs of other shapes than {expected}: {shapes}")
+    return invalid_argument(f"the model's outputs have the shapes {shapes}; expected {expected}")

@@ -55,28 +55,22 @@ _HTTP_STATUS = {
     grpc.StatusCode.UNAUTHENTICATED: 401,
 }  # all others: 500
 
-# A body of this many bytes, or an answer of this many elements, takes a few milliseconds: it needs no thread.
+# Bodies up to this many bytes, and answers up to this many elements, take a few milliseconds: they need no thread.
 _LITTLE = 2**13
 
 
 class RestService:
-    """Answers TF Serving's URLs.
-
-    Args:
-        versions: the model's versions.
-        predictor: answers requests.
-        timeout: seconds that a request may take, from its headers to its answer.
-    """
+    """Answers TF Serving's URLs. `timeout`: the time limit in seconds, from a request's headers to its answer."""
 
     def __init__(self, versions: Versions, predictor: Predictor, timeout: float) -> None:
         self._versions = versions
         self._predictor = predictor
         self._timeout = timeout
-        # One thread, so that large bodies take no more than half of Python's time from all else.
+        # Only one thread, so that large bodies take at most half of Python's time.
         self._thread = ThreadPoolExecutor(1, "json")
 
     async def handle(self, request: web.Request) -> web.Response:
-        # With no write buffer, a finished response has been sent: ending the process right after loses nothing.
+        # Without a write buffer, a finished response has been sent, and is not lost if the process ends.
         if request.transport is not None:
             request.transport.set_write_buffer_limits(0)
         try:
@@ -136,15 +130,10 @@ class RestService:
 
 
 def new_runner(service: RestService, drain_seconds: float) -> web.AppRunner:
-    """An HTTP server of a service, not yet started.
-
-    Args:
-        service: answers requests.
-        drain_seconds: how long to wait for answers when the server is stopped.
-    """
+    """An HTTP server, not yet started. When it is stopped, it waits up to `drain_seconds` for answers."""
     application = web.Application(client_max_size=MAX_BYTES)
     application.router.add_route("*", "/{path:.*}", service.handle)
-    # aiohttp would go on to decompress a body that was refused.
+    # No auto_decompress: aiohttp would go on to decompress a refused body.
     return web.AppRunner(application, access_log=None, shutdown_timeout=drain_seconds, auto_decompress=False)
 
 
@@ -161,7 +150,7 @@ def _model_spec(match: re.Match[str]) -> ModelSpec:
 
 
 def _parse(model: Model, verb: str, body: bytes, encoding: str) -> tuple[Signature, Arrays | np.ndarray, bool]:
-    """The signature that a request asks for, its inputs or its examples, and whether the inputs came in rows."""
+    """A request's signature, its inputs or examples, and whether the inputs are in rows."""
     if encoding == "gzip":
         body = _unzipped(body)
     elif encoding != "identity":

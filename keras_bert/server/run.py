@@ -22,8 +22,8 @@ from keras_bert.server.batching import Batcher
 from keras_bert.server.predicting import Predictor
 from keras_bert.server.versions import Versions
 
-# A gRPC server that stops cancels the calls that reach it at that moment. For this long before, new calls are answered
-# UNAVAILABLE, which makes a client turn to another server.
+# A gRPC server that stops cancels calls that arrive at that moment. Before it stops, it answers new calls with
+# UNAVAILABLE for this long: their clients turn to another server.
 _SECONDS_TO_REFUSE = 0.5
 
 _log = logging.getLogger(__name__)
@@ -31,45 +31,33 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of `keras-bert serve`.
+    """The options of `keras-bert serve`."""
 
-    Attributes:
-        directory: holds the versions.
-        model_name: the model's name in requests.
-        host: a name or an address of this machine.
-        port, rest_port: the ports of gRPC and REST; 0 for any free port.
-        max_batch: the most rows in a run.
-        batching: whether to merge several requests into one run.
-        queue: the most requests that wait.
-        timeout: seconds that a request may take.
-    """
-
-    directory: Path
-    model_name: str
-    host: str
-    port: int
-    rest_port: int
-    max_batch: int
-    batching: bool
-    queue: int
-    timeout: float
+    directory: Path  # holds the versions
+    model_name: str  # in requests
+    host: str  # a name or an address of this machine
+    port: int  # of gRPC; 0 for any free port
+    rest_port: int  # the same for REST
+    max_batch: int  # the largest number of rows in a run
+    batching: bool  # whether to merge requests into one run
+    queue: int  # the largest number of waiting requests
+    timeout: float  # the time limit of a request, in seconds
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serves until SIGTERM or SIGINT, then answers accepted requests and returns. A second signal ends at once.
 
     Args:
-        settings: what to serve, and where.
-        announce: gets one line when the server is ready.
+        settings: the model and the addresses.
+        announce: called with one line when the server is ready.
 
     Raises:
         FileNotFoundError: there is no version that can be loaded.
         OSError: a port is not free.
     """
     tf.get_logger().setLevel("ERROR")
-    # The garbage collector, which also runs while requests are parsed, need not look at what is here for good.
     gc.collect()
-    gc.freeze()
+    gc.freeze()  # collections, which also run while requests are parsed, skip the modules loaded so far
     asyncio.run(_serve(settings, announce))
 
 
@@ -77,10 +65,10 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
     versions = Versions(settings.directory, settings.model_name)
     batcher = Batcher(settings.max_batch if settings.batching else None, settings.queue)
     predictor = Predictor(batcher, settings.max_batch, settings.timeout)
-    drain_seconds = settings.timeout + 5  # by then every request is answered, if only with a timeout
+    drain_seconds = settings.timeout + 5  # by then every request has its answer or its timeout
     rpc_server, health = grpc_service.new_server(versions, predictor)
     http_server = rest.new_runner(rest.RestService(versions, predictor, settings.timeout), drain_seconds)
-    # The ports first: a port in use is found at once, but loading the model takes time.
+    # Ports before the model, which takes time to load: a port in use is an error at once.
     port = _bind(rpc_server, settings.host, settings.port)
     rest_socket = _bound_socket(settings.host, settings.rest_port)
     try:
@@ -97,7 +85,7 @@ async def _serve(settings: Settings, announce: Callable[[str], None]) -> None:
         )
         watch = asyncio.create_task(versions.watch())
         await stopped.wait()
-        _log.info("stopping: what was accepted is answered first")
+        _log.info("stopping: accepted requests are answered first")
         watch.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watch

@@ -13,28 +13,17 @@ import tensorflow_text  # noqa: F401  registers the operations of tokenizers
 from keras_bert.server.errors import ServingError, failed_precondition
 from keras_bert.server.signatures import DEFAULT, PREDICT, Arrays, Signature, read_signatures
 
-# The number of runs that share the cores. With one run, some cores idle while others finish the larger part of an
-# operation; with many, requests no longer form batches.
+# The number of parallel runs. In a single run, some cores wait for others; with many, requests do not form batches.
 RUNS_AT_A_TIME = 2
 
 _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class Model:
-    """A SavedModel in memory.
+    """A SavedModel in memory. If it is damaged, TensorFlow raises any kind of exception.
 
-    It runs in a session, not by tf.saved_model.load: TF Serving uses a session, a session takes SavedModels of
-    TensorFlow 1 as well, and closing it frees all memory.
-
-    Args:
-        directory: the SavedModel's directory.
-
-    Attributes:
-        signatures: dict of Signature by name.
-        definitions: dict of SignatureDef by name, as in the file.
-
-    Raises:
-        Whatever TensorFlow raises when the SavedModel is damaged.
+    It runs in a session, not by tf.saved_model.load: TF Serving uses a session, a session also runs SavedModels of
+    TensorFlow 1, and closing it frees all memory.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -42,13 +31,13 @@ class Model:
         config = tf.compat.v1.ConfigProto(
             inter_op_parallelism_threads=cores, intra_op_parallelism_threads=max(1, cores // RUNS_AT_A_TIME)
         )
-        config.gpu_options.allow_growth = True  # while versions are swapped, two of them share the GPU
+        config.gpu_options.allow_growth = True  # during a swap, two versions share the GPU
         graph = tf.Graph()
         self._session = tf.compat.v1.Session(graph=graph, config=config)
         try:
             with graph.as_default():
                 meta_graph = tf.compat.v1.saved_model.load(self._session, ["serve"], str(directory))
-            graph.finalize()  # a run that added to it would leak memory
+            graph.finalize()  # runs that add operations would leak memory
         except BaseException:
             self._session.close()
             raise
@@ -56,15 +45,7 @@ class Model:
         self.signatures = read_signatures(meta_graph.signature_def)
 
     def signature(self, name: str, method: str = PREDICT) -> Signature:
-        """The signature that a request asks for.
-
-        Args:
-            name: its name; empty for the default.
-            method: PREDICT, CLASSIFY or REGRESS.
-
-        Raises:
-            ServingError: there is none, or it is not made for the method.
-        """
+        """The signature of a name (empty: the default). Raises ServingError if there is none for the method."""
         signature = self.signatures.get(name or DEFAULT)
         if signature is None:
             raise failed_precondition(f"no signature {name or DEFAULT}; the model has {', '.join(self.signatures)}")
@@ -72,15 +53,9 @@ class Model:
         return signature
 
     def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:
-        """Computes all outputs of a signature. May be called from several threads at a time.
+        """All outputs of a signature for all its inputs. May be called by several threads at a time.
 
-        Args:
-            signature: one of the model's.
-            inputs: all inputs of the signature.
-            seconds: the time limit of the run; None for no limit.
-
-        Raises:
-            ServingError: TensorFlow's error, with its code; DEADLINE_EXCEEDED at the time limit.
+        Raises ServingError, with the code of TensorFlow's error: DEADLINE_EXCEEDED after `seconds`.
         """
         options = None if seconds is None else tf.compat.v1.RunOptions(timeout_in_ms=max(1, int(seconds * 1000)))
         fetches = {name: spec.tensor for name, spec in signature.outputs.items()}
@@ -89,15 +64,13 @@ class Model:
             outputs = self._session.run(fetches, feeds, options)
         except tf.errors.OpError as error:
             raise ServingError(_STATUS_CODES[error.error_code], _first_line(error.message)) from None
-        # TensorFlow returns scalars without an array.
-        return {
-            name: np.asarray(value, signature.outputs[name].dtype.as_numpy_dtype) for name, value in outputs.items()
-        }
+        types = {name: spec.dtype.as_numpy_dtype for name, spec in signature.outputs.items()}
+        return {name: np.asarray(value, types[name]) for name, value in outputs.items()}  # scalars are not arrays yet
 
     def close(self) -> None:
         self._session.close()
 
 
 def _first_line(message: str) -> str:
-    """The error itself, without Python's prefix and without the list of graph nodes that follows."""
+    """The first line of TensorFlow's message, without the prefix; a list of graph nodes follows."""
     return message.removeprefix("Graph execution error:").strip().partition("\n")[0]

@@ -16,7 +16,7 @@ from keras_bert.server.limits import MAX_ROWS
 PREDICT, CLASSIFY, REGRESS = (f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress"))
 DEFAULT = "serving_default"
 
-# The outputs that a signature for Classify or Regress may have. Its one input is "inputs".
+# The possible outputs of a signature for Classify or Regress. Its one input is "inputs".
 _OUTPUTS = {CLASSIFY: {"classes": tf.string, "scores": tf.float32}, REGRESS: {"outputs": tf.float32}}
 
 Arrays = dict[str, np.ndarray]  # strings are arrays of bytes objects
@@ -24,42 +24,29 @@ Arrays = dict[str, np.ndarray]  # strings are arrays of bytes objects
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One input or output.
+    """An input or output."""
 
-    Attributes:
-        tensor: its name in the graph.
-        dtype: its type.
-        shape: its shape; rank and sizes may be unknown.
-    """
-
-    tensor: str
+    tensor: str  # its name in the graph
     dtype: tf.DType
-    shape: tf.TensorShape
+    shape: tf.TensorShape  # its rank and sizes may be unknown
 
 
 @dataclass(frozen=True, eq=False)
 class Signature:
-    """One signature of a SavedModel.
+    """A signature of a SavedModel."""
 
-    Attributes:
-        name: its name in requests.
-        method: PREDICT, CLASSIFY or REGRESS.
-        inputs, outputs: by name, in alphabetical order.
-        defaults: values of the inputs that a request may leave out.
-    """
-
-    name: str
-    method: str
-    inputs: dict[str, TensorSpec]
+    name: str  # in requests
+    method: str  # PREDICT, CLASSIFY or REGRESS
+    inputs: dict[str, TensorSpec]  # in alphabetical order, as the outputs
     outputs: dict[str, TensorSpec]
-    defaults: Arrays = field(default_factory=dict)
+    defaults: Arrays = field(default_factory=dict)  # values of inputs that a request may leave out
 
     @functools.cached_property
     def batchable(self) -> bool:
-        """Whether rows of different requests can be computed together and split again.
+        """Whether rows of different requests can share a run.
 
-        They can if every first dimension is free and every other dimension of the outputs is fixed. An output as long
-        as the longest text of the batch would depend on other clients' texts.
+        They can if every first dimension is free, and the other dimensions of the outputs are fixed: an output as long
+        as the longest text of the batch would depend on the texts of other clients.
         """
         shapes = [spec.shape for spec in (*self.inputs.values(), *self.outputs.values())]
         return all(shape.rank and shape[0] is None for shape in shapes) and all(
@@ -75,28 +62,21 @@ class Signature:
         types = _OUTPUTS[method]
         if list(self.inputs) != ["inputs"] or any(types.get(key) != spec.dtype for key, spec in self.outputs.items()):
             raise failed_precondition(
-                f"the signature {self.name} cannot answer {method}: it needs one input, inputs, and the outputs "
-                f"{' or '.join(types)}, and has {', '.join(self.inputs)} and {', '.join(self.outputs)}"
+                f"the signature {self.name} cannot answer {method}: its inputs are {', '.join(self.inputs)}, its "
+                f"outputs {', '.join(self.outputs)}; expected the input inputs, and the outputs {' or '.join(types)}"
             )
 
     def input(self, name: str) -> TensorSpec:
-        """The input of that name.
-
-        Raises:
-            ServingError: there is none.
-        """
+        """The input of that name. Raises ServingError if there is none."""
         if name not in self.inputs:
             raise invalid_argument(f"the signature {self.name} has no input {name}; it has {', '.join(self.inputs)}")
         return self.inputs[name]
 
     def complete(self, inputs: Arrays) -> Arrays:
-        """The inputs, with defaults for missing ones, after a check of their names and shapes.
+        """All inputs, with defaults for missing ones. Raises ServingError for a missing input or a wrong shape.
 
         Args:
             inputs: arrays by name, of the types of the signature.
-
-        Raises:
-            ServingError: one is missing, or has another shape or too many rows.
         """
         inputs = self.defaults | inputs
         if missing := [name for name in self.inputs if name not in inputs]:
@@ -110,7 +90,7 @@ class Signature:
         return {name: inputs[name] for name in self.inputs}
 
     def chosen_outputs(self, names: list[str]) -> list[str]:
-        """The names of the outputs that a request asks for: all outputs if `names` is empty."""
+        """The requested outputs, by default all. Raises ServingError for an unknown or repeated name."""
         for position, name in enumerate(names):
             if name not in self.outputs:
                 outputs = ", ".join(self.outputs)
@@ -121,13 +101,13 @@ class Signature:
 
 
 def check_rows(rows: int) -> None:
-    """Raises ServingError if there are too many for a request."""
+    """Raises ServingError if a request has too many rows."""
     if rows > MAX_ROWS:
-        raise invalid_argument(f"a request takes at most {MAX_ROWS} rows, and this one has {rows}; send several")
+        raise invalid_argument(f"the request has {rows} rows, more than {MAX_ROWS}; send several requests")
 
 
 def read_signatures(definitions: Mapping[str, SignatureDef]) -> dict[str, Signature]:
-    """The signatures that can be served, by name, from the SignatureDef protos of a SavedModel."""
+    """A SavedModel's signatures for Predict, Classify and Regress, by name."""
     return {
         name: Signature(
             name,

@@ -14,8 +14,8 @@ from keras_bert.server.errors import invalid_argument
 from keras_bert.server.limits import MAX_BYTES
 from keras_bert.server.signatures import Arrays, Signature, TensorSpec
 
-# The field for the values of each type. Clients read these fields, so they are used rather than the denser
-# tensor_content, as in TF Serving.
+# The field for the values of each type. As TF Serving, we fill these fields, which clients read, and not the denser
+# tensor_content.
 _FIELDS = {
     tf.float32: "float_val",
     tf.float64: "double_val",
@@ -28,11 +28,7 @@ _FIELDS = {
 
 
 def to_arrays(protos: Mapping[str, TensorProto], signature: Signature) -> Arrays:
-    """The arrays that protos hold, by name; strings as bytes objects.
-
-    Raises:
-        ServingError: one is no input of the signature, is of another type, is damaged, or is too large.
-    """
+    """The arrays of protos, by name. Raises ServingError for an unknown input, a wrong type, or bad or large data."""
     return {name: _to_array(name, protos[name], signature.input(name)) for name in protos}
 
 
@@ -42,8 +38,8 @@ def _to_array(name: str, proto: TensorProto, spec: TensorSpec) -> np.ndarray:
         raise invalid_argument(f"the input {name} takes {spec.dtype.name}, not {known}")
     sizes = [dimension.size for dimension in proto.tensor_shape.dim]
     if proto.tensor_shape.unknown_rank or min(sizes, default=0) < 0:
-        raise invalid_argument(f"the input {name} does not say its shape")
-    # The last value stands for all that are left out: a few bytes can make an array of any size.
+        raise invalid_argument(f"the input {name} has no shape")
+    # The last value is repeated for missing ones: a few bytes can make an array of any size.
     number, last = math.prod(sizes), proto.string_val[-1:]
     repeated = (number - len(proto.string_val)) * len(last[0]) if last else 0
     if number * np.dtype(spec.dtype.as_numpy_dtype).itemsize + repeated > MAX_BYTES:

@@ -1,4 +1,4 @@
-"""Finds the versions of a model, loads the highest, and swaps versions without losing a request."""
+"""Finds the versions of a model, loads the highest, and swaps versions without a lost request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import gc
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
@@ -22,64 +22,44 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 _log = logging.getLogger(__name__)
 
-# The state of a directory: names, sizes and times of the files in it.
-_Listing = tuple[tuple[str, int, int], ...]
+_Listing = tuple[tuple[str, int, int], ...]  # the name, size and time of each file in a directory
 
 
 @dataclass
 class VersionStatus:
-    """The status of a version, for GetModelStatus.
+    """The status of a version, for GetModelStatus."""
 
-    Attributes:
-        state: LOADING, AVAILABLE, UNLOADING or END.
-        error: why it ended, if it did not load.
-    """
-
-    state: str
-    error: ServingError | None = None
+    state: str  # LOADING, AVAILABLE, UNLOADING or END
+    error: ServingError | None = None  # of a failed load
 
 
 @dataclass(eq=False)
 class LoadedVersion:
-    """A version in memory.
-
-    Attributes:
-        number: the version number.
-        model: answers requests.
-        users: the number of requests in progress.
-    """
+    """A version in memory."""
 
     number: int
     model: Model
-    users: int = 0
-    unused: asyncio.Event = field(default_factory=asyncio.Event)
+    users: int = 0  # requests in progress
 
 
 class Versions:
-    """The versions of one model, in subdirectories with numbers for names.
+    """The versions of one model.
 
     Args:
-        directory: holds `<version>/saved_model.pb`; other names are ignored.
+        directory: holds `<version>/saved_model.pb`; names that are not numbers are ignored.
         name: the model's name in requests.
-
-    Attributes:
-        statuses: dict of VersionStatus by number, for every version tried that is in memory or in the directory.
     """
 
     def __init__(self, directory: Path, name: str) -> None:
         self.name = name
-        self.statuses: dict[int, VersionStatus] = {}
+        self.statuses: dict[int, VersionStatus] = {}  # of every version in memory, or tried and in the directory
         self._directory = directory
         self._current: LoadedVersion | None = None
         self._failed: dict[int, _Listing] = {}
         self._retiring: set[asyncio.Task[None]] = set()
 
     async def load_first(self) -> int:
-        """Loads the highest version that can be loaded, and returns its number.
-
-        Raises:
-            FileNotFoundError: there is no version, or none that can be loaded.
-        """
+        """Loads the highest loadable version, and returns its number. Raises FileNotFoundError if there is none."""
         for number, path in sorted(_complete_versions(self._directory).items(), reverse=True):
             await self._load(number, path)
             if self._current is not None:
@@ -92,22 +72,22 @@ class Versions:
                 "directory if its name is a number"
             )
         raise FileNotFoundError(
-            f"{self._directory} has no version: a version is a SavedModel in a directory with a number for a name, "
-            f"as {self._directory / '1' / 'saved_model.pb'}"
+            f"{self._directory} has no version; a version is a SavedModel in a directory whose name is a number, "
+            f"such as {self._directory / '1' / 'saved_model.pb'}"
         )
 
     async def watch(self) -> None:
-        """Looks for the highest version again and again, and swaps to it."""
+        """Looks for a higher version every second, and swaps to it."""
         seen: dict[int, _Listing] = {}
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
             try:
                 seen = await self._look(seen)
             except Exception:
-                _log.exception("%s could not be read; what is loaded stays", self._directory)
+                _log.exception("%s could not be read; the loaded version stays", self._directory)
 
     async def close(self) -> None:
-        """Unloads all versions once they are unused."""
+        """Unloads all versions when their requests are answered."""
         if self._current is not None:
             self._retire(self._current)
             self._current = None
@@ -116,10 +96,9 @@ class Versions:
 
     @contextlib.contextmanager
     def lease(self, spec: ModelSpec) -> Iterator[LoadedVersion]:
-        """The version that a request asks for, or else the served one; it stays loaded inside the block.
+        """The requested version, by default the served one, which stays loaded inside the block.
 
-        Raises:
-            ServingError: it is not loaded.
+        Raises ServingError if the requested version is not served.
         """
         wanted, version = self._wanted(spec), self._current
         if version is None or wanted not in (None, version.number):
@@ -129,14 +108,11 @@ class Versions:
             yield version
         finally:
             version.users -= 1
-            if not version.users:
-                version.unused.set()
 
     def status(self, spec: ModelSpec) -> dict[int, VersionStatus]:
-        """The status of the version that a request asks for, or else of all, the highest first.
+        """The status of the requested version, by default of all versions, the highest first.
 
-        Raises:
-            ServingError: there is no such version.
+        Raises ServingError if there is no such version.
         """
         wanted = self._wanted(spec)
         if wanted is None:
@@ -146,7 +122,7 @@ class Versions:
         return {wanted: self.statuses[wanted]}
 
     def _wanted(self, spec: ModelSpec) -> int | None:
-        """The version number that a request gives, if it gives one."""
+        """The version number in a request, or None."""
         if not spec.name:
             raise invalid_argument("the request names no model")
         if spec.name != self.name:
@@ -156,7 +132,10 @@ class Versions:
         return spec.version.value if spec.HasField("version") else None
 
     async def _look(self, seen: dict[int, _Listing]) -> dict[int, _Listing]:
-        """Loads the highest version if it is not the served one and its files are unchanged since `seen`."""
+        """Loads the highest version if it is not the served one, and returns the listings of all versions.
+
+        A version with other files than in `seen` may be a copy in progress, and waits for the next look.
+        """
         paths = _complete_versions(self._directory)
         for number in self.statuses.keys() - paths.keys():
             if self.statuses[number].state == "END":
@@ -167,7 +146,7 @@ class Versions:
         highest = max(wanted, default=None)
         if highest is None or highest == self._current.number:
             return listings
-        if seen.get(highest) == listings[highest]:  # otherwise a copy may be in progress
+        if seen.get(highest) == listings[highest]:
             await self._load(highest, paths[highest])
         return listings
 
@@ -179,10 +158,12 @@ class Versions:
             model = await asyncio.to_thread(_load_and_warm_up, path)
         except Exception as error:
             status.state = "END"
-            status.error = error if isinstance(error, ServingError) else _as_serving_error(error)
+            first_line = str(error).partition("\n")[0] or type(error).__name__
+            is_ours = isinstance(error, ServingError)
+            status.error = error if is_ours else ServingError(grpc.StatusCode.INTERNAL, first_line)
             self._failed[number] = listing
-            goes_on = f"; version {self._current.number} goes on" if self._current else ""
-            _log.error("version %d: not loaded: %s%s", number, status.error, goes_on)
+            stays = f"; version {self._current.number} stays" if self._current else ""
+            _log.error("version %d: not loaded: %s%s", number, status.error, stays)
             return
         self._failed.pop(number, None)
         old, self._current = self._current, LoadedVersion(number, model)
@@ -199,12 +180,11 @@ class Versions:
     async def _unload(self, version: LoadedVersion) -> None:
         status = self.statuses[version.number]
         status.state = "UNLOADING"
-        if version.users:
-            version.unused.clear()
-            await version.unused.wait()
+        while version.users:
+            await asyncio.sleep(0.05)
         await asyncio.to_thread(version.model.close)
         status.state = "END"
-        gc.collect()  # graphs are full of cycles
+        gc.collect()  # graphs have reference cycles
         _log.info("version %d: unloaded", version.number)
 
 
@@ -220,7 +200,7 @@ def _load_and_warm_up(path: Path) -> Model:
 
 
 def _complete_versions(directory: Path) -> dict[int, Path]:
-    """Version number -> its directory, if that holds a SavedModel. A number fits into the int64 of TF Serving's API."""
+    """Version number -> the directory of its SavedModel. Version numbers are int64."""
     names = (path.name for path in directory.iterdir())
     numbers = {int(name): name for name in names if re.fullmatch(r"[0-9]{1,19}", name)}
     paths = {number: directory / name for number, name in numbers.items() if 0 < number < 2**63}
@@ -234,12 +214,7 @@ def _is_saved_model(directory: Path) -> bool:
 def _listing(directory: Path) -> _Listing:
     entries = []
     for path in sorted(directory.rglob("*")):
-        with contextlib.suppress(FileNotFoundError):  # gone already
+        with contextlib.suppress(FileNotFoundError):  # removed since
             status = path.stat()
             entries.append((str(path.relative_to(directory)), status.st_size, status.st_mtime_ns))
     return tuple(entries)
-
-
-def _as_serving_error(error: Exception) -> ServingError:
-    first_line = str(error).partition("\n")[0] or type(error).__name__
-    return ServingError(grpc.StatusCode.INTERNAL, first_line)

@@ -1,4 +1,4 @@
-"""Replays a model's warm-up requests, so that the first client does not wait for TensorFlow's lazy initialization."""
+"""Runs a model's warm-up requests, so that the first client does not wait for TensorFlow's lazy initialization."""
 
 from pathlib import Path
 
@@ -18,15 +18,9 @@ _METHODS = {"predict_log": PREDICT, "classify_log": CLASSIFY, "regress_log": REG
 
 
 def replay(model: Model, directory: Path) -> int:
-    """Runs a SavedModel's warm-up requests, and returns their number.
+    """Runs the warm-up requests (a TFRecord of PredictionLogs) in a SavedModel's directory, and returns their number.
 
-    Args:
-        model: the model.
-        directory: the SavedModel; without the file, a TFRecord of PredictionLog, nothing is done.
-
-    Raises:
-        ServingError: a request fails, or cannot be parsed.
-        tf.errors.DataLossError: the file is damaged.
+    Raises ServingError if a request fails or cannot be parsed, and tf.errors.DataLossError if the file is damaged.
     """
     path = directory / FILE
     if not path.is_file():
@@ -40,18 +34,14 @@ def replay(model: Model, directory: Path) -> int:
             log = PredictionLog.FromString(record)
         except DecodeError:
             raise invalid_argument(f"request {count} of {path} is no PredictionLog") from None
-        _run(model, log, path)
+        kind = log.WhichOneof("log_type")
+        if kind not in _METHODS:
+            raise invalid_argument(f"request {count} of {path} is a {kind}; expected {', '.join(_METHODS)}")
+        request = getattr(log, kind).request
+        signature = model.signature(request.model_spec.signature_name, _METHODS[kind])
+        if kind == "predict_log":
+            inputs = tensor_protos.to_arrays(request.inputs, signature)
+        else:
+            inputs = {"inputs": example_requests.from_proto(request.input)}
+        model.run(signature, signature.complete(inputs))
     return count
-
-
-def _run(model: Model, log: PredictionLog, path: Path) -> None:
-    kind = log.WhichOneof("log_type")
-    if kind not in _METHODS:
-        raise invalid_argument(f"{path} has a {kind}; predict, classify and regress can be warmed up")
-    request = getattr(log, kind).request
-    signature = model.signature(request.model_spec.signature_name, _METHODS[kind])
-    if kind == "predict_log":
-        inputs = tensor_protos.to_arrays(request.inputs, signature)
-    else:
-        inputs = {"inputs": example_requests.from_proto(request.input)}
-    model.run(signature, signature.complete(inputs))

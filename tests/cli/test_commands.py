@@ -123,7 +123,7 @@ def test_detokenize_what_are_no_ids(fails, line):
 
 @pytest.mark.parametrize("number", [str(len(small.VOCABULARY)), "99999999999999999999", "-1"])
 def test_detokenize_ids_outside_the_vocabulary(fails, number):
-    message = f"argument 1: {number} is not in the vocabulary, whose ids are 0 to {len(small.VOCABULARY) - 1}"
+    message = f"argument 1: {number} is not in the vocabulary, which has the ids 0 to {len(small.VOCABULARY) - 1}"
     assert fails("detokenize", "--", "5", number) == message
 
 
@@ -169,8 +169,8 @@ def test_similarity_writes_no_huge_table_unasked(run, fails, tmp_path):
 
 
 def test_similarity_of_less_than_two(fails):
-    assert fails("similarity", "alone") == "there are not two texts to compare but 1; give more"
-    assert fails("similarity", input=b"") == "there are not two texts to compare but 0; give more"
+    assert fails("similarity", "alone") == "a comparison needs two texts, but there is 1"
+    assert fails("similarity", input=b"") == "a comparison needs two texts, but there are 0"
 
 
 # Those that write directories, read them, or wait for requests have tests of their own.

@@ -63,7 +63,7 @@ def test_what_is_there_and_what_is_damaged_is_told(run, fails, small_preset, mon
 
     monkeypatch.setattr(saved_model, "export_serving", refuse)
     message = fails("export", "serving", "--preset", str(small_preset), "--output", "new")
-    assert message == "new exists; pass --overwrite to replace it, or choose another name"
+    assert message == "new exists; use --overwrite to replace it, or choose another name"
 
     monkeypatch.setattr(check, "check_serving", lambda directory: [f"{directory} is fine", "all of it"])
     assert run("export", "--check", "new").stdout == "new is fine\nall of it\n"
@@ -78,7 +78,7 @@ def test_serving_and_check(run, fails, small_preset, tmp_path):
     signature = tf.saved_model.load(tmp_path / "7").signatures["serving_default"]
     expected = BertSentenceEncoder.from_preset(small_preset)(TEXT)
     np.testing.assert_allclose(signature(text=TEXT)["embedding"], expected, rtol=0, atol=1e-6)
-    assert fails(*command).endswith("exists; pass --overwrite to replace it, or choose another name")
+    assert fails(*command).endswith("exists; use --overwrite to replace it, or choose another name")
 
     assert "each on disk once" in run("export", "--check", str(tmp_path)).stdout
     (tmp_path / "7" / "saved_model.pb").write_bytes(b"nonsense")
@@ -103,8 +103,8 @@ def test_what_is_there_stays(fails, small_preset, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "say what to export"),
-        (["--check", "x", "encoder", "--output", "y"], "--check stands alone"),
+        ([], "give a command (preprocessor, encoder or serving), or --check DIR alone"),
+        (["--check", "x", "encoder", "--output", "y"], "give a command ("),
         (["encoder", "--preset", "nowhere", "--output", "y"], "neither a directory nor a known preset"),
         (["preprocessor", "--output", "y", "--preset", "PRESET", "--sequence-length", "2"], "sequence_length is 2"),
         (

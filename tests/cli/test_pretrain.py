@@ -40,7 +40,7 @@ def test_text_to_a_model_that_is_not_trained_again(run, corpus):
     assert result.exit_code == 0, result.output
     first, second, *steps = result.stderr.splitlines()
     assert first.endswith(" examples of 24 documents, 192 sentences, 1,344 tokens, from 2 files, in rows of 24 tokens")
-    assert second.startswith("to measure with: ")
+    assert second.startswith("validation: ")
     assert second.endswith(f"from {folder}/held.txt")
     assert [line.split(":")[0] for line in steps] == ["step 2 of 4", "step 4 of 4"]
     measures = dict(line.split("\t") for line in result.stdout.splitlines())
@@ -123,6 +123,17 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     assert re.findall(r"^\| (\d) \| (\d)\.0*", report, re.MULTILINE) == [("2", "5"), ("3", "4"), ("5", "3"), ("7", "2")]
 
 
+def test_a_process_is_killed(fails, corpus, monkeypatch):
+    """As `in_processes` tells it; test_embed kills one."""
+
+    def killed(*_, **__):
+        raise RuntimeError("a process ended\nIts last output:\nmany lines")
+
+    folder, options = corpus
+    monkeypatch.setattr(pretraining, "write_records", killed)
+    assert fails("pretrain", str(folder / "texts"), *flat(options), exit_code=1) == "a process ended"
+
+
 @pytest.mark.slow
 def test_a_named_size_and_processes(run, corpus):
     folder, options = corpus
@@ -172,7 +183,7 @@ def test_byte_pairs(run, corpus):
             {"--then-steps": "2", "--then-length": "40"},
             "sequence_length is 40; expected 3 ([CLS] a [SEP]) to 24",
         ),
-        ({"--size": "roberta.json"}, "roberta has no head for pairs; choose --objective sentences"),
+        ({"--size": "roberta.json"}, "roberta has no head for pairs; choose the objective 'sentences'"),
         ({"--sequence-length": "25"}, "sequence_length is 25; expected 3 ([CLS] a [SEP]) to 24"),
         ({"FILE": "one.txt"}, "{folder}/one.txt: there is only one document"),
         ({"--eval": "one.txt"}, "{folder}/one.txt: there is only one document"),

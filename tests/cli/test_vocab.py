@@ -102,7 +102,7 @@ def test_misuse(fails, corpus, tmp_path):
     for arguments, message in (
         (
             [corpus, "--output", new, "--kind", "bytepair"],
-            f"bytepair has several files; name a directory in --output, not {new}",
+            f"bytepair has several files; --output must be a directory, not {new}",
         ),
         (
             [corpus, "--output", f"{tmp_path}/a/b.txt"],

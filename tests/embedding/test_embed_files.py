@@ -135,7 +135,7 @@ def test_a_file_that_has_changed_is_refused(done, small_preset, change):
         os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     else:
         os.utime(source, ns=(0, 0))
-    with pytest.raises(ValueError, match="texts.jsonl is not what it was when .*vectors/texts.jsonl was written"):
+    with pytest.raises(ValueError, match="texts.jsonl has changed since .*vectors/texts.jsonl was written"):
         embed_files([source], directory, small_preset)
 
 
@@ -163,7 +163,7 @@ def test_a_preset_that_changes_meanwhile(tmp_path, small_preset, shards):
     shared_model.load(small_preset)  # and now another one, which is the same
     list(embedder.write(2, tmp_path / "c.jsonl"))
     shared_model.load(other)
-    with pytest.raises(ValueError, match="does not hold the model that the vectors before were computed with"):
+    with pytest.raises(ValueError, match="does not hold the model of the earlier vectors any more"):
         list(embedder.write(2, tmp_path / "c.jsonl"))
 
 
@@ -183,7 +183,7 @@ def test_what_cannot_be_embedded(tmp_path, small_preset, shards):
         ([shards[0], twin], "new", {}, ValueError, "2 files are called a.jsonl"),
         ([table], "new", {}, ValueError, "table.csv does not end in .jsonl, .ndjson, .parquet"),
         ([tmp_path / "none.jsonl"], "new", {}, FileNotFoundError, "there is no file .*none.jsonl"),
-        ([source], ".", {}, ValueError, "texts.jsonl would be replaced by what is written"),
+        ([source], ".", {}, ValueError, "texts.jsonl would be replaced by its copy"),
         ([source], "theirs", {}, ValueError, "theirs holds another texts.jsonl; choose another directory"),
         ([source], "new", {"batch_tokens": 8}, ValueError, "batch_tokens is 8, less than one text of 48 tokens"),
         ([source], "new", {"processes": 0}, ValueError, "processes is 0; expected at least 1"),

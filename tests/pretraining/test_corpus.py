@@ -95,7 +95,7 @@ def test_what_is_no_text(tmp_path):
     with pytest.raises(ValueError, match="the corpus is empty"):
         parts_of([write(tmp_path / "a.txt", "")])
     (tmp_path / "b.txt").write_bytes(b"text\0\1")
-    with pytest.raises(ValueError, match=r"b\.txt is no text: it has bytes of value 0"):
+    with pytest.raises(ValueError, match=r"b\.txt is not text: it has bytes of value 0"):
         parts_of([tmp_path / "b.txt"])
     (tmp_path / "c.txt").write_bytes(b"text\n\nna\xefve")
     (part,) = parts_of([tmp_path / "c.txt"])

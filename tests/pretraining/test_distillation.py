@@ -185,4 +185,4 @@ def test_who_cannot_teach_whom(teacher, pretrained, preprocessor):
     other = BertClassifier(encoder(), preprocessor, ["x", "z", "y"])
     refused(teacher, other, r"labels of the teacher: \['x', 'y', 'z'\], of the student: \['x', 'z', 'y'\]")
     wide = BertPretrainer(encoder(hidden_size=64), preprocessor)
-    refused(wide, pretrained, "hidden_size of the teacher is 64, of the student 32")
+    refused(wide, pretrained, "the teacher's hidden_size is 64, the student's 32")

@@ -121,7 +121,7 @@ def test_the_seed_decides(objective):
 
 def test_what_cannot_be_done():
     tokens = tf.ragged.constant([[1, 2], [3]], dtype=tf.int32)
-    with pytest.raises(ValueError, match="one document only"):
+    with pytest.raises(ValueError, match="only one document"):
         make_examples(tokens, np.array([2]), ROOM)
     with pytest.raises(
         ValueError, match="objective is 'nsp'; expected one of next_sentence, sentence_order, sentences"

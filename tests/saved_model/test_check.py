@@ -47,7 +47,7 @@ def strings(function):
 
 def test_what_export_serving_writes(exported):
     operations, variables, answers = check_serving(exported("serving").parent)  # the highest version
-    assert "TF Serving has them all, none needs Python" in operations
+    assert "TF Serving has all of them, none needs Python" in operations
     assert variables == "0.1 MB of variables, each on disk once"  # 25,184 float32 weights
     assert "4 warm-up requests answered by a process that has never seen keras_bert" in answers
 

@@ -94,7 +94,7 @@ def test_unknown_endpoints_and_arguments(toy):
         (
             lambda path: shutil.rmtree(path / "variables"),
             FileNotFoundError,
-            "not whole: it has no variables/variables.index",
+            "incomplete: it has no variables/variables.index",
         ),
         (
             lambda path: (path / "variables/variables.data-00000-of-00001").unlink(),
@@ -168,7 +168,7 @@ def test_an_address(toy, tmp_path, monkeypatch):
 
 def test_an_address_without_tensorflow_hub(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_hub", None)
-    with pytest.raises(ImportError, match=r"https://tfhub\.dev/a/1 needs .*pip install 'keras-bert-models\[hub\]'"):
+    with pytest.raises(ImportError, match=r"this needs tensorflow_hub: pip install 'keras-bert-models\[hub\]'"):
         HubLayer("https://tfhub.dev/a/1")
 
 

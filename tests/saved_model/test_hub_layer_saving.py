@@ -66,7 +66,9 @@ def test_the_file_holds_a_whole_saved_model(toy, tmp_path):
 
 def test_files_with_programs_are_refused_in_safe_mode(toy, tmp_path):
     keras.Sequential([keras.Input((3,)), HubLayer(toy)]).save(tmp_path / "model.keras")
-    with pytest.raises(ValueError, match=r"a HubLayer, .*a program.*pass safe_mode=False to keras\.models\.load_model"):
+    with pytest.raises(
+        ValueError, match=r"a HubLayer with .*program.*pass safe_mode=False to keras\.models\.load_model"
+    ):
         keras.models.load_model(tmp_path / "model.keras")
     model = load_trusted(tmp_path / "model.keras")
     np.testing.assert_array_equal(model.predict(np.ones((1, 3)), verbose=0), [[2.0] * 3])

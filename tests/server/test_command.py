@@ -61,7 +61,7 @@ def test_without_the_extra(tmp_path, monkeypatch, module):
 
 def test_nothing_to_serve(tmp_path, toy_model):
     free = ("--port", 0, "--rest-port", 0)
-    assert fails(tmp_path, *free).startswith(f"{tmp_path} has no version: a version is a SavedModel in a directory")
+    assert fails(tmp_path, *free).startswith(f"{tmp_path} has no version; a version is a SavedModel in a directory")
     assert fails(toy_model, *free).startswith(f"{toy_model} is itself a SavedModel")
     (tmp_path / "2").mkdir()
     (tmp_path / "2" / "saved_model.pb").write_bytes(b"not a model")

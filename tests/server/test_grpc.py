@@ -145,12 +145,12 @@ def test_equal_values_spelled_once(server):
         (
             lambda s: s.request(x=TensorProto(dtype=1, tensor_shape={"unknown_rank": True})),
             BAD,
-            "the input x does not say its shape",
+            "the input x has no shape",
         ),
         (
             lambda s: s.request(x=TensorProto(dtype=1, tensor_shape={"dim": [{"size": -1}]})),
             BAD,
-            "the input x does not say its shape",
+            "the input x has no shape",
         ),
         (
             lambda s: s.request(x=TensorProto(dtype=1, tensor_shape={"dim": [{"size": 2}]}, float_val=[1, 2, 3])),
@@ -260,7 +260,7 @@ def test_requests_to_classify_that_are_wrong(server):
     request.input.example_list_with_context.context.features.feature["x"].bytes_list.value.append(b"x" * 2**20)
     assert fails(lambda: server.stub.Classify(request, HANGS)) == (
         BAD,
-        "the context, once for each example, takes more than 16777216 bytes",
+        "the context, copied into each example, takes more than 16777216 bytes",
     )
     request.model_spec.signature_name = ""
     assert fails(lambda: server.stub.Classify(request, HANGS)) == (
@@ -281,7 +281,7 @@ def test_metadata(server):
     for fields in (["other"], []):
         request.metadata_field[:] = fields
         code, message = fails(lambda: server.stub.GetModelMetadata(request, HANGS))
-        assert (code, message) == (BAD, f"metadata_field can be signature_def alone, and is: {', '.join(fields)}")
+        assert (code, message) == (BAD, f"metadata_field is {', '.join(fields) or 'empty'}; expected signature_def")
 
 
 def test_status(server):

@@ -133,13 +133,13 @@ def test_requests_that_hold_too_much(server):
     values = "the body has more than 1048576 commas and opening brackets; send several requests, or use gRPC"
     assert refused(rows(b'""', 5_000_000)) == (400, values)
     assert refused(rows(b"[[0]]", 2_500_000)) == (400, values)
-    too_many = "a request takes at most 65536 rows, and this one has {}; send several"
+    too_many = "the request has {} rows, more than 65536; send several requests"
     assert refused(rows(b'""', 65_537)) == (400, too_many.format(65_537))
     assert refused(json.dumps({"inputs": [1] * 70_000}).encode()) == (400, too_many.format(70_000))
     examples = json.dumps({"signature_name": "regress", "examples": [{}] * 70_000}).encode()
     assert server.post(":regress", examples).json() == {"error": too_many.format(70_000)}
     context = json.dumps({"signature_name": "regress", "context": {"x": "a" * 2**20}, "examples": [{}] * 17}).encode()
-    message = "the context, once for each example, takes more than 16777216 bytes"
+    message = "the context, copied into each example, takes more than 16777216 bytes"
     assert server.post(":regress", context).json() == {"error": message}
     bomb = gzip.compress(b" " * 2**30)
     assert refused(bomb, **{"Content-Encoding": "gzip"}) == (413, "the body is larger than 16777216 bytes")

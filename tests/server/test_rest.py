@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import requests
 
+from keras_bert.server import json_tensors
+
 from .servers import HANGS, at_once
 
 
@@ -77,6 +79,14 @@ def test_numbers_survive_unchanged(server):
     np.testing.assert_array_equal(np.array(json.loads(text)["predictions"], np.float32), expected)
     assert text.startswith('{"predictions": [0.2, 0.6666667, -0.0, ')  # a whole number still looks like a decimal
     assert ", Infinity, -Infinity, NaN, " in text
+
+
+def test_floats_have_the_digits_of_numpy():
+    short = np.outer(np.arange(1, 1000), 10.0 ** np.arange(-12, 12)).ravel()
+    values = np.concatenate([short, np.random.default_rng(0).normal(size=10_000)])
+    for dtype in (np.float32, np.float16):
+        array = values[values < float(np.finfo(dtype).max)].astype(dtype)
+        assert json_tensors.to_lists(array) == [float(str(value)) for value in array]
 
 
 def test_every_type(server):
@@ -154,7 +164,7 @@ def test_requests_to_classify_that_are_wrong(server, verb, body, expected):
     assert message.startswith(expected)
 
 
-ALIKE = "a list unlike its neighbours in length or depth; the input takes float32"
+ALIKE = "a list of another length or depth than its neighbours; the input takes float32"
 SEVERAL = "the signature scaled has several inputs: give objects with the keys scale, x"
 KEYS = "instances[{}] is not an object with exactly the keys {}"
 

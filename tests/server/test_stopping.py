@@ -82,7 +82,7 @@ def test_a_process_and_its_log(start_process, toy_versions):
         "version 1: loading",
         "version 1: loaded, 0 warm-up requests answered",
         "version 1: serving",
-        "stopping: what was accepted is answered first",
+        "stopping: accepted requests are answered first",
         "version 1: unloaded",
         "stopped; requests answered: 2",
     ]

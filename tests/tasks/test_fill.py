@@ -172,7 +172,7 @@ def test_without_a_preprocessor(tmp_path):
     model = BertMaskedLM(small.encoder(num_layers=1))
     with pytest.raises(ValueError, match="no preprocessor"):
         model.fill(["[MASK]"])
-    with pytest.raises(TypeError, match="starts from strings"):
+    with pytest.raises(TypeError, match="expected a model of strings"):
         export_serving(model, tmp_path / "served")
     model.save_preset(tmp_path / "bare")
     assert {path.name for path in (tmp_path / "bare").iterdir()} == {"config.json", "model.safetensors", "README.md"}
