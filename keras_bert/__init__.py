@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     )
     from keras_bert.text import BertPreprocessor
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "BertClassifier",
     "BertConfig",

@@ -1,4 +1,4 @@
-"""The pages of docs/: their blocks run, their commands exist, and Sphinx builds them."""
+"""The pages of docs/: their blocks run, their commands and links exist, and Sphinx builds them."""
 
 import contextlib
 import re
@@ -70,9 +70,9 @@ def test_broken_promise_is_found(code, tmp_path):
         run(blocks(tmp_path / "page.md")[0], {}, tmp_path)
 
 
-@pytest.mark.parametrize("name", list(PAGES))
-def test_commands_and_options_exist(name):
-    page = PAGES[name].read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", [ROOT / "README.md", *PAGES.values()], ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_and_options_exist(path):
+    page = path.read_text(encoding="utf-8")
     for words in commands(page):
         command, rest = main, list(words)
         while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
@@ -82,7 +82,14 @@ def test_commands_and_options_exist(name):
         used = {word.split("=")[0] for word in rest if re.match(r"--?[a-z]", word)}
         assert used <= known, f"keras-bert {' '.join(words)}"
     mentioned = set(re.findall(r"`(--[a-z-]+)[^`]*`", page))
-    assert mentioned <= _all_options(main), name
+    assert mentioned <= _all_options(main)
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *PAGES.values()], ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files(path):
+    links = re.findall(r"\]\((?!https?:)([^)#\s]+)", path.read_text(encoding="utf-8"))
+    missing = [link for link in links if not (path.parent / link).exists()]
+    assert missing == []
 
 
 def _all_options(command):

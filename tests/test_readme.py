@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from keras_bert.cli import main
+
 from .support.data import ROOT
 from .support.pages import blocks, run
 
@@ -29,12 +31,25 @@ def test_there_are_blocks():
     assert len(BLOCKS) >= 4
 
 
-def test_shell_examples_are_commands_that_exist():
-    from keras_bert.cli import main
-
-    used = re.findall(r"^    keras-bert (\w+)", README.read_text(encoding="utf-8"), re.MULTILINE)
-    assert set(used) <= set(main.commands)
-    assert used
+@pytest.mark.parametrize(
+    ("shell", "words", "place", "completed"),
+    [
+        ("bash", "keras-bert fin", "1", "plain,finetune\n"),
+        ("bash", "keras-bert finetune classify --learn", "3", "plain,--learning-rate\n"),
+        ("zsh", "keras-bert fin", "1", "plain\nfinetune\n"),
+        ("fish", "keras-bert fin", "fin", "plain,finetune\t"),
+    ],
+)
+def test_the_shell_completes_commands(shell, words, place, completed, monkeypatch, capsys):
+    for name, value in {
+        "_KERAS_BERT_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": place,
+    }.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        main(prog_name="keras-bert")
+    assert capsys.readouterr().out.startswith(completed)
 
 
 @pytest.mark.slow

@@ -1,11 +1,12 @@
 """Views of what an encoder computes: the attention of every head, and a word in many sentences.
 
-weights.py          a text and an encoder -> its tokens and their attention weights
-view.py             shows them: in a notebook, or in a file
-page.py             the page; page/ holds its parts
-picture.py          the picture, for papers
-senses.py           a word and a text -> the word's vectors, in two dimensions
-senses_page.py      the page that shows these
+attention_weights.py  a text and an encoder -> its tokens and their attention weights
+view.py               shows them: in a notebook, or in a file
+page.py               the page; page/ holds its parts
+picture.py            the picture, for papers
+senses.py             a word and a text -> the word's vectors, in two dimensions
+senses_page.py        the page that shows these
+label_places.py       where the numbers of its points stand
 """
 
 from keras_bert.visualize.view import AttentionView, attention

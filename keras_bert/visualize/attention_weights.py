@@ -81,6 +81,35 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
     return Weights(texts, tokens, second, scores, queries, keys)
 
 
+def clearest_head(weights: Weights, layer: int | None = None, head: int | None = None) -> tuple[int, int]:
+    """The layer and the head with the most to see: large weights between different words.
+
+    Many heads put nearly all of their weight on `[CLS]` and `[SEP]`, or spread it over all tokens. The clearest head is
+    the one with the largest sum of squared weights, without those from or to special tokens, or to the token itself.
+
+    Args:
+        weights: of one text, or of a pair.
+        layer, head: if given, only the heads of this layer, or only this head of each layer, are compared.
+
+    Returns:
+        Their numbers, from 0; of several that are equal, the first.
+
+    Example:
+        >>> scores, (queries, keys) = np.full((2, 2, 4, 4), 0.25), np.zeros((2, 2, 2, 4, 8))
+        >>> scores[1, 0, 1] = [0.1, 0.0, 0.9, 0.0]  # "the" attends to "cat"
+        >>> weights = Weights(("the cat",), ["[CLS]", "the", "cat", "[SEP]"], None, scores, queries, keys)
+        >>> clearest_head(weights), clearest_head(weights, layer=0)
+        ((1, 0), (0, 0))
+    """
+    special = {weights.tokens[0], weights.tokens[-1]}
+    words = [place for place, token in enumerate(weights.tokens) if token not in special]
+    between = weights.scores[:, :, words][:, :, :, words] * (1 - np.eye(len(words)))
+    clearness = np.square(between).sum(axis=(2, 3))  # [num_layers, num_heads]
+    layers = range(len(clearness)) if layer is None else [layer]
+    heads = range(clearness.shape[1]) if head is None else [head]
+    return max(((i, j) for i in layers for j in heads), key=lambda place: clearness[place])
+
+
 def _of_the_row(layers: Iterable[Any]) -> np.ndarray:
     """The layers' tensors for a batch of one row, stacked."""
     return np.stack([ops.convert_to_numpy(ops.cast(layer[0], "float32")) for layer in layers])

@@ -29,7 +29,7 @@ _SCRIPTS = (
 _LONGEST_TITLE = 60
 
 
-def page(weights: Weights, layer: int = 0, head: int = 0) -> str:
+def page(weights: Weights, layer: int, head: int) -> str:
     """The HTML page that shows the weights.
 
     It holds the weights of each layer as base64 of little-endian float16, with an error of at most 2.5e-4. It holds the
@@ -44,7 +44,7 @@ def page(weights: Weights, layer: int = 0, head: int = 0) -> str:
         >>> import numpy as np
         >>> scores, (queries, keys) = np.full((1, 2, 5, 5), 0.2), np.zeros((2, 1, 2, 5, 8))
         >>> weights = Weights(("<b>",), ["[CLS]", "<", "b", ">", "[SEP]"], None, scores, queries, keys)
-        >>> "<b>" in page(weights)
+        >>> "<b>" in page(weights, layer=0, head=0)
         False
     """
     style, script = _part("page.css"), "\n".join(map(_part, _SCRIPTS))

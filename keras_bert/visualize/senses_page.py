@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 
 import numpy as np
 
+from keras_bert.visualize.label_places import LETTERS, RADIUS, is_far, label_places
 from keras_bert.visualize.picture import new_figure, png
 from keras_bert.visualize.senses import Occurrence, Senses
 
@@ -21,12 +21,14 @@ body {{ font: 16px/1.5 sans-serif; max-width: 50rem; margin: 2rem auto; padding:
 svg {{ width: 100%; border: 1px solid #ccc }}
 circle {{ fill: #1f77b4; fill-opacity: .7 }}
 path {{ fill: #d62728 }}
-text {{ font-size: 11px; fill: #444 }}
+text {{ font-size: {letters}px; fill: #444; text-anchor: middle; dominant-baseline: central }}
+line {{ stroke: #bbb }}
 </style>
 </head>
 <body>
 <h1>{word}</h1>
-<p>{count} occurrences, each where its sentence puts it; and (red) where the word is without any context.</p>
+<p>{count} occurrences. Those in similar contexts are close together. The red diamond is the word without context. Point
+at an occurrence to read its sentence; a number that has no room is left out.</p>
 <svg viewBox="0 0 {width} {height}" role="img">
 {points}
 </svg>
@@ -44,13 +46,21 @@ def page(senses: Senses) -> str:
     Args:
         senses: from `find_senses`.
     """
-    *places, static = _on_page(np.vstack([senses.points, senses.static_point[None]]))
-    points = [
-        f'<a href="#s{number}"><circle cx="{x:.1f}" cy="{y:.1f}" r="6"><title>{escape(each.sentence)}</title></circle>'
-        f'<text x="{x + 8:.1f}" y="{y + 4:.1f}">{number}</text></a>'
-        for number, (each, (x, y)) in enumerate(zip(senses.occurrences, places, strict=True), start=1)
-    ]
-    x, y = static
+    places = _on_page(np.vstack([senses.points, senses.static_point[None]]))
+    numbers = [str(number) for number in range(1, len(senses.occurrences) + 1)]
+    labels = label_places(places, numbers, (_WIDTH, _HEIGHT))
+    points = []
+    for number, each, (x, y), label in zip(numbers, senses.occurrences, places, labels, strict=False):
+        shown = ""
+        if label is not None:
+            u, v = label
+            shown = f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{u:.1f}" y2="{v:.1f}"/>' if is_far(label, (x, y)) else ""
+            shown += f'<text x="{u:.1f}" y="{v:.1f}">{number}</text>'
+        title = f"<title>{number}: {escape(each.sentence)}</title>"
+        points.append(
+            f'<a href="#s{number}">{shown}<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}">{title}</circle></a>'
+        )
+    x, y = places[-1]
     points.append(
         f'<path d="M{x:.1f} {y - 8:.1f}l8 8l-8 8l-8 -8z"><title>{escape(senses.word)}, without context</title></path>'
     )
@@ -58,6 +68,7 @@ def page(senses: Senses) -> str:
     return _PAGE.format(
         word=escape(senses.word),
         count=len(senses.occurrences),
+        letters=LETTERS,
         width=_WIDTH,
         height=_HEIGHT,
         points="\n".join(points),
@@ -74,18 +85,33 @@ def picture(senses: Senses) -> bytes:
     figure, axes = new_figure(8, 5)
     axes.scatter(*senses.points.T, alpha=0.7, label="in a sentence")
     axes.scatter(*senses.static_point, marker="D", color="tab:red", label="without context")
-    for number, point in enumerate(senses.points, start=1):
-        axes.annotate(str(number), point, xytext=(4, 4), textcoords="offset points", fontsize=8)
     axes.set_title(senses.word, parse_math=False)
     axes.legend()
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # from here on, places are final
+    places = axes.transData.transform(np.vstack([senses.points, senses.static_point[None]]))
+    numbers = [str(number) for number in range(1, len(senses.points) + 1)]
+    labels = label_places(places, numbers, figure.bbox.size)
+    for number, point, place, label in zip(numbers, senses.points, places, labels, strict=False):
+        if label is not None:
+            axes.annotate(
+                number,
+                point,
+                xytext=(np.array(label) - place) * 72 / figure.dpi,
+                textcoords="offset points",
+                fontsize=LETTERS * 72 / figure.dpi,
+                ha="center",
+                va="center",
+                arrowprops={"arrowstyle": "-", "color": "#bbbbbb"} if is_far(label, place) else None,
+            )
     return png(figure)
 
 
-def _on_page(points: np.ndarray) -> Sequence[tuple[float, float]]:
+def _on_page(points: np.ndarray) -> np.ndarray:
     low, high = points.min(axis=0), points.max(axis=0)
     size = np.array([_WIDTH, _HEIGHT]) - 2 * _MARGIN
     x, y = (_MARGIN + (points - low) / np.maximum(high - low, 1e-9) * size).T
-    return list(zip(x.tolist(), (_HEIGHT - y).tolist(), strict=True))
+    return np.stack([x, _HEIGHT - y], axis=1)
 
 
 def _marked(each: Occurrence) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from keras_bert import files
 from keras_bert.extras import needed
-from keras_bert.visualize.attention_weights import Weights, weights_of
+from keras_bert.visualize.attention_weights import Weights, clearest_head, weights_of
 from keras_bert.visualize.page import page
 from keras_bert.visualize.picture import picture
 
@@ -77,8 +77,9 @@ class AttentionView:
 
         Args:
             path: `.html` for a self-contained page, or `.png` for a picture, which needs matplotlib.
-            layer, head: numbers from 0, as in `BertEncoder.attention_scores`. A page shows them first; a picture shows
-                nothing else, and by default a grid of all heads of all layers.
+            layer, head: numbers from 0, as in `BertEncoder.attention_scores`. A page shows them first, by default the
+                head with the largest weights between different words; a picture shows nothing else, and by default a
+                grid of all heads of all layers.
             overwrite: whether to replace the file.
 
         Raises:
@@ -100,11 +101,11 @@ class AttentionView:
                 raise ValueError(f"{name} is {number}, but this model has the {name}s 0 to {count - 1}")
         if suffix == PICTURE:
             return picture(self.weights, layer, head)
-        return page(self.weights, layer or 0, head or 0).encode()
+        return page(self.weights, *clearest_head(self.weights, layer, head)).encode()
 
     def _repr_html_(self) -> str:
         """The page in a sandboxed frame, which cannot touch the notebook around it."""
-        source = html.escape(page(self.weights))
+        source = html.escape(page(self.weights, *clearest_head(self.weights)))
         return (
             f'<iframe srcdoc="{source}" sandbox="allow-scripts" title="Attention" '
             'style="width: 100%; height: 640px; border: 0"></iframe>'

@@ -21,7 +21,8 @@ def test_page(run, tmp_path):
     assert not re.search(r"https?:|src=|<script", html)
     svg = ElementTree.fromstring(html[html.index("<svg") : html.index("</svg>") + 6])
     titles = [circle.find("title").text for circle in svg.iter("circle")]
-    assert titles == ["He robbed the bank & ran.", "She left the Bank <rich>.", "They sat on the bank of the river."]
+    sentences = ["He robbed the bank & ran.", "She left the Bank <rich>.", "They sat on the bank of the river."]
+    assert titles == [f"{number}: {sentence}" for number, sentence in enumerate(sentences, start=1)]
     assert all(0 < float(each.get("cx")) < 800 and 0 < float(each.get("cy")) < 500 for each in svg.iter("circle"))
     assert len(list(svg.iter("path"))) == 1
     assert '<li id="s2">She left the <mark>Bank</mark> &lt;rich&gt;.</li>' in html

@@ -15,7 +15,7 @@ import pytest
 
 from keras_bert import BertPreprocessor
 from keras_bert.visualize import AttentionView, attention
-from keras_bert.visualize.attention_weights import Weights, weights_of
+from keras_bert.visualize.attention_weights import Weights, clearest_head, weights_of
 from keras_bert.visualize.page import page
 
 from ..support import small
@@ -133,7 +133,7 @@ def test_what_is_no_text(encoder, preprocessor):
 
 
 def test_texts_are_only_texts(weights):
-    source = page(weights)
+    source = page(weights, 0, 0)
     data, numbers, queries, keys = read(source)
     assert (data["texts"], data["tokens"]) == (list(weights.texts), weights.tokens)
     np.testing.assert_allclose(numbers, weights.scores, rtol=0, atol=2.5e-4)
@@ -148,7 +148,7 @@ def test_texts_are_only_texts(weights):
 
 
 def test_the_policy_allows_the_page_alone(weights):
-    scripts = Scripts(page(weights))
+    scripts = Scripts(page(weights, 0, 0))
     (style,) = [text for tag, _, text in scripts.found if tag == "style"]
     (script,) = [text for tag, attributes, text in scripts.found if tag == "script" and not attributes]
     policy = dict(rule.split(maxsplit=1) for rule in scripts.policy.split("; "))
@@ -161,7 +161,7 @@ def test_the_policy_allows_the_page_alone(weights):
 
 
 def test_every_part_is_in_the_page(weights):
-    source = page(weights)
+    source = page(weights, 0, 0)
     parts = list(resources.files("keras_bert.visualize").joinpath("page").iterdir())
     assert len(parts) > 5
     for part in parts:
@@ -173,7 +173,7 @@ def test_every_part_is_in_the_page(weights):
 def test_size_of_bert_base():
     vectors = np.zeros((2, 12, 12, 128, 64), np.float32)
     weights = Weights(("a", "b"), ["a"] * 128, 64, np.full((12, 12, 128, 128), 1 / 128, np.float32), *vectors)
-    assert len(page(weights)) < 12.8e6
+    assert len(page(weights, 0, 0)) < 12.8e6
 
 
 def test_save(weights, tmp_path):
@@ -186,6 +186,23 @@ def test_save(weights, tmp_path):
     view.save(str(path), overwrite=True)
     assert path.read_bytes() == view.rendered("other.HTML")
     assert [file.name for file in path.parent.iterdir()] == ["attention.html"]
+
+
+def test_a_page_opens_on_the_clearest_head(weights, tmp_path):
+    """Of the large weights, two of head 3 are between different words, one of heads 1, 2, 4, 5, and none of head 0."""
+    weights.scores[1, 4, 1, 3] = 0.3
+    path = tmp_path / "attention.html"
+    for chosen, shown in (
+        ({}, (0, 3)),
+        ({"layer": 1}, (1, 3)),
+        ({"head": 4}, (1, 4)),
+        ({"layer": 0, "head": 6}, (0, 6)),
+    ):
+        AttentionView(weights).save(path, **chosen, overwrite=True)
+        data, *_ = read(path.read_text(encoding="utf-8"))
+        assert (data["layer"], data["head"]) == shown
+    nothing = weights._replace(tokens=["[CLS]", "[SEP]"], scores=np.full((2, 2, 2, 2), 0.5))
+    assert clearest_head(nothing) == (0, 0)
 
 
 def test_mistakes(weights, tmp_path):
@@ -203,7 +220,7 @@ def test_mistakes(weights, tmp_path):
 def test_notebook(weights):
     shown = AttentionView(weights)._repr_html_()
     (source,) = re.findall('<iframe srcdoc="([^"]*)" sandbox="allow-scripts" ', shown)
-    assert html.unescape(source) == page(weights)
+    assert html.unescape(source) == page(weights, 0, 3)
 
 
 @pytest.mark.parametrize("chosen", [{"layer": 1}, {"layer": 1, "head": 3}])

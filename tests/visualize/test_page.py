@@ -29,7 +29,7 @@ def browser():
 def opened(browser, weights, tmp_path):
     """The page, opened from its file, offline; at its end it must have complained of nothing."""
     path = tmp_path / "attention.html"
-    path.write_text(page_of(weights), encoding="utf-8")
+    path.write_text(page_of(weights, 0, 0), encoding="utf-8")
     page = browser.new_page(offline=True)
     complaints = []
     page.on("console", lambda message: complaints.append(message.text))
@@ -234,9 +234,29 @@ def test_pictures_show_the_weights(opened):
     assert high < low
 
 
+@pytest.mark.parametrize(("name", "id"), [("Lines", "sides"), ("Heat map", "scroll"), ("Neurons", "vectors")])
+def test_a_view_grows_with_its_window(browser, pair, tmp_path, name, id):
+    path = tmp_path / "attention.html"
+    path.write_text(page_of(pair, 0, 0), encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    page.get_by_role("group", name="View").get_by_role("button", name=name, exact=True).click()
+    sizes = []
+    for width, height in ((1000, 1000), (1500, 1400)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(200)
+        box = page.locator(f"#{id}").bounding_box()
+        sizes.append((box["width"], box["height"]))
+        overflow = "[document.body.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
+        assert max(page.evaluate(overflow)) <= 0
+    page.close()
+    assert sizes[1][0] > sizes[0][0] + 100
+    assert sizes[1][1] > sizes[0][1] + 100
+
+
 def test_dark(browser, weights, tmp_path):
     path = tmp_path / "attention.html"
-    path.write_text(page_of(weights), encoding="utf-8")
+    path.write_text(page_of(weights, 0, 0), encoding="utf-8")
     colours = set()
     for scheme in ("light", "dark"):
         page = browser.new_page(color_scheme=scheme)
@@ -251,9 +271,9 @@ def test_in_a_notebook(browser, weights):
     page = browser.new_page()
     page.set_content(f"<p id=from>mine</p>{AttentionView(weights)._repr_html_()}")
     frame = page.frame_locator("iframe")
-    frame.get_by_text("Layer 0, head 0: 36 lines").wait_for()
+    frame.get_by_text("Layer 0, head 3: 36 lines").wait_for()
     frame.locator("#from button").nth(0).hover()
-    frame.get_by_text("Layer 0, head 0: 6 lines").wait_for()
+    frame.get_by_text("Layer 0, head 3: 6 lines").wait_for()
     assert page.locator("body > p#from").text_content() == "mine"
     page.close()
 

@@ -68,6 +68,8 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   change({});
 });
 
+window.addEventListener("resize", () => change({}));
+
 makeControls();
 makeTokens();
 makeLines();

@@ -44,7 +44,7 @@ function markTokens(opposite) {
 
 function drawLines(matrices) {
   const canvas = document.getElementById("lines");
-  const row = parseFloat(styleColours("--row")[0]);
+  const row = document.querySelector("#from li").getBoundingClientRect().height;
   const width = canvas.clientWidth;
   const scale = Math.min(window.devicePixelRatio || 1, LONGEST_CANVAS / (row * size));
   canvas.width = width * scale;

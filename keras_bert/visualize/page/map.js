@@ -1,13 +1,9 @@
 // The heat map of the chosen head.
 
 const heat = document.getElementById("heat");
-const cell = Math.max(14, Math.min(30, Math.floor(600 / size))); // pixels a side; 14 leaves labels readable
 const mapCells = makeCells(document.getElementById("cells"), size, size, sayCell);
 
 function makeMap() {
-  const scroll = document.getElementById("scroll");
-  scroll.style.setProperty("--cell", `${cell}px`);
-  heat.style.width = heat.style.height = `${cell * size}px`;
   for (const id of ["rows", "columns"]) {
     tokens.forEach((text, index) => {
       const label = document.getElementById(id).appendChild(document.createElement("span"));
@@ -18,7 +14,16 @@ function makeMap() {
   }
 }
 
+/** Makes the cells as large as the window lets them be, without their labels and what is below. */
+function fitMap() {
+  const room = Math.min(window.innerWidth - 200, window.innerHeight - 380);
+  const cell = Math.max(14, Math.min(48, Math.floor(room / size))); // pixels a side; 14 leaves labels readable
+  document.getElementById("scroll").style.setProperty("--cell", `${cell}px`);
+  heat.style.width = heat.style.height = `${cell * size}px`;
+}
+
 VIEWS.map = () => {
+  fitMap();
   paint(heat, matrix(state.layer, state.head, state.segments), size, size);
   document.getElementById("cells").setAttribute(
     "aria-label",

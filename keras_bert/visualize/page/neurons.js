@@ -2,11 +2,9 @@
 
 const neuronArea = document.getElementById("products");
 const neuronCells = makeCells(neuronArea, size, page.headSize, sayNeuron);
-const stripWidth = Math.max(3, Math.floor(384 / page.headSize)) * page.headSize; // whole pixels a dimension
 let neurons = null; // what is shown
 
 function makeNeurons() {
-  document.getElementById("vectors").style.setProperty("--strip", `${stripWidth}px`);
   document.getElementById("root").textContent = `√${page.headSize}`;
   for (const id of ["dots", "shares"]) {
     for (let key = 0; key < size; key++) {
@@ -14,6 +12,16 @@ function makeNeurons() {
       item.classList.toggle("first-of-second", key === second);
     }
   }
+}
+
+/** Makes the two strips and the rows as large as the window lets them be, beside the tokens, the sums and the notes. */
+function fitNeurons() {
+  const width = (window.innerWidth - document.getElementById("queries").offsetWidth - 280) / 2;
+  const dimension = Math.max(3, Math.min(24, Math.floor(width / page.headSize))); // whole pixels
+  const row = Math.max(21, Math.min(36, Math.floor((window.innerHeight - 440) / size)));
+  const { style } = document.getElementById("vectors");
+  style.setProperty("--strip", `${dimension * page.headSize}px`);
+  style.setProperty("--row", `${row}px`);
 }
 
 /** The vectors of a head, a query's products with all keys, their scaled sums, and the softmax of these. */
@@ -34,6 +42,7 @@ function computeNeurons(layer, head, query) {
 }
 
 VIEWS.neurons = () => {
+  fitNeurons();
   const query = state.token?.index ?? state.query;
   neurons = computeNeurons(state.layer, state.head, query);
   const { queries, keys, products, dots, shares } = neurons;

