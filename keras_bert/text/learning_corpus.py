@@ -46,7 +46,7 @@ def text_files(path: Path) -> list[Path]:
     """`path` itself, or, if it is a directory, the .txt files in it, sorted by name.
 
     Raises:
-        FileNotFoundError: no such path, or no .txt files.
+        FileNotFoundError: no such path, or no .txt files, or one is a link to nothing.
     """
     if not path.is_dir():
         if not path.exists():
@@ -55,6 +55,9 @@ def text_files(path: Path) -> list[Path]:
     found = sorted(path.glob("*.txt"))
     if not found:
         raise FileNotFoundError(f"the directory {path} has no .txt files")
+    for each in found:
+        if not each.exists():
+            raise FileNotFoundError(f"{each} is a link to {each.readlink()}, which does not exist")
     return found
 
 
