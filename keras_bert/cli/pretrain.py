@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from keras_bert.cli import quiet, runs, streams
+from keras_bert.cli import overwriting, quiet, runs, streams
 from keras_bert.recipe import PretrainingRecipe, SecondPhase
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
     return streams.together(
         click.argument("corpus", metavar="FILE...", nargs=-1, required=True),
         option("--output", required=True, metavar="DIR", help="Write the model into DIR, or resume the run in it."),
+        overwriting.option,
         option("--eval", "validation", metavar="FILE", help="Text to measure the model on; a file or a directory."),
         runs.recipe_options(kind),
         option(
@@ -138,8 +139,9 @@ class Prepared(NamedTuple):
 
 def train_on_text(
     prepare: Callable[[int, bool], Prepared], corpus: tuple[str, ...], told: dict[str, Any], recipe: PretrainingRecipe,
-    second: SecondPhase, output: str, validation: str | None, objective: str, layout: str, sequence_length: int,
-    masked_unit: str, static_masking: bool, copies: int, pack: bool, processes: int, dtype: str, strategy: str,
+    second: SecondPhase, output: str, overwrite: bool, validation: str | None, objective: str, layout: str,
+    sequence_length: int, masked_unit: str, static_masking: bool, copies: int, pack: bool, processes: int, dtype: str,
+    strategy: str,
 ) -> None:  # fmt: skip
     """Trains a model on text and writes it into a directory.
 
@@ -150,8 +152,8 @@ def train_on_text(
         recipe, ...: see `options`.
     """
     directory = Path(output)
-    run = directory / runs.RUN
-    runs.check_output(directory)
+    run = directory / overwriting.RUN
+    runs.check_output(directory, overwrite)
     with quiet.imports():
         import keras
 
@@ -159,7 +161,7 @@ def train_on_text(
         from keras_bert.pretraining import MaskedLMMasking, write_records
         from keras_bert.text import BertPreprocessor
         from keras_bert.text.learning_corpus import text_files
-        from keras_bert.training import Phase, report, workers
+        from keras_bert.training import Phase, report, run_files, workers
 
     # Steps are measured, and the state is told, after each of these.
     ends = [
@@ -184,9 +186,12 @@ def train_on_text(
         return Phase(folder / _RECORDS, steps, batch_size, None if static_masking else masking, measured), counts
 
     settings = {"objective": objective, "layout": layout, "masked_unit": masked_unit, "seed": recipe.seed}
-    with runs.resumable(after), _computing_with(dtype):
+    with runs.resumable(after, overwrite), _computing_with(dtype):
         devices = runs.devices(strategy)
-        runs.tell_position(directory, devices, len(ends), after)
+        steps = [recipe.steps, *([] if second.then_steps is None else [second.then_steps])]
+        told_before = {**vars(recipe), "steps": steps}
+        del told_before["batch_size"]  # of both phases
+        runs.begin(directory, devices, len(ends), after, told_before, overwrite)
         try:
             learned = [path for each in corpus for path in text_files(Path(each))]
             measured_on = [] if validation is None else text_files(Path(validation))
@@ -199,6 +204,8 @@ def train_on_text(
                     preprocessor.tokenizer, second.then_length, max_sequence_length=config.max_positions
                 )
             with workers.chief_first(devices):
+                if overwrite and workers.is_chief(devices):
+                    overwriting.clear(directory)
                 first, counts = phase(run, preprocessor, recipe.steps, recipe.batch_size)
                 if longer is not None:
                     then, _ = phase(run / _THEN, longer, second.then_steps, second.then_batch_size)
@@ -219,10 +226,13 @@ def train_on_text(
                 told |= vars(second)
             told |= {"copies": copies, "dtype": dtype, **counts}
             report.write_report(directory, told, by_step, measures, panels=_PANELS)
+            runs.finish(directory, measures)
+        except run_files.FinishedError as error:
+            measures = runs.measures_of(error, directory)
         except (ImportError, ValueError) as error:
-            raise streams.Misuse(streams.one_line(error)) from error
-    for name, value in measures.items():
-        click.echo(f"{name}\t{value:.4f}")
+            raise runs.misuse(error, directory) from error
+    if workers.is_chief(devices):
+        runs.tell_measures(measures)
 
 
 @contextlib.contextmanager

@@ -75,6 +75,7 @@ class BertEncoder(keras.Model):
         super().__init__(**kwargs)
         table_of(config)  # refuses an unknown family, which could not be saved
         self.config = config
+        self.is_loaded = False  # whether the weights are those of a preset
         self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
         self.blocks = [
             TransformerBlock(config, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
@@ -168,7 +169,9 @@ class BertEncoder(keras.Model):
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in fields}
         with formats.open_checkpoint(directory) as checkpoint:
             config = dataclasses.replace(checkpoint.config, **given)
-            return made_with_weights(lambda: cls(config, **kwargs), checkpoint, "encoder")
+            encoder = made_with_weights(lambda: cls(config, **kwargs), checkpoint, "encoder")
+        encoder.is_loaded = True
+        return encoder
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes `config.json` and `model.safetensors`, for `from_preset` and `transformers.AutoModel`.
