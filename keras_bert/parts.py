@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
 Counts = dict[str, int]
+_NOTES = {"settings": dict, "files": {str: ({str: int}, None)}}  # the shape of the notes
 
 
 def check_processes(processes: int, pipeline_options: PipelineOptions | None) -> None:
@@ -133,9 +134,12 @@ class Parts:
             )
 
     def totals(self, *counts: str) -> Counts:
-        """The sums of these counts over all complete files."""
+        """The sums of these counts over all complete files. Raises ValueError if the notes lack one."""
         self.notes = self._read()  # a pipeline's worker may have written them
         complete = [noted for noted in map(self.notes.get, self.names) if noted]
+        for count in counts:
+            if not all(count in noted for noted in complete):
+                raise ValueError(f"{self._directory / self._file} is damaged: a file has no count of {count}")
         return {count: sum(noted[count] for noted in complete) for count in counts}
 
     def _left(self) -> list[int]:
@@ -158,7 +162,7 @@ class Parts:
 
     def _read(self) -> dict[str, Counts | None]:
         path = self._directory / self._file
-        notes = files.read_json(path) if path.exists() else {"settings": {}, "files": {}}
+        notes = files.read_json(path, _NOTES) if path.exists() else {"settings": {}, "files": {}}
         # A file that was begun but is not there, or was removed, is written again.
         noted = {name: each for name, each in notes["files"].items() if (self._directory / name).exists()}
         different = [name for name, value in self._settings.items() if notes["settings"].get(name) != value]

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from keras_bert import files
-from keras_bert.cli import streams
+from keras_bert.cli import quiet, streams
 
 RUN = "training"  # the folder of the run's files, in the model's directory
 _RUN_FILES = (  # patterns; * may also stand for folders
@@ -79,14 +79,16 @@ def _read() -> Iterator[Path]:
 
 
 def _card() -> str:
-    from keras_bert.formats import hugging_face
+    with quiet.imports():
+        from keras_bert.formats import hugging_face
 
     return hugging_face.CARD
 
 
 def _model_files() -> tuple[str, ...]:
-    from keras_bert.formats import hugging_face
-    from keras_bert.text import loading
-    from keras_bert.training import report
+    with quiet.imports():
+        from keras_bert.formats import hugging_face
+        from keras_bert.text import loading
+        from keras_bert.training import report
 
     return (*hugging_face.FILES, *loading.FILES, report.REPORT, report.CURVE, report.CONFUSION)

@@ -195,6 +195,7 @@ def train_on_text(
         try:
             learned = [path for each in corpus for path in text_files(Path(each))]
             measured_on = [] if validation is None else text_files(Path(validation))
+            keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
             with devices.scope():
                 preprocessor, config, make = prepare(sequence_length, objective != "sentences")
             _check_objective(objective, layout, config, learned, measured_on)

@@ -36,7 +36,7 @@ def of_model(model: BertTask) -> dict[str, str | None]:
     encoder, ours = model.encoder, model.preprocessor
     layers = [encoder.embeddings, *encoder.blocks] if encoder.is_loaded else []
     text = {"truncation", "sequence_length", "max_sequence_length", "pad_to_multiple_of", "stride"}
-    told = [type(model).__name__, encoder.config.to_dict(), encoder.dtype_policy.name, model.settings()]
+    told = [sorted(model.heads), encoder.config.to_dict(), encoder.dtype_policy.name, model.settings()]
     told += [{name: getattr(ours, name) for name in text}, ours.tokenizer.get_config()]
     return {
         WEIGHTS: of_weights(variable for layer in layers for variable in layer.weights) if layers else None,

@@ -217,6 +217,8 @@ class Run:
         if not self._is_finished:
             self._is_finished = True
             self.save()
+            if self.directory is not None and self.is_chief:
+                files.remove_left_over(self.directory)
 
     def _variables(self) -> list[keras.Variable]:
         """Weights and random state; until the end the optimizer's variables, and the loss of this epoch so far."""
