@@ -199,7 +199,8 @@ def check_output(directory: Path, overwrite: bool) -> None:
     if overwrite and directory.is_dir():
         overwriting.check(directory)
     elif directory.exists() and not (directory / RUN).is_dir() and (not directory.is_dir() or any(directory.iterdir())):
-        raise streams.Misuse(f"{directory} exists and is no run of this command; choose another --output")
+        advice = _ADVICE if (directory / "config.json").is_file() else "choose another --output"
+        raise streams.Misuse(f"{directory} exists and is no run of this command; {advice}")
     directories.check(directory)
 
 

@@ -300,7 +300,9 @@ def test_another_directory_is_not_touched(fails, untrained, table, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").write_text("precious")
     command = ("finetune", "classify", *columns(table), "--preset", untrained, "--output", str(tmp_path / "mine"))
-    assert "exists and is no run of this command" in fails(*command)
+    assert fails(*command) == f"{tmp_path}/mine exists and is no run of this command; choose another --output"
+    (tmp_path / "mine/config.json").touch()
+    assert fails(*command).endswith("this command; choose another --output, or begin anew with --overwrite")
 
 
 def test_a_directory_that_cannot_be_made(run, untrained, table, tmp_path):
