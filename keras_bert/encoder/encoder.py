@@ -19,7 +19,7 @@ from keras_bert.encoder.embeddings import BertEmbeddings
 from keras_bert.encoder.inputs import checked
 from keras_bert.encoder.layers import dense
 from keras_bert.encoder.layout import Layout
-from keras_bert.encoder.weights import made_with_weights, values_by_name
+from keras_bert.encoder.weights import digest, made_with_weights, values_by_name
 from keras_bert.formats.families import table_of
 
 # What Keras's optimizers say of a model that uses `sequence_output` only, in which the pooler stays as it is.
@@ -75,7 +75,7 @@ class BertEncoder(keras.Model):
         super().__init__(**kwargs)
         table_of(config)  # refuses an unknown family, which could not be saved
         self.config = config
-        self.is_loaded = False  # whether the weights are those of a preset
+        self.origin: str | None = None  # a digest of the preset's weights; None if they began as new ones
         self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
         self.blocks = [
             TransformerBlock(config, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
@@ -170,7 +170,7 @@ class BertEncoder(keras.Model):
         with formats.open_checkpoint(directory) as checkpoint:
             config = dataclasses.replace(checkpoint.config, **given)
             encoder = made_with_weights(lambda: cls(config, **kwargs), checkpoint, "encoder")
-        encoder.is_loaded = True
+        encoder.origin = digest(encoder)
         return encoder
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:

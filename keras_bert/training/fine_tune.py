@@ -61,7 +61,7 @@ def fine_tune(
 
     Raises:
         TypeError, ValueError: an argument is bad, the examples cannot be used, the directory holds a damaged run, or
-            one with other settings, examples, validation examples or starting weights, or the loss is not finite.
+            one with other settings, examples, validation examples or preset, or the loss is not finite.
 
     Warns:
         UserWarning: how many examples are cut.

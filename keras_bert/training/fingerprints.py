@@ -19,7 +19,7 @@ from keras_bert.tasks.task import BertTask, TokenizedExamples
 _RECORD_BYTES = 1 << 20  # of each file; a corpus may have a terabyte of records
 
 # The names of the digests among the settings of a run, as messages have them; their values mean nothing to people.
-WEIGHTS = "starting weights"
+WEIGHTS = "weights of its preset"
 CONFIGURATION = "configuration of the model"
 EXAMPLES = "examples"
 VALIDATION = "validation examples"
@@ -28,20 +28,17 @@ NAMES = (WEIGHTS, CONFIGURATION, EXAMPLES, VALIDATION, TEACHER)
 
 
 def of_model(model: BertTask) -> dict[str, str | None]:
-    """Digests of the model that a run starts with.
+    """Digests of the model that a run starts with: of its preset's weights, if it was loaded, and of its settings.
 
-    New weights, which differ each time that a program makes them, do not count: those of heads, of a pooler, and of an
-    encoder that was not loaded.
+    Weights that are new, such as those of a head, differ each time that a program makes them: they do not count. Nor
+    does what the model has learned since, so that an interrupted cell of a notebook may run again.
     """
     encoder, ours = model.encoder, model.preprocessor
-    layers = [encoder.embeddings, *encoder.blocks] if encoder.is_loaded else []
-    text = {"truncation", "sequence_length", "max_sequence_length", "pad_to_multiple_of", "stride"}
+    text = ("truncation", "sequence_length", "max_sequence_length", "pad_to_multiple_of", "stride")
     told = [sorted(model.heads), encoder.config.to_dict(), encoder.dtype_policy.name, model.settings()]
     told += [{name: getattr(ours, name) for name in text}, ours.tokenizer.get_config()]
-    return {
-        WEIGHTS: of_weights(variable for layer in layers for variable in layer.weights) if layers else None,
-        CONFIGURATION: _of([json.dumps(told, sort_keys=True, default=repr).encode()]),
-    }
+    configuration = json.dumps(told, sort_keys=True, default=repr)
+    return {WEIGHTS: encoder.origin, CONFIGURATION: _of([configuration.encode()])}
 
 
 def of_weights(variables: Iterable[keras.Variable]) -> str:

@@ -85,7 +85,7 @@ def pretrain(
 
     Raises:
         FileNotFoundError, ValueError: an argument is bad, the records cannot be used, the directory holds a damaged
-            run, or one with other settings, records or starting weights, or the loss is not finite.
+            run, or one with other settings, records or preset, or the loss is not finite.
 
     Example:
         >>> import tempfile

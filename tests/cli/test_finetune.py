@@ -70,7 +70,7 @@ def test_a_finished_run_is_not_another_one(run, finished, untrained, table, tmp_
     train_on = f"; to train its model further, begin with --preset {model} and another --output"
     for option, value, name in [
         ("--epochs", "2", "epochs (1, now 2)"),
-        ("--preset", str(other), "starting weights"),
+        ("--preset", str(other), "weights of its preset"),
         ("--eval", str(less), "validation examples"),
         ("--train", str(less), "examples"),
         ("--sequence-length", "9", "configuration of the model"),
