@@ -237,6 +237,16 @@ def remove_temporary() -> None:
         _remove(path)
 
 
+def remove_left_over(directory: Path) -> None:
+    """Removes what processes that were killed while they wrote files into `directory`, or below, have left there."""
+    for path in directory.rglob(".*.tmp"):
+        name, _, number = path.name[1:].removesuffix(".tmp").rpartition(".")
+        is_written = (path.parent / name).is_file()  # it was written again, to its end
+        is_ours = number == str(os.getpid()) and path not in _temporary  # in containers, numbers come again
+        if is_written and number.isdecimal() and (is_ours or not Path("/proc", number).exists()):
+            path.unlink(missing_ok=True)
+
+
 def _lock(file: BinaryIO, directory: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
 Counts = dict[str, int]
+_NOTES = {"settings": dict, "files": {str: ({str: int}, None)}}  # the shape of the notes
 
 
 def check_processes(processes: int, pipeline_options: PipelineOptions | None) -> None:
@@ -113,9 +114,12 @@ class Parts:
             )
 
     def totals(self, *counts: str) -> Counts:
-        """The sums of these counts over all complete files."""
+        """The sums of these counts over all complete files. Raises ValueError if the notes lack one."""
         self.notes = self._read()  # a pipeline's worker may have written them
         complete = [noted for noted in map(self.notes.get, self.names) if noted]
+        for count in counts:
+            if not all(count in noted for noted in complete):
+                raise ValueError(f"{self.directory / self.record} is damaged: a file has no count of {count}")
         return {count: sum(noted[count] for noted in complete) for count in counts}
 
     def _left(self) -> list[int]:
@@ -137,7 +141,7 @@ class Parts:
 
     def _read(self) -> dict[str, Counts | None]:
         path = self.directory / self.record
-        found = files.read_json(path) if path.exists() else {"settings": {}, "files": {}}
+        found = files.read_json(path, _NOTES) if path.exists() else {"settings": {}, "files": {}}
         # Files that are missing are written again.
         notes = {name: each for name, each in found["files"].items() if (self.directory / name).exists()}
         different = [name for name, value in self.settings.items() if found["settings"].get(name) != value]

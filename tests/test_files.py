@@ -1,6 +1,7 @@
 """Small files: read with errors that name them, written whole or not at all."""
 
 import errno
+import os
 import re
 import subprocess
 import sys
@@ -203,3 +204,15 @@ def test_decimals_read_back_exactly():
     bits = np.random.default_rng(0).integers(0, 2**32, 20_000, dtype=np.uint32).view(np.float32)
     row = np.concatenate([bits[np.isfinite(bits)], np.float32([0.1, -0.0, 1e-45, 3.4028235e38])])
     np.testing.assert_array_equal(np.float32(files.decimals(row)), row)
+
+
+def test_what_killed_processes_left_is_removed(tmp_path):
+    (tmp_path / "a").mkdir()
+    stay = ["x.txt", ".y.txt.4194399.tmp", ".x.txt.1.tmp", ".x.txt.tmp", "x.txt.4194399.tmp", "a/x.txt"]
+    for name in (*stay, ".x.txt.4194399.tmp", f".x.txt.{os.getpid()}.tmp", "a/.x.txt.4194399.tmp"):
+        (tmp_path / name).touch()
+    with files.written_whole(tmp_path / "a/x.txt") as unfinished:
+        unfinished.touch()
+        files.remove_left_over(tmp_path)
+        assert unfinished.exists()
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == sorted(stay)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from keras_bert import data
-from keras_bert.cli import example_files, quiet, runs, streams
+from keras_bert.cli import example_files, overwriting, quiet, runs, streams
 from keras_bert.recipe import FineTuningRecipe
 
 
@@ -23,6 +23,7 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
         click.option(
             "--output", required=True, metavar="DIR", help="Write the model into DIR, or resume the run in it."
         ),
+        overwriting.option,
         runs.recipe_options(kind, without),
         click.option(
             "--sequence-length",
@@ -51,7 +52,8 @@ def finetune() -> None:
     """Fine-tune a model to classify, to label words, or to answer.
 
     Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
-    measures. After an interruption, the same command resumes the run.
+    measures. After an interruption, the same command resumes the run. To train a model further, begin with it: --preset
+    my-model --output my-model-2.
 
     \b
     Examples:
@@ -143,7 +145,8 @@ def answer(train: str, validation: str | None, **options: Any) -> None:
 
 def train_on_examples(
     read: Callable[[str], Any], make: Callable[..., Any], train: str, evaluated: str | None, settings: dict[str, Any],
-    output: str, preset: Path, sequence_length: int | None, strategy: str, skip_bad: bool, recipe: FineTuningRecipe,
+    output: str, overwrite: bool, preset: Path, sequence_length: int | None, strategy: str, skip_bad: bool,
+    recipe: FineTuningRecipe,
 ) -> None:  # fmt: skip
     """Fine-tunes a model on files of examples and writes it into a directory.
 
@@ -155,23 +158,23 @@ def train_on_examples(
         output, ...: see `options`.
     """
     directory = Path(output)
-    runs.check_output(directory)
+    runs.check_output(directory, overwrite)
     if recipe.batch_size and recipe.batch_tokens:
         raise streams.Misuse("--batch-size and --batch-tokens are given: one of the two says what a batch is")
     with quiet.imports():
         import keras
 
         from keras_bert import training
-        from keras_bert.training import report, workers
+        from keras_bert.training import report, run_files, workers
 
     def after(epoch: int, step: int = 0, batches: int = 0) -> str:
         if not step:
             return f"epoch {epoch} of {recipe.epochs}"
         return f"epoch {epoch + 1} of {recipe.epochs}, step {step:,} of {batches:,}"
 
-    with runs.resumable(after):
+    with runs.resumable(after, overwrite):
         devices = runs.devices(strategy)
-        runs.tell_position(directory, devices, recipe.epochs, after)
+        runs.begin(directory, devices, recipe.epochs, after, vars(recipe), overwrite)
         with devices.scope():  # `read` may load the teacher, for its kind of labels
             learned = read(train)
             measured = None if evaluated is None else read(evaluated)
@@ -183,10 +186,12 @@ def train_on_examples(
                 model, more = make(learned, preset, sequence_length=sequence_length)
             to_measure = None if measured is None else measured.xy
             click.echo(_about(learned, measured, train, evaluated), err=True)
-            run = directory / runs.RUN
+            with workers.chief_first(devices):
+                if overwrite and workers.is_chief(devices):
+                    overwriting.clear(directory)
             lines = runs.told_each_epoch(devices, after)
             more |= {"callbacks": lines, **vars(recipe)}
-            history = training.fine_tune(model, learned.xy, to_measure, run, **more)
+            history = training.fine_tune(model, learned.xy, to_measure, directory / overwriting.RUN, **more)
             if not workers.is_chief(devices):
                 return
             model.save_preset(directory, overwrite=True)
@@ -198,10 +203,13 @@ def train_on_examples(
             told = {"train": train, "eval": evaluated, "preset": preset, "sequence_length": sequence_length}
             told |= {**settings, **vars(recipe)}
             report.write_report(directory, told, history, measures, confusion)
+            runs.finish(directory, measures)
+        except run_files.FinishedError as error:
+            measures = runs.measures_of(error, directory)
         except (ImportError, ValueError) as error:
-            raise streams.Misuse(streams.one_line(error)) from error
-    for name, value in measures.items():
-        click.echo(f"{name}\t{value:.4f}")
+            raise runs.misuse(error, directory) from error
+    if workers.is_chief(devices):
+        runs.tell_measures(measures)
 
 
 def _about(learned: Any, measured: Any, train: str, validation: str | None) -> str:

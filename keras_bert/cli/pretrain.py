@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from keras_bert.cli import interrupts, quiet, runs, streams
+from keras_bert.cli import interrupts, overwriting, quiet, runs, streams
 from keras_bert.recipe import PretrainingRecipe, SecondPhase
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
     return streams.together(
         click.argument("corpus", metavar="FILE...", nargs=-1, required=True),
         click.option("--output", required=True, metavar="DIR", help="Write the model into DIR, or resume its run."),
+        overwriting.option,
         click.option("--eval", "validation", metavar="FILE", help="Validation text: a file or a directory."),
         runs.recipe_options(kind),
         click.option(
@@ -116,8 +117,9 @@ class Prepared(NamedTuple):
 
 def train_on_text(
     prepare: Callable[[int, bool], Prepared], corpus: tuple[str, ...], told: dict[str, Any], recipe: PretrainingRecipe,
-    second: SecondPhase, output: str, validation: str | None, objective: str, layout: str, sequence_length: int,
-    masked_unit: str, static_masking: bool, copies: int, pack: bool, processes: int, dtype: str, strategy: str,
+    second: SecondPhase, output: str, overwrite: bool, validation: str | None, objective: str, layout: str,
+    sequence_length: int, masked_unit: str, static_masking: bool, copies: int, pack: bool, processes: int, dtype: str,
+    strategy: str,
 ) -> None:  # fmt: skip
     """Trains a model on text and writes it into a directory.
 
@@ -128,8 +130,8 @@ def train_on_text(
         recipe, ...: see `options`.
     """
     directory = Path(output)
-    run = directory / runs.RUN
-    runs.check_output(directory)
+    run = directory / overwriting.RUN
+    runs.check_output(directory, overwrite)
     with quiet.imports():
         import keras
 
@@ -138,7 +140,7 @@ def train_on_text(
         from keras_bert.pretraining.corpus import check_documents
         from keras_bert.text import BertPreprocessor
         from keras_bert.text.learning_corpus import text_files
-        from keras_bert.training import Phase, report, workers
+        from keras_bert.training import Phase, report, run_files, workers
 
     # The model is measured after each of these steps.
     ends = [
@@ -164,43 +166,55 @@ def train_on_text(
         return Phase(folder / _RECORDS, steps, batch_size, None if static_masking else masking, measured), counts
 
     settings = {"objective": objective, "layout": layout, "masked_unit": masked_unit, "seed": recipe.seed}
-    with runs.resumable(after), _computing_with(dtype), streams.misuse():
+    with runs.resumable(after, overwrite), _computing_with(dtype):
         devices = runs.devices(strategy)
-        runs.tell_position(directory, devices, len(ends), after)
-        learned = [path for each in corpus for path in text_files(Path(each))]
-        measured_on = [] if validation is None else text_files(Path(validation))
-        with devices.scope():
-            preprocessor, config, make = prepare(sequence_length, objective != "sentences")
-        for paths in filter(None, (learned, measured_on)):
-            check_documents(paths, layout, objective)
-        longer, then = None, None
-        if second.then_steps is not None:  # checks its length before any work
-            longer = BertPreprocessor(
-                preprocessor.tokenizer, second.then_length, max_sequence_length=config.max_positions
-            )
-        with workers.chief_first(devices):
-            first, counts = phase(run, preprocessor, recipe.steps, recipe.batch_size)
-            if longer is not None:
-                then, _ = phase(run / _THEN, longer, second.then_steps, second.then_batch_size)
-        keras.utils.set_random_seed(recipe.seed)
-        with devices.scope():
-            model, more = make()
-        lines = runs.told_each_epoch(devices, after)
-        more |= {"callbacks": lines, **vars(recipe), **first._asdict()}
-        history = training.pretrain(model, directory=run, then=then, **more)
-        if not workers.is_chief(devices):
-            return
-        model.save_preset(directory, overwrite=True)
-        by_step = [{"step": ends[each.pop("epoch") - 1], **each} for each in history]
-        measures = history[-1]
-        told = {"text": " ".join(corpus), "eval": validation, **told, **settings, **vars(recipe), "pack": pack}
-        told |= {"sequence_length": sequence_length, "static_masking": static_masking}
-        if then is not None:
-            told |= vars(second)
-        told |= {"copies": copies, "dtype": dtype, **counts}
-        report.write_report(directory, told, by_step, measures, panels=_PANELS)
-    for name, value in measures.items():
-        click.echo(f"{name}\t{value:.4f}")
+        steps = [recipe.steps, *([] if second.then_steps is None else [second.then_steps])]
+        told_before = {**vars(recipe), "steps": steps}
+        del told_before["batch_size"]  # of both phases
+        runs.begin(directory, devices, len(ends), after, told_before, overwrite)
+        try:
+            learned = [path for each in corpus for path in text_files(Path(each))]
+            measured_on = [] if validation is None else text_files(Path(validation))
+            keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
+            with devices.scope():
+                preprocessor, config, make = prepare(sequence_length, objective != "sentences")
+            for paths in filter(None, (learned, measured_on)):
+                check_documents(paths, layout, objective)
+            longer, then = None, None
+            if second.then_steps is not None:  # checks its length before any work
+                longer = BertPreprocessor(
+                    preprocessor.tokenizer, second.then_length, max_sequence_length=config.max_positions
+                )
+            with workers.chief_first(devices):
+                if overwrite and workers.is_chief(devices):
+                    overwriting.clear(directory)
+                first, counts = phase(run, preprocessor, recipe.steps, recipe.batch_size)
+                if longer is not None:
+                    then, _ = phase(run / _THEN, longer, second.then_steps, second.then_batch_size)
+            keras.utils.set_random_seed(recipe.seed)
+            with devices.scope():
+                model, more = make()
+            lines = runs.told_each_epoch(devices, after)
+            more |= {"callbacks": lines, **vars(recipe), **first._asdict()}
+            history = training.pretrain(model, directory=run, then=then, **more)
+            if not workers.is_chief(devices):
+                return
+            model.save_preset(directory, overwrite=True)
+            by_step = [{"step": ends[each.pop("epoch") - 1], **each} for each in history]
+            measures = history[-1]
+            told = {"text": " ".join(corpus), "eval": validation, **told, **settings, **vars(recipe), "pack": pack}
+            told |= {"sequence_length": sequence_length, "static_masking": static_masking}
+            if then is not None:
+                told |= vars(second)
+            told |= {"copies": copies, "dtype": dtype, **counts}
+            report.write_report(directory, told, by_step, measures, panels=_PANELS)
+            runs.finish(directory, measures)
+        except run_files.FinishedError as error:
+            measures = runs.measures_of(error, directory)
+        except (ImportError, ValueError) as error:
+            raise runs.misuse(error, directory) from error
+    if workers.is_chief(devices):
+        runs.tell_measures(measures)
 
 
 @contextlib.contextmanager

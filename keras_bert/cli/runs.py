@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_bert.cli import directories, interrupts, streams
+from keras_bert import files
+from keras_bert.cli import directories, interrupts, overwriting, streams
+from keras_bert.cli.overwriting import RUN
 from keras_bert.recipe import type_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-RUN = "training"  # the folder of the run's files, in the model's directory
+    from keras_bert.training.run_files import FinishedError
+
 INTERRUPTED = "Interrupted; run the same command to resume."
+_ADVICE = "choose another --output, or begin anew with --overwrite"
 
 strategy_option = click.option(
     "--strategy",
@@ -85,11 +89,12 @@ def devices(kind: str) -> tf.distribute.Strategy:
 
 
 @contextlib.contextmanager
-def resumable(after: Callable[[int, int, int], str]) -> Iterator[None]:
+def resumable(after: Callable[[int, int, int], str], overwrite: bool) -> Iterator[None]:
     """Around a run: an interruption, and the end of another process of the run, each give one line.
 
     Args:
         after: finished epochs, finished steps of the next one, all steps of it -> where the run stands.
+        overwrite: whether the command begins anew, as it would again.
     """
     import tensorflow as tf
 
@@ -100,27 +105,47 @@ def resumable(after: Callable[[int, int, int], str]) -> Iterator[None]:
             yield
     except Interrupted as error:
         epoch, step, batches, _ = error.position
-        interrupts.end(
-            error.number, f"Interrupted after {after(epoch, step, batches)}; run the same command to resume."
-        )
+        told = INTERRUPTED.replace("Interrupted", f"Interrupted after {after(epoch, step, batches)}")
+        interrupts.end(error.number, told.replace("command", "command without --overwrite") if overwrite else told)
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
         raise click.ClickException(
             "another process of this run has ended; all resume from its last checkpoint"
         ) from error
 
 
-def tell_position(
-    directory: Path, trainers: tf.distribute.Strategy, epochs: int, after: Callable[[int, int, int], str]
-) -> None:
-    """Says where the run in `directory` stands, if one was begun there. `epochs`: all epochs of the run."""
-    from keras_bert.training import workers
-    from keras_bert.training.run_files import position
+def begin(
+    directory: Path, trainers: tf.distribute.Strategy, epochs: int, after: Callable[[int, int, int], str],
+    settings: Mapping[str, Any], overwrite: bool,
+) -> None:  # fmt: skip
+    """Says where the run in `directory` stands, if one was begun there.
 
+    Args:
+        directory: of the model.
+        trainers: the strategy of the run.
+        epochs: all epochs of the run.
+        after: see `resumable`.
+        settings: some of those that the run must have.
+        overwrite: whether the run will be removed.
+
+    Raises:
+        Misuse: the run has other settings, its state is damaged, or is missing beside a model.
+    """
+    from keras_bert.formats import hugging_face
+    from keras_bert.training import run_files, workers
+
+    if overwrite:
+        return
     try:
-        found = position(directory / RUN)
+        found = run_files.position(directory / RUN, settings)
     except ValueError as error:
-        raise streams.Misuse(streams.one_line(error)) from error
-    if found is None or not workers.is_chief(trainers):
+        raise misuse(error, directory) from error
+    if found is None and (directory / hugging_face.CONFIG).exists():
+        raise streams.Misuse(f"{directory} holds a model, but no state of its run in {directory / RUN}; {_ADVICE}")
+    if not workers.is_chief(trainers):
+        return
+    if found is None:
+        if (directory / RUN).is_dir() and any((directory / RUN).iterdir()):
+            click.echo(f"the run in {directory} has no saved state; its training begins", err=True)
         return
     epoch, step, batches, stopped = found
     place = after(epoch, step, batches)
@@ -130,10 +155,52 @@ def tell_position(
         click.echo(f"resuming the run in {directory} after {place}", err=True)
 
 
-def check_output(directory: Path) -> None:
-    """Raises Misuse unless `--output` is new, empty, or the directory of a run."""
-    if directory.exists() and not (directory / RUN).is_dir() and (not directory.is_dir() or any(directory.iterdir())):
-        raise streams.Misuse(f"{directory} exists and is no run of this command; choose another --output")
+def finish(directory: Path, measures: Mapping[str, float]) -> None:
+    """Call it when the model and its report are written: the directory is then the model, without the run's state."""
+    from keras_bert.training import run_files
+
+    run_files.seal(directory / RUN, {name: float(value) for name, value in measures.items()})
+    files.remove_left_over(directory)
+
+
+def measures_of(finished: FinishedError, directory: Path) -> dict[str, float]:
+    """The measures of a finished run. Raises Misuse if its model is not there any more."""
+    from keras_bert.formats import hugging_face
+
+    for name in hugging_face.FILES:
+        if not (directory / name).is_file():
+            raise streams.Misuse(f"{directory} holds a finished run, but {name} is missing; {_ADVICE}") from finished
+    return finished.measures
+
+
+def tell_measures(measures: Mapping[str, float]) -> None:
+    """Writes a line for each measure of a run on standard output."""
+    for name, value in measures.items():
+        click.echo(f"{name}\t{value:.4f}")
+
+
+def misuse(error: Exception, directory: Path) -> streams.Misuse:
+    """An error of a run, in the words of the command."""
+    from keras_bert.training import run_files, state
+
+    message = streams.one_line(error).replace(state.ADVICE, _ADVICE)
+    command = click.get_current_context().command
+    if isinstance(error, run_files.AnotherRunError) and error.is_finished and _has_preset(command):
+        message += f"; to train its model further, begin with --preset {directory} and another --output"
+    return streams.Misuse(message)
+
+
+def _has_preset(command: click.Command) -> bool:
+    return any(option.name == "preset" for option in command.params)
+
+
+def check_output(directory: Path, overwrite: bool) -> None:
+    """Raises Misuse unless `--output` is new, empty, or the directory of a run; or has only what may be removed."""
+    if overwrite and directory.is_dir():
+        overwriting.check(directory)
+    elif directory.exists() and not (directory / RUN).is_dir() and (not directory.is_dir() or any(directory.iterdir())):
+        advice = _ADVICE if (directory / "config.json").is_file() else "choose another --output"
+        raise streams.Misuse(f"{directory} exists and is no run of this command; {advice}")
     directories.check(directory)
 
 

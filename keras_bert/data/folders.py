@@ -6,6 +6,7 @@ from pathlib import Path
 
 from keras_bert.data.decoding import one_text
 from keras_bert.data.examples import TextExamples
+from keras_bert.data.labels import checked_name
 from keras_bert.data.problems import Problems
 from keras_bert.files import read_text
 
@@ -17,7 +18,8 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
     are ignored. With `skip_bad`, bad files are left out, with a warning, instead of raising.
 
     Raises:
-        ValueError: as every reader (see `keras_bert.data`); or a class, or all of them, has no `.txt` files.
+        ValueError: as every reader (see `keras_bert.data`); or a class, or all of them, has no `.txt` files;
+            a class's name cannot be a label; or a file is a link to nothing.
 
     Example:
         >>> import pathlib, tempfile
@@ -29,19 +31,29 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
         TextExamples(texts=['I left.', 'What a film!'], pairs=None, labels=['neg', 'pos'])
     """
     path = Path(path)
-    classes = sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    for entry in entries:
+        if not entry.exists():
+            raise ValueError(f"{entry} is a link to {entry.readlink()}, which does not exist; mend it, or remove it")
+    classes = [entry for entry in entries if entry.is_dir()]
     if not classes:
         raise ValueError(f"{path} has no directories; expected one for each class")
     problems = Problems(path, "files")
     texts, labels, total = [], [], 0
     for folder in classes:
-        files = sorted(file for file in folder.glob("*.txt") if file.is_file())
+        try:
+            checked_name(folder.name)
+        except ValueError as error:
+            raise ValueError(f"{path}: of a directory, the {error}") from None
+        files = sorted(file for file in folder.glob("*.txt") if file.is_file() or not file.exists())
         if not files:
             raise ValueError(f"{folder} has no .txt files; expected the texts of a class")
         total += len(files)
         for file in files:
             name = f"{folder.name}/{file.name}"
             try:
+                if not file.exists():
+                    raise ValueError(f"is a link to {file.readlink()}, which does not exist")
                 texts.append(one_text(read_text(file), name))
                 labels.append(folder.name)
             except ValueError as error:

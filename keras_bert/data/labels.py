@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
+
+from keras_bert.data.decoding import characters
 
 KINDS = ("class", "number", "multi_label")
 
@@ -40,7 +43,14 @@ def _name(value: Any) -> str:
         raise ValueError("label is empty")
     if not isinstance(value, str):
         raise ValueError(f"label is {value!r}, which is not the name of a class")
-    return value.strip()
+    return checked_name(value.strip())
+
+
+def checked_name(label: str) -> str:
+    """Returns a label. Raises ValueError if the files with a model's labels and measures could not hold it."""
+    if re.search(r"[\t\n\r]", label):
+        raise ValueError(f"label is {label!r}, with a tab or a line end, which the tables of measures could not hold")
+    return characters(label, "label")
 
 
 def _number(value: Any) -> float:

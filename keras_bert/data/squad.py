@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,16 +18,14 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
 
     In version 2.0, a question that `is_impossible` has no answers. A file without any answers is read for prediction.
 
-    An answer that is not at its `answer_start` is moved to its nearest occurrence in the context, or left out if there
-    is none. A question that loses all its answers is left out too. Warnings count them.
-
     Args:
         path: the file.
         skip_bad: leave out bad questions, with a warning, instead of raising.
 
     Raises:
         ValueError: as every reader (see `keras_bert.data`); or the file is not in SQuAD's format. A question is bad if
-            it has no text, unique id or context, or no answers though it is not impossible.
+            it has no text, unique id or context, no answers though it is not impossible, or an answer that is not at
+            its `answer_start`, in characters (code points).
 
     Example:
         >>> import json, pathlib, tempfile
@@ -49,8 +45,7 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
     if not asked:
         raise ValueError(f"{path} has no questions")
     answered = any(question.get("answers") or question.get("is_impossible") for _, question in asked)
-    problems, lost = Problems(path, "questions"), Problems(path, "questions")
-    place = _Places()
+    problems = Problems(path, "questions")
     examples: dict[str, tuple[str, str, tuple[Answer, ...]]] = {}  # by id
     for number, (context, question) in enumerate(asked, start=1):
         name = f"question {question.get('id') or number}"
@@ -60,20 +55,12 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
                 raise ValueError("its id is not unique")
             text = _field(question, "question")
             one_text(context, "context")
-            given = _answers(question) if answered else []
+            answers = tuple(_answers(question, context)) if answered else ()
         except ValueError as error:
             problems.add(name, str(error))
             continue
-        found = tuple(answer for answer in (place(context, answer) for answer in given) if answer)
-        if given and not found:
-            lost.add(name, f"{given[0].text!r} is not in its context")
-        else:
-            examples[identity] = (text, context, found)
+        examples[identity] = (text, context, answers)
     problems.settle(len(asked), skip_bad)
-    place.warn(path)
-    lost.settle(len(asked), skip_bad=True)
-    if not examples:
-        raise ValueError(f"{path} has no questions that can be used")
     questions, contexts, answers = (list(column) for column in zip(*examples.values(), strict=True))
     return QuestionExamples(list(examples), questions, contexts, answers if answered else None)
 
@@ -96,7 +83,7 @@ def _field(question: dict[str, Any], name: str) -> str:
     return one_text(value, name)
 
 
-def _answers(question: dict[str, Any]) -> list[Answer]:
+def _answers(question: dict[str, Any], context: str) -> list[Answer]:
     """A question's answers. Raises ValueError if they are damaged or contradict `is_impossible`."""
     given, impossible = question.get("answers") or [], question.get("is_impossible", False)
     if impossible and given:
@@ -105,36 +92,19 @@ def _answers(question: dict[str, Any]) -> list[Answer]:
         raise ValueError("no answers, and is not is_impossible")
     if not isinstance(given, list):
         raise ValueError(f"answers are a {type(given).__name__} instead of a list")
-    answers = []
-    for answer in given:
-        if not isinstance(answer, dict) or not isinstance(answer.get("answer_start"), int):
-            raise ValueError(f"an answer is {answer!r}; expected a text, and a whole number as answer_start")
-        answers.append(Answer(_field(answer, "text"), answer["answer_start"]))
-    return answers
+    return [_answer(each, context) for each in given]
 
 
-class _Places:
-    """Finds answers in their contexts, and counts those that are not at their `answer_start`."""
-
-    def __init__(self):
-        self._total = self._moved = self._lost = 0
-
-    def __call__(self, context: str, answer: Answer) -> Answer | None:
-        self._total += 1
-        if answer.start >= 0 and context.startswith(answer.text, answer.start):
-            return answer
-        places = [found.start() for found in re.finditer(f"(?={re.escape(answer.text)})", context)]
-        if not places:
-            self._lost += 1
-            return None
-        self._moved += 1
-        return answer._replace(start=min(places, key=lambda place: abs(place - answer.start)))
-
-    def warn(self, path: str | Path) -> None:
-        if self._moved or self._lost:
-            warnings.warn(
-                f"{path}: {self._moved + self._lost:,} of {self._total:,} answers are not at their answer_start: "
-                f"{self._moved:,} are moved to their nearest occurrence, {self._lost:,} do not occur in their contexts "
-                "and are left out",
-                stacklevel=3,  # at the call of read_squad
-            )
+def _answer(given: Any, context: str) -> Answer:
+    if not isinstance(given, dict):
+        raise ValueError(f"an answer is {given!r:.60} instead of an object with text and answer_start")
+    text, start = _field(given, "text"), given.get("answer_start")
+    if type(start) is not int:  # True is an int as well
+        raise ValueError(f"answer_start of {text!r:.60} is {start!r:.60}, which is not a whole number")
+    if not 0 <= start < len(context):
+        raise ValueError(f"answer_start of {text!r:.60} is {start}, but its context has {len(context):,} characters")
+    if not context.startswith(text, start):
+        found = context.find(text)
+        where = "nowhere in its context" if found < 0 else f"first at {found}, counted in characters"
+        raise ValueError(f"answer {text!r:.60} is not at its answer_start {start}, but {where}")
+    return Answer(text, start)

@@ -19,7 +19,7 @@ from keras_bert.encoder.embeddings import BertEmbeddings
 from keras_bert.encoder.inputs import checked
 from keras_bert.encoder.layers import dense
 from keras_bert.encoder.layout import Layout
-from keras_bert.encoder.weights import made_with_weights, values_by_name
+from keras_bert.encoder.weights import digest, made_with_weights, values_by_name
 from keras_bert.formats.families import table_of
 
 # A warning of Keras's optimizers for models that use only `sequence_output`, and do not train the pooler.
@@ -74,6 +74,7 @@ class BertEncoder(keras.Model):
         super().__init__(**kwargs)
         table_of(config)  # raises for an unknown family, which could not be saved
         self.config = config
+        self.origin: str | None = None  # a digest of the preset's weights; None if they began as new ones
         self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
         self.blocks = [
             TransformerBlock(config, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
@@ -161,7 +162,9 @@ class BertEncoder(keras.Model):
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in fields}
         with formats.open_checkpoint(directory) as checkpoint:
             config = dataclasses.replace(checkpoint.config, **given)
-            return made_with_weights(lambda: cls(config, **kwargs), checkpoint, "encoder")
+            encoder = made_with_weights(lambda: cls(config, **kwargs), checkpoint, "encoder")
+        encoder.origin = digest(encoder)
+        return encoder
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes `config.json` and `model.safetensors`, for `from_preset` and `transformers.AutoModel`.

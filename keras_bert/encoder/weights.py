@@ -1,6 +1,7 @@
 """Reads and loads the weights of a layer by the names of `formats`."""
 
 import functools
+import hashlib
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -27,6 +28,16 @@ def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
             values[f"{path}/kernel"] = values[f"{path}/kernel"] + keras.ops.convert_to_numpy(lora.change(dense))
             del values[f"{path}/lora_kernel_a"], values[f"{path}/lora_kernel_b"]
     return values
+
+
+def digest(layer: keras.Layer) -> str:
+    """A digest of the weights of a layer: of a thousand values or so of each, so that it takes no time."""
+    found = hashlib.sha256()
+    for name, variable in variables_by_name(layer).items():
+        values = keras.ops.reshape(variable, (-1,))
+        found.update(f"{name} {tuple(variable.shape)}".encode())
+        found.update(keras.ops.convert_to_numpy(values[:: max(1, values.shape[0] // 1000)]).tobytes())
+    return found.hexdigest()
 
 
 def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Real
 from typing import Any
 
+from keras_bert.data.decoding import characters
+
 
 def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
     """The labels as a list.
 
     Raises:
         TypeError: they have no order, or are not str.
-        ValueError: there are fewer than `least`, or duplicates.
+        ValueError: there are fewer than `least`, or duplicates, or one has half of a surrogate pair.
     """
     if isinstance(labels, str | bytes | Set | Mapping) or not isinstance(labels, Iterable):
         raise TypeError(f"labels are {labels!r:.80}; expected a list of their names, in the order of the logits")
@@ -21,6 +23,8 @@ def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
         raise TypeError(f"labels must be str, not {labels!r:.80}")
     if len(labels) < least:
         raise ValueError(f"labels are {labels}; a classifier tells at least {least} apart")
+    for label in labels:
+        characters(label, f"label {label!a}")  # or the model could not be saved
     repeated = sorted({label for label in labels if labels.count(label) > 1})
     if repeated:
         raise ValueError(f"labels are there twice: {', '.join(repeated)}")

@@ -40,7 +40,10 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
 
 
 def text_files(path: Path) -> list[Path]:
-    """`path` itself, or the .txt files in a directory, sorted by name. Raises FileNotFoundError if there are none."""
+    """`path` itself, or the .txt files in a directory, sorted by name.
+
+    Raises FileNotFoundError if there are none, or one is a link to nothing.
+    """
     if not path.is_dir():
         if not path.exists():
             raise FileNotFoundError(f"there is no file {path}")
@@ -48,6 +51,9 @@ def text_files(path: Path) -> list[Path]:
     found = sorted(path.glob("*.txt"))
     if not found:
         raise FileNotFoundError(f"the directory {path} has no .txt files")
+    for each in found:
+        if not each.exists():
+            raise FileNotFoundError(f"{each} is a link to {each.readlink()}, which does not exist")
     return found
 
 

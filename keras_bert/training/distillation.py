@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import keras
 import numpy as np
-from keras import ops
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.task import BertTask
+from keras_bert.training import fingerprints
 
 Model = TypeVar("Model", bound=BertTask)
 
@@ -116,8 +115,5 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
 def lesson(teacher: Model | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run with a digest of its teacher; without a teacher, the temperature is None."""
     if teacher is None:
-        return {"teacher": None, **settings, "temperature": None}
-    digest = hashlib.sha256()
-    for variable in teacher.weights:
-        digest.update(ops.convert_to_numpy(variable).tobytes())
-    return {"teacher": digest.hexdigest(), **settings}
+        return {fingerprints.TEACHER: None, **settings, "temperature": None}
+    return {fingerprints.TEACHER: fingerprints.of_weights(teacher.weights), **settings}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +13,7 @@ import tensorflow as tf
 
 from keras_bert.recipe import FineTuningWithTeacher, takes
 from keras_bert.tasks.task import BertTask, TokenizedExamples
-from keras_bert.training import evaluation, workers
+from keras_bert.training import evaluation, fingerprints, workers
 from keras_bert.training.adapting import adapting
 from keras_bert.training.distillation import learning_from, lesson
 from keras_bert.training.epoch_batches import batches_of_epoch, padding_share
@@ -47,7 +44,8 @@ def fine_tune(
         train: examples and their labels, `(x, y)`, as the model's `fit` takes them.
         validation: the same, to choose the best epoch; without it, the last epoch is kept.
         directory: for the state of the run. An interrupted run in it is resumed, and ends with the same weights as
-            without the interruption. TensorBoard's logs go there too, if `tensorboard` is installed.
+            without the interruption; it must begin with the same encoder (new weights, as of a head, need not be the
+            same). Of a finished run, the weights stay. TensorBoard's logs go there too, if `tensorboard` is installed.
         teacher: a fine-tuned model of the same task, from whose answers the model learns too; see `learning_from`.
         callbacks: further Keras callbacks. For them, each epoch is a `fit` of its own.
         progress: whether to show a progress bar; by default on a terminal.
@@ -62,8 +60,8 @@ def fine_tune(
         padding; and the measures of the validation examples.
 
     Raises:
-        TypeError, ValueError: an argument is bad, the examples cannot be used, the directory holds a run with other
-            settings or examples, or the loss is not finite.
+        TypeError, ValueError: an argument is bad, the examples cannot be used, the directory holds a damaged run, or
+            one with other settings, examples, validation examples or preset, or the loss is not finite.
 
     Warns:
         UserWarning: how many examples are cut.
@@ -101,17 +99,17 @@ def fine_tune(
 
     epochs = [epoch(number) for number in range(recipe.epochs)]
     layers = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
-    with (
-        tempfile.TemporaryDirectory() if directory is None else contextlib.nullcontext(directory) as folder,
-        adapting(model, recipe.frozen_layers, recipe.lora_rank),
-        learning_from(teacher, model, recipe.temperature),
-    ):
+    settings = {
+        **lesson(teacher, vars(recipe)),
+        **fingerprints.of_model(model),
+        fingerprints.EXAMPLES: fingerprints.of_tokens(examples),
+        fingerprints.VALIDATION: validation and fingerprints.of_examples(*validation),
+    }
+    with adapting(model, recipe.frozen_layers, recipe.lora_rank), learning_from(teacher, model, recipe.temperature):
         compile_model(model, recipe, sum(each.batches for each in epochs), **layers)
-        settings = {**lesson(teacher, vars(recipe)), "examples": _fingerprint(examples)}
-        run = Run(model, Path(folder), settings, is_kept=directory is not None)
+        run = Run(model, directory and Path(directory), settings)
         best = {"keep_best": True, "patience": recipe.patience}
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, **best, class_weight=weights)
-        run.load_best()
     return run.history
 
 
@@ -151,12 +149,3 @@ def dataset_of(pack: Callable[[tf.Tensor], tuple[Any, Any]], batches: list[np.nd
     dataset = rows.apply(tf.data.experimental.assert_cardinality(len(batches)))
     packed = dataset.map(pack, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(4)
     return packed.with_options(workers.DATA_OPTIONS)
-
-
-def _fingerprint(examples: TokenizedExamples) -> str:
-    """A digest of the examples: a run is resumed only with the same ones."""
-    digest = hashlib.sha256()
-    for each in (*examples.segments, examples.targets):
-        for part in tf.nest.flatten(each, expand_composites=True):
-            digest.update(np.ascontiguousarray(part).tobytes())
-    return digest.hexdigest()

@@ -68,12 +68,12 @@ def train_epochs(
     epochs: Sequence[Epoch],
     callbacks: Sequence[keras.callbacks.Callback],
     progress: bool | None,
-    checkpoint_seconds: float | None,
+    checkpoint_seconds: float,
     keep_best: bool = False,
     patience: int | None = None,
     class_weight: dict[int, float] | None = None,
 ) -> None:
-    """Trains a compiled model to the end of its last epoch. An interrupted run is resumed.
+    """Trains a compiled model to the end of its last epoch, and restores the best one. An interrupted run is resumed.
 
     Args:
         epochs: all epochs of the run. Each gets an entry in its history.
@@ -87,15 +87,15 @@ def train_epochs(
         Interrupted: a KeyboardInterrupt. The first Ctrl-C or SIGTERM saves the state of a run that is kept, after the
             batch, and ends it; a second one ends it at once.
     """
-    with run.only_writer(), signals_noticed(run.is_kept and checkpoint_seconds is not None) as noticed:
+    with run.only_writer(), signals_noticed(run.directory is not None) as noticed:
         run.resume()
         # Keras calls the callbacks in this order, after each batch and after each epoch.
         around = [
             # First: the others read the epoch from the history, and its measures from the logs.
             Measures(run, epochs, keep_best, patience),
             # Before the state is saved: a run that is resumed after this epoch does not log it again.
-            *([TensorBoard(run)] if run.is_kept and run.is_chief and importlib.util.find_spec("tensorboard") else []),
-            Checkpoints(run, checkpoint_seconds if run.is_kept else None, noticed),
+            *([TensorBoard(run)] if run.directory and run.is_chief and importlib.util.find_spec("tensorboard") else []),
+            Checkpoints(run, checkpoint_seconds, noticed),
             ProgressBar(run, len(epochs), progress),
             # If one of them raises, the batch is already counted and may be saved.
             *callbacks,
@@ -114,6 +114,7 @@ def train_epochs(
                 shuffle=False,  # the batches are shuffled already
                 callbacks=around,
             )
+        run.finish()
 
 
 class Measures(keras.callbacks.Callback):
@@ -143,7 +144,7 @@ class Measures(keras.callbacks.Callback):
         values = [each[chosen_by] for each in self._run.history]
         best = values.index(max(values))
         if best == epoch:
-            self._run.save_best()
+            self._run.keep_best()
         self._run.stopped = self._patience is not None and epoch - best >= self._patience
 
 
@@ -152,11 +153,11 @@ class Checkpoints(keras.callbacks.Callback):
 
     Args:
         run: the run.
-        seconds: the time between saves; None: nothing is saved.
+        seconds: the time between saves.
         noticed: returns the number of a signal after which the state is saved too, or 0.
     """
 
-    def __init__(self, run: Run, seconds: float | None, noticed: Callable[[], int]) -> None:
+    def __init__(self, run: Run, seconds: float, noticed: Callable[[], int]) -> None:
         super().__init__()
         self._run = run
         self._seconds = seconds
@@ -175,15 +176,14 @@ class Checkpoints(keras.callbacks.Callback):
         self._run.step += 1
         if self._run.step == self._run.batches:
             return  # `on_epoch_end` saves, after the measurement
-        if self._seconds is None:
+        if self._run.directory is None:
             return
         due = time.monotonic() - self._saved_at >= self._seconds
         if self._run.is_time(due or self._noticed() > 0):
             self._save()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if self._seconds is not None:
-            self._save()
+        self._save()
 
     def _save(self) -> None:
         self._run.signal = self._noticed()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer
 from keras_bert.pretraining.records import Records
 from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes
-from keras_bert.training import workers
+from keras_bert.training import fingerprints, workers
 from keras_bert.training.adamw import AdamW
 from keras_bert.training.distillation import learning_from, lesson
 from keras_bert.training.lamb import LAMB
@@ -65,7 +64,8 @@ def pretrain(
         records: a directory written by `write_records`, or files.
         steps: the number of batches of these records.
         directory: for the state of the run. An interrupted run in it is resumed, and ends with the same weights as
-            without the interruption. TensorBoard's logs go there too, if `tensorboard` is installed.
+            without the interruption. Of a finished run, the weights stay. TensorBoard's logs go there too, if
+            `tensorboard` is installed.
         validation: records to measure the model on.
         masking: masks other tokens each time a record is seen (Liu et al. 2019, section 4.1). None: the masks of the
             records are kept.
@@ -84,8 +84,8 @@ def pretrain(
         `next_sentence_accuracy`.
 
     Raises:
-        FileNotFoundError, ValueError: an argument is bad, the records cannot be used, the directory holds a run with
-            other settings, or the loss is not finite.
+        FileNotFoundError, ValueError: an argument is bad, the records cannot be used, the directory holds a damaged
+            run, or one with other settings, records or preset, or the loss is not finite.
 
     Example:
         >>> import tempfile
@@ -122,9 +122,11 @@ def pretrain(
         epoch(i, first) for i, phase in enumerate(phases) for first in range(0, phase.steps, recipe.measure_every)
     ]
     settings = {
-        **lesson(teacher, vars(recipe)), "config": model.encoder.config.to_dict(),
+        **lesson(teacher, vars(recipe)), **fingerprints.of_model(model),
         "steps": [phase.steps for phase in phases], "batch_size": [phase.batch_size for phase in phases],
-        "masking": [_told(phase.masking) for phase in phases], "examples": [_digest(each) for each in found],
+        "masking": [_told(phase.masking) for phase in phases],
+        fingerprints.EXAMPLES: [fingerprints.of_records(each) for each in found],
+        fingerprints.VALIDATION: [each and fingerprints.of_records(each) for each in measured_by],
     }  # fmt: skip
     kind = {"adamw": AdamW, "lamb": LAMB}[recipe.optimizer]
     with learning_from(teacher, model, recipe.temperature):
@@ -191,9 +193,3 @@ def _check(model: BertPretrainer, records: Records) -> None:
 
 def _told(masking: MaskedLMMasking | None) -> list | None:
     return masking and [masking.predictions, masking.rate, masking.masked_unit]
-
-
-def _digest(records: Records) -> str:
-    """A digest of names and sizes: a run is resumed only with the same files."""
-    sizes = [(Path(path).name, Path(path).stat().st_size) for path in records.files]
-    return hashlib.sha256(repr(sizes).encode()).hexdigest()

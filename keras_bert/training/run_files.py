@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 
 from keras_bert import files
-from keras_bert.training import workers
-from keras_bert.training.state import load_state, read_notes, save_state
+from keras_bert.training import fingerprints, workers
+from keras_bert.training.state import ADVICE, assign, load_state, read_notes, save_state
 
 _STATE = "state.safetensors"
-_BEST = "best.safetensors"
-_DIGESTS = ("examples", "teacher")  # settings that no message shows
+
+
+class AnotherRunError(ValueError):
+    """The directory holds another run.
+
+    Args:
+        message: what is different.
+        is_finished: whether that run is finished.
+    """
+
+    def __init__(self, message: str, is_finished: bool) -> None:
+        super().__init__(message)
+        self.is_finished = is_finished
+
+
+class FinishedError(ValueError):
+    """The run is finished, and its model was moved out of its state; see `seal`.
+
+    Args:
+        directory: of the run.
+        measures: of its model.
+    """
+
+    def __init__(self, directory: Path, measures: dict[str, float]) -> None:
+        super().__init__(f"{directory} holds a finished run, whose model is saved elsewhere; load that, or {ADVICE}")
+        self.measures = measures
 
 
 class Position(NamedTuple):
@@ -33,35 +59,63 @@ class Position(NamedTuple):
     stopped: bool
 
 
-def position(directory: Path) -> Position | None:
+def position(directory: Path, settings: Mapping[str, Any] = {}) -> Position | None:
     """The position of the run that was saved in a directory; None if there is none.
 
+    Args:
+        directory: of the run.
+        settings: those that the run must have.
+
     Raises:
+        AnotherRunError: it has others.
         ValueError: its state is damaged.
     """
     path = directory / _STATE
     if not path.exists():
         return None
     notes = read_notes(path)
-    return Position(notes["epoch"], notes["step"], notes.get("batches", 0), notes["stopped"])
+    _check_settings(directory, notes, settings)
+    return Position(*(notes[name] for name in Position._fields))
+
+
+def seal(directory: Path, measures: dict[str, float]) -> None:
+    """Leaves of a finished run's state only what tells that it is finished. Call it when its model is saved.
+
+    Args:
+        directory: of the run.
+        measures: of the model.
+    """
+    save_state(directory / _STATE, [], {**read_notes(directory / _STATE), "measures": measures})
+
+
+def _check_settings(directory: Path, notes: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Raises AnotherRunError if the run has other settings."""
+    others = []
+    for name, value in settings.items():
+        before = notes["settings"].get(name)
+        if before != value:
+            others.append(f"other {name}" + ("" if name in fingerprints.NAMES else f" ({before!r}, now {value!r})"))
+    if others:
+        kind = "finished run" if notes["is_finished"] else "run"
+        message = f"{directory} holds a {kind} with {', '.join(others)}; go on with the same, {ADVICE}"
+        raise AnotherRunError(message, notes["is_finished"])
 
 
 class Run:
     """A training run that can be interrupted and resumed.
 
-    If several processes train one model, one of them writes the files, and all of them read these.
+    If several processes train one model, one of them writes the state, and all of them read it.
 
     Args:
         model: compiled, its optimizer built.
-        directory: for the files of the run.
+        directory: for the files of the run, shared by all processes. None: nothing is written.
         settings: must be the same when the run is resumed.
-        is_kept: whether the directory stays after the run, and all processes share it; else each has its own.
 
     Raises:
         OSError: the directory cannot be made.
 
     Attributes:
-        directory, is_kept: as above.
+        directory: as above.
         epoch, step: the position of the next batch, both from 0.
         history: a dict for each finished epoch.
         stopped: whether training has ended before its last epoch.
@@ -71,9 +125,8 @@ class Run:
         notes: values for this epoch's entry in the history, beside the loss and the measures.
     """
 
-    def __init__(self, model: keras.Model, directory: Path, settings: dict[str, Any], is_kept: bool = True) -> None:
+    def __init__(self, model: keras.Model, directory: Path | None, settings: dict[str, Any]) -> None:
         self.directory = directory
-        self.is_kept = is_kept
         self.is_chief = workers.is_chief(model.distribute_strategy)
         self.epoch = 0
         self.step = 0
@@ -84,35 +137,37 @@ class Run:
         self.notes: dict[str, float] = {}
         self._model = model
         self._settings = settings
-        self._writes = self.is_chief or not is_kept
-        if self._writes:
+        if directory is not None and self.is_chief:
             directory.mkdir(parents=True, exist_ok=True)  # if this fails, it fails before any work
         self._strategy = model.distribute_strategy
         self._loss: list[Any] = []
+        self._best: list[np.ndarray] = []  # the best weights
+        self._is_finished = False
 
     def only_writer(self) -> contextlib.AbstractContextManager[None]:
-        """A block that one run at a time enters for a directory that is kept; see `files.only_writer`."""
-        return files.only_writer(self.directory) if self.is_kept and self._writes else contextlib.nullcontext()
+        """A block that one run at a time enters for a directory; see `files.only_writer`."""
+        if self.directory is None or not self.is_chief:
+            return contextlib.nullcontext()
+        return files.only_writer(self.directory)
 
     def resume(self) -> None:
         """Restores the last saved state of the run. Without one, the run starts at the beginning.
 
         Raises:
-            ValueError: the state belongs to a run with other settings, or is damaged.
+            AnotherRunError: the state belongs to a run with other settings.
+            FinishedError: the run was sealed.
+            ValueError: the state is damaged.
         """
-        path = self.directory / _STATE
-        if not path.exists():
+        if self.directory is None or not (path := self.directory / _STATE).exists():
             return
-        notes = read_notes(path)
-        for name, value in self._settings.items():
-            before = notes["settings"].get(name)
-            if before != value:
-                values = "" if name in _DIGESTS else f" ({before!r}, now {value!r})"
-                raise ValueError(
-                    f"{self.directory} holds a run with other {name}{values}; go on with the same, or choose another "
-                    "directory"
-                )
-        load_state(path, self._variables())
+        values, notes = load_state(path)
+        _check_settings(self.directory, notes, self._settings)
+        if "measures" in notes:
+            raise FinishedError(self.directory, notes["measures"])
+        self._is_finished = notes["is_finished"]
+        variables = self._variables()
+        assign(variables, values[: len(variables)], path)
+        self._best = values[len(variables) :]
         self.epoch, self.step = notes["epoch"], notes["step"]
         self.history, self.stopped = notes["history"], notes["stopped"]
         if self.step:
@@ -138,27 +193,35 @@ class Run:
 
     def save(self) -> None:
         """Saves the state, from which `resume` continues."""
+        if self.directory is None:
+            return
         notes = {**self.position()._asdict(), "history": self.history, "settings": self._settings}
-        self._write(_STATE, self._variables(), notes)
+        notes["is_finished"] = self._is_finished
+        values = [variable.numpy() for variable in self._variables()]  # reading a metric sums over all processes
+        if self.is_chief:
+            save_state(self.directory / _STATE, [*values, *self._best], notes)
+        workers.any_of(self._strategy, True)  # all wait until it is written
 
     def position(self) -> Position:
         return Position(self.epoch, self.step, self.batches, self.stopped)
 
-    def save_best(self) -> None:
-        """Saves the current weights as the best ones."""
-        self._write(_BEST, self._model.weights, {})
+    def keep_best(self) -> None:
+        """Keeps the current weights as the best ones."""
+        self._best = [variable.numpy() for variable in self._model.weights]
 
-    def load_best(self) -> None:
-        """Restores the best weights, if any were saved."""
-        if (self.directory / _BEST).exists():
-            load_state(self.directory / _BEST, self._model.weights)
-
-    def _write(self, name: str, variables: list[keras.Variable], notes: dict[str, Any]) -> None:
-        values = [variable.numpy() for variable in variables]  # reading a metric sums over all processes
-        if self._writes:
-            save_state(self.directory / name, values, notes)
-        workers.any_of(self._strategy, True)  # all wait until it is written
+    def finish(self) -> None:
+        """Restores the best weights, if any were kept; of the state, only the weights stay."""
+        for variable, value in zip(self._model.weights, self._best, strict=bool(self._best)):
+            variable.assign(value)
+        self._best = []
+        if not self._is_finished:
+            self._is_finished = True
+            self.save()
+            if self.directory is not None and self.is_chief:
+                files.remove_left_over(self.directory)
 
     def _variables(self) -> list[keras.Variable]:
-        """Weights, random state, the optimizer's variables, and the loss of this epoch so far."""
+        """Weights and random state; until the end the optimizer's variables, and the loss of this epoch so far."""
+        if self._is_finished:
+            return list(self._model.variables)
         return [*self._model.variables, *self._model.optimizer.variables, *self._model.metrics_variables]

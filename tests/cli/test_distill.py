@@ -34,7 +34,7 @@ def test_a_classifier(run, untrained, table, tmp_path):
     assert "loss" not in again.stderr
     other = run(*command, *QUICK, "--temperature", "4")
     assert other.exit_code == 2
-    assert "a run with other temperature (3.0, now 4.0)" in other.stderr
+    assert "a finished run with other temperature (3.0, now 4.0)" in other.stderr
 
 
 @pytest.mark.slow

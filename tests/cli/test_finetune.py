@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
+from click.testing import CliRunner
 
-from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier, training
-from keras_bert.cli import runs
+from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer, BertTokenClassifier, training
+from keras_bert.cli import main, runs
 from keras_bert.data import Answer
+from keras_bert.training.state import read_notes, save_state
 
-from ..support.commands import KINDS, QUICK, columns
+from ..support import small
+from ..support.commands import KINDS, QUICK, columns, flat
 
 
 def test_classify(run, untrained, table, tmp_path):
@@ -40,6 +43,103 @@ def test_classify(run, untrained, table, tmp_path):
     ]
 
 
+@pytest.fixture(scope="module")
+def finished(untrained, table, tmp_path_factory):
+    """The options of a command that was run to its end."""
+    folder = tmp_path_factory.mktemp("finished")
+    options = [*columns(table), "--preset", untrained, "--output", str(folder / "model"), "--epochs", "1"]
+    made = CliRunner().invoke(main, ["finetune", "classify", *options], catch_exceptions=False)
+    assert made.exit_code == 0, made.output
+    return dict(zip(*[iter(options)] * 2, strict=True))
+
+
+def test_the_directory_of_a_finished_run_is_the_model(finished):
+    model = Path(finished["--output"])
+    assert {path.name for path in (model / "training").iterdir()} <= {"state.safetensors", "logs"}
+    assert (model / "training/state.safetensors").stat().st_size < 10_000 < (model / "model.safetensors").stat().st_size
+    assert read_notes(model / "training/state.safetensors")["measures"].keys() == {"accuracy"}
+
+
+def test_a_finished_run_is_not_another_one(run, finished, untrained, table, tmp_path):
+    other, less = tmp_path / "preset", tmp_path / "less.tsv"
+    encoder = BertEncoder.from_preset(untrained)
+    small.shaken(encoder).save_preset(other)
+    small.tokenizer().save_preset(other)
+    less.write_text("".join(Path(table).read_text().splitlines(keepends=True)[:-1]))
+    model = finished["--output"]
+    train_on = f"; to train its model further, begin with --preset {model} and another --output"
+    for option, value, name in [
+        ("--epochs", "2", "epochs (1, now 2)"),
+        ("--preset", str(other), "weights of its preset"),
+        ("--eval", str(less), "validation examples"),
+        ("--train", str(less), "examples"),
+        ("--sequence-length", "9", "configuration of the model"),
+    ]:
+        result = run("finetune", "classify", *flat(finished | {option: value}))
+        assert result.exit_code == 2, result.output
+        advice = "go on with the same, choose another --output, or begin anew with --overwrite"
+        told = f"Error: {model}/training holds a finished run with other {name}; {advice}{train_on}"
+        assert result.stderr.splitlines()[-1] == told
+
+
+@pytest.fixture
+def mine(finished, tmp_path):
+    """The same run, to change."""
+    copy = shutil.copytree(finished["--output"], tmp_path / "mine")
+    return copy, finished | {"--output": str(copy)}
+
+
+def test_what_is_missing_or_damaged_is_told(run, fails, mine):
+    model, options = mine
+    state = model / "training/state.safetensors"
+    advice = "choose another --output, or begin anew with --overwrite"
+    (model / "model.safetensors").unlink()
+    result = run("finetune", "classify", *flat(options))
+    missing = f"Error: {model} holds a finished run, but model.safetensors is missing; {advice}"
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, missing)
+    state.write_bytes(state.read_bytes().replace(b"epoch", b"epocl"))
+    message = fails("finetune", "classify", *flat(options))
+    assert message == f"{state} is damaged: it has another checksum than it was written with; {advice}"
+    state.unlink()
+    message = fails("finetune", "classify", *flat(options))
+    assert message == f"{model} holds a model, but no state of its run in {model}/training; {advice}"
+
+
+def test_overwrite(run, mine, untrained):
+    model, options = mine
+    (model / ".model.safetensors.4194399.tmp").touch()  # numbers of processes are lower
+    before = (model / "model.safetensors").read_bytes()
+    result = run("finetune", "classify", *flat(options | {"--seed": "1"}), "--overwrite")
+    assert result.exit_code == 0, result.output
+    assert "epoch 1 of 1" in result.stderr
+    assert (model / "model.safetensors").read_bytes() != before
+    assert not list(model.rglob(".*"))
+    again = run("finetune", "classify", *flat(options | {"--seed": "1"}))
+    assert (again.exit_code, again.stdout) == (0, result.stdout)
+    assert "is finished, after epoch 1 of 1; nothing is trained" in again.stderr
+
+
+def test_what_is_not_overwritten(fails, mine, tmp_path):
+    model, options = mine
+    command = ("finetune", "classify", "--overwrite")
+
+    def refused(message, **changes):
+        before = sorted(model.rglob("*"))
+        assert message in fails(*command, *flat(options | changes))
+        assert sorted(model.rglob("*")) == before
+
+    refused(f"{model} is read by this command, and --overwrite removes it", **{"--preset": str(model)})
+    for name in ("notes.txt", "training/mine.csv", "serving/1/saved_model.pb"):
+        (model / name).parent.mkdir(parents=True, exist_ok=True)
+        (model / name).touch()
+        refused(f"{model} holds {name}, which no run has written; move that away, or choose another --output")
+        (model / name).unlink()
+    (model / "training/logs").mkdir(exist_ok=True)
+    (tmp_path / "elsewhere").mkdir()
+    (model / "vocabulary").symlink_to(tmp_path / "elsewhere")
+    refused(f"{model} holds vocabulary, which")
+
+
 def test_a_terminal_gets_a_bar_in_place_of_lines(monkeypatch):
     for is_terminal, count in ((True, 0), (False, 1)):
         monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
@@ -53,7 +153,7 @@ def taught(monkeypatch):
 
     def fine_tune(model, examples, to_measure, directory, **settings):
         calls.append((model, examples, to_measure, settings))
-        directory.mkdir(parents=True)
+        save_state(directory / "state.safetensors", [], {})
         return [{"epoch": 1, "loss": 1.0}]
 
     monkeypatch.setattr(training, "fine_tune", fine_tune)
@@ -179,7 +279,7 @@ def test_bad_examples(run, fails, taught, untrained, tmp_path):
     assert "line 3" in result.stderr
     one_class = tmp_path / "one.tsv"
     one_class.write_text("sentence\tkind\nbad\tblame\ncold\tblame\n")
-    assert "blame" in fails(*command[:-6], "--train", str(one_class), *read)
+    assert "blame" in fails(*command[:4], "--output", str(tmp_path / "one"), "--train", str(one_class), *read)
     unnamed = tmp_path / "train"
     unnamed.write_bytes(bad.read_bytes())
     message = fails(*command[:4], "--output", str(tmp_path / "other"), "--train", str(unnamed), *read)
@@ -200,7 +300,9 @@ def test_another_directory_is_not_touched(fails, untrained, table, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").write_text("precious")
     command = ("finetune", "classify", *columns(table), "--preset", untrained, "--output", str(tmp_path / "mine"))
-    assert "exists and is no run of this command" in fails(*command)
+    assert fails(*command) == f"{tmp_path}/mine exists and is no run of this command; choose another --output"
+    (tmp_path / "mine/config.json").touch()
+    assert fails(*command).endswith("this command; choose another --output, or begin anew with --overwrite")
 
 
 def test_a_directory_that_cannot_be_made(run, untrained, table, tmp_path):

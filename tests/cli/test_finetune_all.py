@@ -116,7 +116,7 @@ def test_an_interrupted_run_goes_on(run, start, untrained, table, tmp_path):
         settings = ("--preset", untrained, "--epochs", "8", "--batch-size", "2", "--learning-rate", "1e-4")
         return "finetune", "classify", *columns(table), *settings, "--output", str(tmp_path / name)
 
-    process = start(*command("broken"))
+    process = start(*command("broken"), "--overwrite")
     while not (tmp_path / "broken/training/state.safetensors").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
@@ -124,14 +124,17 @@ def test_an_interrupted_run_goes_on(run, start, untrained, table, tmp_path):
     _, said = process.communicate(timeout=HANGS)
     assert process.returncode == 130
     place = re.fullmatch(
-        r"Interrupted after (epoch \d of 8(, step \d+ of 32)?); run the same command to resume\.",
+        r"Interrupted after (epoch \d of 8(, step \d+ of 32)?); run the same command without --overwrite to resume\.",
         said.decode().splitlines()[-1],
     )
     assert place, said
     assert not (tmp_path / "broken/config.json").exists()
+    for name in (".state.safetensors.4194399.tmp", "../.model.safetensors.4194399.tmp"):  # as `kill -9` leaves them
+        (tmp_path / "broken/training" / name).touch()
     for name in ("broken", "unbroken"):
         result = run(*command(name))
         assert result.exit_code == 0, result.output
+        assert not list((tmp_path / name).rglob(".*"))
         assert (f"resuming the run in {tmp_path / name} after {place[1]}\n" in result.stderr) == (name == "broken")
         assert ("epoch 1 of 8:" in result.stderr) == (name == "unbroken")
     models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("broken", "unbroken")]

@@ -48,12 +48,12 @@ def test_misuse_ends_all(start, tmp_path):
 
 @pytest.mark.slow
 def test_a_worker_is_killed(start, untrained, table, tmp_path):
-    def command(name, *more):
+    def command(name, *last):
         settings = ("--preset", untrained, "--epochs", "6", "--batch-size", "2", "--learning-rate", "1e-3")
         arguments = ("finetune", "classify", *columns(table), *settings, "--output", str(tmp_path / name))
-        return start("launch", "--workers", "2", *more, "--", *arguments)
+        return start("launch", "--workers", "2", "--", *arguments, *last)
 
-    process = command("broken")
+    process = command("broken", "--overwrite")  # the first time only
     while not (tmp_path / "broken/training/state.safetensors").exists():
         assert process.poll() is None, told_by(process)
         time.sleep(0.01)
@@ -62,6 +62,7 @@ def test_a_worker_is_killed(start, untrained, table, tmp_path):
     assert process.returncode == 0, said
     assert "worker 1 was killed by signal 9; all resume from the last checkpoint" in said
     assert "Traceback" not in said
+    assert said.count(f"[0] resuming the run in {tmp_path}/broken after") == 1
     assert said.count("training on 2 devices of 2 processes") == 4
     assert output.startswith("[0] accuracy")
     process = command("unbroken")

@@ -17,6 +17,7 @@ from keras_bert.pretraining.records import SETTINGS
 from keras_bert.text import BytePairTokenizer
 from keras_bert.text.byte_level import byte_symbols
 from keras_bert.text.loading import load_tokenizer
+from keras_bert.training.state import save_state
 
 from ..support import small
 from ..support.commands import SIZES, flat, write_documents
@@ -98,7 +99,13 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     counts = {"examples": 5, "documents": 4, "sentences": 3, "tokens": 2}
     monkeypatch.setattr(pretraining, "write_records", lambda *given, **more: written.append((given, more)) or counts)
     history = [{"epoch": epoch, "loss": 6.0 - epoch} for epoch in range(1, 5)]
-    monkeypatch.setattr(training, "pretrain", lambda model, **given: trained.append((model, given)) or history)
+
+    def pretrain(model, **given):
+        save_state(given["directory"] / "state.safetensors", [], {})
+        trained.append((model, given))
+        return history
+
+    monkeypatch.setattr(training, "pretrain", pretrain)
     del options["--eval"]
     options |= {"--objective": "sentences", "--size": "tiny", "--warmup": "0.5", "--learning-rate": "1e-3"}
     options |= {"--then-steps": "4", "--then-length": "40", "--then-batch-size": "6", "--seed": "7"}

@@ -70,6 +70,16 @@ def test_an_interrupt_takes_the_unfinished_file_with_it(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_refusal_to_overwrite_is_one_line(start, tmp_path):
+    (tmp_path / "mine.txt").touch()
+    process = start("finetune", "classify", "--train", "x.csv", "--output", str(tmp_path), "--overwrite")
+    out, error = process.communicate(timeout=HANGS)
+    assert (process.returncode, out) == (2, b"")
+    told = f"Error: {tmp_path} holds mine.txt, which no run has written; move that away, or choose another --output\n"
+    assert error.decode() == told
+
+
+@pytest.mark.slow
 def test_ctrl_c_in_the_middle_leaves_nothing_behind(start, small_preset, big_file, tmp_path, terminal):
     folder = tmp_path / "results"
     folder.mkdir()

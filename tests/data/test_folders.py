@@ -31,3 +31,24 @@ def test_no_classes_or_no_files(write, tmp_path):
         read_folders(tmp_path)
     with pytest.raises(FileNotFoundError):
         read_folders(tmp_path / "nothing")
+
+
+def test_links_to_nothing_are_told(write, tmp_path):
+    write("neg/1.txt", "dull")
+    write("pos/1.txt", "good")
+    (tmp_path / "pos/2.txt").symlink_to("gone.txt")
+    message = "of 3 files {}: pos/2.txt: is a link to gone.txt, which does not exist"
+    with pytest.raises(ValueError, match=message.format("cannot be used")):
+        read_folders(tmp_path)
+    with pytest.warns(UserWarning, match=message.format("are left out")):
+        assert read_folders(tmp_path, skip_bad=True).labels == ["neg", "pos"]
+    (tmp_path / "odd").symlink_to("nowhere")
+    with pytest.raises(ValueError, match="odd is a link to nowhere, which does not exist; mend it, or remove it"):
+        read_folders(tmp_path)
+
+
+def test_names_of_directories_that_are_no_labels(write, tmp_path):
+    write("neg/1.txt", "dull")
+    write("a\nb/1.txt", "good")
+    with pytest.raises(ValueError, match=r"of a directory, the label is 'a\\nb', with a tab or a line end"):
+        read_folders(tmp_path)

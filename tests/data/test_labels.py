@@ -34,6 +34,9 @@ def test_labels(value, kind, label):
     [
         ("", "class", "label is empty"),
         (None, "class", "label is empty"),
+        ("go\ud800od", "class", "label has half of a surrogate pair, which is no character"),
+        ("go\tod", "class", r"label is 'go\\tod', with a tab or a line end"),
+        (["war", "lo\nve"], "multi_label", r"label is 'lo\\nve', with a tab or a line end"),
         (1.0, "class", "label is 1.0, which is not the name of a class"),
         ("", "number", "label is empty"),
         (None, "number", "label is empty"),
@@ -70,6 +73,15 @@ def test_kinds_in_tables(write):
         ValueError, match="2 of 3 rows cannot be used: line 2: label is 'x', which is not a number; line 4"
     ):
         read_table(write("b.csv", "text,label\none,x\ntwo,2\nthree,\n"), label_column="label", label_kind="number")
+
+
+def test_labels_that_no_file_could_hold_are_told_by_row(write):
+    path = write("a.jsonl", '{"text": "one", "label": "a"}\n{"text": "two", "label": "\\ud800"}\n')
+    with pytest.raises(ValueError, match="1 of 2 rows cannot be used: line 2: label has half of a surrogate pair"):
+        read_table(path, label_column="label")
+    path = write("a.csv", 'text,label\none,"a\nb"\ntwo,c\n')
+    with pytest.raises(ValueError, match=r"1 of 2 rows cannot be used: line 2: label is 'a\\nb', with a tab or a line"):
+        read_table(path, label_column="label")
 
 
 @pytest.mark.parametrize(

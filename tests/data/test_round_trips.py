@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from itertools import product
 
 import pytest
@@ -15,13 +16,15 @@ CELLS = [
     "windows\r\nlines", "lone\rreturn", "form\x0cfeed, \x0b and \x1c", "line\u2028para\u2029 nel\x85", " around ",
     "\u00a0hard ", "a\ufeffmark", "Grüße 日本 🙂", "e\u0301", "\\n \\t \\", "# no comment", "null", "-DOCSTART- X",
 ]  # fmt: skip
-# In each column, in the first row and in the last.
-HARD = [(*pair, label) for pair, label in zip(zip(CELLS, CELLS[::-1], strict=True), CELLS[5:] + CELLS[:5], strict=True)]
+# In each column, in the first row and in the last. Labels have no tabs and no line ends.
+NAMES = [re.sub("[\t\r\n]", "-", cell) for cell in CELLS[5:] + CELLS[:5]]
+HARD = [(*pair, label) for pair, label in zip(zip(CELLS, CELLS[::-1], strict=True), NAMES, strict=True)]
 ENDS, MARKS = ["\n", "\r\n"], ["", "\ufeff"]
 
 # Anything that UTF-8 can write. NUL is left out: Python 3.10's csv module does not read it.
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1).filter(str.strip)
-ROWS = st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1)
+LABELS = st.text(st.characters(codec="utf-8", exclude_characters="\x00\t\n\r"), min_size=1).filter(str.strip)
+ROWS = st.lists(st.tuples(TEXTS, TEXTS, LABELS), min_size=1)
 # What columns cannot write is left out: a tab, a line end, what stands for a document, and a mark that is no text.
 CHARACTERS = st.characters(codec="utf-8", exclude_characters="\t\n\r\ufeff")
 WORDS = st.text(CHARACTERS, min_size=1).filter(lambda word: word.strip() not in ("", "-DOCSTART-"))

@@ -47,43 +47,6 @@ def test_without_answers(write):
         assert examples.impossible is None
 
 
-@pytest.mark.parametrize(("start", "nearest"), [(1, 0), (10, 0), (11, 21), (12, 21), (99, 21), (-8, 0), (-30, 0)])
-def test_a_moved_answer_is_taken_from_the_nearest_place(write, start, nearest):
-    path = file_of(write, question(answers=[{"text": "Ada", "answer_start": start}]), question(id="q2"))
-    with pytest.warns(UserWarning, match="a.json: 1 of 2 answers are not at their answer_start: 1 are moved") as warned:
-        assert read_squad(path).answers == [(Answer("Ada", nearest),), (Answer("Ada", 0),)]
-    assert warned[0].filename == __file__
-
-
-def test_of_two_as_near_the_first(write):
-    path = file_of(write, question(answers=[{"text": "b", "answer_start": 1}]), context="b.b")
-    with pytest.warns(UserWarning, match="1 are moved"):
-        assert read_squad(path).answers == [(Answer("b", 0),)]
-
-
-def test_an_answer_that_is_nowhere_is_left_out_and_counted(write):
-    nowhere = {"text": "Cy", "answer_start": 0}
-    path = file_of(
-        write,
-        question(answers=[nowhere, {"text": "Ada", "answer_start": 0}]),
-        question(id="q2", answers=[nowhere]),
-        question(id="q3"),
-    )
-    with pytest.warns(UserWarning, match="left out") as warned:
-        examples = read_squad(path)
-    assert examples.ids == ["q1", "q3"]
-    assert examples.answers == [(Answer("Ada", 0),), (Answer("Ada", 0),)]
-    answers, questions = (str(warning.message) for warning in warned)
-    assert "2 of 4 answers are not at their answer_start: 0 are moved" in answers
-    assert "2 do not occur in their contexts and are left out" in answers
-    assert "1 of 3 questions are left out: question q2: 'Cy' is not in its context" in questions
-    with (
-        pytest.warns(UserWarning, match="left out"),
-        pytest.raises(ValueError, match="1 of 1 questions cannot be used, so nothing is left"),
-    ):
-        read_squad(file_of(write, question(answers=[nowhere])))
-
-
 @pytest.mark.parametrize(
     ("bad", "what"),
     [
@@ -96,28 +59,43 @@ def test_an_answer_that_is_nowhere_is_left_out_and_counted(write):
         (question(answers=[]), "question q1: no answers, and is not is_impossible"),
         (question(is_impossible=True), "question q1: is_impossible, but has answers"),
         (question(answers={"text": ["Ada"], "answer_start": [0]}), "question q1: answers are a dict instead of a list"),
-        (question(answers=["Ada"]), "question q1: an answer is 'Ada'; expected a text, and a whole number"),
-        (question(answers=[{"text": "Ada"}]), "question q1: an answer is .*expected a text, and a whole number"),
-        (question(answers=[{"text": "Ada", "answer_start": "0"}]), "question q1: an answer is .*whole number"),
+        (question(answers=["Ada"]), "question q1: an answer is 'Ada' instead of an object with text and answer_start"),
+        (
+            question(answers=[{"text": "Ada"}]),
+            "question q1: answer_start of 'Ada' is None, which is not a whole number",
+        ),
+        *(
+            (
+                question(answers=[{"text": "Ada", "answer_start": start}]),
+                f"question q1: answer_start of 'Ada' is {told}",
+            )
+            for start, told in [
+                ("0", "'0', which is not a whole number"),
+                (0.0, "0.0, which is not a whole number"),
+                (False, "False, which is not a whole number"),
+                ([0], r"\[0\], which is not a whole number"),
+                (-31, "-31, but its context has 30 characters"),
+                (30, "30, but its context has 30 characters"),
+            ]
+        ),
+        (
+            question(answers=[{"text": "left", "answer_start": 26}]),
+            "question q1: answer 'left' is not at its answer_start 26, but first at 25, counted in characters",
+        ),
+        (
+            question(answers=[{"text": "Ada", "answer_start": 0}, {"text": "Cy", "answer_start": 0}]),
+            "question q1: answer 'Cy' is not at its answer_start 0, but nowhere in its context",
+        ),
         (question(answers=[{"text": "", "answer_start": 0}]), "question q1: text is empty"),
         (question(answers=[{"answer_start": 0}]), "question q1: text is None"),
     ],
 )
 def test_bad_questions(write, bad, what):
     path = file_of(write, question(id="q0"), bad, question(id="q9"))
-    with pytest.raises(ValueError, match=f"a.json: 1 of 3 questions cannot be used: {what}"):
+    with pytest.raises(ValueError, match=f"a.json: 1 of 3 questions cannot be used: .*{what}"):
         read_squad(path)
-    with pytest.warns(UserWarning, match=f"1 of 3 questions are left out: {what}"):
+    with pytest.warns(UserWarning, match=f"1 of 3 questions are left out: .*{what}"):
         assert read_squad(path, skip_bad=True).ids == ["q0", "q9"]
-
-
-def test_nothing_is_left_of_bad_and_lost(write):
-    path = file_of(write, question(question=""), question(id="q2", answers=[{"text": "Cy", "answer_start": 0}]))
-    with (
-        pytest.warns(UserWarning, match="left out"),
-        pytest.raises(ValueError, match="has no questions that can be used"),
-    ):
-        read_squad(path, skip_bad=True)
 
 
 @pytest.mark.parametrize(

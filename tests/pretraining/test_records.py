@@ -249,6 +249,22 @@ def test_a_damaged_file(copied, damage):
         Records(copied)
 
 
+def test_damaged_notes(copied, corpus, preprocessor):
+    """Of a bit that was flipped, or more."""
+    notes = copied / "records.json"
+    written = notes.read_bytes()
+    for old, new, message in [
+        (b'"files"', b'"fjles"', "has no files; expected an object"),
+        (b'"examples":', b'"exampmes":', "is damaged: a file has no count of examples"),
+        (b'"documents": ', b'"documents": -."', "is not a JSON file"),
+        (b'"seed"', b'"sged"', "holds records with other seed; choose another directory"),
+    ]:
+        assert old in written
+        notes.write_bytes(written.replace(old, new))
+        with pytest.raises(ValueError, match=message):
+            write_records(corpus, copied, preprocessor, copies=2, progress=False, **WRITTEN)
+
+
 def test_what_are_no_such_records(tmp_path):
     def write(*records):
         with tf.io.TFRecordWriter(str(tmp_path / "x.tfrecord")) as writer:

@@ -234,6 +234,14 @@ def test_what_cannot_be(model, settings, message):
         BertClassifier(model.encoder, model.preprocessor, **{"labels": LABELS, **settings})
 
 
+def test_a_label_that_could_not_be_saved(model, small_preset):
+    message = r"^label 'b.ud800' has half of a surrogate pair, which is no character$"
+    with pytest.raises(ValueError, match=message):
+        BertClassifier(model.encoder, model.preprocessor, ["a", "b\ud800"])
+    with pytest.raises(ValueError, match=message):
+        BertClassifier.from_preset(small_preset, labels=["a", "b\ud800"])
+
+
 def test_a_vocabulary_of_another_model(model):
     other = BertPreprocessor(type(small.tokenizer())([*small.VOCABULARY, "##zzz"]))
     with pytest.raises(ValueError, match="vocabulary"):

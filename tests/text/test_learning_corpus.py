@@ -101,3 +101,6 @@ def test_files_that_are_no_text(tmp_path, monkeypatch):
         learn_vocabulary([path], 100)
     with pytest.raises(FileNotFoundError, match=f"^the directory {tmp_path} has no .txt files$"):
         learn_vocabulary(tmp_path, 100)
+    path.symlink_to("gone.txt")
+    with pytest.raises(FileNotFoundError, match=f"^{path} is a link to gone.txt, which does not exist$"):
+        learn_vocabulary(tmp_path, 100)

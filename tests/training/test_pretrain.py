@@ -77,9 +77,9 @@ def test_an_interrupted_run_ends_as_an_unbroken_one(tmp_path, records):
     for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
         np.testing.assert_array_equal(found, wanted)
     assert any(np.any(a != b) for a, b in zip(before, model.get_weights(), strict=True))
-    with pytest.raises(ValueError, match="holds a run with other seed"):
+    with pytest.raises(ValueError, match="holds a finished run with other seed"):
         run(new(), records, tmp_path / "broken", seed=1)
-    with pytest.raises(ValueError, match="holds a run with other config"):
+    with pytest.raises(ValueError, match="holds a finished run with other config"):
         run(new(dropout=0.2), records, tmp_path / "broken")
 
 
@@ -114,7 +114,7 @@ def test_longer_sequences_at_the_end(tmp_path, records, corpus):
     assert set(lengths) == {24}
     for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
         np.testing.assert_array_equal(found, wanted)
-    with pytest.raises(ValueError, match=r"holds a run with other steps \(\[12, 10\], now \[12\]\)"):
+    with pytest.raises(ValueError, match=r"holds a finished run with .*other steps \(\[12, 10\], now \[12\]\)"):
         run(new(), tmp_path / "short", tmp_path / "broken", **{**settings, "then": None})
 
 
@@ -150,8 +150,13 @@ def test_a_run(tmp_path, records, monkeypatch):
     assert float(model.optimizer.learning_rate) == 0  # the schedule is at its end
     assert any(np.any(a != b) for a, b in zip(before, model.get_weights(), strict=True))
     monkeypatch.setattr(keras.Model, "evaluate", lambda *_, **__: {})
-    with pytest.raises(ValueError, match="holds a run with other seed"):
+    with pytest.raises(ValueError, match="holds a finished run with other seed"):
         run(model, records, tmp_path, **recipe, seed=1)
+    (tmp_path / "others").mkdir()
+    for name, other in (("train", "train"), ("validation", "train")):
+        (tmp_path / "others" / name).symlink_to(records / other)
+    with pytest.raises(ValueError, match="holds a finished run with other validation examples; go on"):
+        run(model, tmp_path / "others", tmp_path, **recipe)
 
 
 def test_masks_are_those_of_the_records_unless_asked_for(tmp_path, untrained, records, monkeypatch):

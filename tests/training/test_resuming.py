@@ -1,6 +1,7 @@
 """A run that is interrupted, at any moment and however, ends with the weights of one that was not, bit for bit."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,10 +11,11 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert import files
-from keras_bert.training import evaluation, fine_tune
+from keras_bert import BertClassifier, files
+from keras_bert.training import evaluation, fine_tune, fingerprints
 from keras_bert.training.interruption import Interrupted, signals_noticed
-from keras_bert.training.run_files import position
+from keras_bert.training.run_files import AnotherRunError, FinishedError, position, seal
+from keras_bert.training.state import load_state
 
 from ..support import reviews
 from ..support.data import ROOT
@@ -119,13 +121,44 @@ def another():
     return classifier(dropout=0.3)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("learning_rate", 1e-4), ("seed", 1), ("epochs", 4), ("frozen_layers", 0), ("examples", 22)]
-)
+@pytest.mark.parametrize(("name", "value"), [("learning_rate", 1e-4), ("seed", 1), ("epochs", 4), ("frozen_layers", 0)])
 def test_another_run_is_refused(begun, another, name, value):
-    changes, count = ({}, value) if name == "examples" else ({name: value}, 24)
-    with pytest.raises(ValueError, match=f"holds a run with other {name}"):
-        fine_tune(another, examples(count), examples(6), begun, **SETTINGS | changes)
+    with pytest.raises(ValueError, match=f"holds a run with other {name} "):
+        fine_tune(another, examples(), examples(6), begun, **SETTINGS | {name: value})
+
+
+def test_another_model_and_other_examples_are_refused(begun, another):
+    x, y = examples(6)
+    swapped = x, y[::-1]
+    for model, train, validation, names in [
+        (another, examples(22), examples(6), "other examples"),
+        (another, examples(), examples(5), "other validation examples"),
+        (another, examples(), swapped, "other validation examples"),
+        (another, examples(), None, "other validation examples"),
+        (classifier(dropout=0.2), examples(22), None, "other configuration of the model, other examples, other valida"),
+    ]:
+        with pytest.raises(AnotherRunError, match=f"holds a run with {names}") as refused:
+            fine_tune(model, train, validation, begun, **SETTINGS)
+        assert not refused.value.is_finished
+
+
+def test_which_weights_are_those_of_a_preset(another, small_preset, tmp_path):
+    """New weights, which differ in each process, do not count."""
+
+    def digest(model):
+        return fingerprints.of_model(model)[fingerprints.WEIGHTS]
+
+    assert digest(another) is None
+    first, second = (BertClassifier.from_preset(small_preset, labels=["a", "b"]) for _ in range(2))
+    assert np.any(first.head.get_weights()[0] != second.head.get_weights()[0])
+    assert digest(first) == digest(second) is not None
+    second.set_weights([weight + 1 for weight in second.get_weights()])
+    assert digest(first) == digest(second)  # it has learned: a cell of a notebook may run again with it
+    second.encoder.save_preset(tmp_path)
+    second.preprocessor.save_preset(tmp_path)
+    second = BertClassifier.from_preset(tmp_path, labels=["a", "b"])
+    assert digest(first) != digest(second)
+    assert fingerprints.of_model(first) == fingerprints.of_model(second) | {fingerprints.WEIGHTS: digest(first)}
 
 
 def test_two_runs_at_once_are_refused(begun, another):
@@ -136,9 +169,73 @@ def test_two_runs_at_once_are_refused(begun, another):
 
 def test_a_damaged_state_says_so(begun, another):
     state = begun / "state.safetensors"
-    state.write_bytes(state.read_bytes()[:1000])
-    with pytest.raises(ValueError, match="is damaged .*; delete it to begin again"):
-        fine_tune(another, examples(), examples(6), begun, **SETTINGS)
+    written = state.read_bytes()
+    for damaged in (written[:1000], written.replace(rb"\"epoch\": 1", rb"\"epoch\":-1")):
+        assert damaged != written
+        state.write_bytes(damaged)
+        with pytest.raises(ValueError, match="is damaged.*; choose another directory, or delete this one"):
+            fine_tune(another, examples(), examples(6), begun, **SETTINGS)
+
+
+def damages(written, count):
+    """Copies of a file's bytes, each with a bit flipped, a byte replaced, or without its end."""
+    generator = np.random.default_rng(0)
+    (header,) = np.frombuffer(written[:8], np.int64)
+    for number in range(count):
+        # The header, which is short, as often as the values behind it.
+        place = generator.integers(0, *((8 + header,) if number % 2 else (len(written),)))
+        damaged = bytearray(written)
+        damaged[place] = damaged[place] ^ 1 << generator.integers(8) if number % 3 else generator.integers(256)
+        yield bytes(damaged[:place] if number % 7 == 0 else damaged)
+
+
+def test_any_damage_is_noticed(begun):
+    state = begun / "state.safetensors"
+    written = state.read_bytes()
+    values, notes = load_state(state)
+    refused = []
+    for damaged in damages(written, 400):
+        state.write_bytes(damaged)
+        try:
+            found = load_state(state)
+        except ValueError as error:
+            refused.append(str(error))
+            continue
+        assert found[1] == notes
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(found[0], values, strict=True))
+    assert len(refused) > 350
+    assert all(re.match(rf"{state} is damaged.*; choose another directory, or delete", each) for each in refused)
+
+
+@pytest.mark.slow
+def test_a_damaged_run_is_refused_or_ends_as_the_unbroken_one(unbroken, begun):
+    state, refused = begun / "state.safetensors", []
+    for number, damaged in enumerate(damages(state.read_bytes(), 30)):
+        run = shutil.copytree(begun, begun.with_name(f"damaged {number}"))
+        (run / "state.safetensors").write_bytes(damaged)
+        try:
+            ended = trained(run)
+        except ValueError as error:
+            refused.append(str(error))
+            continue
+        assert_same(ended, unbroken)
+    assert all("is damaged" in each for each in refused)
+
+
+def test_a_finished_run_needs_its_weights_only(unbroken, tmp_path):
+    learner, history = trained(tmp_path, checkpoint_seconds=1e9)
+    assert_same((learner, history), unbroken)
+    assert {path.name for path in tmp_path.iterdir()} <= {"state.safetensors", "logs"}
+    stored, notes = load_state(tmp_path / "state.safetensors")
+    assert [value.shape for value in stored] == [variable.shape for variable in learner.variables]
+    seal(tmp_path, {"accuracy": 0.5})
+    assert load_state(tmp_path / "state.safetensors") == ([], notes | {"measures": {"accuracy": 0.5}})
+    with pytest.raises(FinishedError, match="holds a finished run, whose model is saved elsewhere") as finished:
+        fine_tune(learner, examples(), examples(6), tmp_path, **SETTINGS | {"checkpoint_seconds": 1e9})
+    assert finished.value.measures == {"accuracy": 0.5}
+    with pytest.raises(AnotherRunError, match="holds a finished run with other seed") as another:
+        fine_tune(learner, examples(), examples(6), tmp_path, **SETTINGS, seed=1)
+    assert another.value.is_finished
 
 
 # The end of an epoch before it is measured, the last step.

@@ -1,0 +1,94 @@
+"""--overwrite of the commands that train: what a directory may hold to be emptied."""
+
+from __future__ import annotations
+
+import fnmatch
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from keras_bert import files
+from keras_bert.cli import quiet, streams
+
+RUN = "training"  # the folder of the run's files, in the model's directory
+_RUN_FILES = (  # patterns; * may also stand for folders
+    "state.safetensors",
+    "logs/events.out.tfevents.*",
+    "*records/examples-*.tfrecord",
+    "*records/records.json",
+    "*validation/examples-*.tfrecord",
+    "*validation/records.json",
+)
+_PASSING = (".lock", ".*.tmp")  # names of files that a killed process leaves
+
+option = click.option("--overwrite", is_flag=True, help="Remove the run or the model in DIR first, and begin anew.")
+
+
+def check(directory: Path) -> None:
+    """Raises Misuse if a directory has a file that no run writes, or one that the command reads."""
+    foreign = sorted(str(path.relative_to(directory)) for path in _foreign(directory))
+    if foreign:
+        shown = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else "")
+        raise streams.Misuse(
+            f"{directory} holds {shown}, which no run has written; move that away, or choose another --output"
+        )
+    for path in _read():
+        if path.resolve().is_relative_to(directory.resolve()):
+            raise streams.Misuse(f"{path} is read by this command, and --overwrite removes it; choose another --output")
+
+
+def clear(directory: Path) -> None:
+    """Removes the run and the model in a directory; the model's README.md stays, which may be the user's.
+
+    Raises:
+        BlockingIOError: another process trains there.
+    """
+    if not directory.exists():
+        return
+    check(directory)
+    with files.only_writer(directory / RUN):
+        for path in directory.iterdir():
+            if path.is_file() and path.name != _card():
+                path.unlink()
+        shutil.rmtree(directory / RUN)
+
+
+def _foreign(directory: Path) -> Iterator[Path]:
+    ours = {_card(), *_model_files()}
+    for path in directory.rglob("*") if directory.exists() else ():
+        inside = path.relative_to(directory)
+        in_run = inside.parts[0] == RUN
+        is_ours = _matches(str(inside.relative_to(RUN)), _RUN_FILES) if in_run else str(inside) in ours
+        if path.is_symlink() or not (path.is_dir() or is_ours or _matches(path.name, _PASSING)):
+            yield path
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _read() -> Iterator[Path]:
+    """The paths that the running command was given, but for its output."""
+    given = {name: value for name, value in click.get_current_context().params.items() if name != "output"}
+    for value in given.values():
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, str | Path) and Path(each).exists():
+                yield Path(each)
+
+
+def _card() -> str:
+    with quiet.imports():
+        from keras_bert.formats import hugging_face
+
+    return hugging_face.CARD
+
+
+def _model_files() -> tuple[str, ...]:
+    with quiet.imports():
+        from keras_bert.formats import hugging_face
+        from keras_bert.text import loading
+        from keras_bert.training import report
+
+    return (*hugging_face.FILES, *loading.FILES, report.REPORT, report.CURVE, report.CONFUSION)
