@@ -15,7 +15,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.tasks import metrics
 from keras_bert.tasks.columns import columns_of, one_or_many, plain
-from keras_bert.tasks.label_names import checked_labels, number_of
+from keras_bert.tasks.label_names import checked_labels, number_of, numeric, rare
 from keras_bert.tasks.long_text import POOLINGS, pooled_output
 from keras_bert.tasks.preset import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -221,6 +221,14 @@ class BertClassifier(BertTask):
             return
         wanted = "pairs: two texts, or two lists of texts" if self.pairs else "single texts; pairs need pairs=True"
         raise ValueError(f"this classifier takes {wanted}")
+
+    def doubts(self, targets: Any) -> list[str]:
+        if self.problem_type == REGRESSION:
+            return []
+        if self.problem_type == MULTI_LABEL:
+            return rare(self.labels, np.count_nonzero(targets, axis=0), "texts")
+        counts = np.bincount(np.ravel(targets), minlength=len(self.labels))
+        return [*numeric(self.labels), *rare(self.labels, counts, "texts")]
 
     def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
         if self.problem_type != CLASSES:

@@ -170,6 +170,10 @@ class BertTask(Replicated, Compilable, keras.Model):
         """RowSettings of `examples` -> `(x, y)`, as a training step takes them. For `tf.data`."""
         return self.preprocessor.pack(segments), targets
 
+    def doubts(self, targets: Any) -> list[str]:
+        """What may be wrong with the targets of `examples`: a sentence each, of which `fine_tune` warns."""
+        return []
+
     def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
         """The weights of labels, by their number instead of their name. Raises ValueError if the task has none."""
         raise ValueError("class_weight is for a classifier that gives each text one class; this model is another")

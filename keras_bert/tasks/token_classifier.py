@@ -18,7 +18,7 @@ from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import BySentence, flat_tokens
 from keras_bert.tasks.columns import one_or_many
 from keras_bert.tasks.entities import OUTSIDE, spans
-from keras_bert.tasks.label_names import checked_labels, number_of
+from keras_bert.tasks.label_names import checked_labels, number_of, rare
 from keras_bert.tasks.long_text import places_of_tokens, sequence_output
 from keras_bert.tasks.preset import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -237,6 +237,10 @@ class BertTokenClassifier(BertTask):
             return [number_of(label, self.labels) for label in labels]
         except ValueError as error:
             raise ValueError(f"sentence {sentence} (from 0): {error}") from None
+
+    def doubts(self, targets: tf.RaggedTensor) -> list[str]:
+        numbers = targets.values.numpy()
+        return rare(self.labels, np.bincount(numbers[numbers >= 0], minlength=len(self.labels)), "words")
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """Rows of `examples` -> `(x, y)`; `y` is int32 of the shape of the packed rows, -1 if ignored.

@@ -23,6 +23,8 @@ from keras_bert.training.epoch_batches import batches_of_epoch, padding_share
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
 from keras_bert.training.run_files import Run
 
+_FEW_UPDATES = 200
+
 
 @takes(FineTuningWithTeacher)
 def fine_tune(
@@ -66,7 +68,8 @@ def fine_tune(
             settings or examples, or the loss is not finite.
 
     Warns:
-        UserWarning: how many examples are cut.
+        UserWarning: how many examples are cut; a label has very few examples, or all labels are numbers; there are so
+            few updates that the model may learn nothing.
 
     Example:
         >>> from keras_bert import BertClassifier
@@ -89,6 +92,8 @@ def fine_tune(
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")
     lengths, pack = _lengths(model, examples), packing(model, examples)
+    for doubt in model.doubts(examples.targets):
+        warnings.warn(doubt, stacklevel=2)
 
     def epoch(number: int) -> Epoch:
         batches = batches_of_epoch(lengths, recipe.seed, number, recipe.batch_size, recipe.batch_tokens)
@@ -100,13 +105,16 @@ def fine_tune(
         )
 
     epochs = [epoch(number) for number in range(recipe.epochs)]
+    batches = sum(each.batches for each in epochs)
     layers = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
     with (
         tempfile.TemporaryDirectory() if directory is None else contextlib.nullcontext(directory) as folder,
         adapting(model, recipe.frozen_layers, recipe.lora_rank),
         learning_from(teacher, model, recipe.temperature),
     ):
-        compile_model(model, recipe, sum(each.batches for each in epochs), **layers)
+        compile_model(model, recipe, batches, **layers)
+        if few := _few_updates(recipe, batches):
+            warnings.warn(few, stacklevel=2)
         settings = {**lesson(teacher, vars(recipe)), "examples": _fingerprint(examples)}
         run = Run(model, Path(folder), settings, is_kept=directory is not None)
         best = {"keep_best": True, "patience": recipe.patience}
@@ -132,6 +140,18 @@ def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
         message = f"{cut:,} of {len(examples.lengths):,} examples have more than {longest} tokens, and are cut"
         warnings.warn(f"{message}; with long_text='windows' they are read whole", stacklevel=3)
     return np.minimum(examples.lengths, longest)
+
+
+def _few_updates(recipe: FineTuningWithTeacher, batches: int) -> str:
+    """A warning, if a run has too few updates to change a model much; else an empty string."""
+    updates = batches // recipe.accumulate
+    if updates >= _FEW_UPDATES:
+        return ""
+    smaller = "batch_tokens" if recipe.batch_tokens else "batch_size"
+    return (
+        f"updates in all: {updates}; with fewer than {_FEW_UPDATES}, a model may learn little: raise epochs, now "
+        f"{recipe.epochs}, or lower {smaller}, now {getattr(recipe, smaller):,}"
+    )
 
 
 def packing(model: BertTask, examples: TokenizedExamples) -> Callable[[tf.Tensor], tuple[Any, Any]]:

@@ -83,7 +83,7 @@ def test_a_budget_of_tokens_accumulated_gradients_and_a_teacher():
     recipe = {"batch_tokens": 30, "accumulate": 2, "learning_rate": 1e-9, "warmup": 0.0, "seed": 3}
     settings = {**SETTINGS, "batch_size": None, "epochs": 1, "callbacks": [count], **recipe}
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # nothing is cut
+        warnings.filterwarnings("error", ".* are cut")  # nothing is
         (epoch,) = fine_tune(learner, (x, y), teacher=teacher, temperature=3.0, **settings)
     plan = batches_of_epoch(learner.examples(x, y).lengths, 3, 0, batch_tokens=30)
     assert len(batches) == len(plan) > 3
@@ -165,3 +165,53 @@ def test_what_is_cut_is_counted(untrained):
     cut = f"2 of 4 examples have more than {longest} tokens, and are cut; with long_text='windows'"
     with pytest.warns(UserWarning, match=cut), pytest.raises(ValueError, match="no update would be made"):
         fine_tune(untrained, (x, ["good", "bad"] * 2), **SETTINGS, accumulate=99)
+
+
+def warned(model, train, tmp_path, **settings):
+    """The warnings of a run that ends before its first step, as its directory is a file."""
+    (tmp_path / "file").touch()
+    settings = {**SETTINGS, "epochs": 1, "batch_size": 1, "directory": tmp_path / "file", **settings}
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        with pytest.raises(FileExistsError):
+            fine_tune(model, train, **settings)
+    return [str(each.message) for each in found if each.filename == __file__]
+
+
+def test_labels_that_hardly_occur(untrained, tmp_path):
+    x, y = examples(200)
+    assert warned(untrained, (x, y), tmp_path) == []
+    rare = "labels with fewer than 3 {} to train on, too few to learn: {}".format
+    labels = [*LABELS, *"abcdef"]
+    some = BertClassifier(untrained.encoder, untrained.preprocessor, labels)
+    told = "'a' (1), 'b' (2), 'c' (0), 'd' (0), 'e' (0) and 1 more"
+    assert warned(some, (x, ["a", "b", "b", *y[3:]]), tmp_path) == [rare("texts", told)]
+    several = BertClassifier(untrained.encoder, untrained.preprocessor, LABELS, "multi_label_classification")
+    assert warned(several, (x, [["good"]] * 199 + [LABELS]), tmp_path) == [rare("texts", "'bad' (1)")]
+    tagger = BertTokenClassifier(untrained.encoder, untrained.preprocessor, ["O", "B-x"])
+    words = ([["warm", "day"]] * 200, [["O", "O"]] * 199 + [["B-x", "O"]])
+    assert warned(tagger, words, tmp_path) == [rare("words", "'B-x' (1)")]
+
+
+def test_classes_that_are_numbers(untrained, tmp_path):
+    def told(labels, problem_type="single_label_classification"):
+        model = BertClassifier(untrained.encoder, untrained.preprocessor, labels, problem_type)
+        x, _ = examples(210)
+        y = np.tile([float(label) for label in labels], 210)[:210] if problem_type == "regression" else labels * 210
+        return warned(model, (x, y[:210]), tmp_path)
+
+    numbers = [f"{number / 4:g}" for number in range(20)]
+    question = "all 20 labels are numbers: did you mean problem_type='regression' (--problem-type regression)?"
+    assert told(numbers) == [question]
+    assert told(numbers[1:]) == []  # perhaps stars
+    assert told([*numbers, "none"]) == []
+    assert told(numbers[:1], "regression") == []
+
+
+def test_few_updates(untrained, tmp_path):
+    few = "updates in all: {}; with fewer than 200, a model may learn little: raise epochs, now {}, or lower {}, now {}"
+    assert warned(untrained, examples(200), tmp_path) == []
+    assert warned(untrained, examples(199), tmp_path) == [few.format(199, 1, "batch_size", 1)]
+    assert warned(untrained, examples(400), tmp_path, accumulate=3) == [few.format(133, 1, "batch_size", 1)]
+    budget = {"batch_size": None, "batch_tokens": 4000, "epochs": 2}
+    assert warned(untrained, examples(), tmp_path, **budget) == [few.format(2, 2, "batch_tokens", "4,000")]
