@@ -230,6 +230,13 @@ class BertClassifier(BertTask):
         counts = np.bincount(np.ravel(targets), minlength=len(self.labels))
         return [*numeric(self.labels), *rare(self.labels, counts, "texts")]
 
+    def start_from(self, targets: Any) -> None:
+        """For regression: a new head answers with about the mean of the targets."""
+        bias = self.head.logits.bias
+        is_new = not np.any(ops.convert_to_numpy(bias))  # training leaves no bias at exactly 0
+        if self.problem_type == REGRESSION and is_new:
+            bias.assign(np.mean(targets, axis=0, dtype=np.float64))
+
     def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
         if self.problem_type != CLASSES:
             return super().class_weights(weights)  # raises

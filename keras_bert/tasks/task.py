@@ -174,6 +174,9 @@ class BertTask(Replicated, Compilable, keras.Model):
         """What may be wrong with the targets of `examples`: a sentence each, of which `fine_tune` warns."""
         return []
 
+    def start_from(self, targets: Any) -> None:
+        """Gives a head that was never trained first values that suit the targets of `examples`, if the task has any."""
+
     def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
         """The weights of labels, by their number instead of their name. Raises ValueError if the task has none."""
         raise ValueError("class_weight is for a classifier that gives each text one class; this model is another")

@@ -42,7 +42,8 @@ def fine_tune(
     """Trains a model and leaves it with the weights of its best epoch on the validation examples.
 
     The recipe: AdamW (biases and layer normalization do not decay), linear warmup and linear decay of the learning
-    rate, gradients clipped by their norm, batches of rows of similar length.
+    rate, gradients clipped by their norm, batches of rows of similar length. For regression, the bias of a new head
+    begins at the mean of the labels.
 
     Args:
         model: a task model. It is compiled here.
@@ -117,6 +118,7 @@ def fine_tune(
             warnings.warn(few, stacklevel=2)
         settings = {**lesson(teacher, vars(recipe)), "examples": _fingerprint(examples)}
         run = Run(model, Path(folder), settings, is_kept=directory is not None)
+        model.start_from(examples.targets)
         best = {"keep_best": True, "patience": recipe.patience}
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, **best, class_weight=weights)
         run.load_best()

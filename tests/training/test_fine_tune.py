@@ -96,6 +96,35 @@ def test_a_budget_of_tokens_accumulated_gradients_and_a_teacher():
     assert epoch["loss"] == pytest.approx(losses.mean(), rel=1e-4)
 
 
+def of_numbers(*bias):
+    """A model of two numbers, and examples for it."""
+    model = classifier(labels=["size", "price"], problem_type="regression", dropout=0.3)
+    model.head.logits.bias.assign(bias)
+    x, _ = examples()
+    return model, (x, np.array([[i, 1000.0] for i in range(len(x))]))
+
+
+def test_regression_begins_at_the_mean():
+    """With a head that is new; one that was trained begins where it ended."""
+    before_training = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: 1 / 0)
+    for bias, first in (((0, 0), (11.5, 1000)), ((0, 5), (0, 5))):
+        model, train = of_numbers(*bias)
+        with pytest.raises(ZeroDivisionError):
+            fine_tune(model, train, callbacks=[before_training], **SETTINGS)
+        np.testing.assert_array_equal(model.head.logits.bias, first)
+
+
+@pytest.mark.slow
+def test_regression_goes_on_where_it_was(tmp_path):
+    (model, train), (broken, _), (unbroken, _) = (of_numbers(0, 0) for _ in range(3))
+    power_cut = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fine_tune(model, train, directory=tmp_path, callbacks=[power_cut], **SETTINGS)
+    fine_tune(broken, train, directory=tmp_path, **SETTINGS)
+    fine_tune(unbroken, train, **SETTINGS)
+    np.testing.assert_equal(broken.get_weights(), unbroken.get_weights())
+
+
 def test_a_trained_model_does_not_stay_in_memory():
     """As it does where TensorFlow keeps the graph of the training step, which holds weights and moments."""
 
