@@ -20,14 +20,16 @@ _LIMITS = {
     "5 or more": lambda value: value >= 5,
     "0 or more": lambda value: 0 <= value < math.inf,
     "a number above 0": lambda value: 0 < value < math.inf,
+    "a number between 0 and 1": lambda value: 0 < value < 1,
     "a share, 0 to 1": lambda value: 0 <= value <= 1,
     "one of adamw, lamb": lambda value: value in ("adamw", "lamb"),
 }
 
 
-def _field(default: Any, limits: str, help: str) -> Any:
-    """A hyper-parameter. It is required if its default is MISSING."""
-    return dataclasses.field(default=default, metadata={"limits": limits, "help": f"{help}; {limits}."})
+def _field(default: Any, limits: str, help: str, option: str = "") -> Any:
+    """A hyper-parameter. It is required if its default is MISSING. In commands it has its own name, or `option`."""
+    about = {"limits": limits, "help": f"{help}; {limits}.", "option": option}
+    return dataclasses.field(default=default, metadata=about)
 
 
 class _Checked:
@@ -92,6 +94,12 @@ class FineTuningRecipe(Recipe):
     )
     patience: int | None = _field(
         None, "1 or more", "The number of epochs without improvement after which training ends"
+    )
+    validation_split: float | None = _field(
+        None,
+        "a number between 0 and 1",
+        "The share of the examples to hold out and measure each epoch on",
+        "eval_split",
     )
 
     def __post_init__(self) -> None:

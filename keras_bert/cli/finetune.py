@@ -158,11 +158,14 @@ def train_on_examples(
     runs.check_output(directory)
     if recipe.batch_size and recipe.batch_tokens:
         raise streams.Misuse("--batch-size and --batch-tokens are given: one of the two says what a batch is")
+    if evaluated is not None and recipe.validation_split is not None:
+        raise streams.Misuse("--eval and --eval-split are given: one of the two says what to measure with")
     with quiet.imports():
         import keras
 
         from keras_bert import training
         from keras_bert.training import report, workers
+        from keras_bert.training.held_out import hold_out
 
     def after(epoch: int, step: int = 0, batches: int = 0) -> str:
         if not step:
@@ -178,15 +181,17 @@ def train_on_examples(
         try:
             report.check_installed()
             learned.check_can_be_learned(train)
+            given = to_measure = None if measured is None else measured.xy
+            if recipe.validation_split is not None:
+                _, to_measure = hold_out(learned.xy, recipe.validation_split, recipe.seed)
             keras.utils.set_random_seed(recipe.seed)
             with devices.scope():
                 model, more = make(learned, preset, sequence_length=sequence_length)
-            to_measure = None if measured is None else measured.xy
-            click.echo(_about(learned, measured, train, evaluated), err=True)
+            click.echo(_about(learned, to_measure, train, evaluated), err=True)
             run = directory / runs.RUN
             lines = runs.told_each_epoch(devices, after)
             more |= {"callbacks": lines, **vars(recipe)}
-            history = training.fine_tune(model, learned.xy, to_measure, run, **more)
+            history = training.fine_tune(model, learned.xy, given, run, **more)
             if not workers.is_chief(devices):
                 return
             model.save_preset(directory, overwrite=True)
@@ -204,6 +209,9 @@ def train_on_examples(
         click.echo(f"{name}\t{value:.4f}")
 
 
-def _about(learned: Any, measured: Any, train: str, validation: str | None) -> str:
+def _about(learned: Any, to_measure: Any, train: str, validation: str | None) -> str:
     told = f"{len(learned):,} examples from {train}"
-    return told if measured is None else f"{told}, {len(measured):,} to measure with from {validation}"
+    if to_measure is None:
+        return told
+    held_out, source = (" of them held out", "") if validation is None else ("", f" from {validation}")
+    return f"{told}, {len(to_measure[1]):,}{held_out} to measure with{source}"

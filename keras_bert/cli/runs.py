@@ -57,7 +57,8 @@ def _option(field: dataclasses.Field) -> Callable[[Callable], Callable]:
         settings["required"] = True
     elif field.default is not None:
         settings |= {"default": field.default, "show_default": True}
-    return click.option(f"--{field.name.replace('_', '-')}", **settings)
+    name = field.metadata["option"] or field.name
+    return click.option(f"--{name.replace('_', '-')}", field.name, **settings)
 
 
 def _weights(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:

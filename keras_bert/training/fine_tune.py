@@ -20,6 +20,7 @@ from keras_bert.training import evaluation, workers
 from keras_bert.training.adapting import adapting
 from keras_bert.training.distillation import learning_from, lesson
 from keras_bert.training.epoch_batches import batches_of_epoch, padding_share
+from keras_bert.training.held_out import hold_out
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
 from keras_bert.training.run_files import Run
 
@@ -48,7 +49,8 @@ def fine_tune(
     Args:
         model: a task model. It is compiled here.
         train: examples and their labels, `(x, y)`, as the model's `fit` takes them.
-        validation: the same, to choose the best epoch; without it, the last epoch is kept.
+        validation: the same, to choose the best epoch; without it, and without `validation_split`, the last epoch is
+            kept. `validation_split` draws single examples: questions about one context may be on both sides.
         directory: for the state of the run. An interrupted run in it is resumed, and ends with the same weights as
             without the interruption. TensorBoard's logs go there too, if `tensorboard` is installed.
         teacher: a fine-tuned model of the same task, from whose answers the model learns too; see `learning_from`.
@@ -85,6 +87,10 @@ def fine_tune(
     """
     recipe = FineTuningWithTeacher.of(**recipe)
     _check_examples("train", train)
+    if recipe.validation_split is not None:
+        if validation is not None:
+            raise ValueError("validation and validation_split are given: one of the two says what to measure with")
+        train, validation = hold_out(train, recipe.validation_split, recipe.seed)
     weights = model.class_weights(recipe.class_weight) if recipe.class_weight else None
     if validation is not None:
         _check_examples("validation", validation)

@@ -80,12 +80,28 @@ def test_options_reach_the_training_and_the_report(run, taught, untrained, table
     assert (model.preprocessor.sequence_length, model.preprocessor.truncation) == (9, "head_tail")
     assert (len(texts), set(labels), to_measure) == (64, set(KINDS), None)
     expected = {name.strip("-").replace("-", "_"): value for name, value in OPTIONS.items()}
-    expected |= {"batch_size": None, "class_weight": {"blame": 0.0, "praise": 2.5}}
+    expected |= {"validation_split": None, "batch_size": None, "class_weight": {"blame": 0.0, "praise": 2.5}}
     assert {name: settings[name] for name in expected} == expected
     assert set(settings) == {*expected, "callbacks"}
     report = (tmp_path / "new/report.md").read_text()
     for name in {*expected} - {"batch_size"}:
         assert f"| {name} | {expected[name]} |" in report
+
+
+def test_a_share_is_held_out(run, fails, taught, untrained, table, tmp_path):
+    files = ("--train", table, "--text-column", "sentence", "--label-column", "kind", "--preset", untrained)
+    command = ("finetune", "classify", *files, "--output", str(tmp_path / "new"))
+    assert fails(*command, "--eval", table, "--eval-split", "0.1").startswith("--eval and --eval-split are given")
+    assert "validation_split is 1.0; expected a number between 0 and 1" in fails(*command, "--eval-split", "1")
+    assert "which holds out 0 of 64 examples" in fails(*command, "--eval-split", "0.001")
+    assert not (tmp_path / "new").exists()
+    result = run(*command, "--eval-split", "0.125")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == f"64 examples from {table}, 8 of them held out to measure with\n"
+    assert result.stdout.startswith("accuracy\t")  # of the held-out ones, by the model
+    ((_, (texts, _), to_measure, settings),) = taught
+    assert (len(texts), to_measure, settings["validation_split"]) == (64, None, 0.125)
+    assert "| validation_split | 0.125 |" in (tmp_path / "new/report.md").read_text()
 
 
 def test_pairs_and_numbers_reach_the_training(run, taught, untrained, tmp_path):
