@@ -29,6 +29,7 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
             type=click.IntRange(3),
             help="The length of a row in tokens; by default what the texts need.",
         ),
+        runs.dtype_option,
         runs.strategy_option,
         click.option(
             "--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many they are."
@@ -143,7 +144,8 @@ def answer(train: str, validation: str | None, **options: Any) -> None:
 
 def train_on_examples(
     read: Callable[[str], Any], make: Callable[..., Any], train: str, evaluated: str | None, settings: dict[str, Any],
-    output: str, preset: Path, sequence_length: int | None, strategy: str, skip_bad: bool, recipe: FineTuningRecipe,
+    output: str, preset: Path, sequence_length: int | None, dtype: str, strategy: str, skip_bad: bool,
+    recipe: FineTuningRecipe,
 ) -> None:  # fmt: skip
     """Fine-tunes a model on files of examples and writes it into a directory.
 
@@ -172,7 +174,7 @@ def train_on_examples(
             return f"epoch {epoch} of {recipe.epochs}"
         return f"epoch {epoch + 1} of {recipe.epochs}, step {step:,} of {batches:,}"
 
-    with runs.resumable(after):
+    with runs.resumable(after), runs.computing_with(dtype):
         devices = runs.devices(strategy)
         runs.tell_position(directory, devices, recipe.epochs, after)
         with devices.scope():  # `read` may load the teacher, for its kind of labels
@@ -201,7 +203,7 @@ def train_on_examples(
                 answers = model.answers(x)
                 measures, confusion = model.measures(answers, y), model.confusion(answers, y)
             told = {"train": train, "eval": evaluated, "preset": preset, "sequence_length": sequence_length}
-            told |= {**settings, **vars(recipe)}
+            told |= {**settings, **vars(recipe), "dtype": dtype}
             report.write_report(directory, told, history, measures, confusion)
         except (ImportError, ValueError) as error:
             raise streams.Misuse(streams.one_line(error)) from error

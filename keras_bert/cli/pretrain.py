@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,12 +79,7 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
             help="Number of processes that make examples of the text; the examples stay the same.",
         ),
         runs.recipe_options(SecondPhase, name="second"),
-        option(
-            "--dtype",
-            type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
-            default="float32",
-            help="Type to compute in; the weights stay float32.",
-        ),
+        runs.dtype_option,
         runs.strategy_option,
     )
 
@@ -184,7 +178,7 @@ def train_on_text(
         return Phase(folder / _RECORDS, steps, batch_size, None if static_masking else masking, measured), counts
 
     settings = {"objective": objective, "layout": layout, "masked_unit": masked_unit, "seed": recipe.seed}
-    with runs.resumable(after), _computing_with(dtype):
+    with runs.resumable(after), runs.computing_with(dtype):
         devices = runs.devices(strategy)
         runs.tell_position(directory, devices, len(ends), after)
         try:
@@ -223,18 +217,6 @@ def train_on_text(
             raise streams.Misuse(streams.one_line(error)) from error
     for name, value in measures.items():
         click.echo(f"{name}\t{value:.4f}")
-
-
-@contextlib.contextmanager
-def _computing_with(dtype: str) -> Iterator[None]:
-    import keras
-
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(dtype)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)
 
 
 def _tokenizer(path: Path) -> Tokenizer:

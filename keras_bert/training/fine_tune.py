@@ -123,6 +123,7 @@ def fine_tune(
         if few := _few_updates(recipe, batches):
             warnings.warn(few, stacklevel=2)
         settings = {**lesson(teacher, vars(recipe)), "examples": _fingerprint(examples)}
+        settings["dtype"] = model.encoder.dtype_policy.name
         run = Run(model, Path(folder), settings, is_kept=directory is not None)
         model.start_from(examples.targets)
         best = {"keep_best": True, "patience": recipe.patience}

@@ -34,8 +34,8 @@ def hold_out(examples: tuple[Any, Any], share: float, seed: int) -> tuple[tuple[
     held = round(share * count)
     if not 0 < held < count:
         raise ValueError(
-            f"validation_split is {share}, which holds out {held:,} of {count:,} examples and leaves {count - held:,} to "
-            "train on; some must be on both sides"
+            f"validation_split is {share}, which holds out {held:,} of {count:,} examples and leaves {count - held:,} "
+            "to train on; some must be on both sides"
         )
     order = np.random.default_rng([seed, count]).permutation(count)
     parts = np.sort(order[held:]), np.sort(order[:held])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
+from safetensors import safe_open
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier, training
 from keras_bert.cli import runs
@@ -86,6 +87,21 @@ def test_options_reach_the_training_and_the_report(run, taught, untrained, table
     report = (tmp_path / "new/report.md").read_text()
     for name in {*expected} - {"batch_size"}:
         assert f"| {name} | {expected[name]} |" in report
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+def test_the_type_to_compute_in(run, taught, untrained, table, tmp_path, dtype):
+    """The model that is trained computes in it; the one that is written is one of float32."""
+    output = str(tmp_path / "new")
+    result = run("finetune", "classify", *columns(table), "--preset", untrained, "--output", output, "--dtype", dtype)
+    assert result.exit_code == 0, result.output
+    ((model, *_),) = taught
+    policies = {layer.dtype_policy.name for layer in (model.encoder, model.encoder.blocks[0], model.head)}
+    assert policies == {dtype}
+    with safe_open(tmp_path / "new/model.safetensors", "np") as weights:
+        assert {weights.get_slice(name).get_dtype() for name in weights.keys()} == {"F32"}  # noqa: SIM118
+    assert BertClassifier.from_preset(output).encoder.dtype_policy.name == "float32"
+    assert f"| dtype | {dtype} |" in (tmp_path / "new/report.md").read_text()
 
 
 def test_a_share_is_held_out(run, fails, taught, untrained, table, tmp_path):
