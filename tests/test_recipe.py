@@ -74,6 +74,29 @@ def test_what_is_not_given():
 
 
 @pytest.mark.parametrize(
+    ("count", "settings", "epochs"),
+    [
+        (67_349, {}, 3),  # SST-2's
+        (2144, {}, 3),  # 67 batches: 201 updates
+        (2112, {}, 4),  # 66 batches
+        (800, {}, 8),
+        (800, {"accumulate": 2}, 16),
+        (800, {"batch_size": 8}, 3),
+        (100, {}, 20),
+        (0, {}, 20),
+        (100, {"epochs": 2}, 2),
+        (100, {"batch_tokens": 1000}, 3),  # nobody knows yet how many batches these are
+    ],
+)
+def test_few_examples_have_more_epochs(count, settings, epochs):
+    for kind in (recipe.FineTuningRecipe, recipe.FineTuningWithTeacher):
+        given = kind(**settings)
+        found = given.for_examples(count)
+        assert type(found) is kind
+        assert vars(found) == {**vars(given), "epochs": epochs}
+
+
+@pytest.mark.parametrize(
     ("function", "kind"),
     [(training.fine_tune, recipe.FineTuningWithTeacher), (training.pretrain, recipe.PretrainingWithTeacher)],
 )
@@ -137,6 +160,6 @@ def test_a_new_field_needs_nothing_else():
 
     assert "label_smoothing" in inspect.signature(train).parameters
     assert "label_smoothing: Share of a label that goes to the others; a share, 0 to 1." in train.__doc__
-    assert said() == "0.0 3 None\n"
+    assert said() == "0.0 None None\n"
     assert said("--label-smoothing", "0.5", "--epochs", "2", "--other", "x") == "0.5 2 x\n"
     assert said("--label-smoothing", "2") == "Error: label_smoothing is 2.0; expected a share, 0 to 1\n"

@@ -10,7 +10,7 @@ import click
 
 from keras_bert import data
 from keras_bert.cli import example_files, quiet, runs, streams
-from keras_bert.recipe import FineTuningRecipe
+from keras_bert.recipe import EPOCHS, FineTuningRecipe
 
 
 def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callable], Callable]:
@@ -176,20 +176,25 @@ def train_on_examples(
 
     with runs.resumable(after), runs.computing_with(dtype):
         devices = runs.devices(strategy)
-        runs.tell_position(directory, devices, recipe.epochs, after)
         with devices.scope():  # `read` may load the teacher, for its kind of labels
             learned = read(train)
-            measured = None if evaluated is None else read(evaluated)
+            given = to_measure = None if evaluated is None else read(evaluated).xy
         try:
-            report.check_installed()
             learned.check_can_be_learned(train)
-            given = to_measure = None if measured is None else measured.xy
+            count = len(learned)
             if recipe.validation_split is not None:
-                _, to_measure = hold_out(learned.xy, recipe.validation_split, recipe.seed)
+                (_, labels), to_measure = hold_out(learned.xy, recipe.validation_split, recipe.seed)
+                count = len(labels)
+            by_default, recipe = recipe.epochs is None, recipe.for_examples(count)
+            runs.tell_position(directory, devices, recipe.epochs, after)
+            report.check_installed()
             keras.utils.set_random_seed(recipe.seed)
             with devices.scope():
                 model, more = make(learned, preset, sequence_length=sequence_length)
             click.echo(_about(learned, to_measure, train, evaluated), err=True)
+            if by_default and recipe.epochs > EPOCHS:
+                message = f"{recipe.epochs} epochs, as there are few examples; --epochs sets another number"
+                click.echo(message, err=True)
             run = directory / runs.RUN
             lines = runs.told_each_epoch(devices, after)
             more |= {"callbacks": lines, **vars(recipe)}

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.recipe import FineTuningWithTeacher, takes
+from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.training import evaluation, workers
 from keras_bert.training.adapting import adapting
@@ -23,8 +23,6 @@ from keras_bert.training.epoch_batches import batches_of_epoch, padding_share
 from keras_bert.training.held_out import hold_out
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
 from keras_bert.training.run_files import Run
-
-_FEW_UPDATES = 200
 
 
 @takes(FineTuningWithTeacher)
@@ -43,8 +41,9 @@ def fine_tune(
     """Trains a model and leaves it with the weights of its best epoch on the validation examples.
 
     The recipe: AdamW (biases and layer normalization do not decay), linear warmup and linear decay of the learning
-    rate, gradients clipped by their norm, batches of rows of similar length. For regression, the bias of a new head
-    begins at the mean of the labels.
+    rate, gradients clipped by their norm, batches of rows of similar length. By default there are three epochs; for few
+    examples as many as make 200 updates, but at most 20. For regression, the bias of a new head begins at the mean of
+    the labels.
 
     Args:
         model: a task model. It is compiled here.
@@ -91,6 +90,7 @@ def fine_tune(
         if validation is not None:
             raise ValueError("validation and validation_split are given: one of the two says what to measure with")
         train, validation = hold_out(train, recipe.validation_split, recipe.seed)
+    recipe = recipe.for_examples(len(train[1]))
     weights = model.class_weights(recipe.class_weight) if recipe.class_weight else None
     if validation is not None:
         _check_examples("validation", validation)
@@ -154,11 +154,11 @@ def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
 def _few_updates(recipe: FineTuningWithTeacher, batches: int) -> str:
     """A warning, if a run has too few updates to change a model much; else an empty string."""
     updates = batches // recipe.accumulate
-    if updates >= _FEW_UPDATES:
+    if updates >= ENOUGH_UPDATES:
         return ""
     smaller = "batch_tokens" if recipe.batch_tokens else "batch_size"
     return (
-        f"updates in all: {updates}; with fewer than {_FEW_UPDATES}, a model may learn little: raise epochs, now "
+        f"updates in all: {updates}; with fewer than {ENOUGH_UPDATES}, a model may learn little: raise epochs, now "
         f"{recipe.epochs}, or lower {smaller}, now {getattr(recipe, smaller):,}"
     )
 

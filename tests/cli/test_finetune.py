@@ -113,10 +113,14 @@ def test_a_share_is_held_out(run, fails, taught, untrained, table, tmp_path):
     assert not (tmp_path / "new").exists()
     result = run(*command, "--eval-split", "0.125")
     assert result.exit_code == 0, result.output
-    assert result.stderr == f"64 examples from {table}, 8 of them held out to measure with\n"
+    assert result.stderr.splitlines() == [
+        f"64 examples from {table}, 8 of them held out to measure with",
+        "20 epochs, as there are few examples; --epochs sets another number",
+    ]
     assert result.stdout.startswith("accuracy\t")  # of the held-out ones, by the model
     ((_, (texts, _), to_measure, settings),) = taught
     assert (len(texts), to_measure, settings["validation_split"]) == (64, None, 0.125)
+    assert settings["epochs"] == 20
     assert "| validation_split | 0.125 |" in (tmp_path / "new/report.md").read_text()
 
 

@@ -244,3 +244,9 @@ def test_few_updates(untrained, tmp_path):
     assert warned(untrained, examples(400), tmp_path, accumulate=3) == [few.format(133, 1, "batch_size", 1)]
     budget = {"batch_size": None, "batch_tokens": 4000, "epochs": 2}
     assert warned(untrained, examples(), tmp_path, **budget) == [few.format(2, 2, "batch_tokens", "4,000")]
+    # By default few examples, without those held out, have more epochs, but not any number.
+    default = {"epochs": None, "batch_size": None}
+    assert warned(untrained, examples(800), tmp_path, **default) == []
+    assert warned(untrained, examples(72), tmp_path, **default) == [few.format(60, 20, "batch_size", 32)]
+    default["validation_split"] = 0.5
+    assert warned(untrained, examples(72), tmp_path, **default) == [few.format(40, 20, "batch_size", 32)]
