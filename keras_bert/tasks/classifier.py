@@ -311,6 +311,28 @@ class BertClassifier(BertTask):
         wrong = np.asarray(self.targets(y)) != np.asarray(self.targets(given))
         return np.flatnonzero(wrong.reshape(len(given), -1).any(axis=1)).tolist()
 
+    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+        if self.problem_type == REGRESSION:
+            numbers = np.array([list(answer.values()) for answer in answers])
+            return np.argsort(-np.abs(numbers - self.targets(y)).max(axis=1), kind="stable").tolist()
+        mistakes = self.mistakes(answers, y)
+        if self.problem_type == MULTI_LABEL:
+            wrong = [{each["label"] for each in answer} ^ set(label) for answer, label in zip(answers, y, strict=True)]
+            return sorted(mistakes, key=lambda i: -len(wrong[i]))
+        return sorted(mistakes, key=lambda i: -answers[i]["probability"])
+
+    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+        if self.problem_type == CLASSES:
+            return [{"label": label, "answer": answer["label"], "probability": answer["probability"]}]
+        if self.problem_type == REGRESSION:
+            right = np.ravel(label).tolist()
+            return [
+                {"number": name, "label": number, "answer": value}
+                for (name, value), number in zip(answer.items(), right, strict=True)
+            ]
+        given = ", ".join(f"{each['label']} ({each['probability']:.4f})" for each in answer)
+        return [{"label": ", ".join(label), "answer": given}]
+
     def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
         if self.problem_type != CLASSES:
             return None

@@ -228,6 +228,17 @@ class BertTask(Replicated, Compilable, keras.Model):
         """The numbers, from 0, of the examples that are not answered rightly. Raises TypeError if there is no such."""
         raise TypeError(f"a {type(self).__name__} makes no mistakes that can be counted")
 
+    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+        """The numbers of `mistakes`, the worst first; where answers are near or far, all numbers, the furthest first.
+
+        The worst are those with the most labels wrong, or with the highest probability.
+        """
+        return self.mistakes(answers, y)
+
+    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+        """A label and an answer side by side, for people: rows of a table, most often one; a value per column."""
+        return [{"label": label, "answer": answer}]
+
     def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
         """The classes and the confusion matrix of answers; None if each text does not have one class."""
         return None

@@ -287,6 +287,18 @@ class BertTokenClassifier(BertTask):
         right = [[self.labels[number_of(label, self.labels)] for label in sentence] for sentence in y]
         return [i for i, (ours, theirs) in enumerate(zip(given, right, strict=True)) if ours != theirs]
 
+    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+        return sorted(self.mistakes(answers, y), key=lambda i: -len(self.compared(answers[i], y[i])))
+
+    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+        """The words that have another label."""
+        right = [self.labels[number_of(each, self.labels)] for each in label]
+        rows = [
+            {"word": each["word"], "label": name, "answer": each["label"], "probability": each["probability"]}
+            for name, each in zip(right, answer, strict=True)
+        ]
+        return [row for row in rows if row["label"] != row["answer"]]
+
     @property
     def _has_entities(self) -> bool:
         return all(label == "O" or label[:2] in ("B-", "I-") for label in self.labels)
