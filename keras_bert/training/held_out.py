@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from keras_bert.tasks.columns import columns_of, plain
 
@@ -46,4 +47,6 @@ def _chosen(column: Any, rows: np.ndarray) -> Any:
     """Some rows of texts, pairs (a tuple of two columns) or labels."""
     if isinstance(column, tuple):
         return tuple(_chosen(each, rows) for each in column)
+    if tf.is_tensor(column):
+        return tf.gather(column, rows)
     return column[rows] if isinstance(column, np.ndarray) else [column[i] for i in rows]

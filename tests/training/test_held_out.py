@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
 
 from keras_bert.training import evaluation, fine_tune
 from keras_bert.training.held_out import hold_out
@@ -30,6 +31,8 @@ def test_pairs_arrays_and_columns():
         assert (firsts, seconds) == ([f"a{i}" for i in labels], [f"b{i}" for i in labels])
     ((firsts, _), labels), _ = hold_out(((frame.a, frame.b), pd.Series(rows, index=frame.index)), 0.5, seed=0)
     assert (firsts, list(labels)) == (train[0][0], list(train[1]))
+    (texts, labels), _ = hold_out((tf.constant(frame.a), tf.constant(rows)), 0.5, seed=0)
+    assert ([text.decode() for text in texts.numpy()], list(labels.numpy())) == (train[0][0], list(train[1]))
 
 
 @pytest.mark.parametrize(("share", "count", "held"), [(0.1, 4, 0), (0.9, 4, 4)])
