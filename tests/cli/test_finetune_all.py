@@ -67,7 +67,7 @@ def test_pairs_and_numbers(run, untrained, tmp_path):
     result = run(
         "finetune", "classify", "--train", str(tmp_path / "train.jsonl"), "--eval", str(tmp_path / "train.jsonl"),
         "--text-column", "a", "--text-pair-column", "b", "--label-column", "score", "--problem-type", "regression",
-        "--preset", untrained, "--output", str(tmp_path / "model"), *QUICK,
+        "--preset", untrained, "--output", str(tmp_path / "model"), *QUICK, "--epochs", "12",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     measures = dict(line.split("\t") for line in result.stdout.splitlines())
