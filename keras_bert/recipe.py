@@ -20,14 +20,20 @@ _LIMITS = {
     "5 or more": lambda value: value >= 5,
     "0 or more": lambda value: 0 <= value < math.inf,
     "a number above 0": lambda value: 0 < value < math.inf,
+    "a number between 0 and 1": lambda value: 0 < value < 1,
     "a share, 0 to 1": lambda value: 0 <= value <= 1,
     "one of adamw, lamb": lambda value: value in ("adamw", "lamb"),
 }
 
+ENOUGH_UPDATES = 200  # with fewer, a model may learn little
+EPOCHS = 3
+_MOST_EPOCHS = 20
 
-def _field(default: Any, limits: str, help: str) -> Any:
-    """A hyper-parameter. It is required if its default is MISSING."""
-    return dataclasses.field(default=default, metadata={"limits": limits, "help": f"{help}; {limits}."})
+
+def _field(default: Any, limits: str, help: str, option: str = "") -> Any:
+    """A hyper-parameter. It is required if its default is MISSING. In commands it has its own name, or `option`."""
+    about = {"limits": limits, "help": f"{help}; {limits}.", "option": option}
+    return dataclasses.field(default=default, metadata=about)
 
 
 class _Checked:
@@ -77,7 +83,9 @@ class Recipe(_Checked):
 class FineTuningRecipe(Recipe):
     """The hyper-parameters of `fine_tune`; the defaults are those of Devlin et al. 2018, appendix A.3."""
 
-    epochs: int = _field(3, "1 or more", "The number of times that each example is seen")
+    epochs: int | None = _field(
+        None, "1 or more", "The number of times each example is seen, by default 3, or for few examples up to 20"
+    )
     batch_size: int | None = _field(None, "1 or more", "The number of examples in a batch, by default 32")
     batch_tokens: int | None = _field(
         None, "1 or more", "The largest number of tokens in a batch, with padding, in place of a batch size"
@@ -93,12 +101,39 @@ class FineTuningRecipe(Recipe):
     patience: int | None = _field(
         None, "1 or more", "The number of epochs without improvement after which training ends"
     )
+    validation_split: float | None = _field(
+        None,
+        "a number between 0 and 1",
+        "The share of the examples to hold out and measure each epoch on",
+        "eval_split",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "class_weight", dict(self.class_weight or {}))
         if self.batch_size is None and self.batch_tokens is None:
             object.__setattr__(self, "batch_size", 32)
+
+    def for_examples(self, count: int) -> "FineTuningRecipe":
+        """The recipe with a number of epochs, if it has none: 3, or as many as make 200 updates, but at most 20.
+
+        Few examples need more epochs, as it is the updates that count (Mosbach et al. 2021, "On the Stability of
+        Fine-tuning BERT"; 20 are theirs). With `batch_tokens`, there are always 3.
+
+        Args:
+            count: the number of examples to train on.
+
+        Example:
+            >>> [FineTuningRecipe().for_examples(count).epochs for count in (50_000, 800, 100)]
+            [3, 8, 20]
+        """
+        if self.epochs is not None:
+            return self
+        if self.batch_size is None:
+            return dataclasses.replace(self, epochs=EPOCHS)
+        batches = max(1, math.ceil(count / self.batch_size))
+        needed = math.ceil(ENOUGH_UPDATES * self.accumulate / batches)
+        return dataclasses.replace(self, epochs=min(max(needed, EPOCHS), _MOST_EPOCHS))
 
 
 def _with_default(name: str, default: Any) -> Any:

@@ -38,7 +38,7 @@ def test_each_field_has_one_line_of_help_and_a_default_within_its_limits(name):
         made(name, field.default)
 
 
-BAD = {"1 or more": 0, "0 or more": -1, "a number above 0": 0, "a share, 0 to 1": 1.5}
+BAD = {"a number between 0 and 1": 1, "1 or more": 0, "0 or more": -1, "a number above 0": 0, "a share, 0 to 1": 1.5}
 
 
 @pytest.mark.parametrize("name", sorted(FIELDS.keys() - {"steps", "class_weight"}))
@@ -74,6 +74,29 @@ def test_what_is_not_given():
 
 
 @pytest.mark.parametrize(
+    ("count", "settings", "epochs"),
+    [
+        (67_349, {}, 3),  # SST-2's
+        (2144, {}, 3),  # 67 batches: 201 updates
+        (2112, {}, 4),  # 66 batches
+        (800, {}, 8),
+        (800, {"accumulate": 2}, 16),
+        (800, {"batch_size": 8}, 3),
+        (100, {}, 20),
+        (0, {}, 20),
+        (100, {"epochs": 2}, 2),
+        (100, {"batch_tokens": 1000}, 3),  # nobody knows yet how many batches these are
+    ],
+)
+def test_few_examples_have_more_epochs(count, settings, epochs):
+    for kind in (recipe.FineTuningRecipe, recipe.FineTuningWithTeacher):
+        given = kind(**settings)
+        found = given.for_examples(count)
+        assert type(found) is kind
+        assert vars(found) == {**vars(given), "epochs": epochs}
+
+
+@pytest.mark.parametrize(
     ("function", "kind"),
     [(training.fine_tune, recipe.FineTuningWithTeacher), (training.pretrain, recipe.PretrainingWithTeacher)],
 )
@@ -101,7 +124,8 @@ def test_commands_have_the_fields_as_options(names):
         del expected["class_weight"]
     assert options.keys() & FIELDS.keys() == expected.keys()
     for name, field in expected.items():
-        assert options[name].opts == [f"--{name.replace('_', '-')}"]
+        option = {"validation_split": "eval_split"}.get(name, name)  # as --eval is validation
+        assert options[name].opts == [f"--{option.replace('_', '-')}"]
         assert options[name].help.startswith(field.metadata["help"])
         assert options[name].required == (field.default is dataclasses.MISSING)
         if field.default not in (None, dataclasses.MISSING):
@@ -136,6 +160,6 @@ def test_a_new_field_needs_nothing_else():
 
     assert "label_smoothing" in inspect.signature(train).parameters
     assert "label_smoothing: Share of a label that goes to the others; a share, 0 to 1." in train.__doc__
-    assert said() == "0.0 3 None\n"
+    assert said() == "0.0 None None\n"
     assert said("--label-smoothing", "0.5", "--epochs", "2", "--other", "x") == "0.5 2 x\n"
     assert said("--label-smoothing", "2") == "Error: label_smoothing is 2.0; expected a share, 0 to 1\n"

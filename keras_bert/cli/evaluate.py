@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from keras_bert.cli import example_files, quiet, streams
+
+_SHOWN = 100  # worst answers in a report
 
 
 @click.command()
@@ -18,13 +19,17 @@ from keras_bert.cli import example_files, quiet, streams
 @example_files.column_options
 @click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many they are.")
 @click.option("--errors", metavar="FILE", help="Write the examples that are answered wrongly to FILE, as JSON lines.")
-@click.option("--overwrite", is_flag=True, help="Replace FILE of --errors if it exists.")
-def evaluate(model: Path, file: str, errors: str | None, overwrite: bool, **options: Any) -> None:
+@click.option(
+    "--report", metavar="FILE", help="Write the measures, the confusion matrix and the worst answers to FILE, as HTML."
+)
+@click.option("--overwrite", is_flag=True, help="Replace FILE of --errors and of --report if it exists.")
+def evaluate(model: Path, file: str, errors: str | None, report: str | None, overwrite: bool, **options: Any) -> None:
     """Measure a fine-tuned model on examples.
 
     MODEL is a directory that `finetune` has written; FILE holds the examples. Writes one measure per line: its name, a
     tab, and the number. Those of each class, or kind of entity, follow. --errors writes what the model read, the label,
-    and its answer, of each example that is not answered correctly.
+    and its answer, of each example that is not answered correctly. --report writes a page that needs no network: the
+    measures as tables, the confusion matrix, and the 100 worst answers.
 
     \b
     Example:
@@ -38,20 +43,34 @@ def evaluate(model: Path, file: str, errors: str | None, overwrite: bool, **opti
     x, y = examples.xy
     with contextlib.ExitStack() as stack:
         wrong = errors and stack.enter_context(streams.open_output(errors, overwrite))
+        page = report and stack.enter_context(streams.open_output(report, overwrite))
         try:
             task.check_examples(x, y)
             answers = task.answers(x)
-            measures = {**task.measures(answers, y), **task.details(answers, y)}
+            measures, details = task.measures(answers, y), task.details(answers, y)
             if errors:
-                streams.write_lines(wrong, _lines(task.mistakes(answers, y), task.text_names, x, y, answers))
+                wrong_ones = task.mistakes(answers, y)
+                lines = (streams.json_line(**_read(task, x, i), label=y[i], answer=answers[i]) for i in wrong_ones)
+                streams.write_lines(wrong, lines)
+            if report:
+                title = f"{model.resolve().name}: {len(examples):,} examples from {Path(file).name}"
+                streams.write_lines(page, [_page(title, task, x, y, answers, measures, details)])
         except (ImportError, TypeError, ValueError) as error:
             raise streams.Misuse(streams.one_line(error)) from error
-    for name, value in measures.items():
+    for name, value in {**measures, **details}.items():
         click.echo(f"{name}\t{value:.4f}")
 
 
-def _lines(numbers: list[int], names: tuple[str, ...], x: Any, y: Any, answers: list[Any]) -> Iterator[str]:
+def _page(title: str, task: Any, x: Any, y: Any, answers: list[Any], *measures: dict[str, float]) -> str:
+    from keras_bert.visualize import evaluation_page
+
+    worst = task.worst(answers, y)
+    told = f"{min(_SHOWN, len(worst)):,} of {len(worst):,}, the worst first."
+    shown = [evaluation_page.ExampleAnswer(_read(task, x, i), task.compared(answers[i], y[i])) for i in worst[:_SHOWN]]
+    return evaluation_page.page(title, *measures, task.confusion(answers, y), shown, told)
+
+
+def _read(task: Any, x: Any, number: int) -> dict[str, Any]:
+    """What the model read of an example, by name."""
     columns = x if isinstance(x, tuple) else (x,)
-    for i in numbers:
-        read = {name: column[i] for name, column in zip(names, columns, strict=True)}
-        yield streams.json_line(**read, label=y[i], answer=answers[i])
+    return {name: column[number] for name, column in zip(task.text_names, columns, strict=True)}

@@ -10,7 +10,7 @@ import click
 
 from keras_bert import data
 from keras_bert.cli import example_files, overwriting, quiet, runs, streams
-from keras_bert.recipe import FineTuningRecipe
+from keras_bert.recipe import EPOCHS, FineTuningRecipe
 
 
 def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callable], Callable]:
@@ -30,6 +30,7 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
             type=click.IntRange(3),
             help="The length of a row in tokens; by default what the texts need.",
         ),
+        runs.dtype_option,
         runs.strategy_option,
         click.option(
             "--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many they are."
@@ -145,7 +146,7 @@ def answer(train: str, validation: str | None, **options: Any) -> None:
 
 def train_on_examples(
     read: Callable[[str], Any], make: Callable[..., Any], train: str, evaluated: str | None, settings: dict[str, Any],
-    output: str, overwrite: bool, preset: Path, sequence_length: int | None, strategy: str, skip_bad: bool,
+    output: str, overwrite: bool, preset: Path, sequence_length: int | None, dtype: str, strategy: str, skip_bad: bool,
     recipe: FineTuningRecipe,
 ) -> None:  # fmt: skip
     """Fine-tunes a model on files of examples and writes it into a directory.
@@ -161,37 +162,47 @@ def train_on_examples(
     runs.check_output(directory, overwrite)
     if recipe.batch_size and recipe.batch_tokens:
         raise streams.Misuse("--batch-size and --batch-tokens are given: one of the two says what a batch is")
+    if evaluated is not None and recipe.validation_split is not None:
+        raise streams.Misuse("--eval and --eval-split are given: one of the two says what to measure with")
     with quiet.imports():
         import keras
 
         from keras_bert import training
         from keras_bert.training import report, run_files, workers
+        from keras_bert.training.held_out import hold_out
 
     def after(epoch: int, step: int = 0, batches: int = 0) -> str:
         if not step:
             return f"epoch {epoch} of {recipe.epochs}"
         return f"epoch {epoch + 1} of {recipe.epochs}, step {step:,} of {batches:,}"
 
-    with runs.resumable(after, overwrite):
+    with runs.resumable(after, overwrite), runs.computing_with(dtype):
         devices = runs.devices(strategy)
-        runs.begin(directory, devices, recipe.epochs, after, vars(recipe), overwrite)
         with devices.scope():  # `read` may load the teacher, for its kind of labels
             learned = read(train)
-            measured = None if evaluated is None else read(evaluated)
+            given = to_measure = None if evaluated is None else read(evaluated).xy
         try:
-            report.check_installed()
             learned.check_can_be_learned(train)
+            count = len(learned)
+            if recipe.validation_split is not None:
+                (_, labels), to_measure = hold_out(learned.xy, recipe.validation_split, recipe.seed)
+                count = len(labels)
+            by_default, recipe = recipe.epochs is None, recipe.for_examples(count)
+            runs.begin(directory, devices, recipe.epochs, after, vars(recipe), overwrite)
+            report.check_installed()
             keras.utils.set_random_seed(recipe.seed)
             with devices.scope():
                 model, more = make(learned, preset, sequence_length=sequence_length)
-            to_measure = None if measured is None else measured.xy
-            click.echo(_about(learned, measured, train, evaluated), err=True)
+            click.echo(_about(learned, to_measure, train, evaluated), err=True)
+            if by_default and recipe.epochs > EPOCHS:
+                message = f"{recipe.epochs} epochs, as there are few examples; --epochs sets another number"
+                click.echo(message, err=True)
             with workers.chief_first(devices):
                 if overwrite and workers.is_chief(devices):
                     overwriting.clear(directory)
             lines = runs.told_each_epoch(devices, after)
             more |= {"callbacks": lines, **vars(recipe)}
-            history = training.fine_tune(model, learned.xy, to_measure, directory / overwriting.RUN, **more)
+            history = training.fine_tune(model, learned.xy, given, directory / overwriting.RUN, **more)
             if not workers.is_chief(devices):
                 return
             model.save_preset(directory, overwrite=True)
@@ -201,7 +212,7 @@ def train_on_examples(
                 answers = model.answers(x)
                 measures, confusion = model.measures(answers, y), model.confusion(answers, y)
             told = {"train": train, "eval": evaluated, "preset": preset, "sequence_length": sequence_length}
-            told |= {**settings, **vars(recipe)}
+            told |= {**settings, **vars(recipe), "dtype": dtype}
             report.write_report(directory, told, history, measures, confusion)
             runs.finish(directory, measures)
         except run_files.FinishedError as error:
@@ -212,6 +223,9 @@ def train_on_examples(
         runs.tell_measures(measures)
 
 
-def _about(learned: Any, measured: Any, train: str, validation: str | None) -> str:
+def _about(learned: Any, to_measure: Any, train: str, validation: str | None) -> str:
     told = f"{len(learned):,} examples from {train}"
-    return told if measured is None else f"{told}, {len(measured):,} to measure with from {validation}"
+    if to_measure is None:
+        return told
+    held_out, source = (" of them held out", "") if validation is None else ("", f" from {validation}")
+    return f"{told}, {len(to_measure[1]):,}{held_out} to measure with{source}"

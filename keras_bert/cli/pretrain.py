@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -66,12 +65,7 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
             "--processes", type=number, default=1, help="The number of processes that write training examples."
         ),
         runs.recipe_options(SecondPhase, name="second"),
-        click.option(
-            "--dtype",
-            type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
-            default="float32",
-            help="The type to compute in; weights stay float32.",
-        ),
+        runs.dtype_option,
         runs.strategy_option,
     )
 
@@ -166,7 +160,7 @@ def train_on_text(
         return Phase(folder / _RECORDS, steps, batch_size, None if static_masking else masking, measured), counts
 
     settings = {"objective": objective, "layout": layout, "masked_unit": masked_unit, "seed": recipe.seed}
-    with runs.resumable(after, overwrite), _computing_with(dtype):
+    with runs.resumable(after, overwrite), runs.computing_with(dtype):
         devices = runs.devices(strategy)
         steps = [recipe.steps, *([] if second.then_steps is None else [second.then_steps])]
         told_before = {**vars(recipe), "steps": steps}
@@ -215,18 +209,6 @@ def train_on_text(
             raise runs.misuse(error, directory) from error
     if workers.is_chief(devices):
         runs.tell_measures(measures)
-
-
-@contextlib.contextmanager
-def _computing_with(dtype: str) -> Iterator[None]:
-    import keras
-
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(dtype)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)
 
 
 def _about(counts: dict[str, int], paths: list[Path], copies: int = 1) -> str:

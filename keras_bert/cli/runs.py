@@ -32,6 +32,13 @@ strategy_option = click.option(
     show_default=True,
     help="The devices to train on; see `launch` for several processes.",
 )
+dtype_option = click.option(
+    "--dtype",
+    type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
+    default="float32",
+    show_default=True,
+    help="The type to compute in; the weights stay float32.",
+)
 
 
 def recipe_options(kind: type, without: str = "", name: str = "recipe") -> Callable[[Callable], Callable]:
@@ -61,7 +68,8 @@ def _option(field: dataclasses.Field) -> Callable[[Callable], Callable]:
         settings["required"] = True
     elif field.default is not None:
         settings |= {"default": field.default, "show_default": True}
-    return click.option(f"--{field.name.replace('_', '-')}", **settings)
+    name = field.metadata["option"] or field.name
+    return click.option(f"--{name.replace('_', '-')}", field.name, **settings)
 
 
 def _weights(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
@@ -86,6 +94,19 @@ def devices(kind: str) -> tf.distribute.Strategy:
     if found.num_replicas_in_sync > 1:
         click.echo(f"training on {told}", err=True)
     return found
+
+
+@contextlib.contextmanager
+def computing_with(dtype: str) -> Iterator[None]:
+    """Inside this block, models are made with this dtype policy, the value of `--dtype`."""
+    import keras
+
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(dtype)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 @contextlib.contextmanager

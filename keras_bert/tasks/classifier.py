@@ -15,7 +15,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.tasks import metrics
 from keras_bert.tasks.columns import columns_of, one_or_many, plain
-from keras_bert.tasks.label_names import checked_labels, number_of
+from keras_bert.tasks.label_names import checked_labels, number_of, numeric, rare
 from keras_bert.tasks.long_text import POOLINGS, pooled_output
 from keras_bert.tasks.preset import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -222,6 +222,21 @@ class BertClassifier(BertTask):
         wanted = "pairs: two texts, or two lists of texts" if self.pairs else "single texts; pairs need pairs=True"
         raise ValueError(f"this classifier takes {wanted}")
 
+    def doubts(self, targets: Any) -> list[str]:
+        if self.problem_type == REGRESSION:
+            return []
+        if self.problem_type == MULTI_LABEL:
+            return rare(self.labels, np.count_nonzero(targets, axis=0), "texts")
+        counts = np.bincount(np.ravel(targets), minlength=len(self.labels))
+        return [*numeric(self.labels), *rare(self.labels, counts, "texts")]
+
+    def start_from(self, targets: Any) -> None:
+        """For regression: a new head answers with about the mean of the targets."""
+        bias = self.head.logits.bias
+        is_new = not np.any(ops.convert_to_numpy(bias))  # training leaves no bias at exactly 0
+        if self.problem_type == REGRESSION and is_new:
+            bias.assign(np.mean(targets, axis=0, dtype=np.float64))
+
     def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
         if self.problem_type != CLASSES:
             return super().class_weights(weights)  # raises
@@ -295,6 +310,28 @@ class BertClassifier(BertTask):
         ]
         wrong = np.asarray(self.targets(y)) != np.asarray(self.targets(given))
         return np.flatnonzero(wrong.reshape(len(given), -1).any(axis=1)).tolist()
+
+    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+        if self.problem_type == REGRESSION:
+            numbers = np.array([list(answer.values()) for answer in answers])
+            return np.argsort(-np.abs(numbers - self.targets(y)).max(axis=1), kind="stable").tolist()
+        mistakes = self.mistakes(answers, y)
+        if self.problem_type == MULTI_LABEL:
+            wrong = [{each["label"] for each in answer} ^ set(label) for answer, label in zip(answers, y, strict=True)]
+            return sorted(mistakes, key=lambda i: -len(wrong[i]))
+        return sorted(mistakes, key=lambda i: -answers[i]["probability"])
+
+    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+        if self.problem_type == CLASSES:
+            return [{"label": label, "answer": answer["label"], "probability": answer["probability"]}]
+        if self.problem_type == REGRESSION:
+            right = np.ravel(label).tolist()
+            return [
+                {"number": name, "label": number, "answer": value}
+                for (name, value), number in zip(answer.items(), right, strict=True)
+            ]
+        given = ", ".join(f"{each['label']} ({each['probability']:.4f})" for each in answer)
+        return [{"label": ", ".join(label), "answer": given}]
 
     def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
         if self.problem_type != CLASSES:

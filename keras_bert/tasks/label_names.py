@@ -7,6 +7,11 @@ from numbers import Real
 from typing import Any
 
 from keras_bert.data.decoding import characters
+from keras_bert.data.labels import parse_label
+
+_ENOUGH = 3  # examples of a label: with fewer, it is learned by heart, if at all
+_MANY = 20  # classes whose names are all numbers: then they may measure something
+_SHOWN = 5  # labels in a message
 
 
 def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
@@ -43,3 +48,39 @@ def number_of(label: Any, labels: Sequence[str]) -> int:
     if not is_number or not 0 <= label < len(labels):
         raise ValueError(f"{label!r} is not one of the labels, which are {', '.join(labels)}")
     return int(label)
+
+
+def rare(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
+    """A warning of the labels that hardly occur, as the only item of a list; an empty list if there are none.
+
+    Args:
+        labels: all names.
+        counts: for each label the number of its examples.
+        unit: the name of an example: "texts".
+
+    Example:
+        >>> rare(["bad", "good", "odd"], [40, 50, 1], "texts")
+        ["labels with fewer than 3 texts to train on, too few to learn: 'odd' (1)"]
+    """
+    few = [f"{label!r} ({count})" for label, count in zip(labels, counts, strict=True) if count < _ENOUGH]
+    if not few:
+        return []
+    shown = ", ".join(few[:_SHOWN]) + (f" and {len(few) - _SHOWN:,} more" if len(few) > _SHOWN else "")
+    return [f"labels with fewer than {_ENOUGH} {unit} to train on, too few to learn: {shown}"]
+
+
+def numeric(labels: Sequence[str]) -> list[str]:
+    """A warning of many classes whose names are all numbers, as the only item of a list; else an empty list."""
+    if len(labels) < _MANY or not all(map(_is_number, labels)):
+        return []
+    return [
+        f"all {len(labels):,} labels are numbers: did you mean problem_type='regression' (--problem-type regression)?"
+    ]
+
+
+def _is_number(name: str) -> bool:
+    try:
+        parse_label(name, "number")
+    except ValueError:
+        return False
+    return True

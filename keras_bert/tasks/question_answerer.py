@@ -275,6 +275,14 @@ class BertQuestionAnswerer(BertTask):
             if squad_metrics.squad_v1([[text for text, _ in right] or [""]], [ranked[0]["answer"]])["exact_match"] == 0
         ]
 
+    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+        return sorted(self.mistakes(answers, y), key=lambda i: -answers[i][0]["probability"])
+
+    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+        """The right answers, and the best given one; each is empty where there is none."""
+        right, best = " | ".join(dict.fromkeys(text for text, _ in label)), answer[0]
+        return [{"label": right, "answer": best["answer"], "probability": best["probability"]}]
+
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
         return self.answer(*texts)
 

@@ -170,6 +170,13 @@ class BertTask(Replicated, Compilable, keras.Model):
         """RowSettings of `examples` -> `(x, y)`, as a training step takes them. For `tf.data`."""
         return self.preprocessor.pack(segments), targets
 
+    def doubts(self, targets: Any) -> list[str]:
+        """What may be wrong with the targets of `examples`: a sentence each, of which `fine_tune` warns."""
+        return []
+
+    def start_from(self, targets: Any) -> None:
+        """Gives a head that was never trained first values that suit the targets of `examples`, if the task has any."""
+
     def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
         """The weights of labels, by their number instead of their name. Raises ValueError if the task has none."""
         raise ValueError("class_weight is for a classifier that gives each text one class; this model is another")
@@ -220,6 +227,17 @@ class BertTask(Replicated, Compilable, keras.Model):
     def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
         """The numbers, from 0, of the examples that are not answered rightly. Raises TypeError if there is no such."""
         raise TypeError(f"a {type(self).__name__} makes no mistakes that can be counted")
+
+    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+        """The numbers of `mistakes`, the worst first; where answers are near or far, all numbers, the furthest first.
+
+        The worst are those with the most labels wrong, or with the highest probability.
+        """
+        return self.mistakes(answers, y)
+
+    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+        """A label and an answer side by side, for people: rows of a table, most often one; a value per column."""
+        return [{"label": label, "answer": answer}]
 
     def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
         """The classes and the confusion matrix of answers; None if each text does not have one class."""

@@ -18,7 +18,7 @@ from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import BySentence, flat_tokens
 from keras_bert.tasks.columns import one_or_many
 from keras_bert.tasks.entities import OUTSIDE, spans
-from keras_bert.tasks.label_names import checked_labels, number_of
+from keras_bert.tasks.label_names import checked_labels, number_of, rare
 from keras_bert.tasks.long_text import places_of_tokens, sequence_output
 from keras_bert.tasks.preset import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -238,6 +238,10 @@ class BertTokenClassifier(BertTask):
         except ValueError as error:
             raise ValueError(f"sentence {sentence} (from 0): {error}") from None
 
+    def doubts(self, targets: tf.RaggedTensor) -> list[str]:
+        numbers = targets.values.numpy()
+        return rare(self.labels, np.bincount(numbers[numbers >= 0], minlength=len(self.labels)), "words")
+
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """Rows of `examples` -> `(x, y)`; `y` is int32 of the shape of the packed rows, -1 if ignored.
 
@@ -282,6 +286,18 @@ class BertTokenClassifier(BertTask):
         given = [[answer["label"] for answer in sentence] for sentence in answers]
         right = [[self.labels[number_of(label, self.labels)] for label in sentence] for sentence in y]
         return [i for i, (ours, theirs) in enumerate(zip(given, right, strict=True)) if ours != theirs]
+
+    def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
+        return sorted(self.mistakes(answers, y), key=lambda i: -len(self.compared(answers[i], y[i])))
+
+    def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
+        """The words that have another label."""
+        right = [self.labels[number_of(each, self.labels)] for each in label]
+        rows = [
+            {"word": each["word"], "label": name, "answer": each["label"], "probability": each["probability"]}
+            for name, each in zip(right, answer, strict=True)
+        ]
+        return [row for row in rows if row["label"] != row["answer"]]
 
     @property
     def _has_entities(self) -> bool:

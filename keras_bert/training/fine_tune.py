@@ -11,12 +11,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.recipe import FineTuningWithTeacher, takes
+from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.training import evaluation, fingerprints, workers
 from keras_bert.training.adapting import adapting
 from keras_bert.training.distillation import learning_from, lesson
 from keras_bert.training.epoch_batches import batches_of_epoch, padding_share
+from keras_bert.training.held_out import hold_out
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
 from keras_bert.training.run_files import Run
 
@@ -37,12 +38,15 @@ def fine_tune(
     """Trains a model and leaves it with the weights of its best epoch on the validation examples.
 
     The recipe: AdamW (biases and layer normalization do not decay), linear warmup and linear decay of the learning
-    rate, gradients clipped by their norm, batches of rows of similar length.
+    rate, gradients clipped by their norm, batches of rows of similar length. By default there are three epochs; for few
+    examples as many as make 200 updates, but at most 20. For regression, the bias of a new head begins at the mean of
+    the labels.
 
     Args:
         model: a task model. It is compiled here.
         train: examples and their labels, `(x, y)`, as the model's `fit` takes them.
-        validation: the same, to choose the best epoch; without it, the last epoch is kept.
+        validation: the same, to choose the best epoch; without it, and without `validation_split`, the last epoch is
+            kept. `validation_split` draws single examples: questions about one context may be on both sides.
         directory: for the state of the run. An interrupted run in it is resumed, and ends with the same weights as
             without the interruption; it must begin with the same encoder (new weights, as of a head, need not be the
             same). Of a finished run, the weights stay. TensorBoard's logs go there too, if `tensorboard` is installed.
@@ -64,7 +68,8 @@ def fine_tune(
             one with other settings, examples, validation examples or preset, or the loss is not finite.
 
     Warns:
-        UserWarning: how many examples are cut.
+        UserWarning: how many examples are cut; a label has very few examples, or all labels are numbers; there are so
+            few updates that the model may learn nothing.
 
     Example:
         >>> from keras_bert import BertClassifier
@@ -79,6 +84,11 @@ def fine_tune(
     """
     recipe = FineTuningWithTeacher.of(**recipe)
     _check_examples("train", train)
+    if recipe.validation_split is not None:
+        if validation is not None:
+            raise ValueError("validation and validation_split are given: one of the two says what to measure with")
+        train, validation = hold_out(train, recipe.validation_split, recipe.seed)
+    recipe = recipe.for_examples(len(train[1]))
     weights = model.class_weights(recipe.class_weight) if recipe.class_weight else None
     if validation is not None:
         _check_examples("validation", validation)
@@ -87,6 +97,8 @@ def fine_tune(
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")
     lengths, pack = _lengths(model, examples), packing(model, examples)
+    for doubt in model.doubts(examples.targets):
+        warnings.warn(doubt, stacklevel=2)
 
     def epoch(number: int) -> Epoch:
         batches = batches_of_epoch(lengths, recipe.seed, number, recipe.batch_size, recipe.batch_tokens)
@@ -98,6 +110,7 @@ def fine_tune(
         )
 
     epochs = [epoch(number) for number in range(recipe.epochs)]
+    batches = sum(each.batches for each in epochs)
     layers = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
     settings = {
         **lesson(teacher, vars(recipe)),
@@ -106,8 +119,11 @@ def fine_tune(
         fingerprints.VALIDATION: validation and fingerprints.of_examples(*validation),
     }
     with adapting(model, recipe.frozen_layers, recipe.lora_rank), learning_from(teacher, model, recipe.temperature):
-        compile_model(model, recipe, sum(each.batches for each in epochs), **layers)
+        compile_model(model, recipe, batches, **layers)
+        if few := _few_updates(recipe, batches):
+            warnings.warn(few, stacklevel=2)
         run = Run(model, directory and Path(directory), settings)
+        model.start_from(examples.targets)
         best = {"keep_best": True, "patience": recipe.patience}
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, **best, class_weight=weights)
     return run.history
@@ -130,6 +146,18 @@ def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
         message = f"{cut:,} of {len(examples.lengths):,} examples have more than {longest} tokens, and are cut"
         warnings.warn(f"{message}; with long_text='windows' they are read whole", stacklevel=3)
     return np.minimum(examples.lengths, longest)
+
+
+def _few_updates(recipe: FineTuningWithTeacher, batches: int) -> str:
+    """A warning, if a run has too few updates to change a model much; else an empty string."""
+    updates = batches // recipe.accumulate
+    if updates >= ENOUGH_UPDATES:
+        return ""
+    smaller = "batch_tokens" if recipe.batch_tokens else "batch_size"
+    return (
+        f"updates in all: {updates}; with fewer than {ENOUGH_UPDATES}, a model may learn little: raise epochs, now "
+        f"{recipe.epochs}, or lower {smaller}, now {getattr(recipe, smaller):,}"
+    )
 
 
 def packing(model: BertTask, examples: TokenizedExamples) -> Callable[[tf.Tensor], tuple[Any, Any]]:

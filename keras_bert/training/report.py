@@ -64,6 +64,11 @@ def write_report(
     files.write_texts(directory, {REPORT: "\n\n".join(parts) + "\n"})
 
 
+def shares(counts: np.ndarray) -> np.ndarray:
+    """A confusion matrix, int `[classes, classes]` -> the share of each class that was predicted as each, 0 to 1."""
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+
+
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)
@@ -104,14 +109,14 @@ def _curve(history: Sequence[Mapping[str, float]], panels: Mapping[str, Sequence
 
 def _confusion(labels: Sequence[str], counts: np.ndarray) -> bytes:
     figure, (axes,) = _figure(1, size=max(4.0, 0.5 * len(labels) + 2))
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    of_row = shares(counts)
+    axes.imshow(of_row, cmap="Blues", vmin=0, vmax=1)
     ticks = range(len(labels))
     axes.set(xlabel="given by the model", ylabel="class of the example", xticks=ticks, yticks=ticks)
     axes.set_xticklabels(labels, rotation=45, ha="right")
     axes.set_yticklabels(labels)
     for (row, column), count in np.ndenumerate(counts):
-        colour = "white" if shares[row, column] > 0.5 else "black"
+        colour = "white" if of_row[row, column] > 0.5 else "black"
         axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour)
     return _png(figure)
 

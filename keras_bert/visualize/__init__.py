@@ -7,6 +7,8 @@ picture.py            the picture, for papers
 senses.py             a word and a text -> the word's vectors, in two dimensions
 senses_page.py        the page that shows these
 label_places.py       where the numbers of its points stand
+evaluation_page.py    the measures and the worst answers of a model, as a page
+plain_page.py         the frame of pages without scripts
 """
 
 from keras_bert.visualize.view import AttentionView, attention

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import html
 import json
 from importlib import resources
@@ -12,6 +11,7 @@ from string import Template
 import numpy as np
 
 from keras_bert.visualize.attention_weights import Weights
+from keras_bert.visualize.plain_page import source_hash
 
 # In the order of their dependencies.
 _SCRIPTS = (
@@ -51,8 +51,8 @@ def page(weights: Weights, layer: int, head: int) -> str:
     script = f'"use strict";\n{{\n{script}}}\n'  # the block keeps its names local
     policy = {
         "default-src": "'none'",
-        "script-src": _hash(script),
-        "style-src": _hash(style),
+        "script-src": source_hash(script),
+        "style-src": source_hash(style),
         "base-uri": "'none'",
         "form-action": "'none'",
     }
@@ -88,11 +88,6 @@ def page(weights: Weights, layer: int, head: int) -> str:
 
 def _part(name: str) -> str:
     return resources.files("keras_bert.visualize").joinpath("page", name).read_text(encoding="utf-8")
-
-
-def _hash(source: str) -> str:
-    """The hash of a script or a style sheet in a Content-Security-Policy."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
 
 
 def _encoded(values: np.ndarray) -> str:

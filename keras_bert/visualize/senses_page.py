@@ -8,36 +8,24 @@ import numpy as np
 
 from keras_bert.visualize.label_places import LETTERS, RADIUS, is_far, label_places
 from keras_bert.visualize.picture import new_figure, png
+from keras_bert.visualize.plain_page import plain_page
 from keras_bert.visualize.senses import Occurrence, Senses
 
 _WIDTH, _HEIGHT, _MARGIN = 800, 500, 30
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>{word}</title>
-<style>
-body {{ font: 16px/1.5 sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem }}
-svg {{ width: 100%; border: 1px solid #ccc }}
+_STYLE = f"""svg {{ width: 100%; border: 1px solid #ccc }}
 circle {{ fill: #1f77b4; fill-opacity: .7 }}
 path {{ fill: #d62728 }}
-text {{ font-size: {letters}px; fill: #444; text-anchor: middle; dominant-baseline: central }}
+text {{ font-size: {LETTERS}px; fill: #444; text-anchor: middle; dominant-baseline: central }}
 line {{ stroke: #bbb }}
-</style>
-</head>
-<body>
-<h1>{word}</h1>
-<p>{count} occurrences. Those in similar contexts are close together. The red diamond is the word without context. Point
-at an occurrence to read its sentence; a number that has no room is left out.</p>
+"""
+_BODY = """<p>{count} occurrences. Those in similar contexts are close together. The red diamond is the word without
+context. Point at an occurrence to read its sentence; a number that has no room is left out.</p>
 <svg viewBox="0 0 {width} {height}" role="img">
 {points}
 </svg>
 <ol>
 {sentences}
-</ol>
-</body>
-</html>
-"""
+</ol>"""
 
 
 def page(senses: Senses) -> str:
@@ -65,15 +53,14 @@ def page(senses: Senses) -> str:
         f'<path d="M{x:.1f} {y - 8:.1f}l8 8l-8 8l-8 -8z"><title>{escape(senses.word)}, without context</title></path>'
     )
     sentences = [f'<li id="s{number}">{_marked(each)}</li>' for number, each in enumerate(senses.occurrences, start=1)]
-    return _PAGE.format(
-        word=escape(senses.word),
+    body = _BODY.format(
         count=len(senses.occurrences),
-        letters=LETTERS,
         width=_WIDTH,
         height=_HEIGHT,
         points="\n".join(points),
         sentences="\n".join(sentences),
     )
+    return plain_page(senses.word, body, _STYLE)
 
 
 def picture(senses: Senses) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner
+from safetensors import safe_open
 
 from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer, BertTokenClassifier, training
 from keras_bert.cli import main, runs
@@ -26,8 +27,9 @@ def test_classify(run, untrained, table, tmp_path):
     assert result.stdout == "accuracy\t1.0000\n"
     said = result.stderr.splitlines()
     assert said[0] == f"64 examples from {table}, 64 to measure with from {table}"
-    assert [line.split(":")[0] for line in said[1:]] == [f"epoch {i} of 4" for i in range(1, 5)]
-    assert all("padding" in line and "accuracy" in line for line in said[1:])
+    assert said[1].startswith("Warning: updates in all: 32; with fewer than 200, a model may learn little: ")
+    assert [line.split(":")[0] for line in said[2:]] == [f"epoch {i} of 4" for i in range(1, 5)]
+    assert all("padding" in line and "accuracy" in line for line in said[2:])
     report = (tmp_path / "model/report.md").read_text()
     assert "| accuracy | 1.0000 |" in report
     assert "| learning_rate | 0.01 |" in report
@@ -39,7 +41,7 @@ def test_classify(run, untrained, table, tmp_path):
     assert again.stdout == result.stdout
     assert again.stderr.splitlines() == [
         f"the run in {model} is finished, after epoch 4 of 4; nothing is trained",
-        said[0],
+        *said[:2],
     ]
 
 
@@ -179,12 +181,47 @@ def test_options_reach_the_training_and_the_report(run, taught, untrained, table
     assert (model.preprocessor.sequence_length, model.preprocessor.truncation) == (9, "head_tail")
     assert (len(texts), set(labels), to_measure) == (64, set(KINDS), None)
     expected = {name.strip("-").replace("-", "_"): value for name, value in OPTIONS.items()}
-    expected |= {"batch_size": None, "class_weight": {"blame": 0.0, "praise": 2.5}}
+    expected |= {"validation_split": None, "batch_size": None, "class_weight": {"blame": 0.0, "praise": 2.5}}
     assert {name: settings[name] for name in expected} == expected
     assert set(settings) == {*expected, "callbacks"}
     report = (tmp_path / "new/report.md").read_text()
     for name in {*expected} - {"batch_size"}:
         assert f"| {name} | {expected[name]} |" in report
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+def test_the_type_to_compute_in(run, taught, untrained, table, tmp_path, dtype):
+    """The model that is trained computes in it; the one that is written is one of float32."""
+    output = str(tmp_path / "new")
+    result = run("finetune", "classify", *columns(table), "--preset", untrained, "--output", output, "--dtype", dtype)
+    assert result.exit_code == 0, result.output
+    ((model, *_),) = taught
+    policies = {layer.dtype_policy.name for layer in (model.encoder, model.encoder.blocks[0], model.head)}
+    assert policies == {dtype}
+    with safe_open(tmp_path / "new/model.safetensors", "np") as weights:
+        assert {weights.get_slice(name).get_dtype() for name in weights.keys()} == {"F32"}  # noqa: SIM118
+    assert BertClassifier.from_preset(output).encoder.dtype_policy.name == "float32"
+    assert f"| dtype | {dtype} |" in (tmp_path / "new/report.md").read_text()
+
+
+def test_a_share_is_held_out(run, fails, taught, untrained, table, tmp_path):
+    files = ("--train", table, "--text-column", "sentence", "--label-column", "kind", "--preset", untrained)
+    command = ("finetune", "classify", *files, "--output", str(tmp_path / "new"))
+    assert fails(*command, "--eval", table, "--eval-split", "0.1").startswith("--eval and --eval-split are given")
+    assert "validation_split is 1.0; expected a number between 0 and 1" in fails(*command, "--eval-split", "1")
+    assert "which holds out 0 of 64 examples" in fails(*command, "--eval-split", "0.001")
+    assert not (tmp_path / "new").exists()
+    result = run(*command, "--eval-split", "0.125")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.splitlines() == [
+        f"64 examples from {table}, 8 of them held out to measure with",
+        "20 epochs, as there are few examples; --epochs sets another number",
+    ]
+    assert result.stdout.startswith("accuracy\t")  # of the held-out ones, by the model
+    ((_, (texts, _), to_measure, settings),) = taught
+    assert (len(texts), to_measure, settings["validation_split"]) == (64, None, 0.125)
+    assert settings["epochs"] == 20
+    assert "| validation_split | 0.125 |" in (tmp_path / "new/report.md").read_text()
 
 
 def test_pairs_and_numbers_reach_the_training(run, taught, untrained, tmp_path):

@@ -44,6 +44,20 @@ def test_what_is_trained_and_how(run, untrained, table, tmp_path, monkeypatch):
     assert not np.array_equal(before.blocks[0].attention.qkv.kernel, after.blocks[0].attention.qkv.kernel)
 
 
+def test_mixed_precision(run, untrained, table, tmp_path):
+    """A run goes on with the same type only: with another, it would not end with the same weights."""
+    model, student = str(tmp_path / "model"), str(tmp_path / "student")
+    learn = ("finetune", "classify", *columns(table), "--preset", untrained, "--output", model, *QUICK)
+    teach = ("distill", "classify", *columns(table), "--teacher", model, "--num-layers", "1", "--output", student)
+    for command in ((*learn, "--dtype", "mixed_float16"), (*teach, *QUICK, "--dtype", "mixed_bfloat16")):
+        result = run(*command)
+        assert result.exit_code == 0, result.output
+        assert result.stdout == "accuracy\t1.0000\n"
+    refused = run(*learn)
+    assert refused.exit_code == 2
+    assert "a run with other dtype ('mixed_float16', now 'float32')" in refused.stderr
+
+
 def test_pairs_and_numbers(run, untrained, tmp_path):
     generator = np.random.default_rng(0)
     words = KINDS["blame"] + KINDS["praise"]
@@ -53,7 +67,7 @@ def test_pairs_and_numbers(run, untrained, tmp_path):
     result = run(
         "finetune", "classify", "--train", str(tmp_path / "train.jsonl"), "--eval", str(tmp_path / "train.jsonl"),
         "--text-column", "a", "--text-pair-column", "b", "--label-column", "score", "--problem-type", "regression",
-        "--preset", untrained, "--output", str(tmp_path / "model"), *QUICK,
+        "--preset", untrained, "--output", str(tmp_path / "model"), *QUICK, "--epochs", "12",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     measures = dict(line.split("\t") for line in result.stdout.splitlines())

@@ -1,6 +1,8 @@
 """keras-bert predict and evaluate: what they read, and what they cannot."""
 
 import json
+import re
+from html import escape
 from pathlib import Path
 
 from sklearn.metrics import precision_recall_fscore_support
@@ -8,6 +10,8 @@ from sklearn.metrics import precision_recall_fscore_support
 from keras_bert import BertQuestionAnswerer
 from keras_bert.cli import streams
 from keras_bert.tasks import table as tasks_table
+
+from ..support.commands import KINDS
 
 
 def test_what_predict_cannot_read(fails, untrained, classifier, table):
@@ -95,6 +99,39 @@ def test_errors(run, fails, classifier, table, tmp_path):
     assert 0 < len(wrong) < len(rows)
     assert wrong == expected
     assert "errors.jsonl exists" in fails("evaluate", classifier, table, *options)
+
+
+def test_report(run, fails, classifier, table, tmp_path):
+    """A page of what evaluate says, and of the worst answers, the most certain first; it is only texts."""
+    path, html = tmp_path / "hostile.tsv", tmp_path / "report.html"
+    path.write_text(Path(table).read_text() + "<script>alert(1)</script> bad\tpraise\n")
+    rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]
+    answers = tasks_table.load_task(Path(classifier)).classify([text for text, _ in rows])
+    command = ("evaluate", classifier, str(path), "--text-column", "sentence", "--label-column", "kind")
+    result = run(*command, "--report", str(html))
+    assert result.exit_code == 0, result.output
+    assert result.stdout == run(*command).stdout
+    page = html.read_text()
+    assert not re.search(r"https?:|src=|<script", page)
+    assert "<h1>model: 65 examples from hostile.tsv</h1>" in page
+    for line in result.stdout.splitlines():
+        assert f">{line.split(chr(9))[1]}</td>" in page
+    given = [(answer["label"], label) for answer, (_, label) in zip(answers, rows, strict=True)]
+    for label in KINDS:
+        counts = [given.count((other, label)) for other in KINDS]
+        assert re.search(rf"<th>{label}</th>" + "".join(rf"<td [^>]*>{count}</td>" for count in counts), page)
+    wrong = [(*row, answer) for row, answer in zip(rows, answers, strict=True) if answer["label"] != row[1]]
+    wrong.sort(key=lambda each: -each[2]["probability"])
+    assert f"{len(wrong)} of {len(wrong)}, the worst first." in page
+    shown = [
+        f"<td>{escape(text)}</td><td>{label}</td><td>{answer['label']}</td>"
+        f'<td class="number">{answer["probability"]:.4f}</td>'
+        for text, label, answer in wrong
+    ]
+    places = [page.index(each) for each in shown]
+    assert places == sorted(places)
+    assert "report.html exists" in fails(*command, "--report", str(html))
+    assert run(*command, "--report", str(html), "--overwrite").exit_code == 0
 
 
 def test_the_line_of_what_cannot_be_read(run, fails, untrained, classifier, tmp_path, monkeypatch):

@@ -83,7 +83,7 @@ def test_a_budget_of_tokens_accumulated_gradients_and_a_teacher():
     recipe = {"batch_tokens": 30, "accumulate": 2, "learning_rate": 1e-9, "warmup": 0.0, "seed": 3}
     settings = {**SETTINGS, "batch_size": None, "epochs": 1, "callbacks": [count], **recipe}
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # nothing is cut
+        warnings.filterwarnings("error", ".* are cut")  # nothing is
         (epoch,) = fine_tune(learner, (x, y), teacher=teacher, temperature=3.0, **settings)
     plan = batches_of_epoch(learner.examples(x, y).lengths, 3, 0, batch_tokens=30)
     assert len(batches) == len(plan) > 3
@@ -94,6 +94,35 @@ def test_a_budget_of_tokens_accumulated_gradients_and_a_teacher():
     losses = (of_labels + 9 * (np.exp(theirs) * (theirs - ours)).sum(-1)) / 2
     # Each batch's mean counts as its rows do.
     assert epoch["loss"] == pytest.approx(losses.mean(), rel=1e-4)
+
+
+def of_numbers(*bias):
+    """A model of two numbers, and examples for it."""
+    model = classifier(labels=["size", "price"], problem_type="regression", dropout=0.3)
+    model.head.logits.bias.assign(bias)
+    x, _ = examples()
+    return model, (x, np.array([[i, 1000.0] for i in range(len(x))]))
+
+
+def test_regression_begins_at_the_mean():
+    """With a head that is new; one that was trained begins where it ended."""
+    before_training = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: 1 / 0)
+    for bias, first in (((0, 0), (11.5, 1000)), ((0, 5), (0, 5))):
+        model, train = of_numbers(*bias)
+        with pytest.raises(ZeroDivisionError):
+            fine_tune(model, train, callbacks=[before_training], **SETTINGS)
+        np.testing.assert_array_equal(model.head.logits.bias, first)
+
+
+@pytest.mark.slow
+def test_regression_goes_on_where_it_was(tmp_path):
+    (model, train), (broken, _), (unbroken, _) = (of_numbers(0, 0) for _ in range(3))
+    power_cut = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fine_tune(model, train, directory=tmp_path, callbacks=[power_cut], **SETTINGS)
+    fine_tune(broken, train, directory=tmp_path, **SETTINGS)
+    fine_tune(unbroken, train, **SETTINGS)
+    np.testing.assert_equal(broken.get_weights(), unbroken.get_weights())
 
 
 def test_a_trained_model_does_not_stay_in_memory():
@@ -165,3 +194,59 @@ def test_what_is_cut_is_counted(untrained):
     cut = f"2 of 4 examples have more than {longest} tokens, and are cut; with long_text='windows'"
     with pytest.warns(UserWarning, match=cut), pytest.raises(ValueError, match="no update would be made"):
         fine_tune(untrained, (x, ["good", "bad"] * 2), **SETTINGS, accumulate=99)
+
+
+def warned(model, train, tmp_path, **settings):
+    """The warnings of a run that ends before its first step, as its directory is a file."""
+    (tmp_path / "file").touch()
+    settings = {**SETTINGS, "epochs": 1, "batch_size": 1, "directory": tmp_path / "file", **settings}
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        with pytest.raises(FileExistsError):
+            fine_tune(model, train, **settings)
+    return [str(each.message) for each in found if each.filename == __file__]
+
+
+def test_labels_that_hardly_occur(untrained, tmp_path):
+    x, y = examples(200)
+    assert warned(untrained, (x, y), tmp_path) == []
+    rare = "labels with fewer than 3 {} to train on, too few to learn: {}".format
+    labels = [*LABELS, *"abcdef"]
+    some = BertClassifier(untrained.encoder, untrained.preprocessor, labels)
+    told = "'a' (1), 'b' (2), 'c' (0), 'd' (0), 'e' (0) and 1 more"
+    assert warned(some, (x, ["a", "b", "b", *y[3:]]), tmp_path) == [rare("texts", told)]
+    several = BertClassifier(untrained.encoder, untrained.preprocessor, LABELS, "multi_label_classification")
+    assert warned(several, (x, [["good"]] * 199 + [LABELS]), tmp_path) == [rare("texts", "'bad' (1)")]
+    tagger = BertTokenClassifier(untrained.encoder, untrained.preprocessor, ["O", "B-x"])
+    words = ([["warm", "day"]] * 200, [["O", "O"]] * 199 + [["B-x", "O"]])
+    assert warned(tagger, words, tmp_path) == [rare("words", "'B-x' (1)")]
+
+
+def test_classes_that_are_numbers(untrained, tmp_path):
+    def told(labels, problem_type="single_label_classification"):
+        model = BertClassifier(untrained.encoder, untrained.preprocessor, labels, problem_type)
+        x, _ = examples(210)
+        y = np.tile([float(label) for label in labels], 210)[:210] if problem_type == "regression" else labels * 210
+        return warned(model, (x, y[:210]), tmp_path)
+
+    numbers = [f"{number / 4:g}" for number in range(20)]
+    question = "all 20 labels are numbers: did you mean problem_type='regression' (--problem-type regression)?"
+    assert told(numbers) == [question]
+    assert told(numbers[1:]) == []  # perhaps stars
+    assert told([*numbers, "none"]) == []
+    assert told(numbers[:1], "regression") == []
+
+
+def test_few_updates(untrained, tmp_path):
+    few = "updates in all: {}; with fewer than 200, a model may learn little: raise epochs, now {}, or lower {}, now {}"
+    assert warned(untrained, examples(200), tmp_path) == []
+    assert warned(untrained, examples(199), tmp_path) == [few.format(199, 1, "batch_size", 1)]
+    assert warned(untrained, examples(400), tmp_path, accumulate=3) == [few.format(133, 1, "batch_size", 1)]
+    budget = {"batch_size": None, "batch_tokens": 4000, "epochs": 2}
+    assert warned(untrained, examples(), tmp_path, **budget) == [few.format(2, 2, "batch_tokens", "4,000")]
+    # By default few examples, without those held out, have more epochs, but not any number.
+    default = {"epochs": None, "batch_size": None}
+    assert warned(untrained, examples(800), tmp_path, **default) == []
+    assert warned(untrained, examples(72), tmp_path, **default) == [few.format(60, 20, "batch_size", 32)]
+    default["validation_split"] = 0.5
+    assert warned(untrained, examples(72), tmp_path, **default) == [few.format(40, 20, "batch_size", 32)]

@@ -1,0 +1,127 @@
+"""The measures of a model, its confusion matrix and its worst answers as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_bert.training.report import shares
+from keras_bert.visualize.plain_page import plain_page
+
+_SHADES = 10
+_STYLE = """:root { color-scheme: light dark }
+div { overflow-x: auto }
+table { border-collapse: collapse; margin: 1rem 0 }
+th, td { padding: .2rem .6rem; text-align: left; vertical-align: top; border-bottom: 1px solid #8888 }
+td.number { text-align: right; font-variant-numeric: tabular-nums }
+""" + "".join(f"td.s{shade} {{ background: rgb(33 113 181 / {6 * shade}%) }}\n" for shade in range(_SHADES + 1))
+
+
+class ExampleAnswer(NamedTuple):
+    """An example that a model has answered.
+
+    Attributes:
+        texts: what the model read, by name: a text, or a list of words.
+        rows: label and answer side by side, as `BertTask.compared` gives them.
+    """
+
+    texts: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]]
+
+
+def page(
+    title: str,
+    measures: Mapping[str, float],
+    details: Mapping[str, float],
+    confusion: tuple[Sequence[str], np.ndarray] | None,
+    worst: Sequence[ExampleAnswer],
+    told: str,
+) -> str:
+    """An HTML page: a table of the measures, one of those of each class, the confusion matrix, and some examples.
+
+    Args:
+        title: of the page.
+        measures: of the model.
+        details: further ones; those named "measure of class" have a row for each class.
+        confusion: names of the classes, and int `[classes, classes]`: rows are the classes of the examples, columns
+            the predicted classes. None if there are no such.
+        worst: the examples to show.
+        told: what is said of these.
+
+    Example:
+        >>> shown = [ExampleAnswer({"text": "<b>"}, [{"label": "good", "answer": "bad", "probability": 0.75}])]
+        >>> html = page("my-model", {"accuracy": 0.5}, {"f1 of good": 0.4}, None, shown, "1 of 1 mistakes")
+        >>> "<td>&lt;b&gt;</td><td>good</td><td>bad</td>" in html
+        True
+    """
+    overall = {**measures, **{name: value for name, value in details.items() if " of " not in name}}
+    parts = [_table(["measure", "value"], [[name, value] for name, value in overall.items()])]
+    if of_classes := _by_class(details):
+        kinds = list(dict.fromkeys(kind for found in of_classes.values() for kind in found))
+        rows = [[name, *(found.get(kind, "") for kind in kinds)] for name, found in of_classes.items()]
+        parts += ["<h2>Classes</h2>", _table(["class", *kinds], rows)]
+    if confusion is not None:
+        parts += ["<h2>Confusion matrix</h2>", "<p>Rows: class of the example. Columns: given by the model.</p>"]
+        parts.append(_matrix(*confusion))
+    if worst:
+        parts += ["<h2>Worst answers</h2>", f"<p>{escape(told)}</p>", _answers(worst)]
+    return plain_page(title, "\n".join(parts), _STYLE)
+
+
+def _by_class(details: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Class -> measure -> value."""
+    found: dict[str, dict[str, float]] = {}
+    for name, value in details.items():
+        kind, of, label = name.partition(" of ")
+        if of:
+            found.setdefault(label, {})[kind] = value
+    return found
+
+
+def _matrix(labels: Sequence[str], counts: np.ndarray) -> str:
+    shades = np.rint(_SHADES * shares(counts)).astype(int)
+    rows = [
+        f"<th>{escape(label)}</th>"
+        + "".join(
+            f'<td class="number s{shade}">{count:,}</td>' for count, shade in zip(counts[i], shades[i], strict=True)
+        )
+        for i, label in enumerate(labels)
+    ]
+    return _rows(["", *labels], rows)
+
+
+def _answers(worst: Sequence[ExampleAnswer]) -> str:
+    names = list(dict.fromkeys(name for each in worst for name in each.texts))
+    kinds = list(dict.fromkeys(kind for each in worst for row in each.rows for kind in row))
+    rows = []
+    for each in worst:
+        span = f' rowspan="{len(each.rows)}"' if len(each.rows) > 1 else ""
+        texts = "".join(f"<td{span}>{escape(_told(each.texts[name]))}</td>" for name in names)
+        for i, row in enumerate(each.rows):
+            rows.append(("" if i else texts) + "".join(_cell(row.get(kind, "")) for kind in kinds))
+    return _rows([*names, *kinds], rows)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    return _rows(header, ["".join(map(_cell, row)) for row in rows])
+
+
+def _rows(header: Sequence[str], rows: Sequence[str]) -> str:
+    """A table of rows of cells that are HTML already."""
+    lines = ["".join(f"<th>{escape(name)}</th>" for name in header), *rows]
+    return "<div><table>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table></div>"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f'<td class="number">{value:.4f}</td>'
+    return f"<td>{escape(_told(value))}</td>"
+
+
+def _told(value: Any) -> str:
+    if value is None:  # the answer to a word that was cut off
+        return ""
+    return " ".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,63 @@
+"""Examples held out: which, of every kind of examples, and what fine_tune does with them."""
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+
+from keras_bert.training import evaluation, fine_tune
+from keras_bert.training.held_out import hold_out
+
+from ..support.reviews import SETTINGS, classifier, examples
+
+
+def test_each_example_is_on_one_side_with_its_label():
+    x, y = [f"text {i}" for i in range(50)], list(range(50))
+    train, held = hold_out((x, y), 0.1, seed=3)
+    assert (len(train[1]), len(held[1])) == (45, 5)
+    assert sorted(train[1] + held[1]) == y
+    for texts, labels in (train, held):
+        assert texts == [x[i] for i in labels]
+    assert hold_out((x, y), 0.1, seed=3) == (train, held)
+    assert hold_out((x, y), 0.1, seed=4) != (train, held)
+
+
+def test_pairs_arrays_and_columns():
+    rows = np.arange(8)
+    frame = pd.DataFrame({"a": [f"a{i}" for i in rows], "b": [f"b{i}" for i in rows]}, index=rows + 100)
+    train, held = hold_out(((list(frame.a), list(frame.b)), rows), 0.5, seed=0)
+    for (firsts, seconds), labels in (train, held):
+        assert (firsts, seconds) == ([f"a{i}" for i in labels], [f"b{i}" for i in labels])
+    ((firsts, _), labels), _ = hold_out(((frame.a, frame.b), pd.Series(rows, index=frame.index)), 0.5, seed=0)
+    assert (firsts, list(labels)) == (train[0][0], list(train[1]))
+    (texts, labels), _ = hold_out((tf.constant(frame.a), tf.constant(rows)), 0.5, seed=0)
+    assert ([text.decode() for text in texts.numpy()], list(labels.numpy())) == (train[0][0], list(train[1]))
+
+
+@pytest.mark.parametrize(("share", "count", "held"), [(0.1, 4, 0), (0.9, 4, 4)])
+def test_nothing_left_on_one_side(share, count, held):
+    message = f"validation_split is {share}, which holds out {held} of {count} examples and leaves {count - held} to"
+    with pytest.raises(ValueError, match=message):
+        hold_out((["text"] * count, [0] * count), share, seed=0)
+    with pytest.raises(ValueError, match="there are 3 and 4 examples and labels"):
+        hold_out((["text"] * 4, [0] * 3), 0.5, seed=0)
+
+
+def test_fine_tune_measures_with_what_it_does_not_train_on(tmp_path, monkeypatch):
+    """The run remembers the share. With `validation` as well, nobody could tell which of the two counts."""
+    x, y = [f"{text} {i}" for i, text in enumerate(examples()[0])], examples()[1]
+    model, seen = classifier(), []
+    monkeypatch.setattr(evaluation, "evaluate", lambda _, *held: seen.append(held) or {"accuracy": 0.5})
+    learned = model.examples
+    monkeypatch.setattr(model, "examples", lambda *train: seen.append(train) or learned(*train))
+    run = {**SETTINGS, "epochs": 1, "directory": tmp_path, "seed": 5}
+    (epoch,) = fine_tune(model, (x, y), validation_split=0.25, **run)
+    assert seen == list(hold_out((x, y), 0.25, seed=5))
+    assert epoch["accuracy"] == 0.5
+    keras.utils.set_random_seed(9)  # has no part in it
+    assert fine_tune(model, (x, y), validation_split=0.25, **run) == [epoch]
+    with pytest.raises(ValueError, match=r"holds a run with other validation_split \(0\.25, now 0\.5\)"):
+        fine_tune(model, (x, y), validation_split=0.5, **run)
+    with pytest.raises(ValueError, match="validation and validation_split are given"):
+        fine_tune(model, (x, y), (x, y), validation_split=0.5, **run)
