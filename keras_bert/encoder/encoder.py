@@ -97,7 +97,9 @@ class BertEncoder(keras.Model):
         if self.inference is None:
             return self.run(inputs, self.blocks, training)
         if training:
-            raise ValueError('this model computes in low precision, which cannot be trained; set its precision to "float32"')
+            raise ValueError(
+                'this model computes in low precision, which cannot be trained; set its precision to "float32"'
+            )
         return self.inference(inputs)
 
     def run(self, inputs: dict[str, Any], blocks: Sequence[Any], training: bool | None = None) -> dict[str, Any]:

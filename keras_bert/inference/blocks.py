@@ -115,10 +115,12 @@ def _check(config: BertConfig, precision: str) -> None:
         return
     if keras.backend.backend() != "tensorflow":
         raise ValueError(f"precision={precision!r} needs Keras's TensorFlow backend, not {keras.backend.backend()}")
-    if not onednn.is_available(precision):
+    if precision == "bfloat16" and not onednn.has_bfloat16():
+        raise ValueError('precision="bfloat16" needs a processor with AVX-512, and this one has none; use "float32"')
+    if precision == "int8" and not onednn.has_int8():
         raise ValueError(
-            f"precision={precision!r} needs TensorFlow's oneDNN operations, which this processor or this build of "
-            'TensorFlow lacks (or TF_ENABLE_ONEDNN_OPTS=0 turns off); use "float32"'
+            'precision="int8" needs TensorFlow\'s oneDNN operations for x86, which this processor or this build of '
+            'TensorFlow lacks; use "float32"'
         )
     if config.activation not in onednn.ACTIVATIONS:
         raise ValueError(f'precision={precision!r} does not know the activation {config.activation}; use "float32"')

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.inference.products import InputRange, RecordingProducts
+from keras_bert.inference.products import InputRange
 
 # What `quantize` calibrates with if it gets no texts: many kinds of sentences, of many lengths.
 SAMPLE_TEXTS = [

@@ -5,23 +5,44 @@ They are in TensorFlow's stock wheel for x86 Linux. Each works inside a traced f
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
-from tensorflow.python.framework import kernels, ops
-from tensorflow.python.util import _pywrap_util_port
+from tensorflow.python.framework import ops
 
 INT8 = tf.qint8
 _LEVELS = 127  # int8 from -127 to 127
 
 
-def is_available(precision: str) -> bool:
-    """Whether this processor and this build of TensorFlow compute in "bfloat16" or "int8"."""
-    name = {"bfloat16": "_MklNativeFusedMatMul", "int8": "_QuantizedMatMul"}[precision]
-    return _pywrap_util_port.IsMklEnabled() and bool(kernels.get_registered_kernels_for_op(name).kernel)
+@functools.cache
+def has_bfloat16() -> bool:
+    """Whether oneDNN computes in bfloat16 on this processor, which needs AVX-512. Elsewhere it ends the process."""
+    try:
+        return bool(re.search(r"^flags\b.* avx512bw\b", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
+    except OSError:
+        return False
+
+
+@functools.cache
+def has_int8() -> bool:
+    """Whether this build of TensorFlow has int8 products, and gets them right on this processor."""
+    x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(4, 16)
+
+    @tf.function(autograph=False)
+    def product() -> tf.Tensor:
+        kernel = QuantizedKernel(np.eye(16, dtype=np.float32))
+        return quantized_dense(quantize(tf.constant(x), 1.0), 1.0, kernel, tf.zeros(16), "gelu")
+
+    try:
+        return np.allclose(product(), tf.nn.gelu(x), atol=0.02)
+    except (tf.errors.OpError, ValueError):
+        return False
 
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | None = None) -> tf.Tensor:
@@ -56,8 +77,8 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
 def quantize(x: tf.Tensor, limit: float) -> tf.Tensor:
     """float32 -> int8: -limit becomes -127, limit 127; what lies beyond is clipped."""
-    return tf.quantization.quantize(
-        x, -limit, limit, INT8, mode="SCALED", round_mode="HALF_TO_EVEN", narrow_range=True
+    return tf.raw_ops.QuantizeV2(
+        input=x, min_range=-limit, max_range=limit, T=INT8, mode="SCALED", round_mode="HALF_TO_EVEN", narrow_range=True
     ).output
 
 

@@ -77,9 +77,8 @@ class Int8Products:
         ranges: of the input of each product, by its name.
     """
 
-    dtype = tf.bfloat16  # of inputs and outputs
-
     def __init__(self, weights: Weights, ranges: Mapping[str, InputRange]) -> None:
+        self.dtype = tf.bfloat16 if onednn.has_bfloat16() else tf.float32  # of inputs and outputs
         self._ranges = ranges
         self._kernels, self._factors, self._biases = {}, {}, {}
         for name, (_, divisors) in ranges.items():

@@ -24,7 +24,6 @@ from keras_bert.tasks.xla import Compilable
 from keras_bert.text import BertPreprocessor, loading
 from keras_bert.text.strings import as_strings
 
-
 _CALIBRATION_BATCH = 16  # texts
 
 
@@ -323,7 +322,7 @@ class BertTask(Replicated, Compilable, keras.Model):
         self.retrace()
 
     def quantize(self, mode: str | None = None, config: Any = None, x: Any = SAMPLE_TEXTS) -> None:
-        """Keras's `quantize`, whose int8 is slower than float32 on a CPU, by `set_precision`: `quantize("int8", x=texts)`.
+        """`set_precision("int8", x)` under Keras's name. (Keras's own int8 is slower than float32 on a CPU.)
 
         Raises:
             ValueError: `mode` is not "int8".
