@@ -78,7 +78,7 @@ class SelfAttention(keras.layers.Layer):
 
 
 def masked(scores: Any, layout: Layout) -> Any:
-    """Scores, float32 `[batch, num_heads, seq_length, seq_length]`, with the lowest ones for padding and other texts."""
+    """Scores, float32 `[batch, num_heads, seq_length, seq_length]`, the lowest for padding and other texts."""
     if layout.padding_mask is not None:
         bias = (1.0 - ops.cast(layout.padding_mask, "float32")) * _LOWEST  # [batch, seq_length]
         scores = scores + ops.expand_dims(bias, (1, 2))
