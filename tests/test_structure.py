@@ -26,6 +26,7 @@ ORDER = [
     "formats",
     "text",
     "encoder",
+    "inference",
     "tasks",
     "pretraining",
     "embedding",

@@ -69,9 +69,14 @@ class SelfAttention(keras.layers.Layer):
         query = query * (1 / math.sqrt(query.shape[-1]))
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [batch, num_heads, seq_length, seq_length]
         scores = ops.cast(scores, "float32")  # a softmax in float16 would lose the small weights
-        if layout.padding_mask is not None:
-            bias = (1.0 - ops.cast(layout.padding_mask, "float32")) * _LOWEST  # [batch, seq_length]
-            scores = scores + ops.expand_dims(bias, (1, 2))
-        if layout.same_document is not None:
-            scores = ops.where(ops.expand_dims(layout.same_document, 1), scores, _LOWEST)
-        return ops.cast(ops.softmax(scores, axis=-1), query.dtype)
+        return ops.cast(ops.softmax(masked(scores, layout), axis=-1), query.dtype)
+
+
+def masked(scores: Any, layout: Layout) -> Any:
+    """Scores, float32 `[batch, num_heads, seq_length, seq_length]`, the lowest for padding and other texts."""
+    if layout.padding_mask is not None:
+        bias = (1.0 - ops.cast(layout.padding_mask, "float32")) * _LOWEST  # [batch, seq_length]
+        scores = scores + ops.expand_dims(bias, (1, 2))
+    if layout.same_document is not None:
+        scores = ops.where(ops.expand_dims(layout.same_document, 1), scores, _LOWEST)
+    return scores

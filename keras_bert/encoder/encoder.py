@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,7 @@ class BertEncoder(keras.Model):
             TransformerBlock(config, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
         ]
         self.pooler = dense(config, config.hidden_size, self.dtype_policy, "pooler") if config.pooler else None
+        self.inference: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # see `inference.set_precision`
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
@@ -93,13 +94,23 @@ class BertEncoder(keras.Model):
         self.built = True
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
+        if self.inference is None:
+            return self.run(inputs, self.blocks, training)
+        if training:
+            raise ValueError(
+                'this model computes in low precision, which cannot be trained; set its precision to "float32"'
+            )
+        return self.inference(inputs)
+
+    def run(self, inputs: dict[str, Any], blocks: Sequence[Any], training: bool | None = None) -> dict[str, Any]:
+        """The outputs, with the given blocks as layers."""
         word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
         layout = Layout(tuple(ops.shape(word_ids)), padding_mask, document_ids)
         hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids, training=training)
         outputs = []
-        for block in self._layers_in_order():
+        for block in self._layers_in_order(blocks):
             hidden = block(hidden, layout=layout, training=training)
-            outputs.append(layout.sequences(hidden))
+            outputs.append(layout.sequences(ops.cast(hidden, self.compute_dtype)))
         pooled = outputs[-1][:, 0]  # the first token is [CLS]
         if self.pooler is not None:
             pooled = ops.tanh(self.pooler(pooled))
@@ -110,10 +121,10 @@ class BertEncoder(keras.Model):
             "default": pooled,
         }
 
-    def _layers_in_order(self) -> list[TransformerBlock]:
+    def _layers_in_order(self, blocks: Sequence[Any]) -> list[Any]:
         """`num_layers` blocks; the layers of a group share a block."""
         shared_by = self.config.num_layers // self.config.groups
-        return [block for block in self.blocks for _ in range(shared_by)]
+        return [block for block in blocks for _ in range(shared_by)]
 
     def attention_scores(self, inputs: dict[str, Any]) -> list[Any]:
         """The attention weights of every layer, for the inputs of a call.
@@ -139,7 +150,7 @@ class BertEncoder(keras.Model):
         word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
         layout = Layout(tuple(ops.shape(word_ids)), padding_mask, document_ids)
         hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids)
-        for block in self._layers_in_order():
+        for block in self._layers_in_order(self.blocks):
             yield block.attention, hidden, layout
             hidden = block(hidden, layout=layout)
 

@@ -1,0 +1,125 @@
+"""The ranges of int8 products, from what their inputs are for real texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.encoder import BertEncoder
+from keras_bert.inference.products import InputRange
+
+# What `quantize` calibrates with if it gets no texts: many kinds of sentences, of many lengths.
+SAMPLE_TEXTS = [
+    "Good morning!",
+    "Where is the nearest train station?",
+    "The committee meets on Tuesday, the 4th of March, at half past nine.",
+    "I bought these shoes two weeks ago, and the left sole has already come off; I would like my money back.",
+    "Absolutely loved it.",
+    "The soup was cold, the waiter was rude, and nobody apologised.",
+    "Photosynthesis turns light, water and carbon dioxide into sugar and oxygen.",
+    "In 1969, two astronauts walked on the Moon while a third stayed in orbit.",
+    "def add(a, b): return a + b",
+    "Error 404: the page /index.html was not found on this server.",
+    "Please reset my password, my account name is j.smith_82@example.com.",
+    "A small boy in a red coat is feeding ducks beside a frozen pond.",
+    "Two dogs run across a field.",
+    "The patient was given 50 mg twice a day and reported no side effects.",
+    "Shares fell by 3.2% after the company warned that profits would be lower than expected this year.",
+    "He said he would call, but he never did, and after a month she stopped waiting.",
+    "What is the capital of Australia, and how many people live there?",
+    "Mix flour, sugar and butter, add an egg, and bake the dough for 25 minutes at 180 degrees.",
+    "The defendant denies every charge that the prosecution has brought against him.",
+    "Paris, Berlin, Tokyo, Lagos and São Paulo were shortlisted.",
+    "no",
+    "The film's second half drags; its ending, though, is the best thing that the director has done in years.",
+    "The bridge, built in 1874 and closed since the flood, will open again to pedestrians next spring.",
+    "Why do cats purr?",
+    "To be eligible, applicants must be over eighteen, hold a valid licence, and have lived in the county for a year.",
+    "Der schnelle braune Fuchs springt über den faulen Hund.",
+    "La reunión se ha aplazado hasta el jueves por la tarde.",
+    "The midfielder scored twice in the last ten minutes to win the match.",
+    "Rain is expected in the north, with winds of up to 70 km/h near the coast.",
+    "Let x be a real number greater than zero; then there is an n such that 1/n is less than x.",
+    "My order #48213 still has not arrived :(",
+    "She opened the letter, read it twice, folded it again, and put it back into the drawer without a word.",
+]
+
+# How much of the inputs' differences moves into the kernel: 0 none, 1 all (SmoothQuant's alpha).
+_SMOOTHING = 0.6
+
+# Candidates for the limit, as shares of the largest value.
+_SHARES = np.linspace(0.1, 1.0, 19)
+
+
+def input_ranges(
+    encoder: BertEncoder, blocks: Sequence[Any], batches: Iterable[dict[str, Any]]
+) -> list[dict[str, InputRange]]:
+    """The ranges of each block's products.
+
+    Args:
+        encoder: gives the hidden states.
+        blocks: one for each block of the encoder; their products are `RecordingProducts`.
+        batches: inputs of the encoder.
+
+    Raises:
+        ValueError: there are no batches.
+    """
+    largest, samples = _seen(encoder, blocks, batches)
+    ranges = []
+    for i, block in enumerate(blocks):
+        of_block = {}
+        for name in block.products.seen:
+            rows, kernel = np.concatenate(samples[i, name]), block.products.kernel(name)
+            divisors = None
+            if name != "output":  # which gets int8 from the product before it
+                divisors = _divisors(largest[i, name], kernel)
+                rows, kernel = rows / divisors, kernel * divisors[:, None]
+            of_block[name] = InputRange(_best_limit(rows, kernel), divisors)
+        ranges.append(of_block)
+    return ranges
+
+
+def _seen(encoder: BertEncoder, blocks: Sequence[Any], batches: Iterable[dict[str, Any]]) -> tuple[dict, dict]:
+    """By block and product: the largest absolute value of each input, and rows of inputs."""
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def seen(inputs: dict[str, Any]) -> list[dict[str, tuple[tf.Tensor, tf.Tensor]]]:
+        for block in blocks:
+            block.products.seen = {}
+        encoder.run(inputs, blocks)
+        return [dict(block.products.seen) for block in blocks]
+
+    largest: dict = {}
+    samples: dict = {}
+    for batch in batches:
+        for i, products in enumerate(seen(batch)):
+            for name, (most, rows) in products.items():
+                largest[i, name] = np.maximum(largest.get((i, name), 0.0), most.numpy())
+                samples.setdefault((i, name), []).append(rows.numpy())
+    if not samples:
+        raise ValueError("there are no texts to find the ranges of int8 with; give some hundred texts")
+    return largest, samples
+
+
+def _divisors(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    of_kernel = np.abs(kernel).max(axis=1)
+    divisors = np.maximum(largest, 1e-3) ** _SMOOTHING / np.maximum(of_kernel, 1e-5) ** (1 - _SMOOTHING)
+    return divisors.astype(np.float32)
+
+
+def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
+    """The limit that changes the rows of the product least, each relative to its length.
+
+    The largest values belong to a few rows, such as those of `[SEP]`. To keep them whole costs all others precision.
+    """
+    most = float(np.abs(rows).max()) or 1.0
+    lengths = np.square(rows @ kernel).sum(axis=1) + np.finfo(np.float32).tiny
+
+    def error(limit: float) -> float:
+        rounded = np.clip(np.rint(rows * (127 / limit)), -127, 127) * (limit / 127)
+        return float((np.square((rounded - rows) @ kernel).sum(axis=1) / lengths).mean())
+
+    return min((float(share * most) for share in _SHARES), key=error)

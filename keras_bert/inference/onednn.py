@@ -1,0 +1,173 @@
+"""TensorFlow's fused oneDNN operations, which have no public Python function.
+
+They are in TensorFlow's stock wheel for x86 Linux. Each works inside a traced function only.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
+from tensorflow.python.framework import ops
+
+INT8 = tf.qint8
+_LEVELS = 127  # int8 from -127 to 127
+
+
+@functools.cache
+def has_bfloat16() -> bool:
+    """Whether oneDNN computes in bfloat16 on this processor, which needs AVX-512. Elsewhere it ends the process."""
+    try:
+        return bool(re.search(r"^flags\b.* avx512bw\b", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
+    except OSError:
+        return False
+
+
+@functools.cache
+def has_int8() -> bool:
+    """Whether this build of TensorFlow has int8 products, and gets them right on this processor."""
+    x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(4, 16)
+
+    @tf.function(autograph=False)
+    def product() -> tf.Tensor:
+        kernel = QuantizedKernel(np.eye(16, dtype=np.float32))
+        return quantized_dense(quantize(tf.constant(x), 1.0), 1.0, kernel, tf.zeros(16), "gelu")
+
+    try:
+        return np.allclose(product(), tf.nn.gelu(x), atol=0.02)
+    except (tf.errors.OpError, ValueError):
+        return False
+
+
+def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | None = None) -> tf.Tensor:
+    """`activation(x kernel + bias)`: float `[rows, inputs]` -> `[rows, units]`, of the type of `x`.
+
+    Args:
+        x: float32 or bfloat16.
+        kernel: `[inputs, units]`, a constant: oneDNN keeps a copy in the order that it reads.
+        bias: `[units]`, a constant.
+        activation: a key of `ACTIVATIONS`, or None.
+    """
+    (y,) = _operation(
+        "_MklNativeFusedMatMul",
+        [x, kernel, bias],
+        [x.dtype],
+        T=x.dtype,
+        num_args=1,
+        fused_ops=["BiasAdd", *_fused(activation)],
+        transpose_a=False,
+        transpose_b=False,
+        is_filter_const=True,
+        _kernel="MklNameChangeOp",
+    )
+    return y
+
+
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
+    """Layer normalization over the last axis, in one operation; sums are float32 for bfloat16, too."""
+    (y,) = _operation("_MklLayerNorm", [x, gamma, beta], [x.dtype], T=x.dtype, epsilon=float(epsilon))
+    return y
+
+
+def quantize(x: tf.Tensor, limit: float) -> tf.Tensor:
+    """float32 -> int8: -limit becomes -127, limit 127; what lies beyond is clipped."""
+    return tf.raw_ops.QuantizeV2(
+        input=x, min_range=-limit, max_range=limit, T=INT8, mode="SCALED", round_mode="HALF_TO_EVEN", narrow_range=True
+    ).output
+
+
+def quantized_dense(
+    x: tf.Tensor,
+    limit: float,
+    kernel: QuantizedKernel,
+    bias: tf.Tensor,
+    activation: str | None = None,
+    output: tf.DType | float = tf.float32,
+) -> tf.Tensor:
+    """`activation(x kernel + bias)`, with an int8 product.
+
+    Args:
+        x: int8 `[rows, inputs]`, as from `quantize` with `limit`.
+        limit: see `quantize`.
+        kernel: int8 `[inputs, units]`.
+        bias: float32 `[units]`, a constant.
+        activation: a key of `ACTIVATIONS`, or None.
+        output: float32 or bfloat16, or the limit of an int8 output.
+    """
+    ranges = [tf.constant(-limit), tf.constant(limit), tf.constant(-kernel.limits), tf.constant(kernel.limits)]
+    is_float = isinstance(output, tf.DType)
+    out = output if is_float else INT8
+    if not is_float:
+        ranges += [tf.constant(-output), tf.constant(output)]
+    range_outputs = [] if is_float else [tf.float32, tf.float32]
+    return _operation(
+        "_QuantizedMatMul",
+        [x, tf.bitcast(kernel.values, INT8), bias, *ranges],
+        [out, *range_outputs],
+        Tdevice_inputs=[INT8, INT8, tf.float32],
+        Thost_inputs=[tf.float32] * len(ranges),
+        Tdevice_outputs=[out],
+        Thost_outputs=range_outputs,
+        T1=INT8,
+        T2=INT8,
+        Tbias=tf.float32,
+        U=tf.float32,
+        Tout=out,
+        transpose_a=False,
+        transpose_b=False,
+        is_weight_const=True,
+        is_bias_const=True,
+        fused_ops=["BiasAdd", *_fused(activation), "Dequantize" if is_float else "Requantize"],
+        input_quant_mode="SCALED",
+        output_quant_mode="SCALED",
+    )[0]
+
+
+class QuantizedKernel:
+    """A matrix in int8, with a scale for each column.
+
+    Args:
+        kernel: float32 `[inputs, units]`.
+
+    Attributes:
+        values: int8 `[inputs, units]`.
+        limits: float32 `[units]`: the largest absolute value of each column, which is 127 in int8.
+    """
+
+    def __init__(self, kernel: np.ndarray) -> None:
+        self.limits = np.maximum(np.abs(kernel).max(axis=0), np.finfo(np.float32).tiny).astype(np.float32)
+        self.values = tf.constant(np.rint(kernel / self.limits * _LEVELS).astype(np.int8))
+
+
+# Our activations -> oneDNN's.
+ACTIVATIONS = {"gelu": "GeluExact", "gelu_tanh": "GeluApproximate", "relu": "Relu"}
+
+
+def _fused(activation: str | None) -> list[str]:
+    return [] if activation is None else [ACTIVATIONS[activation]]
+
+
+def _operation(name: str, inputs: Sequence[tf.Tensor], dtypes: Sequence[tf.DType], **attributes: Any) -> list[Any]:
+    attrs = {key: _attribute(value) for key, value in attributes.items()}
+    graph = ops.get_default_graph()
+    return graph._create_op_internal(name, list(inputs), list(dtypes), attrs=attrs, name=name.strip("_")).outputs
+
+
+def _attribute(value: Any) -> attr_value_pb2.AttrValue:
+    made = attr_value_pb2.AttrValue
+    if isinstance(value, bool):
+        return made(b=value)
+    if isinstance(value, list):
+        types = [each.as_datatype_enum for each in value if isinstance(each, tf.DType)]
+        return made(list=made.ListValue(type=types, s=[each.encode() for each in value if isinstance(each, str)]))
+    if isinstance(value, tf.DType):
+        return made(type=value.as_datatype_enum)
+    if isinstance(value, str):
+        return made(s=value.encode())
+    return made(i=value) if isinstance(value, int) else made(f=value)

@@ -1,0 +1,98 @@
+"""The dense layers of a Transformer block, in each precision. They differ in nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.inference import onednn
+
+Weights = Mapping[str, np.ndarray]
+
+
+class FloatProducts:
+    """Products in float32 or bfloat16.
+
+    Args:
+        weights: float32, by name: "qkv/kernel", ...
+        dtype: of inputs and outputs.
+    """
+
+    def __init__(self, weights: Weights, dtype: tf.DType) -> None:
+        self.dtype = dtype
+        self._constants = {name: tf.constant(value, dtype) for name, value in weights.items()}
+
+    def __call__(self, name: str, x: tf.Tensor, activation: str | None = None) -> tf.Tensor:
+        """`activation(x kernel + bias)` of the dense layer `name`: `[rows, inputs]` -> `[rows, units]`."""
+        return onednn.dense(x, self._constants[f"{name}/kernel"], self._constants[f"{name}/bias"], activation)
+
+
+class RecordingProducts(FloatProducts):
+    """Float32 products that keep what calibration must know of their inputs.
+
+    Attributes:
+        seen: by name, the largest absolute value of each input, float32 `[inputs]`; and some rows, `[n, inputs]`.
+    """
+
+    ROWS = 32  # the most rows of a batch, about
+
+    def __init__(self, weights: Weights) -> None:
+        super().__init__(weights, tf.float32)
+        self.seen: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
+
+    def kernel(self, name: str) -> np.ndarray:
+        """float32 `[inputs, units]`."""
+        return self._constants[f"{name}/kernel"].numpy()
+
+    def __call__(self, name: str, x: tf.Tensor, activation: str | None = None) -> tf.Tensor:
+        largest, rows = tf.reduce_max(tf.abs(x), axis=0), x[:: tf.maximum(tf.shape(x)[0] // self.ROWS, 1)]
+        if name in self.seen:  # layers may share their weights
+            largest = tf.maximum(largest, self.seen[name][0])
+            rows = tf.concat([rows, self.seen[name][1]], axis=0)
+        self.seen[name] = largest, rows
+        return super().__call__(name, x, activation)
+
+
+class InputRange(NamedTuple):
+    """How the input of a product becomes int8.
+
+    Attributes:
+        limit: the value that becomes 127, after the division. Larger ones are clipped.
+        divisors: float32 `[inputs]`. Each input is divided by its own, and its row of the kernel is multiplied: large
+            inputs then lose less (Xiao et al. 2022, "SmoothQuant", equation 3). None: the input is int8 already.
+    """
+
+    limit: float
+    divisors: np.ndarray | None = None
+
+
+class Int8Products:
+    """Int8 products. Their ranges are static, so that an answer does not depend on what else is in its batch.
+
+    Args:
+        weights: float32, by name.
+        ranges: of the input of each product, by its name.
+    """
+
+    def __init__(self, weights: Weights, ranges: Mapping[str, InputRange]) -> None:
+        self.dtype = tf.bfloat16 if onednn.has_bfloat16() else tf.float32  # of inputs and outputs
+        self._ranges = ranges
+        self._kernels, self._factors, self._biases = {}, {}, {}
+        for name, (_, divisors) in ranges.items():
+            kernel = weights[f"{name}/kernel"]
+            if divisors is not None:
+                kernel = kernel * divisors[:, None]
+                self._factors[name] = tf.constant(1 / divisors, self.dtype)
+            self._kernels[name] = onednn.QuantizedKernel(kernel)
+            self._biases[name] = tf.constant(weights[f"{name}/bias"], tf.float32)
+
+    def __call__(self, name: str, x: tf.Tensor, activation: str | None = None) -> tf.Tensor:
+        """As `FloatProducts`; but the output of an activation stays int8, for the next product."""
+        limit = self._ranges[name].limit
+        if x.dtype != onednn.INT8:
+            x = onednn.quantize(tf.cast(x * self._factors[name], tf.float32), limit)
+        output = self.dtype if activation is None else self._ranges["output"].limit
+        return onednn.quantized_dense(x, limit, self._kernels[name], self._biases[name], activation, output)

@@ -1,0 +1,129 @@
+"""Models in bfloat16 and int8 beside themselves in float32."""
+
+import numpy as np
+import pytest
+
+from keras_bert import BertClassifier, BertSentenceEncoder
+from keras_bert.inference import onednn, set_precision
+
+from ..support import small
+from ..support.encoders import random_encoder, random_inputs
+
+PRECISIONS = [
+    pytest.param("bfloat16", marks=pytest.mark.skipif(not onednn.has_bfloat16(), reason="no AVX-512")),
+    pytest.param("int8", marks=pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")),
+]
+ENCODERS = {
+    "bert": {},
+    "roberta": {"family": "roberta", "positions_after_padding": True, "type_vocab_size": 1, "pad_token_id": 1},
+    "distilbert": {"family": "distilbert", "type_vocab_size": 0, "pooler": False},
+    "albert": {"family": "albert", "num_groups": 1, "embedding_size": 12, "activation": "gelu_tanh"},
+    "relu": {"activation": "relu"},
+}
+TEXTS = ["the cat sat on the mat", "a very long story about a river, a bank and the money in it", "good", "bad film!"]
+
+
+def cosines(a, b):
+    a, b = (np.asarray(each, np.float64).reshape(-1, each.shape[-1]) for each in (a, b))
+    return (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", ENCODERS)
+def test_an_encoder_gives_nearly_the_same(name, precision):
+    encoder = random_encoder(**ENCODERS[name])
+    inputs = random_inputs()
+    inputs["input_word_ids"] = np.maximum(inputs["input_word_ids"], 2)
+    inputs["input_type_ids"] = np.minimum(inputs["input_type_ids"], max(encoder.config.type_vocab_size - 1, 0))
+    inputs["input_mask"][1, 7:] = 0
+    exact = encoder(inputs)
+    set_precision(
+        encoder, precision, [random_inputs(seed=seed) | {"input_type_ids": inputs["input_type_ids"]} for seed in (2, 3)]
+    )
+    lower = encoder(inputs)
+    assert set(lower) == set(exact)
+    tokens = inputs["input_mask"].astype(bool)
+    least = {"bfloat16": 0.999, "int8": 0.97}[precision]
+    for theirs, ours in zip(exact["encoder_outputs"], lower["encoder_outputs"], strict=True):
+        found = cosines(np.asarray(theirs)[tokens], np.asarray(ours)[tokens])
+        assert found.min() > least
+        assert found.max() < 1 - 1e-9  # it is another arithmetic
+    assert cosines(exact["pooled_output"], lower["pooled_output"]).min() > least
+    set_precision(encoder, "float32")
+    np.testing.assert_array_equal(encoder(inputs)["sequence_output"], exact["sequence_output"])
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_texts_of_one_row_do_not_see_each_other(precision):
+    encoder = random_encoder()
+    inputs = random_inputs(batch=1)
+    document_ids = np.array([[0] * 5 + [1] * 7])
+    set_precision(encoder, precision, [random_inputs(seed=2)])
+    both = encoder(inputs | {"input_document_ids": document_ids})["sequence_output"]
+    first = encoder({name: value[:, :5] for name, value in inputs.items()})["sequence_output"]
+    np.testing.assert_allclose(np.asarray(both)[:, :5], first, atol=0.05)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_an_answer_does_not_depend_on_its_batch(precision):
+    encoder = random_encoder()
+    set_precision(encoder, precision, [random_inputs(seed=2)])
+    inputs = random_inputs(batch=8)
+    alone = encoder({name: value[:1] for name, value in inputs.items()})["sequence_output"]
+    np.testing.assert_allclose(np.asarray(encoder(inputs)["sequence_output"])[:1], alone, atol=0.02)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_real_sentences(precision):
+    model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
+    exact = model.encode(small.TEXTS + TEXTS)
+    model.set_precision(precision)
+    lower = model.encode(small.TEXTS + TEXTS)
+    mean, worst = {"bfloat16": (0.9998, 0.9995), "int8": (0.99, 0.978)}[precision]
+    assert cosines(exact, lower).mean() > mean
+    assert cosines(exact, lower).min() > worst
+    np.testing.assert_allclose(model(TEXTS), lower[-len(TEXTS) :], atol=0.01)  # outside of a graph, too
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_fine_tuned_classifier_keeps_its_answers(precision, tmp_path):
+    model = small.task(BertClassifier, labels=["blame", "praise"])
+    x = ["good", "great", "love", "bad", "dull", "hate"] * 4
+    y = (["praise"] * 3 + ["blame"] * 3) * 4
+    model.compile("adam", model.training_loss())
+    model.fit(x, y, epochs=12, verbose=0)
+    answers = [answer["label"] for answer in model.classify(x)]
+    assert answers == y
+    model.save_preset(tmp_path)
+    loaded = BertClassifier.from_preset(tmp_path, precision=precision)
+    assert [answer["label"] for answer in loaded.classify(x)] == y
+    loaded.compile("adam", loaded.training_loss())
+    with pytest.raises(ValueError, match='cannot be trained; set its precision to "float32"'):
+        loaded.fit(x, y, verbose=0)
+    loaded.save_preset(tmp_path, overwrite=True)  # writes the float32 weights
+    np.testing.assert_array_equal(BertClassifier.from_preset(tmp_path).predict(x), model.predict(x))
+
+
+@pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")
+def test_keras_name_is_the_same():
+    model = BertSentenceEncoder(small.encoder(), small.preprocessor())
+    model.quantize("int8", x=TEXTS)
+    quantized = model.encode(TEXTS)
+    model.set_precision("int8", TEXTS)
+    np.testing.assert_array_equal(model.encode(TEXTS), quantized)
+    with pytest.raises(ValueError, match='mode must be "int8"'):
+        model.quantize("float8")
+
+
+@pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")
+def test_clear_errors():
+    model = BertSentenceEncoder(small.encoder(), small.preprocessor())
+    with pytest.raises(ValueError, match="precision must be one of float32, bfloat16, int8, not 'int4'"):
+        model.set_precision("int4")
+    with pytest.raises(ValueError, match="no texts to find the ranges of int8"):
+        model.set_precision("int8", [])
+    with pytest.raises(TypeError, match="None"):
+        model.set_precision("int8", ["a text", None])
+    with pytest.raises(ValueError, match="does not know the activation silu"):
+        set_precision(random_encoder(activation="silu"), "int8", [random_inputs()])
