@@ -15,7 +15,6 @@ PACKAGE = Path(keras_bert.__file__).parent
 ORDER = [
     "extras",
     "files",
-    "extras",
     "processes",
     "parts",
     "pipelines",

@@ -57,7 +57,7 @@ def test_fine_tune_measures_with_what_it_does_not_train_on(tmp_path, monkeypatch
     assert epoch["accuracy"] == 0.5
     keras.utils.set_random_seed(9)  # has no part in it
     assert fine_tune(model, (x, y), validation_split=0.25, **run) == [epoch]
-    with pytest.raises(ValueError, match=r"holds a run with other validation_split \(0\.25, now 0\.5\)"):
+    with pytest.raises(ValueError, match=r"holds a finished run with other validation_split \(0\.25, now 0\.5\)"):
         fine_tune(model, (x, y), validation_split=0.5, **run)
     with pytest.raises(ValueError, match="validation and validation_split are given"):
         fine_tune(model, (x, y), (x, y), validation_split=0.5, **run)
