@@ -28,17 +28,18 @@ NAMES = (WEIGHTS, CONFIGURATION, EXAMPLES, VALIDATION, TEACHER)
 
 
 def of_model(model: BertTask) -> dict[str, str | None]:
-    """Digests of the model that a run starts with: of its preset's weights, if it was loaded, and of its settings.
+    """The model that a run starts with: digests of its preset's weights, if it was loaded, and of its settings.
 
     Weights that are new, such as those of a head, differ each time that a program makes them: they do not count. Nor
     does what the model has learned since, so that an interrupted cell of a notebook may run again.
     """
     encoder, ours = model.encoder, model.preprocessor
     text = ("truncation", "sequence_length", "max_sequence_length", "pad_to_multiple_of", "stride")
-    told = [sorted(model.heads), encoder.config.to_dict(), encoder.dtype_policy.name, model.settings()]
+    told = [sorted(model.heads), encoder.config.to_dict(), model.settings()]
     told += [{name: getattr(ours, name) for name in text}, ours.tokenizer.get_config()]
     configuration = json.dumps(told, sort_keys=True, default=repr)
-    return {WEIGHTS: encoder.origin, CONFIGURATION: _of([configuration.encode()])}
+    digests = {WEIGHTS: encoder.origin, CONFIGURATION: _of([configuration.encode()])}
+    return {**digests, "dtype": encoder.dtype_policy.name}
 
 
 def of_weights(variables: Iterable[keras.Variable]) -> str:

@@ -55,7 +55,7 @@ def test_mixed_precision(run, untrained, table, tmp_path):
         assert result.stdout == "accuracy\t1.0000\n"
     refused = run(*learn)
     assert refused.exit_code == 2
-    assert "a run with other dtype ('mixed_float16', now 'float32')" in refused.stderr
+    assert "a finished run with other dtype ('mixed_float16', now 'float32')" in refused.stderr
 
 
 def test_pairs_and_numbers(run, untrained, tmp_path):

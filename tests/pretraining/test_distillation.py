@@ -164,10 +164,10 @@ def test_it_learns_what_the_teacher_says(tmp_path, preprocessor):
     same = np.mean([ours["label"] == theirs for ours, theirs in zip(student.classify(texts), right, strict=True)])
     assert same > 0.9
     # A run goes on with its teacher only.
-    with pytest.raises(ValueError, match="holds a run with other teacher; go on with the same"):
+    with pytest.raises(ValueError, match="holds a finished run with other teacher"):
         fine_tune(student, nothing, directory=tmp_path, **settings)
     teacher.head.logits.bias.assign_add([1.0, 0.0])
-    with pytest.raises(ValueError, match="holds a run with other teacher; go on with the same"):
+    with pytest.raises(ValueError, match="holds a finished run with other teacher"):
         fine_tune(student, nothing, directory=tmp_path, teacher=teacher, **settings)
 
 

@@ -67,4 +67,4 @@ def test_a_server_answers_the_same(tmp_path):
     nothing = signature(question=tf.constant(["", "Who?"]), context=tf.constant(["", ""]))
     assert nothing["answer"].numpy().tolist() == [b"", b""]
     assert signature(question=tf.constant([], tf.string), context=tf.constant([], tf.string))["answer"].shape == (0,)
-    assert "TF Serving has them all" in check_serving(tmp_path)[0]
+    assert "TF Serving has all of them" in check_serving(tmp_path)[0]

@@ -128,7 +128,7 @@ def test_the_best_epoch_is_that_of_the_best_f1():
     x = tuple(column[:2] for column in TAUGHT)
     examples = (x, ANSWERS[:2])
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # that the pooler has no gradients
+        warnings.filterwarnings("error", "Gradients do not exist")  # for the pooler
         history = fine_tune(model, examples, examples, epochs=6, batch_size=2, learning_rate=5e-3, progress=False)
     assert len({epoch["f1"] for epoch in history}) > 1
     assert evaluate(model, x, ANSWERS[:2])["f1"] == max(epoch["f1"] for epoch in history)

@@ -198,7 +198,7 @@ def test_files(model, tmp_path):
 def test_a_server_answers_the_same(model, tmp_path):
     pytest.importorskip("tensorflow_serving.apis")
     export_serving(model, tmp_path)
-    assert "TF Serving has them all" in check_serving(tmp_path)[0]
+    assert "TF Serving has all of them" in check_serving(tmp_path)[0]
     signature = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
     texts = tf.constant([*TEXTS, "none", ""])
     served, expected = signature(text=texts), model.serve(texts)

@@ -101,7 +101,7 @@ def test_a_preset_without_the_head(model, small_preset, tmp_path):
 @pytest.mark.slow
 def test_a_server_answers_the_same(model, tmp_path):
     export_serving(model, tmp_path)
-    assert "TF Serving has them all" in check_serving(tmp_path)[0]
+    assert "TF Serving has all of them" in check_serving(tmp_path)[0]
     signature = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
     served = signature(text=tf.constant(A), text_pair=tf.constant(B))
     np.testing.assert_allclose(served["probability"], model.score(A, B), atol=1e-5)

@@ -304,7 +304,7 @@ def test_a_server_answers_the_same(tmp_path):
     pytest.importorskip("tensorflow_serving.apis")
     model = new(text={"sequence_length": 9})
     export_serving(model, tmp_path)
-    assert "TF Serving has them all" in check_serving(tmp_path)[0]
+    assert "TF Serving has all of them" in check_serving(tmp_path)[0]
     signature = tf.saved_model.load(tmp_path / "1").signatures["serving_default"]
     served, want = signature(text=tf.constant(TEXTS)), model.serve(tf.constant(TEXTS))
     for name in ("words", "labels", "starts", "ends"):
