@@ -126,9 +126,10 @@ class ByLength:
         results: list[Any] = [None] * segments[0].shape[0]
         compute = self._compute_rows[len(segments)]
         compute.get_concrete_function()  # trace it once here: TensorFlow would count a trace per waiting thread
-        pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)
+        pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)  # it starts a thread only if there is work
+        in_order = map if len(batches) == 1 else pool.map
         try:
-            for rows, values in zip(batches, pool.map(lambda rows: compute(segments, rows), batches), strict=True):
+            for rows, values in zip(batches, in_order(lambda rows: compute(segments, rows), batches), strict=True):
                 for row, value in zip(rows, values.numpy(), strict=True):
                     results[row] = value
                 bar.update(len(rows))

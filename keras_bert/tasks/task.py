@@ -19,6 +19,7 @@ from keras_bert.tasks import preset
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import as_arrays, as_tensors, check_dataset, columns_of, plain
 from keras_bert.tasks.heads import ClassifierHead
+from keras_bert.tasks.one_graph import OneGraph
 from keras_bert.tasks.replicas import Replicated
 from keras_bert.tasks.xla import Compilable
 from keras_bert.text import BertPreprocessor, loading
@@ -68,6 +69,7 @@ class BertTask(Replicated, Compilable, keras.Model):
     FILES: ClassVar[tuple[str, ...]] = ()  # the files of a preset beside weights, configuration and tokenizer
 
     _by_length: ByLength | None = None  # runs the model over texts
+    _eager_call: OneGraph  # runs it on a batch of texts
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -75,6 +77,7 @@ class BertTask(Replicated, Compilable, keras.Model):
             encoder.config.check_vocabulary(preprocessor.tokenizer.vocabulary_size)
         self.encoder = encoder
         self.preprocessor = preprocessor
+        self._eager_call = OneGraph(super().__call__)
 
     def _add_head(self, units: int, dropout: float | None) -> None:
         """Adds the task's classifier, with `units` logits; dropout is the encoder's `hidden_dropout` by default."""
@@ -87,7 +90,10 @@ class BertTask(Replicated, Compilable, keras.Model):
 
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         # Keras takes only tensors as positional arguments, hence here and not in call.
-        return super().__call__(as_tensors(inputs), **kwargs)
+        inputs = as_tensors(inputs)
+        if kwargs.get("training") or not self._eager_call.takes(inputs):
+            return super().__call__(inputs, **kwargs)
+        return self._eager_call(inputs)
 
     def packed(self, inputs: Any) -> dict[str, Any]:
         """The encoder's inputs, from strings or packed inputs."""
@@ -115,6 +121,7 @@ class BertTask(Replicated, Compilable, keras.Model):
 
     def retrace(self) -> None:
         """Drops traced graphs. Call it after the layers have changed, and not only their weights."""
+        self._eager_call.retrace()
         if self._by_length is not None:
             self._by_length.retrace()
 
