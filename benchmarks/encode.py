@@ -1,6 +1,10 @@
-"""Texts a second, from strings to unit vectors: all-MiniLM-L6-v2 in float32, beside other ways of running it.
+"""Texts a second, from strings to unit vectors: all-MiniLM-L6-v2, beside other ways of running it.
 
 python benchmarks/encode.py [--texts 1500] [--rounds 5] [--text FILE] [--only keras_bert "ONNX Runtime"]
+python benchmarks/encode.py --precision int8
+
+With a precision below float32, the contestants are keras_bert in it and in float32, ONNX Runtime (float32, int8) and
+OpenVINO (bfloat16); the cosine to keras_bert's float32 vectors is printed beside the speed.
 
 Every contestant that has settings (tokens or texts a batch, threads) first tries them all and competes with its best.
 Those that are not installed (pip install 'keras-bert-models[bench]') are left out.
@@ -27,6 +31,7 @@ from _measure import cores, interleave, rate, ratios, versions
 
 from keras_bert import BertEncoder, BertPreprocessor, BertSentenceEncoder, presets
 from keras_bert.formats import read_config
+from keras_bert.inference import PRECISIONS
 
 MINILM = "all-MiniLM-L6-v2"
 STSB = Path(__file__).parents[2] / "shared/data/stsb"
@@ -36,21 +41,37 @@ PEERS = ["tensorflow", "keras", "torch", "onnxruntime", "openvino", "sentence-tr
 Encode = Callable[[list[str]], np.ndarray]  # texts -> float32 [texts, hidden], of length 1
 
 
-def keras_bert() -> dict[str, Encode]:
-    model = BertSentenceEncoder.from_preset(MINILM)
+def keras_bert(precision: str = "float32") -> dict[str, Encode]:
+    model = BertSentenceEncoder.from_preset(MINILM, precision=precision)
     return {
         f"{tokens} tokens a batch": functools.partial(model.encode, batch_tokens=tokens, progress=False)
         for tokens in (1024, 2048, 4096)
     }
 
 
-def onnx_runtime() -> dict[str, Encode]:
-    import onnxruntime
+def onnx_fused() -> Path:
+    """The model with ONNX Runtime's own fused operators."""
     from onnxruntime.transformers import optimizer
 
     plain = onnx_model()
     fused = plain.with_name("fused.onnx")
     optimizer.optimize_model(str(plain), "bert", num_heads=12, hidden_size=384, opt_level=1).save_model_to_file(fused)
+    return fused
+
+
+def onnx_int8() -> Path:
+    """The same in int8, with a scale for each column; ranges of activations are found in each call."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    path = SCRATCH / "int8.onnx"
+    quantize_dynamic(onnx_fused(), path, per_channel=True, weight_type=QuantType.QInt8)
+    return path
+
+
+def onnx_runtime(lower: bool = False) -> dict[str, Encode]:
+    import onnxruntime
+
+    graphs = {"int8": onnx_int8()} if lower else {"plain": onnx_model(), "fused": onnx_fused()}
 
     def session(path, threads):
         options = onnxruntime.SessionOptions()
@@ -61,7 +82,7 @@ def onnx_runtime() -> dict[str, Encode]:
 
     encoders = {}
     # One batch on all cores, or as many batches as there are cores; its own fused operators, or its plain ones.
-    for (graph, path), in_flight in itertools.product((("plain", plain), ("fused", fused)), {1, cores()}):
+    for (graph, path), in_flight in itertools.product(graphs.items(), {1, cores()}):
         run = session(path, cores() // in_flight)
         for tokens in (256, 512):
             name = f"{graph} graph, {tokens} tokens a batch, {in_flight} in flight"
@@ -69,14 +90,14 @@ def onnx_runtime() -> dict[str, Encode]:
     return encoders
 
 
-def openvino() -> dict[str, Encode]:
+def openvino(precision: str = "f32") -> dict[str, Encode]:
     import openvino
 
     model = openvino.Core().read_model(onnx_model())
     encoders = {}
     for hint, in_flight in (("LATENCY", 1), ("THROUGHPUT", cores())):
         # On some processors it would otherwise compute in bfloat16.
-        settings = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": hint}
+        settings = {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": hint}
         compiled = openvino.Core().compile_model(model, "CPU", settings)
         requests = [compiled.create_infer_request() for _ in range(in_flight)]
 
@@ -122,6 +143,16 @@ CONTESTANTS = {
     "keras_bert, padded to 128": (keras_bert_128, 1 / 8),
     "KerasHub, padded to 128": (functools.partial(keras_hub_of, sequence_length=128), 1 / 8),
     "KerasHub, as it comes (512)": (keras_hub_of, 1 / 32),
+}
+
+# Beside keras_bert in bfloat16 or int8.
+LOWER = {
+    "keras_bert": (keras_bert, 1),
+    "keras_bert, bfloat16": (functools.partial(keras_bert, "bfloat16"), 1),
+    "keras_bert, int8": (functools.partial(keras_bert, "int8"), 1),
+    "ONNX Runtime": (onnx_runtime, 1),
+    "ONNX Runtime, int8": (functools.partial(onnx_runtime, lower=True), 1),
+    "OpenVINO, bfloat16": (functools.partial(openvino, "bf16"), 1),
 }
 
 
@@ -261,8 +292,13 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=1500, help="for the fast contestants; the slow get a part")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--text", type=Path, help="a file of one sentence a line")
-    parser.add_argument("--only", nargs="+", choices=CONTESTANTS, help="these beside keras_bert")
+    parser.add_argument("--only", nargs="+", choices={**CONTESTANTS, **LOWER}, help="these beside keras_bert")
+    parser.add_argument("--precision", choices=PRECISIONS, default="float32", help="of keras_bert")
     arguments = parser.parse_args()
+    ours = f"keras_bert, {arguments.precision}"
+    contestants = {name: each for name, each in LOWER.items() if not name.startswith("keras_bert,") or name == ours}
+    if arguments.precision == "float32":
+        contestants = CONTESTANTS
 
     busy = os.getloadavg()[0]  # others at work on the same cores make every figure worthless
     everything = sentences(arguments.text)
@@ -273,8 +309,8 @@ def main() -> None:
     gigaflops = flops(lengths) / 1e9 / count  # a text
 
     jobs, settings, vectors, parts, missing = {}, {}, {}, {}, []
-    for name, (build, share) in CONTESTANTS.items():
-        if arguments.only and name not in ("keras_bert", *arguments.only):
+    for name, (build, share) in contestants.items():
+        if arguments.only and name not in ("keras_bert", ours, *arguments.only):
             continue
         try:
             encoders = build()
@@ -296,20 +332,25 @@ def main() -> None:
         f"\n{count} texts, {lengths.mean():.1f} tokens each with [CLS] and [SEP]; {gigaflops:.3f} GFLOP a text on them"
     )
     print(f"{cores()} cores, load {busy:.1f} before the start; Python {sys.version.split()[0]}, {versions(PEERS)}\n")
-    print(f"{'':28}{'texts/s':>8}  {'ratio (min..max)':20}{'of sgemm':>8}{'difference':>12}  texts  setting")
+    print(
+        f"{'':28}{'texts/s':>8}  {'ratio (min..max)':20}{'of sgemm':>8}{'difference':>12}{'cosine, worst':>16}  texts  setting"
+    )
     for name in jobs:
         both = [(one, by_text[text]) for text, one in zip(parts[name], vectors[name], strict=True) if text in by_text]
         difference = max(float(np.abs(one - other).max()) for one, other in both)
+        cosines = [float(one @ other) for one, other in both]
         median = statistics.median(rates[name])
         share = statistics.median(
             one * gigaflops / ceiling for one, ceiling in zip(rates[name], rates[ceiling_name], strict=True)
         )
         print(
             f"{name:28}{median:8.0f}  {ratios(rates[name], rates['keras_bert']):20}"
-            f"{100 * share:7.0f}%{difference:12.1e}  {len(parts[name]):5}  {settings[name]}"
+            f"{100 * share:7.0f}%{difference:12.1e}{statistics.mean(cosines):9.4f},{min(cosines):6.3f}"
+            f"  {len(parts[name]):5}  {settings[name]}"
         )
     print(f"\nratio: to keras_bert, within each round; median of {arguments.rounds} rounds")
     print(f"difference: the largest between elements of the vectors and those of {reference}")
+    print("cosine: to the same, the mean and the worst")
     print("  (KerasHub's BERT computes GELU by the tanh approximation, and its tokenizer splits a few texts otherwise)")
     for name in ceilings:
         print(f"{name}: {statistics.median(rates[name]):.0f} GFLOP/s ({min(rates[name]):.0f}..{max(rates[name]):.0f})")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from keras_bert.cli import interrupts, quiet, runs, streams
+from keras_bert.cli import precision as numeric
 
 
 @click.command()
@@ -18,8 +19,15 @@ from keras_bert.cli import interrupts, quiet, runs, streams
     "--processes", type=click.IntRange(1), default=1, help="The number of processes. Each embeds whole files."
 )
 @streams.batch_tokens_option
+@numeric.option
 def embed(
-    inputs: tuple[str, ...], output: str, text_column: str, preset: Path, processes: int, batch_tokens: int
+    inputs: tuple[str, ...],
+    output: str,
+    text_column: str,
+    preset: Path,
+    processes: int,
+    batch_tokens: int,
+    precision: str,
 ) -> None:
     """Copy files with a vector in each row.
 
@@ -35,5 +43,5 @@ def embed(
         from keras_bert.embedding import embed_files
 
     with streams.misuse(), interrupts.killed_processes(), interrupts.end_the_command(message=runs.INTERRUPTED):
-        counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes)
+        counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes, precision)
     click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")

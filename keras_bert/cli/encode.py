@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from keras_bert import files
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import precision, quiet, streams
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 @click.command()
 @streams.texts_to("jsonl", "npy", "text")
 @streams.batch_tokens_option
-def encode(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str, batch_tokens: int) -> None:
+@precision.options
+def encode(
+    lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str, batch_tokens: int, **numeric: Any
+) -> None:
     """Turn each text into one vector that represents its meaning.
 
     Each vector has length 1. Writes JSON lines {"text": ..., "vector": [...]}; npy, a float32 array with a row for each
@@ -32,7 +35,7 @@ def encode(lines: streams.Lines, results: BinaryIO, preset: Path, output_format:
         from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.json_lines import with_vector
         from keras_bert.embedding.npy import write_npy
-    model = streams.load(BertSentenceEncoder.from_preset, preset)
+    model = precision.load(BertSentenceEncoder.from_preset, preset, **numeric)
     encoded = streams.encoded(model, lines, batch_tokens)
     if output_format == "npy":
         write_npy(results, (vectors for _, vectors in encoded), model.encoder.config.hidden_size)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import example_files, quiet, streams
+from keras_bert.cli import example_files, precision, quiet, streams
 
 _SHOWN = 100  # worst answers in a report
 
@@ -23,7 +23,11 @@ _SHOWN = 100  # worst answers in a report
     "--report", metavar="FILE", help="Write the measures, the confusion matrix and the worst answers to FILE, as HTML."
 )
 @click.option("--overwrite", is_flag=True, help="Replace FILE of --errors and of --report if it exists.")
-def evaluate(model: Path, file: str, errors: str | None, report: str | None, overwrite: bool, **options: Any) -> None:
+@precision.options
+def evaluate(
+    model: Path, file: str, errors: str | None, report: str | None, overwrite: bool, calibration: str | None,
+    **options: Any,
+) -> None:  # fmt: skip
     """Measure a fine-tuned model on examples.
 
     MODEL is a directory that `finetune` has written; FILE holds the examples. Writes one measure per line: its name, a
@@ -38,7 +42,7 @@ def evaluate(model: Path, file: str, errors: str | None, report: str | None, ove
     """
     with quiet.imports():
         from keras_bert.tasks.table import load_task
-    task = streams.load(load_task, model)
+    task = precision.load(load_task, model, options.pop("precision"), calibration)
     examples = example_files.read(task.EXAMPLES, file, **task.example_settings, **options)
     x, y = examples.xy
     with contextlib.ExitStack() as stack:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
-from keras_bert.cli import directories, quiet, streams
+from keras_bert.cli import directories, precision, quiet, streams
 
 
 def _checked(ctx: click.Context, parameter: click.Parameter, output: str) -> str:
@@ -96,7 +97,8 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool) -> No
 @_options
 @click.option("--version", type=click.IntRange(1), help="The version; by default one more than the highest in DIR.")
 @_dtype
-def serving(preset: Path, output: str, version: int | None, dtype: str | None, overwrite: bool) -> None:
+@precision.options
+def serving(preset: Path, output: str, version: int | None, dtype: str | None, overwrite: bool, **numeric: Any) -> None:
     """Export a model for TF Serving: strings to answers.
 
     Writes DIR/<version>/, which `keras-bert serve` serves too. A fine-tuned preset answers as `predict` does; any other
@@ -105,7 +107,12 @@ def serving(preset: Path, output: str, version: int | None, dtype: str | None, o
     with quiet.imports():
         from keras_bert.saved_model import export_serving
         from keras_bert.tasks.table import task_of
-    _export(lambda: export_serving(task_of(preset).from_preset(preset), output, version, dtype, overwrite), output)
+
+    def write() -> Path:
+        model = precision.load(task_of(preset).from_preset, preset, **numeric)
+        return export_serving(model, output, version, dtype, overwrite)
+
+    _export(write, output)
 
 
 def _export(write: Callable[[], Path | None], output: str) -> None:

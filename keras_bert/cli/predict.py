@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import example_files, quiet, streams
+from keras_bert.cli import example_files, precision, quiet, streams
 from keras_bert.data.decoding import characters, json_object, one_text
 from keras_bert.data.rows import FORMATS
 
@@ -20,9 +20,11 @@ from keras_bert.data.rows import FORMATS
 @example_files.text_options
 @click.option("--output", metavar="FILE", help="Write to FILE; after an error, no file is written.")
 @streams.overwrite_option
+@precision.options
 def predict(
-    model: Path, text: tuple[str, ...], file: str | None, output: str | None, overwrite: bool, **options: Any
-) -> None:
+    model: Path, text: tuple[str, ...], file: str | None, output: str | None, overwrite: bool, calibration: str | None,
+    **options: Any,
+) -> None:  # fmt: skip
     """Apply a fine-tuned model to texts.
 
     MODEL is a directory that `finetune` has written. Texts come from arguments, a file or a pipe. A file has a text a
@@ -45,7 +47,7 @@ def predict(
             from tqdm import tqdm
 
             from keras_bert.tasks.table import load_task
-        task = streams.load(load_task, model)
+        task = precision.load(load_task, model, options["precision"], calibration)
         names = task.text_names
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
         columns = {name: columns[name] or name for name in names}  # of the model's texts

@@ -30,6 +30,7 @@ def embed_files(
     text_column: str = "text",
     batch_tokens: int = 1024,
     processes: int = 1,
+    precision: str = "float32",
     pipeline_options: PipelineOptions | None = None,
     progress: bool | None = None,
 ) -> dict[str, int]:
@@ -47,6 +48,7 @@ def embed_files(
         batch_tokens: the number of tokens in a batch, with padding.
         processes: the number of processes, each for another file, without a GPU. As always when Python starts
             processes, a script that uses several needs `if __name__ == "__main__":` around its code.
+        precision: "float32", "bfloat16" or "int8"; see `BertSentenceEncoder.set_precision`.
         pipeline_options: if given, an Apache Beam pipeline with these options does the work (`pip install
             'keras-bert-models[beam]'`). Its workers need this package, and the same paths to files, directory and
             preset.
@@ -80,9 +82,9 @@ def embed_files(
         sources, directory = [path.absolute() for path in sources], directory.absolute()
         preset = Path(preset).absolute() if Path(preset).is_dir() else preset
     _check_files(sources, directory)
-    digest = load(preset)
-    model_of(preset, digest).encode([], batch_tokens)  # raises if batch_tokens is too small
-    embedder = FileEmbedder(sources, preset, digest, text_column, batch_tokens)
+    digest = load(preset, precision)
+    model_of(preset, digest, precision).encode([], batch_tokens)  # raises if batch_tokens is too small
+    embedder = FileEmbedder(sources, preset, digest, text_column, batch_tokens, precision)
     settings = {"preset": digest, "text_column": text_column, "batch_tokens": batch_tokens}
     parts = Parts(directory, NOTES, "vectors", settings, [path.name for path in sources], embedder.write)
     for path in sources:
@@ -111,6 +113,7 @@ class FileEmbedder:
     digest: str  # of the preset's model
     text_column: str
     batch_tokens: int
+    precision: str = "float32"
 
     def count(self, number: int) -> int:
         """The number of rows of a file. Raises ValueError if a row cannot be embedded."""
@@ -121,7 +124,7 @@ class FileEmbedder:
         """Writes the copy of a file. Yields its size and time, and counts of `rows` and `cut` texts."""
         path = self.sources[number]
         read, its_format = _stamp(path), _format_of(path)
-        model = model_of(self.preset, self.digest)
+        model = model_of(self.preset, self.digest, self.precision)
         yield {**read, "rows": 0, "cut": 0}
         with its_format.writer(output, path, model.encoder.config.hidden_size) as write:
             for rows, texts in its_format.parts(path, self.text_column, _ROWS_AT_A_TIME):

@@ -15,19 +15,19 @@ _loaded: dict[str, BertSentenceEncoder] = {}
 _loading = threading.Lock()
 
 
-def load(preset: str | Path) -> str:
+def load(preset: str | Path, precision: str = "float32") -> str:
     """Loads a preset in place of any other, and returns its digest. Raises as `BertSentenceEncoder.from_preset`."""
-    model = BertSentenceEncoder.from_preset(preset)
+    model = BertSentenceEncoder.from_preset(preset, precision=precision)
     digest = _digest(model)
     _loaded.clear()
     _loaded[digest] = model
     return digest
 
 
-def model_of(preset: str | Path, digest: str) -> BertSentenceEncoder:
+def model_of(preset: str | Path, digest: str, precision: str = "float32") -> BertSentenceEncoder:
     """The model of a digest, loaded if necessary. Raises ValueError if the preset holds another model."""
     with _loading:
-        if digest not in _loaded and load(preset) != digest:
+        if digest not in _loaded and load(preset, precision) != digest:
             raise ValueError(f"{preset} does not hold the model of the earlier vectors any more")
         return _loaded[digest]
 
@@ -35,7 +35,7 @@ def model_of(preset: str | Path, digest: str) -> BertSentenceEncoder:
 def _digest(model: BertSentenceEncoder) -> str:
     """A digest of everything that the vectors depend on."""
     preprocessor, encoder = model.preprocessor, model.encoder
-    settings = [repr(encoder.config), encoder.dtype_policy.name, model.pooling]
+    settings = [repr(encoder.config), encoder.dtype_policy.name, model.precision, model.pooling]
     settings += [preprocessor.max_sequence_length, preprocessor.tokenizer.get_config()]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=repr).encode())
     for weight in encoder.weights:

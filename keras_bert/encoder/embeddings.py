@@ -20,6 +20,7 @@ class BertEmbeddings(keras.layers.Layer):
         word_ids: int `[batch, seq_length]`.
         layout: selects the tokens that become rows.
         type_ids: int `[batch, seq_length]`, or None: all tokens are in the first segment.
+        words: token ids -> their embeddings, float `[rows, width]`; by default the layer's own.
 
     Returns:
         float `[rows, hidden]`: a row per token, sequence after sequence.
@@ -47,8 +48,10 @@ class BertEmbeddings(keras.layers.Layer):
         if self.projection is not None:
             self.projection.build((None, self.config.embedding_width))
 
-    def call(self, word_ids: Any, layout: Layout, type_ids: Any = None, training: bool | None = None) -> Any:
-        hidden = self.word_embeddings(layout.rows(word_ids))  # [rows, width]
+    def call(
+        self, word_ids: Any, layout: Layout, type_ids: Any = None, training: bool | None = None, words: Any = None
+    ) -> Any:
+        hidden = (words or self.word_embeddings)(layout.rows(word_ids))  # [rows, width]
         hidden = hidden + self.position_embeddings(layout.rows(self._positions(word_ids, layout)))
         if self.type_embeddings is not None:
             # Without type ids, a single row is broadcast.

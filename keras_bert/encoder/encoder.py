@@ -102,11 +102,13 @@ class BertEncoder(keras.Model):
             )
         return self.inference(inputs)
 
-    def run(self, inputs: dict[str, Any], blocks: Sequence[Any], training: bool | None = None) -> dict[str, Any]:
-        """The outputs, with the given blocks as layers."""
+    def run(
+        self, inputs: dict[str, Any], blocks: Sequence[Any], training: bool | None = None, words: Any = None
+    ) -> dict[str, Any]:
+        """The outputs, with the given blocks as layers, and another table of token embeddings, if given."""
         word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
         layout = Layout(tuple(ops.shape(word_ids)), padding_mask, document_ids)
-        hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids, training=training)
+        hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids, training=training, words=words)
         outputs = []
         for block in self._layers_in_order(blocks):
             hidden = block(hidden, layout=layout, training=training)

@@ -19,6 +19,7 @@ from keras_bert.encoder.weights import values_by_name
 from keras_bert.inference import onednn
 from keras_bert.inference.calibration import input_ranges
 from keras_bert.inference.products import FloatProducts, Int8Products, RecordingProducts, Weights
+from keras_bert.inference.token_table import TokenTable
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 
@@ -72,7 +73,7 @@ class InferenceBlock:
 def set_precision(encoder: BertEncoder, precision: str, batches: Iterable[dict[str, Any]] = ()) -> None:
     """Makes an encoder compute its layers in a precision, from the weights that it has now.
 
-    Training needs "float32". Embeddings and pooler stay float32.
+    Training needs "float32". Sums of embeddings, and the pooler, stay float32.
 
     Args:
         encoder: as loaded or trained.
@@ -88,13 +89,31 @@ def set_precision(encoder: BertEncoder, precision: str, batches: Iterable[dict[s
     if precision == "float32":
         return
     weights = values_by_name(encoder)
+    words = TokenTable(np.asarray(weights["embeddings/word/embeddings"]), precision)
     if precision == "bfloat16":
         blocks = _blocks(encoder.config, weights, lambda _, dense: FloatProducts(dense, tf.bfloat16))
     else:
         recording = _blocks(encoder.config, weights, lambda _, dense: RecordingProducts(dense))
         ranges = input_ranges(encoder, recording, batches)
         blocks = _blocks(encoder.config, weights, lambda i, dense: Int8Products(dense, ranges[i]))
-    encoder.inference = tf.function(lambda inputs: encoder.run(inputs, blocks), autograph=False, reduce_retracing=True)
+    encoder.inference = Inference(precision, functools.partial(encoder.run, blocks=blocks, words=words))
+
+
+class Inference:
+    """An encoder's computation in low precision.
+
+    Args:
+        precision: "bfloat16" or "int8".
+        run: the inputs of the encoder -> its outputs.
+    """
+
+    def __init__(self, precision: str, run: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        self.precision = precision
+        self._run = run
+        self._in_a_graph = tf.function(run, autograph=False, reduce_retracing=True)
+
+    def __call__(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        return self._in_a_graph(inputs) if tf.executing_eagerly() else self._run(inputs)
 
 
 def _blocks(

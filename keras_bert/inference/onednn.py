@@ -16,6 +16,8 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import ops
 
+OPERATIONS = ("_MklNativeFusedMatMul", "_MklLayerNorm", "_QuantizedMatMul")  # those that `tf.raw_ops` lacks
+
 INT8 = tf.qint8
 _LEVELS = 127  # int8 from -127 to 127
 

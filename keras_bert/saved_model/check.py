@@ -13,6 +13,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from keras_bert import files
 from keras_bert.formats.saved_model import MODEL, read_graphs
 from keras_bert.formats.tensorflow_file import TensorFlowFile
+from keras_bert.inference import onednn
 from keras_bert.saved_model.serving import versions
 from keras_bert.saved_model.warmup_requests import FILE as WARMUP
 
@@ -70,12 +71,15 @@ def _check_operations(directory: Path, saved: saved_model_pb2.SavedModel) -> str
         used |= {node.op for function in graph.library.function for node in function.node_def}
         used -= {function.signature.name for function in graph.library.function}
     in_python = sorted(used & _PYTHON_OPS)
-    unknown = sorted(op for op in used if not hasattr(tf.raw_ops, op) and op not in _TEXT_OPS)
+    unknown = sorted(op for op in used if not hasattr(tf.raw_ops, op) and op not in (*_TEXT_OPS, *onednn.OPERATIONS))
     if in_python or unknown:
         reasons = [f"it calls back into Python ({', '.join(in_python)})"] if in_python else []
         reasons += [f"TF Serving does not have its operations {', '.join(unknown)}"] if unknown else []
         raise ValueError("; ".join(reasons))
     text = len(used & _TEXT_OPS)
+    if fused := len(used & set(onednn.OPERATIONS)):
+        told = f"{text} of TensorFlow Text, {fused} of oneDNN: TF Serving has those of oneDNN in builds for x86 only"
+        return f"{len(used)} kinds of operations, {told}; none needs Python"
     return f"{len(used)} kinds of operations, {text} of TensorFlow Text: TF Serving has all of them, none needs Python"
 
 

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert.formats.saved_model import MODEL
-from keras_bert.saved_model import warmup_requests
+from keras_bert.saved_model import precision_card, warmup_requests
 from keras_bert.saved_model.plain_variables import StoredWeights
 from keras_bert.saved_model.saving import callable_object, new_directory
 
@@ -26,6 +26,9 @@ def export_serving(
     It has two signatures with the same named outputs, for batches of any size:
         `serving_default`: a string tensor `[batch]` for each text of the model, by name;
         `serialized_examples`: a string tensor `examples` `[batch]` of serialized tf.Examples with those names.
+    A model in bfloat16 or int8 (`set_precision`) stays so, without its float weights, and needs the same operations of
+    TensorFlow wherever it is served; `README.md` beside it says which.
+
     It has warm-up requests, which a server runs before it takes traffic. A server that watches `directory` sees only
     complete versions.
 
@@ -82,10 +85,14 @@ def export_serving(
             features = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
             return serving_default(tf.io.parse_example(examples, features))
 
-        root = callable_object(serving_default, variables=weights.variables)
+        read = serving_default.get_concrete_function().variables  # in low precision, most weights are constants
+        variables = [variable for variable in weights.variables if any(variable is each for each in read)]
+        root = callable_object(serving_default, variables=variables)
         signatures = {"serving_default": serving_default, "serialized_examples": serialized_examples}
         tf.saved_model.save(root, str(unfinished), signatures=signatures)
         warmup_requests.write(unfinished, names)
+        if (precision := getattr(model, "precision", "float32")) != "float32":
+            precision_card.write(unfinished, precision)
     return directory / str(version)
 
 

@@ -320,6 +320,11 @@ class BertTask(Replicated, Compilable, keras.Model):
             model.set_precision(precision)
         return model
 
+    @property
+    def precision(self) -> str:
+        """What the model computes in; see `set_precision`."""
+        return "float32" if self.encoder.inference is None else self.encoder.inference.precision
+
     def set_precision(self, precision: str, x: Any = SAMPLE_TEXTS) -> None:
         """Makes the model compute in a lower precision from now on: for inference, not for training.
 

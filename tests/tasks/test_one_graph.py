@@ -21,7 +21,7 @@ def test_a_call_is_one_graph_and_follows_the_weights(monkeypatch):
     assert len(traced) == 1
     np.testing.assert_allclose(before, call(tf.constant(TEXTS)), atol=1e-5)
     model.head.logits.bias.assign_add([1.0, 0.0])
-    np.testing.assert_allclose(model(TEXTS), np.asarray(before) + [1, 0], atol=1e-5)
+    np.testing.assert_allclose(model(TEXTS), before + tf.constant([1.0, 0.0]), atol=1e-5)
 
 
 def test_dropout_gradients_and_changed_layers():

@@ -1,0 +1,106 @@
+"""Milliseconds for one text, from a string to a vector: all-MiniLM-L6-v2, beside ONNX Runtime.
+
+python benchmarks/latency.py [--rounds 15] [--calls 20] [--precision float32 bfloat16 int8]
+
+A short text and a long one, in turn: `model([text])`, `encode(text)`, and the serving signature of a SavedModel; and ONNX
+Runtime with Hugging Face's tokenizer, in float32 and in int8. Medians and 99th percentiles over all calls.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import encode
+import numpy as np
+import tensorflow as tf
+from _measure import cores, versions
+
+from keras_bert import BertSentenceEncoder, presets
+from keras_bert.inference import PRECISIONS
+from keras_bert.saved_model import export_serving
+
+TEXTS = {
+    "short": "a man is playing a guitar",
+    "long": " ".join(["the quick brown fox jumps over the lazy dog and"] * 7),
+}
+
+Embed = Callable[[str], np.ndarray]  # a text -> float32 [hidden]
+
+
+def keras_bert(precision: str) -> dict[str, Embed]:
+    model = BertSentenceEncoder.from_preset(encode.MINILM, precision=precision)
+    loaded = tf.saved_model.load(export_serving(model, encode.SCRATCH / precision))
+    signature = loaded.signatures["serving_default"]
+    return {
+        f"model([text]), {precision}": lambda text: model([text])[0].numpy(),
+        f"encode(text), {precision}": lambda text: model.encode(text, progress=False),
+        f"serving signature, {precision}": lambda text, _=loaded: signature(text=tf.constant([text]))["embedding"][0],
+    }
+
+
+def onnx_runtime() -> dict[str, Embed]:
+    import onnxruntime
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer.from_file(str(presets.resolve(encode.MINILM) / "tokenizer.json"))
+    tokenizer.no_padding()
+
+    def embed(path: Path) -> Embed:
+        run = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run
+
+        def one(text: str) -> np.ndarray:
+            ids = np.array([tokenizer.encode(text).ids])
+            inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+            vector = run(None, inputs)[0][0].mean(axis=0)
+            return vector / np.linalg.norm(vector)
+
+        return one
+
+    paths = {"float32": encode.onnx_fused(), "int8": encode.onnx_int8()}
+    return {f"ONNX Runtime, {name}": embed(path) for name, path in paths.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--calls", type=int, default=20, help="in a round, for each")
+    parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=PRECISIONS)
+    arguments = parser.parse_args()
+    jobs = {}
+    for precision in arguments.precision:
+        jobs |= keras_bert(precision)
+    try:
+        jobs |= onnx_runtime()
+    except ImportError as error:
+        print(f"left out: ONNX Runtime (no {error.name})")
+    print(f"{cores()} cores, load {os.getloadavg()[0]:.1f}; {versions(encode.PEERS)}")
+    for length, text in TEXTS.items():
+        exact = jobs["encode(text), float32"](text) if "encode(text), float32" in jobs else None
+        seconds: dict[str, list[float]] = {name: [] for name in jobs}
+        for job in jobs.values():
+            for _ in range(3):
+                job(text)
+        for _ in range(arguments.rounds):
+            for name, job in jobs.items():
+                for _ in range(arguments.calls):
+                    begin = time.perf_counter()
+                    job(text)
+                    seconds[name].append(time.perf_counter() - begin)
+        print(f"\n{length} text{'':30}median     99%  cosine to float32")
+        for name, job in jobs.items():
+            ordered = sorted(seconds[name])
+            cosine = "" if exact is None else f"{float(np.asarray(job(text)) @ exact):.4f}"
+            last = ordered[int(0.99 * (len(ordered) - 1))]
+            print(f"{name:36}{1e3 * statistics.median(ordered):8.2f}{1e3 * last:8.2f}  {cosine}")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        encode.SCRATCH = Path(folder)
+        main()
