@@ -2,8 +2,8 @@
 
 python benchmarks/latency.py [--rounds 15] [--calls 20] [--precision float32 bfloat16 int8]
 
-A short text and a long one, in turn: `model([text])`, `encode(text)`, and the serving signature of a SavedModel; and ONNX
-Runtime with Hugging Face's tokenizer, in float32 and in int8. Medians and 99th percentiles over all calls.
+A short text, then a long one: `model([text])`, `encode(text)`, the serving signature of a SavedModel, and ONNX Runtime
+with Hugging Face's tokenizer, in float32 and in int8. Medians and 99th percentiles over all calls.
 """
 
 import argparse
