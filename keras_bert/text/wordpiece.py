@@ -12,6 +12,7 @@ import tensorflow_text as tf_text
 from keras_bert.formats.hugging_face_tokenizers import read_wordpiece_files, write_wordpiece_files
 from keras_bert.text.detokenization import join_tokens
 from keras_bert.text.normalization import BertNormalizer
+from keras_bert.text.packing import BERT_PAIRS, PairFormat
 from keras_bert.text.splitting import Tokens, merge_rows
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
@@ -38,6 +39,8 @@ class WordPieceTokenizer(Tokenizer):
         special_tokens_in_text: whether to recognize special tokens, such as `[MASK]`, in the text, rather than split
             them like other text. Leave it off for text that others wrote.
         unk_token, cls_token, sep_token, pad_token, mask_token: the special tokens, all in the vocabulary.
+        separators: the number of separator tokens between the texts of a pair; 2 in MPNet (Song et al. 2020).
+        second_type_id: the type id of the second text of a pair; 0 in MPNet.
 
     Attributes:
         vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
@@ -73,6 +76,8 @@ class WordPieceTokenizer(Tokenizer):
         sep_token: str = "[SEP]",
         pad_token: str = "[PAD]",
         mask_token: str = "[MASK]",
+        separators: int = BERT_PAIRS.separators,
+        second_type_id: int = BERT_PAIRS.second_type_id,
     ):
         if not 1 <= max_chars_per_word <= _MOST_CHARS:
             raise ValueError(f"max_chars_per_word is {max_chars_per_word}; expected 1 to {_MOST_CHARS}")
@@ -88,6 +93,7 @@ class WordPieceTokenizer(Tokenizer):
         self.strip_accents = strip_accents
         self.split_on_cjk = split_on_cjk
         self.max_chars_per_word = max_chars_per_word
+        self.pair_format = PairFormat(separators, second_type_id)
 
         strip = lowercase if strip_accents is None else strip_accents
         self._normalizer = BertNormalizer(lowercase, strip, split_on_cjk, max_chars_per_word)
@@ -185,6 +191,8 @@ class WordPieceTokenizer(Tokenizer):
             "max_chars_per_word": self.max_chars_per_word,
             "special_tokens_in_text": self.special_tokens_in_text,
             **self.special_tokens,
+            "separators": self.pair_format.separators,
+            "second_type_id": self.pair_format.second_type_id,
         }
 
 

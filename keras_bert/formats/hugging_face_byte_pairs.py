@@ -1,0 +1,151 @@
+"""Hugging Face's tokenizer files for byte pairs."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from keras_bert import files
+from keras_bert.formats.hugging_face_tokenizers import (
+    ALL_IN_ONE,
+    ANY_CLASS,
+    CONFIG,
+    IDS,
+    MERGES,
+    TOKENS,
+    added_token,
+    mask_with_space,
+    packing_of_file,
+    read_tokenizer_config,
+    read_tokenizer_file,
+    refuse,
+    special_tokens_of_file,
+    template,
+    tokens_of_file,
+    write_whole_file,
+)
+
+_NAMES = {"add_prefix_space": "add_prefix_space", **TOKENS}
+# Values of arguments that RobertaTokenizer, the class of transformers, has too.
+_ROBERTA = {
+    "more_special_tokens": [],
+    "added_tokens": [],
+    "normalization": None,
+    "separators": 2,
+    "second_type_id": 0,
+}
+
+
+def read_bytepair_files(directory: Path) -> dict[str, Any]:
+    """The arguments of `BytePairTokenizer` from `vocab.json` and `merges.txt`, or `tokenizer.json`.
+
+    `tokenizer_config.json` takes precedence, if there is one. Raises as `read_wordpiece_files`.
+    """
+    if (directory / IDS).is_file() and (directory / MERGES).is_file():
+        arguments: dict[str, Any] = {"vocabulary": directory / IDS, "merges": directory / MERGES}
+    else:
+        arguments = read_tokenizer_file(files.find(directory, ALL_IN_ONE), "BPE", _byte_pairs)
+    return arguments | read_tokenizer_config(directory, _NAMES, arguments.get("added_tokens", ()))
+
+
+def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
+    """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, from a tokenizer's `get_config()`.
+
+    What only RoBERTa's class in transformers does not do is in `tokenizer.json`, in place of the first two.
+
+    Raises:
+        FileExistsError: one of the files exists, and `overwrite` is False.
+    """
+    stated = {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
+    stated["mask_token"] = mask_with_space(stated["mask_token"])
+    if any(arguments[name] != value for name, value in _ROBERTA.items()):
+        config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": ["input_ids", "attention_mask"]}
+        write_whole_file(directory, _file_of(arguments), config, IDS, overwrite)
+        return
+    config = {"tokenizer_class": "RobertaTokenizer", **stated}
+    vocabulary = {token: index for index, token in enumerate(arguments["vocabulary"])}
+    merges = "".join(f"{line}\n" for line in ("#version: 0.2", *arguments["merges"]))
+    files.refuse_to_overwrite(directory, (IDS, MERGES, CONFIG), overwrite)
+    texts = {IDS: files.to_json(vocabulary), MERGES: merges, CONFIG: files.to_json(config)}
+    files.write_texts(directory, texts)
+
+
+def _byte_pairs(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    files.check_json(content, {"model": {"merges": list}}, path)
+    model = content["model"]
+    normalizer = content.get("normalizer") or {}
+    normalizers = normalizer.get("normalizers") or [] if normalizer.get("type") == "Sequence" else [normalizer]
+    steps = [step["type"] for step in normalizers if step]
+    split = content.get("pre_tokenizer") or {}
+    refuse(
+        path,
+        ("normalizes with", ", ".join(step for step in steps if step != "NFC") or None, None),
+        ("splits text with", split.get("type"), "ByteLevel"),
+        ("splits text by another pattern than GPT-2's, use_regex:", split.get("use_regex", True), True),
+        ("has dropout", model.get("dropout") or None, None),
+        ("has ignore_merges", model.get("ignore_merges") or False, False),
+        ("marks continuing tokens with", model.get("continuing_subword_prefix") or "", ""),
+        ("marks the ends of words with", model.get("end_of_word_suffix") or "", ""),
+    )
+    added = content.get("added_tokens") or []
+    _check_added_tokens(path, (token for token in added if not token["special"]))
+    vocabulary = tokens_of_file(path, content)
+    arguments = {**special_tokens_of_file(content), **packing_of_file(path, content, vocabulary)}
+    named = {value for name, value in arguments.items() if name in TOKENS}
+    return {
+        "vocabulary": vocabulary,
+        "merges": model["merges"],
+        "add_prefix_space": bool(split.get("add_prefix_space")),
+        **arguments,
+        "more_special_tokens": [
+            token["content"] for token in added if token["special"] and token["content"] not in named
+        ],
+        "added_tokens": [token["content"] for token in added if not token["special"]],
+        "normalization": "NFC" if steps else None,
+    }
+
+
+def _check_added_tokens(path: Path, tokens: Iterable[dict[str, Any]]) -> None:
+    for token in tokens:
+        name = f"asks that the added token {token['content']!r:.60}"
+        refuse(
+            path,
+            (f"{name} be a word by itself, single_word:", bool(token.get("single_word")), False),
+            (f"{name} include the white space before it, lstrip:", bool(token.get("lstrip")), False),
+            (f"{name} include the white space behind it, rstrip:", bool(token.get("rstrip")), False),
+            (f"{name} be found in normalized text, normalized:", token.get("normalized", True), True),
+        )
+
+
+def _file_of(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The content of a `tokenizer.json`."""
+    ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
+    cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
+    added = dict.fromkeys(arguments["added_tokens"], False)
+    added |= dict.fromkeys((*(arguments[name] for name in TOKENS), *arguments["more_special_tokens"]), True)
+    split = {"type": "ByteLevel", "add_prefix_space": arguments["add_prefix_space"], "trim_offsets": True}
+    split["use_regex"] = True
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            added_token(token, ids[token], special=added[token], lstrip=token == arguments["mask_token"])
+            for token in sorted(added, key=ids.get)
+        ],
+        "normalizer": {"type": arguments["normalization"]} if arguments["normalization"] else None,
+        "pre_tokenizer": split,
+        "post_processor": template(cls, sep, arguments["separators"], arguments["second_type_id"]),
+        "decoder": split,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": ids,
+            "merges": [merge.split(" ") for merge in arguments["merges"]],
+        },
+    }
