@@ -35,8 +35,11 @@ _CONFIG_SHAPE = {
     "added_tokens_decoder": ({str: {"content": str, "special": (bool, None)}}, None),
 }
 ANY_CLASS = "PreTrainedTokenizerFast"  # of transformers: it does what tokenizer.json says
-# Separators between the texts of a pair, and the type of the second text -> the class of transformers.
-_WORDPIECE_CLASSES = {(1, 1): "BertTokenizer", (2, 0): "MPNetTokenizer"}
+# Classes of transformers for WordPiece -> the values of arguments that only the class tells.
+_WORDPIECE_CLASSES = {
+    "BertTokenizer": {"separators": 1, "second_type_id": 1},
+    "MPNetTokenizer": {"separators": 2, "second_type_id": 0, "max_chars_per_word": 100},
+}
 # The only supported values of settings that would give other ids.
 _PLAIN_CONFIG = {
     "do_basic_tokenize": True,
@@ -86,8 +89,7 @@ def read_wordpiece_files(directory: Path) -> dict[str, Any]:
     path = files.find(directory, VOCABULARY, ALL_IN_ONE)
     config = read_tokenizer_config(directory, _OF_WORDPIECE | {"tokenizer_class": "tokenizer_class"})
     stated = config.pop("tokenizer_class", "").removesuffix("Fast")
-    pairs = next((pairs for pairs, name in _WORDPIECE_CLASSES.items() if name == stated), (1, 1))
-    arguments: dict[str, Any] = {"vocabulary": path, "separators": pairs[0], "second_type_id": pairs[1]}
+    arguments: dict[str, Any] = {"vocabulary": path, **_WORDPIECE_CLASSES.get(stated, {})}
     if path.name != VOCABULARY:
         arguments = read_tokenizer_file(path, "WordPiece", _wordpiece)
     return arguments | config
@@ -153,12 +155,15 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
         FileExistsError: one of the files exists, and `overwrite` is False.
     """
     stated = {theirs: arguments[ours] for ours, theirs in _OF_WORDPIECE.items()}
-    pairs = arguments["separators"], arguments["second_type_id"]
-    if pairs not in _WORDPIECE_CLASSES:
-        whole = _wordpiece_file(arguments)
-        write_whole_file(directory, whole, {"tokenizer_class": ANY_CLASS, **stated}, VOCABULARY, overwrite)
+    pairs = ("separators", "second_type_id")
+    classes = (
+        name for name, values in _WORDPIECE_CLASSES.items() if all(arguments[key] == values[key] for key in pairs)
+    )
+    name = next(classes, ANY_CLASS)
+    config = {"tokenizer_class": name, **stated}
+    if name == ANY_CLASS:
+        write_whole_file(directory, _wordpiece_file(arguments), config, VOCABULARY, overwrite)
         return
-    config = {"tokenizer_class": _WORDPIECE_CLASSES[pairs], **stated}
     vocabulary = "".join(token + "\n" for token in arguments["vocabulary"])
     files.refuse_to_overwrite(directory, (VOCABULARY, CONFIG), overwrite)
     files.write_texts(directory, {VOCABULARY: vocabulary, CONFIG: files.to_json(config)})

@@ -61,6 +61,79 @@ def test_tokens_around_texts_are_honoured(tmp_path, untraced):
         assert [VOCABULARY[i] for i in packed[0]] == ["x", "z", "y", "[PAD]"]
 
 
+MPNET = ["<s>", "<pad>", "</s>", "<unk>", "[UNK]", "[PAD]", *VOCABULARY[5:], "<mask>"]
+OF_MPNET = {"unk_token": "[UNK]", "cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
+PAIR = "Hello, world", "don't"
+
+
+def write_mpnet(directory, post_processor):
+    """Writes a `tokenizer.json` with MPNet's special tokens: two that stand for unknown text, of which one is used."""
+    content = copy.deepcopy(CONTENT) | {"post_processor": post_processor}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    special = [*MPNET[:5], "<mask>"]
+    content["added_tokens"] = [{"id": MPNET.index(token), "content": token, **flags} for token in special]
+    content["model"]["vocab"] = {token: i for i, token in enumerate(MPNET)}
+    (directory / "tokenizer.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("post_processor", "class_name"),
+    [
+        ({"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2]}, "MPNetTokenizer"),
+        (template(("<s>", 0), ("</s>", 2), 2, 1), "PreTrainedTokenizerFast"),
+        (template(("<s>", 0), ("</s>", 2), 1, 0), "PreTrainedTokenizerFast"),
+        (template(("<s>", 0), ("</s>", 2), 1, 1), "BertTokenizer"),
+    ],
+)
+def test_mpnet(post_processor, class_name, tmp_path, untraced):
+    """Pairs are packed as the file asks for, and as it says again when it is saved."""
+    library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
+    if post_processor["type"] == "RobertaProcessing":
+        post_processor = post_processor | {"trim_offsets": True, "add_prefix_space": False}
+    write_mpnet(tmp_path, post_processor)
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.special_tokens == OF_MPNET
+    theirs = library.Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode(*PAIR)
+    packed = BertPreprocessor(tokenizer, sequence_length=None)(PAIR)
+    assert packed["input_word_ids"].numpy().tolist() == theirs.ids
+    assert packed["input_type_ids"].numpy().tolist() == theirs.type_ids
+
+    tokenizer.save_preset(tmp_path / "saved")
+    assert json.loads((tmp_path / "saved/tokenizer_config.json").read_text())["tokenizer_class"] == class_name
+    assert load_tokenizer(tmp_path / "saved").get_config() == tokenizer.get_config()
+
+
+def test_mpnet_without_tokenizer_json(tmp_path, untraced):
+    """Then the class in tokenizer_config.json tells how pairs are packed."""
+    (tmp_path / "vocab.txt").write_text("\n".join(MPNET))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MPNetTokenizerFast", **OF_MPNET}))
+    (tmp_path / "json").mkdir()
+    write_mpnet(tmp_path / "json", {"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2]})
+    assert load_tokenizer(tmp_path).get_config() == load_tokenizer(tmp_path / "json").get_config() | {
+        "strip_accents": None
+    }
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", ["all-mpnet-base-v2", "all-mpnet-base-v2-st5.5"])
+def test_the_published_mpnet(shared_data, name, tmp_path):
+    """The published files, and what we save of them, read by transformers."""
+    transformers = pytest.importorskip("transformers")
+    ours = load_tokenizer(shared_data / "modern" / name)
+    ours.save_preset(tmp_path)
+    probe = "Hello, world!  It's 2026: naïve café 日本語 \n\n    indented"
+    ids = "7596 1014 2092 1003 2013 1009 1059 16802 2579 1028 15747 7672 1868 1880 1954 27431 14092"
+    assert ours.tokenize(probe).numpy().tolist() == [*map(int, ids.split())]
+    texts = [text for text in TEXTS if "Σ" not in text]  # whose final form theirs does not know
+    texts += (shared_data / "gutenberg/Dracula_345.txt").read_text("utf-8").split("\n")
+    want = ours.tokenize(texts).to_list()
+    packed = BertPreprocessor(ours, sequence_length=None)(("Hello", "it is"))["input_word_ids"].numpy().tolist()
+    for directory in (shared_data / "modern" / name, tmp_path):
+        theirs = transformers.AutoTokenizer.from_pretrained(directory)
+        assert theirs(texts, add_special_tokens=False, padding=False, truncation=False)["input_ids"] == want
+        assert theirs("Hello", "it is")["input_ids"] == packed
+
+
 def test_an_empty_token_is_in_no_text(tmp_path, untraced):
     """transformers 5 writes it in place of U+2028, which BERT's Chinese vocabulary has."""
     vocabulary = {**CONTENT["model"]["vocab"], "": len(VOCABULARY)}
