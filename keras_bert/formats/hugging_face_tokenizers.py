@@ -46,6 +46,8 @@ _PLAIN_CONFIG = {
     "never_split": [],
     "word_tokenizer_type": "basic",
     "subword_tokenizer_type": "wordpiece",
+    "split_by_punct": False,
+    "sp_model_kwargs": {},
 }
 _TEMPLATE = ([{str: {"id": str, "type_id": int}}], None)
 # How an added token is found in texts.

@@ -14,7 +14,7 @@ from keras_bert import files
 from keras_bert.formats import keras_hub
 from keras_bert.formats.hugging_face_tokenizers import template
 from keras_bert.text.sentencepiece_families import FAMILIES, SPACE, ends_in_comma
-from keras_bert.text.sentencepiece_model import CONTROL, NORMAL, UNKNOWN, USER_DEFINED, read_model, unigram_model
+from keras_bert.text.sentencepiece_model import BYTE, CONTROL, NORMAL, UNKNOWN, USER_DEFINED, read_model, unigram_model
 
 _SPECIAL = {token for layout in FAMILIES.values() for token in layout.special_tokens.values()}
 _STEP = {"type": str, "normalizers": ([{"type": str}], None), "pretokenizers": ([{"type": str}], None)}
@@ -73,7 +73,12 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
             (cls, ids[cls]), (sep, ids[sep]), layout.pair_format.separators, layout.pair_format.second_type_id
         ),
         "decoder": metaspace,
-        "model": {"type": "Unigram", "unk_id": ids[tokens["unk_token"]], "vocab": vocabulary, "byte_fallback": False},
+        "model": {
+            "type": "Unigram",
+            "unk_id": ids[tokens["unk_token"]],
+            "vocab": vocabulary,
+            "byte_fallback": any(each.type == BYTE for each in proto.pieces),
+        },
     }
 
 
