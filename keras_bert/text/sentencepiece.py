@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
+from keras_bert import files
 from keras_bert.text.compatibility import CompatibilityNormalizer
 from keras_bert.text.sentencepiece_families import FAMILIES, SPACE, ends_in_comma
 from keras_bert.text.sentencepiece_files import read_sentencepiece_files, write_sentencepiece_files
@@ -230,6 +231,7 @@ def _bytes_of(model_file: str | Path | bytes) -> tuple[bytes, str]:
         source = str(model_file)
         if not Path(model_file).is_file():
             raise FileNotFoundError(f"no SentencePiece model at {model_file}; expected a spiece.model or the like")
+        files.refuse_pointer(model_file)
         model_file = Path(model_file).read_bytes()
     if not model_file:
         raise ValueError(f"{source} is empty")
