@@ -19,8 +19,10 @@ from keras_bert.formats.hugging_face_tokenizers import (
     read_tokenizer_file,
     refuse,
     special_tokens_of_file,
+    steps_of,
     template,
     tokens_of_file,
+    types_of,
     write_whole_file,
 )
 
@@ -72,14 +74,14 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
 def _byte_pairs(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     files.check_json(content, {"model": {"merges": list}}, path)
     model = content["model"]
-    normalizer = content.get("normalizer") or {}
-    normalizers = normalizer.get("normalizers") or [] if normalizer.get("type") == "Sequence" else [normalizer]
-    steps = [step["type"] for step in normalizers if step]
-    split = content.get("pre_tokenizer") or {}
+    normalizers = steps_of(content.get("normalizer"), "normalizers")
+    normalization = types_of(normalizers)
+    splits = steps_of(content.get("pre_tokenizer"), "pretokenizers")
+    refuse(path, ("splits text with", types_of(splits), "ByteLevel"))
+    (split,) = splits
     refuse(
         path,
-        ("normalizes with", ", ".join(step for step in steps if step != "NFC") or None, None),
-        ("splits text with", split.get("type"), "ByteLevel"),
+        ("normalizes with", normalization, "NFC" if normalizers else None),
         ("splits text by another pattern than GPT-2's, use_regex:", split.get("use_regex", True), True),
         ("has dropout", model.get("dropout") or None, None),
         ("has ignore_merges", model.get("ignore_merges") or False, False),
@@ -100,7 +102,7 @@ def _byte_pairs(path: Path, content: dict[str, Any]) -> dict[str, Any]:
             token["content"] for token in added if token["special"] and token["content"] not in named
         ],
         "added_tokens": [token["content"] for token in added if not token["special"]],
-        "normalization": "NFC" if steps else None,
+        "normalization": normalization,
     }
 
 

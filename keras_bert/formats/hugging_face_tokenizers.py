@@ -14,6 +14,7 @@ VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
 IDS, MERGES = "vocab.json", "merges.txt"
 ALL_IN_ONE = "tokenizer.json"
+_ADDED, _SPECIAL = "added_tokens.json", "special_tokens_map.json"
 
 # Our name of an argument -> the one in tokenizer_config.json.
 TOKENS = {f"{name}_token": f"{name}_token" for name in ("unk", "cls", "sep", "pad", "mask")}
@@ -50,6 +51,9 @@ _PLAIN_CONFIG = {
     "sp_model_kwargs": {},
 }
 _TEMPLATE = ([{str: {"id": str, "type_id": int}}], None)
+# A step, or a sequence of steps.
+_STEP = {"type": str, "add_prefix_space": (bool, None)}
+STEPS = {**_STEP, "normalizers": ([_STEP], None), "pretokenizers": ([_STEP], None)}
 # How an added token is found in texts.
 _FLAGS = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (bool, None))
 _JSON_SHAPE = {
@@ -61,8 +65,8 @@ _JSON_SHAPE = {
         "merges": (list, None),
     },
     "added_tokens": ([{"id": int, "content": str, "special": bool, **_FLAGS}], None),
-    "normalizer": ({"type": str, "normalizers": ([{"type": str}], None)}, None),
-    "pre_tokenizer": ({"type": str, "add_prefix_space": (bool, None)}, None),
+    "normalizer": (STEPS, None),
+    "pre_tokenizer": (STEPS, None),
     "post_processor": (
         {
             "type": str,
@@ -111,14 +115,27 @@ def read_tokenizer_config(
         ValueError: the file is damaged, or has a setting that would give other ids.
     """
     path = directory / CONFIG
-    if not path.is_file():
-        return {}
-    config = files.read_json(path, _CONFIG_SHAPE)
-    added = (config.get("added_tokens_decoder") or {}).values()
+    config = files.read_json(path, _CONFIG_SHAPE) if path.is_file() else {}
+    added = config.get("added_tokens_decoder")
+    if added is None and (directory / _ADDED).is_file():
+        path = directory / _ADDED
+        added = _added_before_decoders(directory, config)
+    added = (added or {}).values()
     refuse_added_tokens(path, [token for token in added if token["content"] not in added_tokens])
+    path = directory / CONFIG
     check_plain(config, _PLAIN_CONFIG, path)
     values = {ours: config[theirs] for ours, theirs in names.items() if config.get(theirs) is not None}
     return {name: value["content"] if isinstance(value, dict) else value for name, value in values.items()}
+
+
+def _added_before_decoders(directory: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """The `added_tokens_decoder` of a directory that older versions of transformers wrote: in two files beside it."""
+    names = files.read_json(directory / _SPECIAL) if (directory / _SPECIAL).is_file() else {}
+    stated = [*names.values(), *(config.get(name) for name in TOKENS.values())]
+    flat = itertools.chain(*(value if isinstance(value, list) else [value] for value in stated))
+    special = [value.get("content") if isinstance(value, dict) else value for value in flat]
+    added = files.read_json(directory / _ADDED, {str: int})
+    return {str(index): {"content": token, "special": token in special} for token, index in added.items()}
 
 
 def mask_with_space(token: str) -> dict[str, Any]:
@@ -217,13 +234,14 @@ def _wordpiece_file(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _wordpiece(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     model = content["model"]
-    normalizer = content.get("normalizer") or {}
-    refuse(path, ("normalizes with", normalizer.get("type"), "BertNormalizer"))
+    normalizers = steps_of(content.get("normalizer"), "normalizers")
+    refuse(path, ("normalizes with", types_of(normalizers), "BertNormalizer"))
+    (normalizer,) = normalizers
     files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
     refuse(
         path,
         ("keeps control characters, clean_text:", normalizer["clean_text"], True),
-        ("splits text with", (content.get("pre_tokenizer") or {}).get("type"), "BertPreTokenizer"),
+        ("splits text with", types_of(steps_of(content.get("pre_tokenizer"), "pretokenizers")), "BertPreTokenizer"),
         ("marks continuing tokens with", model.get("continuing_subword_prefix", "##"), "##"),
     )
     refuse_added_tokens(path, content.get("added_tokens") or [])
@@ -249,6 +267,18 @@ def refuse(path: Path, *settings: tuple[str, Any, Any]) -> None:
         if value != plain:
             value, plain = reprlib.repr(value), reprlib.repr(plain)
             raise ValueError(f"{path} {does} {value}, where the tokenizer here has {plain}: ids would differ")
+
+
+def steps_of(value: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
+    """The steps of a sequence, which is under `key`; the file may also have a single step, or null."""
+    if value is None:
+        return []
+    return value.get(key) or [] if value["type"] == "Sequence" else [value]
+
+
+def types_of(steps: Iterable[dict[str, Any]]) -> str | None:
+    """The types of some steps, for messages; None if there are none."""
+    return ", ".join(step["type"] for step in steps) or None
 
 
 def refuse_added_tokens(path: Path, tokens: Iterable[dict[str, Any]]) -> None:

@@ -44,8 +44,13 @@ def test_reads_tokenizer_json(merges, prefix, tmp_path, untraced):
     ("part", "change", "message"),
     [
         ("normalizer", {"type": "NFKC"}, "normalizes with 'NFKC'"),
-        ("normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Strip"}]}, "with 'Strip'"),
+        ("normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Strip"}]}, "with 'NFC, Strip'"),
         ("pre_tokenizer", {"type": "Whitespace"}, "splits text with 'Whitespace'"),
+        (
+            "pre_tokenizer",
+            {"type": "Sequence", "pretokenizers": [{"type": "Split"}, {"type": "ByteLevel"}]},
+            "splits text with 'Split, ByteLevel'",
+        ),
         ("pre_tokenizer", {"use_regex": False}, "by another pattern"),
         ("model", {"dropout": 0.1}, "has dropout 0.1"),
         ("model", {"ignore_merges": True}, "has ignore_merges True"),

@@ -151,6 +151,11 @@ REFUSED = [
     (("model",), {"type": "BPE"}, "holds a BPE tokenizer, not WordPiece"),
     (("normalizer",), {"clean_text": False}, "keeps control characters, clean_text: False"),
     (("normalizer",), {"type": "Lowercase"}, "normalizes with 'Lowercase', where"),
+    (
+        (),
+        {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, {"type": "StripAccents"}]}},
+        "normalizes with 'Lowercase, StripAccents', where",
+    ),
     ((), {"normalizer": None}, "normalizes with None, where"),
     ((), {"normalizer": {"type": "BertNormalizer"}}, "its normalizer has no clean_text; expected true or false"),
     ((), {"pre_tokenizer": {"type": "Whitespace"}}, "splits text with 'Whitespace', where"),
@@ -201,6 +206,20 @@ def test_tokenizer_config(config, message, tmp_path):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match=r"tokenizer_config\.json:? " + re.escape(message)):
         WordPieceTokenizer.from_preset(tmp_path)
+
+
+@pytest.mark.parametrize("is_special", [False, True])
+def test_added_tokens_of_older_versions(is_special, tmp_path):
+    """Not in tokenizer_config.json, but in files of their own."""
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY))
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<user>": len(VOCABULARY), "[MASK]": 4}))
+    names = {"mask_token": {"content": "[MASK]"}, "additional_special_tokens": ["<user>"] if is_special else []}
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps(names))
+    if is_special:  # in plain text, special tokens are text
+        assert WordPieceTokenizer.from_preset(tmp_path).vocabulary == VOCABULARY
+    else:
+        with pytest.raises(ValueError, match=r"added_tokens\.json has the added token '<user>'; tokens that are not"):
+            WordPieceTokenizer.from_preset(tmp_path)
 
 
 @pytest.mark.parity
