@@ -9,31 +9,35 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertPreprocessor
-from keras_bert.text import BytePairTokenizer
 from keras_bert.text.loading import load_tokenizer
 
-from ..support.reference import bytepair as reference
+from ..support import small
 from ..support.texts import SENTENCES
 from ..support.tokenization import NASTY, ODD_WORDS, random_texts
 
-SPECIAL = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
-ADDED = ["   ", "  ", "[unused0]", "[unused01]", "|||", "né"]
-NAMES = {f"{token[1:-1].lower()}_token": token for token in SPECIAL}
-PARTS = [*ADDED, *SPECIAL, "<|end|>", "e\u0301", "n", " ", "    ", "\n", "\0", "the", "'s", "日本", "\u1100\u1161", "|"]
+ADDED = small.ADDED_TOKENS
+PARTS = [
+    *ADDED,
+    *small.SPECIAL,
+    "<|end|>",
+    "e\u0301",
+    "n",
+    " ",
+    "    ",
+    "\n",
+    "\0",
+    "the",
+    "'s",
+    "日本",
+    "\u1100\u1161",
+    "|",
+]
 TEXTS = [*SENTENCES, *ODD_WORDS, *random_texts(PARTS, 300, 9), *random_texts(NASTY, 60, 30)]
-
-
-def modern(merges, **settings):
-    tokens = [*reference.SYMBOLS.values(), *dict.fromkeys(a + b for a, b in merges), "<|end|>", *SPECIAL, *ADDED]
-    for byte in (0xC0, 0xFF):  # never in UTF-8: such vocabularies lack them
-        tokens.remove(reference.SYMBOLS[byte])
-    arguments = {"more_special_tokens": ["<|end|>"], "added_tokens": ADDED, "normalization": "NFC", **NAMES}
-    return BytePairTokenizer(tokens, merges, **arguments | {"separators": 1, "second_type_id": 0} | settings)
 
 
 @pytest.fixture(scope="module")
 def tokenizer(merges):
-    return modern(merges)
+    return small.modern_byte_pairs(merges)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +62,7 @@ def test_same_as_hugging_face(tokenizer, theirs):
 
 
 def test_special_tokens_as_hugging_face(merges, theirs):
-    aware = modern(merges, special_tokens_in_text=True)
+    aware = small.modern_byte_pairs(merges, special_tokens_in_text=True)
     assert aware.tokenize(TEXTS).to_list() == [
         each.ids for each in theirs.encode_batch(TEXTS, add_special_tokens=False)
     ]
@@ -70,7 +74,9 @@ def test_saved_and_read(merges, tokenizer, saved, prefix, tmp_path, untraced):
     assert load_tokenizer(saved).get_config() == tokenizer.get_config()
     for name in ("vocab.json", "merges.txt"):
         (tmp_path / name).write_text("of another tokenizer")
-    other = modern(merges, add_prefix_space=prefix, separators=2, second_type_id=1, added_tokens=ADDED[:1])
+    other = small.modern_byte_pairs(
+        merges, add_prefix_space=prefix, separators=2, second_type_id=1, added_tokens=ADDED[:1]
+    )
     with pytest.raises(FileExistsError, match=r"already has vocab\.json"):
         other.save_preset(tmp_path)
     other.save_preset(tmp_path, overwrite=True)
@@ -157,7 +163,7 @@ def test_what_is_not_utf8(tokenizer):
 )
 def test_bad_arguments(merges, settings, message):
     with pytest.raises(ValueError, match=message):
-        modern(merges, **settings)
+        small.modern_byte_pairs(merges, **settings)
 
 
 # -- Published files
