@@ -1,18 +1,18 @@
 """Hugging Face's tokenizer files for byte pairs."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from keras_bert import files
 from keras_bert.formats.hugging_face_tokenizers import (
-    ALL_IN_ONE,
     ANY_CLASS,
     CONFIG,
     IDS,
     MERGES,
     TOKENS,
     added_token,
+    added_tokens_of_file,
+    best_file,
     mask_with_space,
     packing_of_file,
     read_tokenizer_config,
@@ -42,10 +42,11 @@ def read_bytepair_files(directory: Path) -> dict[str, Any]:
 
     `tokenizer_config.json` takes precedence, if there is one. Raises as `read_wordpiece_files`.
     """
-    if (directory / IDS).is_file() and (directory / MERGES).is_file():
-        arguments: dict[str, Any] = {"vocabulary": directory / IDS, "merges": directory / MERGES}
+    path = best_file(directory, *([IDS] if (directory / MERGES).is_file() else []))
+    if path.name == IDS:
+        arguments: dict[str, Any] = {"vocabulary": path, "merges": directory / MERGES}
     else:
-        arguments = read_tokenizer_file(files.find(directory, ALL_IN_ONE), "BPE", _byte_pairs)
+        arguments = read_tokenizer_file(path, "BPE", _arguments_of)
     return arguments | read_tokenizer_config(directory, _NAMES, arguments.get("added_tokens", ()))
 
 
@@ -71,7 +72,7 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
     files.write_texts(directory, texts)
 
 
-def _byte_pairs(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     files.check_json(content, {"model": {"merges": list}}, path)
     model = content["model"]
     normalizers = steps_of(content.get("normalizer"), "normalizers")
@@ -88,34 +89,19 @@ def _byte_pairs(path: Path, content: dict[str, Any]) -> dict[str, Any]:
         ("marks continuing tokens with", model.get("continuing_subword_prefix") or "", ""),
         ("marks the ends of words with", model.get("end_of_word_suffix") or "", ""),
     )
-    added = content.get("added_tokens") or []
-    _check_added_tokens(path, (token for token in added if not token["special"]))
     vocabulary = tokens_of_file(path, content)
     arguments = {**special_tokens_of_file(content), **packing_of_file(path, content, vocabulary)}
+    special = [token["content"] for token in content.get("added_tokens") or [] if token["special"]]
     named = {value for name, value in arguments.items() if name in TOKENS}
     return {
         "vocabulary": vocabulary,
         "merges": model["merges"],
         "add_prefix_space": bool(split.get("add_prefix_space")),
         **arguments,
-        "more_special_tokens": [
-            token["content"] for token in added if token["special"] and token["content"] not in named
-        ],
-        "added_tokens": [token["content"] for token in added if not token["special"]],
+        "more_special_tokens": [token for token in special if token not in named],
+        "added_tokens": added_tokens_of_file(path, content),
         "normalization": normalization,
     }
-
-
-def _check_added_tokens(path: Path, tokens: Iterable[dict[str, Any]]) -> None:
-    for token in tokens:
-        name = f"asks that the added token {token['content']!r:.60}"
-        refuse(
-            path,
-            (f"{name} be a word by itself, single_word:", bool(token.get("single_word")), False),
-            (f"{name} include the white space before it, lstrip:", bool(token.get("lstrip")), False),
-            (f"{name} include the white space behind it, rstrip:", bool(token.get("rstrip")), False),
-            (f"{name} be found in normalized text, normalized:", token.get("normalized", True), True),
-        )
 
 
 def _file_of(arguments: dict[str, Any]) -> dict[str, Any]:

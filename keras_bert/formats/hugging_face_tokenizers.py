@@ -1,8 +1,8 @@
-"""Hugging Face's tokenizer files: what they share, and reading and writing those for WordPiece."""
+"""What Hugging Face's tokenizer files have in common, whatever the type of the tokenizer."""
 
 import itertools
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,6 @@ _ADDED, _SPECIAL = "added_tokens.json", "special_tokens_map.json"
 
 # Our name of an argument -> the one in tokenizer_config.json.
 TOKENS = {f"{name}_token": f"{name}_token" for name in ("unk", "cls", "sep", "pad", "mask")}
-_OF_WORDPIECE = {
-    "lowercase": "do_lower_case",
-    "strip_accents": "strip_accents",
-    "split_on_cjk": "tokenize_chinese_chars",
-    "max_chars_per_word": "max_input_chars_per_word",
-    **TOKENS,
-}
-
 _SWITCHES = ("do_lower_case", "keep_accents", "strip_accents", "tokenize_chinese_chars", "add_prefix_space")
 _CONFIG_SHAPE = {
     **dict.fromkeys(TOKENS.values(), (str, {"content": str}, None)),
@@ -36,11 +28,6 @@ _CONFIG_SHAPE = {
     "added_tokens_decoder": ({str: {"content": str, "special": (bool, None)}}, None),
 }
 ANY_CLASS = "PreTrainedTokenizerFast"  # of transformers: it does what tokenizer.json says
-# Classes of transformers for WordPiece -> the values of arguments that only the class tells.
-_WORDPIECE_CLASSES = {
-    "BertTokenizer": {"separators": 1, "second_type_id": 1},
-    "MPNetTokenizer": {"separators": 2, "second_type_id": 0, "max_chars_per_word": 100},
-}
 # The only supported values of settings that would give other ids.
 _PLAIN_CONFIG = {
     "do_basic_tokenize": True,
@@ -80,25 +67,6 @@ _JSON_SHAPE = {
     ),
     "padding": ({"pad_token": (str, None)}, None),
 }
-_NORMALIZER_SHAPE = {"clean_text": bool, "handle_chinese_chars": bool, "strip_accents": (bool, None), "lowercase": bool}
-
-
-def read_wordpiece_files(directory: Path) -> dict[str, Any]:
-    """The arguments of `WordPieceTokenizer` from `vocab.txt`, or Hugging Face's or KerasHub's `tokenizer.json`.
-
-    `tokenizer_config.json` takes precedence. Google's checkpoints have none; then the defaults apply.
-
-    Raises:
-        FileNotFoundError: no vocabulary.
-        ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
-    """
-    path = files.find(directory, VOCABULARY, ALL_IN_ONE)
-    config = read_tokenizer_config(directory, _OF_WORDPIECE | {"tokenizer_class": "tokenizer_class"})
-    stated = config.pop("tokenizer_class", "").removesuffix("Fast")
-    arguments: dict[str, Any] = {"vocabulary": path, **_WORDPIECE_CLASSES.get(stated, {})}
-    if path.name != VOCABULARY:
-        arguments = read_tokenizer_file(path, "WordPiece", _wordpiece)
-    return arguments | config
 
 
 def read_tokenizer_config(
@@ -116,26 +84,36 @@ def read_tokenizer_config(
     """
     path = directory / CONFIG
     config = files.read_json(path, _CONFIG_SHAPE) if path.is_file() else {}
-    added = config.get("added_tokens_decoder")
-    if added is None and (directory / _ADDED).is_file():
-        path = directory / _ADDED
-        added = _added_before_decoders(directory, config)
-    added = (added or {}).values()
-    refuse_added_tokens(path, [token for token in added if token["content"] not in added_tokens])
-    path = directory / CONFIG
+    for source, token in _stated_added_tokens(directory, config):
+        if token not in added_tokens:
+            raise ValueError(
+                f"{source} has the added token {token!r:.60}; tokens that are not special but found anywhere in texts "
+                f"are only supported in {ALL_IN_ONE}"
+            )
     check_plain(config, _PLAIN_CONFIG, path)
     values = {ours: config[theirs] for ours, theirs in names.items() if config.get(theirs) is not None}
     return {name: value["content"] if isinstance(value, dict) else value for name, value in values.items()}
 
 
-def _added_before_decoders(directory: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """The `added_tokens_decoder` of a directory that older versions of transformers wrote: in two files beside it."""
-    names = files.read_json(directory / _SPECIAL) if (directory / _SPECIAL).is_file() else {}
-    stated = [*names.values(), *(config.get(name) for name in TOKENS.values())]
-    flat = itertools.chain(*(value if isinstance(value, list) else [value] for value in stated))
-    special = [value.get("content") if isinstance(value, dict) else value for value in flat]
-    added = files.read_json(directory / _ADDED, {str: int})
-    return {str(index): {"content": token, "special": token in special} for token, index in added.items()}
+def best_file(directory: Path, *names: str) -> Path:
+    """The first file of `names`, or `tokenizer.json`, in a directory; only the latter tells all about added tokens."""
+    whole = directory / ALL_IN_ONE
+    config = files.read_json(directory / CONFIG, _CONFIG_SHAPE) if (directory / CONFIG).is_file() else {}
+    has_added_tokens = next(_stated_added_tokens(directory, config), None) is not None
+    return whole if has_added_tokens and whole.is_file() else files.find(directory, *names, ALL_IN_ONE)
+
+
+def _stated_added_tokens(directory: Path, config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    """The added tokens that are not special, and the file that lists them; older versions have two more for this."""
+    if (added := config.get("added_tokens_decoder")) is not None:
+        yield from ((directory / CONFIG, each["content"]) for each in added.values() if not each.get("special"))
+    elif (directory / _ADDED).is_file():
+        names = files.read_json(directory / _SPECIAL) if (directory / _SPECIAL).is_file() else {}
+        stated = [*names.values(), *(config.get(name) for name in TOKENS.values())]
+        flat = itertools.chain(*(value if isinstance(value, list) else [value] for value in stated))
+        special = [value.get("content") if isinstance(value, dict) else value for value in flat]
+        added = files.read_json(directory / _ADDED, {str: int})
+        yield from ((directory / _ADDED, token) for token in added if token not in special)
 
 
 def mask_with_space(token: str) -> dict[str, Any]:
@@ -165,29 +143,6 @@ def read_tokenizer_file(
     return arguments_of(path, content)
 
 
-def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
-    """Writes `vocab.txt` and `tokenizer_config.json`, from a tokenizer's `get_config()`.
-
-    If no class of transformers packs pairs in this way, `tokenizer.json` takes the place of `vocab.txt`.
-
-    Raises:
-        FileExistsError: one of the files exists, and `overwrite` is False.
-    """
-    stated = {theirs: arguments[ours] for ours, theirs in _OF_WORDPIECE.items()}
-    pairs = ("separators", "second_type_id")
-    classes = (
-        name for name, values in _WORDPIECE_CLASSES.items() if all(arguments[key] == values[key] for key in pairs)
-    )
-    name = next(classes, ANY_CLASS)
-    config = {"tokenizer_class": name, **stated}
-    if name == ANY_CLASS:
-        write_whole_file(directory, _wordpiece_file(arguments), config, VOCABULARY, overwrite)
-        return
-    vocabulary = "".join(token + "\n" for token in arguments["vocabulary"])
-    files.refuse_to_overwrite(directory, (VOCABULARY, CONFIG), overwrite)
-    files.write_texts(directory, {VOCABULARY: vocabulary, CONFIG: files.to_json(config)})
-
-
 def write_whole_file(
     directory: str | Path, content: dict[str, Any], config: dict[str, Any], replaced: str, overwrite: bool
 ) -> None:
@@ -201,64 +156,6 @@ def added_token(token: str, index: int, special: bool = True, lstrip: bool = Fal
     """An entry of `added_tokens` in a `tokenizer.json`; `lstrip`: whether it includes the white space before it."""
     flags = {"single_word": False, "lstrip": lstrip, "rstrip": False, "normalized": not special, "special": special}
     return {"id": index, "content": token, **flags}
-
-
-def _wordpiece_file(arguments: dict[str, Any]) -> dict[str, Any]:
-    ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
-    cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
-    special = sorted({arguments[name] for name in TOKENS}, key=ids.get)
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [added_token(token, ids[token]) for token in special],
-        "normalizer": {
-            "type": "BertNormalizer",
-            "clean_text": True,
-            "handle_chinese_chars": arguments["split_on_cjk"],
-            "strip_accents": arguments["strip_accents"],
-            "lowercase": arguments["lowercase"],
-        },
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": template(cls, sep, arguments["separators"], arguments["second_type_id"]),
-        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-        "model": {
-            "type": "WordPiece",
-            "unk_token": arguments["unk_token"],
-            "continuing_subword_prefix": "##",
-            "max_input_chars_per_word": arguments["max_chars_per_word"],
-            "vocab": ids,
-        },
-    }
-
-
-def _wordpiece(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    model = content["model"]
-    normalizers = steps_of(content.get("normalizer"), "normalizers")
-    refuse(path, ("normalizes with", types_of(normalizers), "BertNormalizer"))
-    (normalizer,) = normalizers
-    files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
-    refuse(
-        path,
-        ("keeps control characters, clean_text:", normalizer["clean_text"], True),
-        ("splits text with", types_of(steps_of(content.get("pre_tokenizer"), "pretokenizers")), "BertPreTokenizer"),
-        ("marks continuing tokens with", model.get("continuing_subword_prefix", "##"), "##"),
-    )
-    refuse_added_tokens(path, content.get("added_tokens") or [])
-    vocabulary = tokens_of_file(path, content)
-    # transformers 5 writes U+2028, a token of BERT's Chinese vocabulary, as "": no text has such a token.
-    vocabulary = [token or f"[empty-{index}]" for index, token in enumerate(vocabulary)]
-    longest = model.get("max_input_chars_per_word")
-    return {
-        "vocabulary": vocabulary,
-        "lowercase": normalizer["lowercase"],
-        "strip_accents": normalizer.get("strip_accents"),
-        "split_on_cjk": normalizer["handle_chinese_chars"],
-        "max_chars_per_word": 100 if longest is None else longest,
-        **special_tokens_of_file(content),
-        **({"unk_token": model["unk_token"]} if model.get("unk_token") else {}),
-        **packing_of_file(path, content, vocabulary),
-    }
 
 
 def refuse(path: Path, *settings: tuple[str, Any, Any]) -> None:
@@ -281,14 +178,23 @@ def types_of(steps: Iterable[dict[str, Any]]) -> str | None:
     return ", ".join(step["type"] for step in steps) or None
 
 
-def refuse_added_tokens(path: Path, tokens: Iterable[dict[str, Any]]) -> None:
-    """Raises ValueError if a token, as in `added_tokens`, is not special."""
+def added_tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
+    """The added tokens in the `content` of a `tokenizer.json` that are not special.
+
+    Raises:
+        ValueError: one of them is found in texts in another way than anywhere in normalized text.
+    """
+    tokens = [token for token in content.get("added_tokens") or [] if not token["special"]]
     for token in tokens:
-        if not token.get("special"):
-            raise ValueError(
-                f"{path} has the added token {token['content']!r:.60}; tokens that are not special but found anywhere "
-                "in texts are not supported"
-            )
+        name = f"asks that the added token {token['content']!r:.60}"
+        refuse(
+            path,
+            (f"{name} be a word by itself, single_word:", bool(token.get("single_word")), False),
+            (f"{name} include the white space before it, lstrip:", bool(token.get("lstrip")), False),
+            (f"{name} include the white space behind it, rstrip:", bool(token.get("rstrip")), False),
+            (f"{name} be found in normalized text, normalized:", token.get("normalized", True), True),
+        )
+    return [token["content"] for token in tokens]
 
 
 def tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:

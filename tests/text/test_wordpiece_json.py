@@ -63,6 +63,7 @@ def test_tokens_around_texts_are_honoured(tmp_path, untraced):
 
 MPNET = ["<s>", "<pad>", "</s>", "<unk>", "[UNK]", "[PAD]", *VOCABULARY[5:], "<mask>"]
 OF_MPNET = {"unk_token": "[UNK]", "cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
+ADDED = ["<User>", "don", "北", "né", "[x]"]
 PAIR = "Hello, world", "don't"
 
 
@@ -134,6 +135,40 @@ def test_the_published_mpnet(shared_data, name, tmp_path):
         assert theirs("Hello", "it is")["input_ids"] == packed
 
 
+@pytest.mark.parametrize("lowercase", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_added_tokens(lowercase, tmp_path):
+    """They are found anywhere in normalized text, as in Hugging Face's tokenizers."""
+    library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
+    vocabulary = [*dict.fromkeys((*VOCABULARY, *ADDED))]
+    added = sorted(ADDED, key=vocabulary.index)
+    tokenizer = WordPieceTokenizer(vocabulary, lowercase, max_chars_per_word=5, added_tokens=added)
+    tokenizer.save_preset(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
+    theirs = library.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    theirs.encode_special_tokens = True
+    parts = [*ADDED, "<user>", "Don", "NE\u0301", "n\u0301e", "x", "xxxxxx", " ", "\u200b", "[x", "[MASK]", "京", "."]
+    texts = [*TEXTS[:4], *random_texts(parts, 300, 9)]
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
+    assert ids.to_list() == [each.ids for each in theirs.encode_batch(texts, add_special_tokens=False)]
+    assert {*map(vocabulary.index, ADDED)} <= {*ids.flat_values.numpy().tolist()}
+    text = "aNE\u0301 \u200b<User>x"
+    ids, starts, ends = (each.numpy().tolist() for each in tokenizer.tokenize_with_offsets(text))
+    cut = {vocabulary[i]: text.encode()[a:b].decode() for i, a, b in zip(ids, starts, ends, strict=True)}
+    assert cut["<User>"] == "<User>"
+    assert not lowercase or cut["né"] == "NE\u0301"
+
+    again = load_tokenizer(tmp_path)
+    assert again.get_config() == tokenizer.get_config()
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY))  # as transformers 4 leaves it, with the tokens elsewhere
+    (tmp_path / "added_tokens.json").write_text(json.dumps({token: vocabulary.index(token) for token in ADDED}))
+    assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
+
+
+def test_an_added_token_of_which_nothing_is_left():
+    with pytest.raises(ValueError, match="normalization leaves nothing of the added token"):
+        WordPieceTokenizer([*VOCABULARY, "\u200b"], added_tokens=["\u200b"])
+
+
 def test_an_empty_token_is_in_no_text(tmp_path, untraced):
     """transformers 5 writes it in place of U+2028, which BERT's Chinese vocabulary has."""
     vocabulary = {**CONTENT["model"]["vocab"], "": len(VOCABULARY)}
@@ -166,7 +201,11 @@ REFUSED = [
     ((), {"post_processor": template(CLS, SEP, 1, 2)}, "which packs texts neither"),
     ((), {"post_processor": template(("[CLS]", 3), SEP, 1, 1)}, "which packs texts neither"),
     (("post_processor",), {"special_tokens": {}}, "which packs texts neither"),
-    ((), {"added_tokens": [{"id": 5, "content": "hello", "special": False}]}, "has the added token 'hello'; tokens"),
+    (
+        (),
+        {"added_tokens": [{"id": len(VOCABULARY), "content": "<user>", "special": False, "rstrip": True}]},
+        "white space behind it",
+    ),
     # Damaged files.
     (("model",), {"max_input_chars_per_word": 0}, "max_chars_per_word is 0"),
     (("model",), {"max_input_chars_per_word": 10**12}, "max_chars_per_word is 1000000000000"),
@@ -218,7 +257,9 @@ def test_added_tokens_of_older_versions(is_special, tmp_path):
     if is_special:  # in plain text, special tokens are text
         assert WordPieceTokenizer.from_preset(tmp_path).vocabulary == VOCABULARY
     else:
-        with pytest.raises(ValueError, match=r"added_tokens\.json has the added token '<user>'; tokens that are not"):
+        with pytest.raises(
+            ValueError, match=r"added_tokens\.json has the added token '<user>'; tokens that are not special"
+        ):
             WordPieceTokenizer.from_preset(tmp_path)
 
 
