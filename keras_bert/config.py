@@ -102,9 +102,11 @@ class BertConfig:
     def check_vocabulary(self, tokens: int) -> None:
         """Raises ValueError if a vocabulary with this number of tokens cannot belong to this model.
 
-        An embedding table has a row per token; some are rounded up to a multiple of 8 to 128 rows.
+        An embedding table has a row per token, and maybe some more, which no token uses: up to 128, or up to 1% of
+        them. (They round the number up, or are left of an older vocabulary.)
         """
-        if all(-(-tokens // multiple) * multiple != self.vocab_size for multiple in (1, 8, 16, 32, 64, 128)):
+        spare = self.vocab_size - tokens
+        if not 0 <= spare <= max(128, self.vocab_size // 100):
             raise ValueError(
                 f"the vocabulary has {tokens} tokens, but the model's embedding table has {self.vocab_size} rows: "
                 "they do not belong together"

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import reprlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +27,7 @@ _NAMES = {
     bool: "true or false",
     type(None): "null",
 }
+_POINTER = b"version https://git-lfs.github.com/spec/"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _temporary: set[Path] = set()  # files and directories that this process is writing
 
@@ -44,13 +46,28 @@ def missing(directory: Path, *names: str) -> FileNotFoundError:
     return FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}")
 
 
+def refuse_pointer(path: str | Path) -> None:
+    """Raises ValueError if a file is what Git LFS leaves in its place, in a clone without the large files."""
+    with Path(path).open("rb") as file:
+        pointer = file.read(1000)
+    if pointer.startswith(_POINTER):
+        size = re.search(rb"^size (\d+)$", pointer, re.MULTILINE)
+        whole = f" ({int(size[1]):,} bytes)" if size else ""
+        raise ValueError(
+            f"{path} is a pointer of Git LFS, not the file itself{whole}; fetch it: run `git lfs pull` in the clone, "
+            "or download the file"
+        )
+
+
 def read_text(path: str | Path) -> str:
     """A file's text in UTF-8, without a byte order mark; line ends stay.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is not UTF-8 (the message has the first bad line), or has only white space.
+        ValueError: it is not UTF-8 (the message has the first bad line), has only white space, or is a pointer of Git
+            LFS.
     """
+    refuse_pointer(path)
     raw = Path(path).read_bytes()
     try:
         text = raw.decode().removeprefix("\ufeff")
@@ -76,7 +93,8 @@ def read_json(path: Path, shape: Any = dict) -> Any:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not JSON in UTF-8, or a value has another type: the message names the file and the key.
+        ValueError: it is not JSON in UTF-8, is a pointer of Git LFS, or a value has another type: the message names the
+            file and the key.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -84,6 +102,7 @@ def read_json(path: Path, shape: Any = dict) -> Any:
         if r"\ud" in text.lower():  # refuses half of a surrogate pair
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:  # from bad JSON, from bad UTF-8, from too many brackets
+        refuse_pointer(path)
         raise ValueError(f"{path} is not a JSON file: {error}") from None
     check_json(value, shape, path)
     return value

@@ -11,6 +11,11 @@ import numpy as np
 import pytest
 
 from keras_bert import files
+from keras_bert.formats.h5_file import H5File
+from keras_bert.formats.safetensors_file import open_safetensors
+from keras_bert.formats.tensorflow_file import TensorFlowFile
+from keras_bert.formats.torch_file import TorchFile
+from keras_bert.text import SentencePieceTokenizer
 
 
 def test_texts_come_back(tmp_path):
@@ -34,6 +39,29 @@ def test_what_is_no_json_object_is_named(tmp_path, content, message):
     with pytest.raises(ValueError, match=message) as raised:
         files.read_json(tmp_path / "x.json")
     assert str(tmp_path / "x.json") in str(raised.value)
+
+
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 711396\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("tokenizer.json", files.read_json),
+        ("vocab.txt", files.read_text),
+        ("model.safetensors", open_safetensors),
+        ("pytorch_model.bin", TorchFile),
+        ("model.weights.h5", H5File),
+        ("bert_model.ckpt.index", TensorFlowFile),
+        ("spiece.model", SentencePieceTokenizer),
+    ],
+)
+def test_pointers_of_git_lfs_are_named(tmp_path, name, read):
+    """Every reader of files that repositories keep in LFS tells them from damaged files."""
+    (tmp_path / name).write_text(POINTER)
+    message = rf"{name} is a pointer of Git LFS, not the file itself \(711,396 bytes\); fetch it: run `git lfs pull`"
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path / name)
 
 
 SHAPE = {

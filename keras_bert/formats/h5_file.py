@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_bert import files
 from keras_bert.formats.shapes import Shape
 
 
@@ -27,6 +28,7 @@ class H5File:
             self._file = h5py.File(path, "r")
             self._file.visititems(self._add)
         except Exception as error:  # h5py's error depends on where the file is damaged
+            files.refuse_pointer(path)
             raise ValueError(
                 f"{path} ({path.stat().st_size:,} bytes) is not a whole HDF5 file; fetch it again ({error})"
             ) from None

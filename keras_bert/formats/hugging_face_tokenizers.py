@@ -1,7 +1,8 @@
-"""Reads and writes Hugging Face's tokenizer files for WordPiece and byte pairs."""
+"""What Hugging Face's tokenizer files have in common, whatever the type of the tokenizer."""
 
+import itertools
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,35 +14,35 @@ VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
 IDS, MERGES = "vocab.json", "merges.txt"
 ALL_IN_ONE = "tokenizer.json"
+_ADDED, _SPECIAL = "added_tokens.json", "special_tokens_map.json"
 
 # Our name of an argument -> the one in tokenizer_config.json.
-_TOKENS = {f"{name}_token": f"{name}_token" for name in ("unk", "cls", "sep", "pad", "mask")}
-_OF_WORDPIECE = {
-    "lowercase": "do_lower_case",
-    "strip_accents": "strip_accents",
-    "split_on_cjk": "tokenize_chinese_chars",
-    "max_chars_per_word": "max_input_chars_per_word",
-    **_TOKENS,
-}
-_OF_BYTE_PAIRS = {"add_prefix_space": "add_prefix_space", **_TOKENS}
-
+TOKENS = {f"{name}_token": f"{name}_token" for name in ("unk", "cls", "sep", "pad", "mask")}
 _SWITCHES = ("do_lower_case", "keep_accents", "strip_accents", "tokenize_chinese_chars", "add_prefix_space")
 _CONFIG_SHAPE = {
-    **dict.fromkeys(_TOKENS.values(), (str, {"content": str}, None)),
+    **dict.fromkeys(TOKENS.values(), (str, {"content": str}, None)),
     **dict.fromkeys((*_SWITCHES, "do_basic_tokenize"), (bool, None)),
     **dict.fromkeys(("tokenizer_class", "word_tokenizer_type", "subword_tokenizer_type"), (str, None)),
     "max_input_chars_per_word": (int, None),
     "never_split": ([str], None),
     "added_tokens_decoder": ({str: {"content": str, "special": (bool, None)}}, None),
 }
+ANY_CLASS = "PreTrainedTokenizerFast"  # of transformers: it does what tokenizer.json says
 # The only supported values of settings that would give other ids.
 _PLAIN_CONFIG = {
     "do_basic_tokenize": True,
     "never_split": [],
     "word_tokenizer_type": "basic",
     "subword_tokenizer_type": "wordpiece",
+    "split_by_punct": False,
+    "sp_model_kwargs": {},
 }
 _TEMPLATE = ([{str: {"id": str, "type_id": int}}], None)
+# A step, or a sequence of steps.
+_STEP = {"type": str, "add_prefix_space": (bool, None)}
+STEPS = {**_STEP, "normalizers": ([_STEP], None), "pretokenizers": ([_STEP], None)}
+# How an added token is found in texts.
+_FLAGS = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (bool, None))
 _JSON_SHAPE = {
     "model": {
         "type": (str, None),
@@ -50,9 +51,9 @@ _JSON_SHAPE = {
         "max_input_chars_per_word": (int, None),
         "merges": (list, None),
     },
-    "added_tokens": ([{"id": int, "content": str, "special": bool}], None),
-    "normalizer": ({"type": str}, None),
-    "pre_tokenizer": ({"type": str, "add_prefix_space": (bool, None)}, None),
+    "added_tokens": ([{"id": int, "content": str, "special": bool, **_FLAGS}], None),
+    "normalizer": (STEPS, None),
+    "pre_tokenizer": (STEPS, None),
     "post_processor": (
         {
             "type": str,
@@ -64,38 +65,55 @@ _JSON_SHAPE = {
         },
         None,
     ),
+    "padding": ({"pad_token": (str, None)}, None),
 }
-_NORMALIZER_SHAPE = {"clean_text": bool, "handle_chinese_chars": bool, "strip_accents": (bool, None), "lowercase": bool}
 
 
-def read_wordpiece_files(directory: Path) -> dict[str, Any]:
-    """The arguments of `WordPieceTokenizer` from `vocab.txt`, or Hugging Face's or KerasHub's `tokenizer.json`.
+def read_tokenizer_config(
+    directory: Path, names: Mapping[str, str], added_tokens: Collection[str] = ()
+) -> dict[str, Any]:
+    """The values in `tokenizer_config.json`, if there is one.
 
-    `tokenizer_config.json` takes precedence. Google's checkpoints have none; then the defaults apply.
-
-    Raises:
-        FileNotFoundError: no vocabulary.
-        ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
-    """
-    path = files.find(directory, VOCABULARY, ALL_IN_ONE)
-    arguments = {"vocabulary": path} if path.name == VOCABULARY else _read_json(path, "WordPiece", _wordpiece)
-    return arguments | read_tokenizer_config(directory, _OF_WORDPIECE)
-
-
-def read_tokenizer_config(directory: Path, names: Mapping[str, str]) -> dict[str, Any]:
-    """The values in `tokenizer_config.json`, if there is one. `names`: our name of an argument -> the file's.
+    Args:
+        directory: of the file.
+        names: our name of an argument -> the file's.
+        added_tokens: those that other files have told.
 
     Raises:
         ValueError: the file is damaged, or has a setting that would give other ids.
     """
     path = directory / CONFIG
-    if not path.is_file():
-        return {}
-    config = files.read_json(path, _CONFIG_SHAPE)
-    _refuse_added_tokens(path, (config.get("added_tokens_decoder") or {}).values())
+    config = files.read_json(path, _CONFIG_SHAPE) if path.is_file() else {}
+    for source, token in _stated_added_tokens(directory, config):
+        if token not in added_tokens:
+            raise ValueError(
+                f"{source} has the added token {token!r:.60}; tokens that are not special but found anywhere in texts "
+                f"are only supported in {ALL_IN_ONE}"
+            )
     check_plain(config, _PLAIN_CONFIG, path)
     values = {ours: config[theirs] for ours, theirs in names.items() if config.get(theirs) is not None}
     return {name: value["content"] if isinstance(value, dict) else value for name, value in values.items()}
+
+
+def best_file(directory: Path, *names: str) -> Path:
+    """The first file of `names`, or `tokenizer.json`, in a directory; only the latter tells all about added tokens."""
+    whole = directory / ALL_IN_ONE
+    config = files.read_json(directory / CONFIG, _CONFIG_SHAPE) if (directory / CONFIG).is_file() else {}
+    has_added_tokens = next(_stated_added_tokens(directory, config), None) is not None
+    return whole if has_added_tokens and whole.is_file() else files.find(directory, *names, ALL_IN_ONE)
+
+
+def _stated_added_tokens(directory: Path, config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    """The added tokens that are not special, and the file that lists them; older versions have two more for this."""
+    if (added := config.get("added_tokens_decoder")) is not None:
+        yield from ((directory / CONFIG, each["content"]) for each in added.values() if not each.get("special"))
+    elif (directory / _ADDED).is_file():
+        names = files.read_json(directory / _SPECIAL) if (directory / _SPECIAL).is_file() else {}
+        stated = [*names.values(), *(config.get(name) for name in TOKENS.values())]
+        flat = itertools.chain(*(value if isinstance(value, list) else [value] for value in stated))
+        special = [value.get("content") if isinstance(value, dict) else value for value in flat]
+        added = files.read_json(directory / _ADDED, {str: int})
+        yield from ((directory / _ADDED, token) for token in added if token not in special)
 
 
 def mask_with_space(token: str) -> dict[str, Any]:
@@ -111,7 +129,9 @@ def tokenizer_type(path: Path, content: dict[str, Any]) -> str | None:
     return content["model"].get("type") or ("BPE" if "merges" in content["model"] else None)
 
 
-def _read_json(path: Path, kind: str, arguments_of: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+def read_tokenizer_file(
+    path: Path, kind: str, arguments_of: Callable[[Path, dict[str, Any]], dict[str, Any]]
+) -> dict[str, Any]:
     """The arguments of a tokenizer of this kind from a `tokenizer.json`; `arguments_of` reads Hugging Face's."""
     content = files.read_json(path)
     if (arguments := keras_hub.tokenizer_arguments(path, content, kind)) is not None:
@@ -123,89 +143,22 @@ def _read_json(path: Path, kind: str, arguments_of: Callable[[Path, dict[str, An
     return arguments_of(path, content)
 
 
-def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
-    """Writes `vocab.txt` and `tokenizer_config.json`. Raises FileExistsError if one exists, unless `overwrite`."""
-    stated = {theirs: arguments[ours] for ours, theirs in _OF_WORDPIECE.items()}
-    config = {"tokenizer_class": "BertTokenizer", **stated}
-    vocabulary = "".join(token + "\n" for token in arguments["vocabulary"])
-    files.refuse_to_overwrite(directory, (VOCABULARY, CONFIG), overwrite)
-    files.write_texts(directory, {VOCABULARY: vocabulary, CONFIG: files.to_json(config)})
+def write_whole_file(
+    directory: str | Path, content: dict[str, Any], config: dict[str, Any], replaced: str, overwrite: bool
+) -> None:
+    """Writes `tokenizer.json` and `tokenizer_config.json`; the file `replaced`, which would take precedence, goes."""
+    files.refuse_to_overwrite(directory, (ALL_IN_ONE, CONFIG, replaced), overwrite)
+    (Path(directory) / replaced).unlink(missing_ok=True)
+    files.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(content)})
 
 
-def _wordpiece(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    model = content["model"]
-    normalizer = content.get("normalizer") or {}
-    _refuse(path, ("normalizes with", normalizer.get("type"), "BertNormalizer"))
-    files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
-    _refuse(
-        path,
-        ("keeps control characters, clean_text:", normalizer["clean_text"], True),
-        ("splits text with", (content.get("pre_tokenizer") or {}).get("type"), "BertPreTokenizer"),
-        ("marks continuing tokens with", model.get("continuing_subword_prefix", "##"), "##"),
-    )
-    vocabulary = _tokens_of_json(path, content)
-    # transformers 5 writes U+2028, a token of BERT's Chinese vocabulary, as "": no text has such a token.
-    vocabulary = [token or f"[empty-{index}]" for index, token in enumerate(vocabulary)]
-    longest = model.get("max_input_chars_per_word")
-    return {
-        "vocabulary": vocabulary,
-        "lowercase": normalizer["lowercase"],
-        "strip_accents": normalizer.get("strip_accents"),
-        "split_on_cjk": normalizer["handle_chinese_chars"],
-        "max_chars_per_word": 100 if longest is None else longest,
-        "unk_token": model.get("unk_token") or "[UNK]",
-        **_framing_tokens(path, content, vocabulary, "BertProcessing", separators=1, second_type_id=1),
-    }
+def added_token(token: str, index: int, special: bool = True, lstrip: bool = False) -> dict[str, Any]:
+    """An entry of `added_tokens` in a `tokenizer.json`; `lstrip`: whether it includes the white space before it."""
+    flags = {"single_word": False, "lstrip": lstrip, "rstrip": False, "normalized": not special, "special": special}
+    return {"id": index, "content": token, **flags}
 
 
-def read_bytepair_files(directory: Path) -> dict[str, Any]:
-    """The arguments of `BytePairTokenizer` from `vocab.json` and `merges.txt`, or `tokenizer.json`.
-
-    `tokenizer_config.json` takes precedence, if there is one. Raises as `read_wordpiece_files`.
-    """
-    if (directory / IDS).is_file() and (directory / MERGES).is_file():
-        arguments: dict[str, Any] = {"vocabulary": directory / IDS, "merges": directory / MERGES}
-    else:
-        arguments = _read_json(files.find(directory, ALL_IN_ONE), "BPE", _byte_pairs)
-    return arguments | read_tokenizer_config(directory, _OF_BYTE_PAIRS)
-
-
-def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
-    """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`. Raises FileExistsError as above."""
-    stated = {theirs: arguments[ours] for ours, theirs in _OF_BYTE_PAIRS.items()}
-    stated["mask_token"] = mask_with_space(stated["mask_token"])
-    config = {"tokenizer_class": "RobertaTokenizer", **stated}
-    vocabulary = {token: index for index, token in enumerate(arguments["vocabulary"])}
-    merges = "".join(f"{line}\n" for line in ("#version: 0.2", *arguments["merges"]))
-    files.refuse_to_overwrite(directory, (IDS, MERGES, CONFIG), overwrite)
-    texts = {IDS: files.to_json(vocabulary), MERGES: merges, CONFIG: files.to_json(config)}
-    files.write_texts(directory, texts)
-
-
-def _byte_pairs(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    files.check_json(content, {"model": {"merges": list}}, path)
-    model = content["model"]
-    split = content.get("pre_tokenizer") or {}
-    _refuse(
-        path,
-        ("normalizes with", (content.get("normalizer") or {}).get("type"), None),
-        ("splits text with", split.get("type"), "ByteLevel"),
-        ("splits text by another pattern than GPT-2's, use_regex:", split.get("use_regex", True), True),
-        ("has dropout", model.get("dropout") or None, None),
-        ("has ignore_merges", model.get("ignore_merges") or False, False),
-        ("marks continuing tokens with", model.get("continuing_subword_prefix") or "", ""),
-        ("marks the ends of words with", model.get("end_of_word_suffix") or "", ""),
-    )
-    vocabulary = _tokens_of_json(path, content)
-    return {
-        "vocabulary": vocabulary,
-        "merges": model["merges"],
-        "add_prefix_space": bool(split.get("add_prefix_space")),
-        **_framing_tokens(path, content, vocabulary, "RobertaProcessing", separators=2, second_type_id=0),
-    }
-
-
-def _refuse(path: Path, *settings: tuple[str, Any, Any]) -> None:
+def refuse(path: Path, *settings: tuple[str, Any, Any]) -> None:
     """Raises ValueError if a setting (what the file does, its value, the supported value) is not supported."""
     for does, value, plain in settings:
         if value != plain:
@@ -213,19 +166,40 @@ def _refuse(path: Path, *settings: tuple[str, Any, Any]) -> None:
             raise ValueError(f"{path} {does} {value}, where the tokenizer here has {plain}: ids would differ")
 
 
-def _refuse_added_tokens(path: Path, tokens: Any) -> None:
+def steps_of(value: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
+    """The steps of a sequence, which is under `key`; the file may also have a single step, or null."""
+    if value is None:
+        return []
+    return value.get(key) or [] if value["type"] == "Sequence" else [value]
+
+
+def types_of(steps: Iterable[dict[str, Any]]) -> str | None:
+    """The types of some steps, for messages; None if there are none."""
+    return ", ".join(step["type"] for step in steps) or None
+
+
+def added_tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
+    """The added tokens in the `content` of a `tokenizer.json` that are not special.
+
+    Raises:
+        ValueError: one of them is found in texts in another way than anywhere in normalized text.
+    """
+    tokens = [token for token in content.get("added_tokens") or [] if not token["special"]]
     for token in tokens:
-        if not token.get("special"):
-            raise ValueError(
-                f"{path} has the added token {token['content']!r:.60}; tokens that are not special but found anywhere "
-                "in texts are not supported"
-            )
+        name = f"asks that the added token {token['content']!r:.60}"
+        refuse(
+            path,
+            (f"{name} be a word by itself, single_word:", bool(token.get("single_word")), False),
+            (f"{name} include the white space before it, lstrip:", bool(token.get("lstrip")), False),
+            (f"{name} include the white space behind it, rstrip:", bool(token.get("rstrip")), False),
+            (f"{name} be found in normalized text, normalized:", token.get("normalized", True), True),
+        )
+    return [token["content"] for token in tokens]
 
 
-def _tokens_of_json(path: Path, content: dict[str, Any]) -> list[str]:
+def tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
     """The vocabulary in the `content` of a `tokenizer.json` at `path`, with added tokens; the index is the id."""
     added = content.get("added_tokens") or []
-    _refuse_added_tokens(path, added)
     ids = content["model"]["vocab"] | {token["content"]: token["id"] for token in added}
     vocabulary = sorted(ids, key=ids.get)
     if [ids[token] for token in vocabulary] != list(range(len(ids))):
@@ -253,32 +227,48 @@ def template(cls: tuple[str, int], sep: tuple[str, int], separators: int, second
     return {
         "type": "TemplateProcessing",
         "single": parts(*one),
-        "pair": parts(*one, *[(sep[0], type_id)] * (separators - 1), ("B", type_id), (sep[0], type_id)),
+        "pair": parts(*one, *[(sep[0], 0)] * (separators - 1), ("B", type_id), (sep[0], type_id)),
         "special_tokens": {name: {"id": name, "ids": [index], "tokens": [name]} for name, index in (cls, sep)},
     }
 
 
-def _framing_tokens(
-    path: Path, content: dict[str, Any], vocabulary: list[str], name: str, separators: int, second_type_id: int
-) -> dict[str, str]:
-    """`cls_token` and `sep_token`, if `tokenizer.json` packs texts as the post-processor of type `name` does.
+# Types of post-processors -> the number of separators between the texts of a pair, and the type of the second text.
+_PROCESSORS = {"BertProcessing": (1, 1), "RobertaProcessing": (2, 0)}
 
-    `separators` and `second_type_id` are as for `template`.
+
+def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) -> dict[str, Any]:
+    """How the `post_processor` of a `tokenizer.json` packs texts: `cls_token`, `sep_token` and the values of a format.
+
+    Raises:
+        ValueError: it packs them in another way than `template`.
     """
     found = content.get("post_processor") or {}
-    if found.get("type") == name and found.get("cls") and found.get("sep"):
+    if found.get("type") in _PROCESSORS and found.get("cls") and found.get("sep"):
         cls, sep = found["cls"], found["sep"]
-        expected = found
+        pairs = [_PROCESSORS[found["type"]]]
     else:
         single = [key for part in found.get("single") or [] for key in part.values()]
         ids = found.get("special_tokens") or {}
         first, last = (single[0]["id"], single[-1]["id"]) if single else ("", "")
         cls, sep = ((token, next(iter(ids.get(token, {}).get("ids", ())), None)) for token in (first, last))
-        expected = template(cls, sep, separators, second_type_id)
-    packs = all(found.get(key) == expected[key] for key in ("type", "single", "pair") if key in expected)
-    if not packs or any(i not in range(len(vocabulary)) or vocabulary[i] != token for token, i in (cls, sep)):
+        known = {pair: template(cls, sep, *pair) for pair in itertools.product((1, 2), (0, 1))}
+        pairs = [
+            pair
+            for pair, packs in known.items()
+            if all(found.get(key) == packs[key] for key in ("type", "single", "pair"))
+        ]
+    if not pairs or any(i not in range(len(vocabulary)) or vocabulary[i] != token for token, i in (cls, sep)):
         raise ValueError(
-            f"{path}: its post_processor is {reprlib.repr(content.get('post_processor'))}, which does not pack texts "
-            f"as {name} does: ids would differ"
+            f"{path}: its post_processor is {reprlib.repr(content.get('post_processor'))}, which packs texts neither "
+            "as [CLS] a [SEP] b [SEP] nor as <s> a </s></s> b </s>: ids would differ"
         )
-    return {"cls_token": cls[0], "sep_token": sep[0]}
+    return {"cls_token": cls[0], "sep_token": sep[0], "separators": pairs[0][0], "second_type_id": pairs[0][1]}
+
+
+def special_tokens_of_file(content: dict[str, Any]) -> dict[str, str]:
+    """`unk_token`, `pad_token` and `mask_token` as far as the `content` of a `tokenizer.json` tells them."""
+    special = {token["content"] for token in content.get("added_tokens") or [] if token["special"]}
+    stated = {"unk": content["model"].get("unk_token"), "pad": (content.get("padding") or {}).get("pad_token")}
+    names = {name: (stated.get(name), f"<{name}>", f"[{name.upper()}]") for name in ("unk", "pad", "mask")}
+    found = {name: [each for each in spellings if each in special] for name, spellings in names.items()}
+    return {f"{name}_token": spellings[0] for name, spellings in found.items() if spellings}

@@ -40,6 +40,7 @@ def open_safetensors(path: Path) -> SafetensorsFile:
     try:
         file = safe_open(path, framework="numpy")
     except SafetensorError as error:
+        files.refuse_pointer(path)
         raise ValueError(
             f"{path} ({path.stat().st_size:,} bytes) is not a whole safetensors file; fetch it again ({error})"
         ) from None

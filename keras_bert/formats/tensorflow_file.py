@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_bert import files
 from keras_bert.formats.shapes import Shape
 
 _MOST_AT_A_TIME = 1 << 26  # limit of numbers in memory while a checkpoint is written; then a new file begins
@@ -31,6 +32,7 @@ class TensorFlowFile:
             self._reader = tf.train.load_checkpoint(str(path).removesuffix(".index"))
             self._shapes = self._reader.get_variable_to_shape_map()
         except Exception as error:  # the error depends on where the file is damaged
+            files.refuse_pointer(path)
             raise ValueError(f"{path} is not the index of a TensorFlow checkpoint, or is damaged: {error}") from None
         self.names = set(self._shapes)
         data = [*path.parent.glob(f"{path.stem}.data-*")]
@@ -45,6 +47,8 @@ class TensorFlowFile:
         try:
             return self._reader.get_tensor(name)
         except Exception as error:
+            for each in self.path.parent.glob(f"{self.path.stem}.data-*"):
+                files.refuse_pointer(each)
             raise ValueError(f"{self.path}: cannot read {name}; fetch the files again ({error})") from None
 
     def close(self) -> None:

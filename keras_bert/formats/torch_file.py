@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_bert import files
 from keras_bert.formats.shapes import Shape
 
 _SAFE_SINCE = (2, 6)  # before, weights_only=True could be bypassed (CVE-2025-32434)
@@ -26,6 +27,7 @@ class TorchFile:
     """
 
     def __init__(self, path: Path) -> None:
+        files.refuse_pointer(path)
         self.path = path
         self.size = path.stat().st_size
         refused = f"{path} is a pickle, which can run a stranger's code; it is only read with torch"

@@ -129,8 +129,9 @@ class BertMaskedLM(BertTask):
         """
         if self.preprocessor is None:
             raise ValueError(_NO_PREPROCESSOR)
-        if not 1 <= top_k <= self.encoder.config.vocab_size:
-            raise ValueError(f"top_k is {top_k}; expected 1 to {self.encoder.config.vocab_size}, the vocabulary's size")
+        tokens = self.preprocessor.tokenizer.vocabulary_size
+        if not 1 <= top_k <= tokens:
+            raise ValueError(f"top_k is {top_k}; expected 1 to {tokens}, the vocabulary's size")
         is_one, texts = one_or_many(text)
         filled = self._fill(list(texts), top_k, batch_tokens, progress)
         return filled[0] if is_one else filled
@@ -176,10 +177,13 @@ class BertMaskedLM(BertTask):
         return tf.stack([tf.cast(candidates.ids, tf.float32), candidates.probabilities], axis=-1)
 
     def _candidates(self, packed: dict[str, tf.Tensor], top_k: int) -> Candidates:
-        def predict(inputs: dict[str, tf.Tensor], positions: tf.Tensor) -> tf.Tensor:
-            return self({**inputs, POSITIONS: positions}, training=False)
+        tokenizer = self.preprocessor.tokenizer
 
-        return fill_masks(predict, packed, self.preprocessor.tokenizer.mask_token_id, top_k)
+        def predict(inputs: dict[str, tf.Tensor], positions: tf.Tensor) -> tf.Tensor:
+            # The embedding table may have more rows than there are tokens.
+            return self({**inputs, POSITIONS: positions}, training=False)[:, :, : tokenizer.vocabulary_size]
+
+        return fill_masks(predict, packed, tokenizer.mask_token_id, top_k)
 
     @property
     def serve(self) -> Callable[[Any], dict[str, Any]]:
@@ -192,7 +196,7 @@ class BertMaskedLM(BertTask):
             raise AttributeError(_NO_PREPROCESSOR)
 
         def serve_texts(text: Any) -> dict[str, Any]:
-            candidates = self._candidates(self.preprocessor(text), min(5, self.encoder.config.vocab_size))
+            candidates = self._candidates(self.preprocessor(text), min(5, self.preprocessor.tokenizer.vocabulary_size))
             tokens = self._token_texts.of(candidates)
             filled = self._token_texts.fill(text, candidates)
             return {"filled": filled, "tokens": tokens, "probabilities": candidates.probabilities}

@@ -1,6 +1,7 @@
-"""RoBERTa's tokenizer: byte pairs, in the TensorFlow graph."""
+"""RoBERTa's and ModernBERT's tokenizer: byte pairs, in the TensorFlow graph."""
 
 import os
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,15 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert.formats.hugging_face_tokenizers import read_bytepair_files, write_bytepair_files
+from keras_bert.formats.hugging_face_byte_pairs import read_bytepair_files, write_bytepair_files
 from keras_bert.text.byte_level import byte_symbols, split_words
+from keras_bert.text.composition import compose, uncomposed_offsets
 from keras_bert.text.merging import MergeRules
-from keras_bert.text.packing import ROBERTA_PAIRS
-from keras_bert.text.splitting import Tokens
+from keras_bert.text.packing import ROBERTA_PAIRS, PairFormat
+from keras_bert.text.splitting import Tokens, tokenize_around
+from keras_bert.text.strings import KnownStrings
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer
-from keras_bert.text.vocabulary import check_merges, read_ids, read_merges
+from keras_bert.text.vocabulary import check_added_tokens, check_merges, read_ids, read_merges
 
 _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carriage return, space
 
@@ -24,9 +27,12 @@ class BytePairTokenizer(Tokenizer):
     """Tokenizes exactly as RoBERTa (Liu et al. 2019, section 4.4): GPT-2's byte-level byte-pair encoding.
 
     Text is cut into words, each with the space before it, and words into bytes. Bytes are merged into tokens in the
-    order of the merges. No text is changed or unknown: `detokenize` returns every byte. The vocabulary has one
-    printable symbol for each byte, as in the file: `Ġ` is the space. It works eagerly, in `tf.function`, in `tf.data`
-    and in a SavedModel, and captures only constants.
+    order of the merges. No text is unknown, or changed but by `normalization`: `detokenize` returns every byte. The
+    vocabulary has one printable symbol for each byte, as in the file: `Ġ` is the space. It works eagerly, in
+    `tf.function`, in `tf.data` and in a SavedModel, and captures only constants.
+
+    ModernBERT (Warner et al. 2024) composes text, has tokens for runs of spaces, and packs pairs as BERT does but
+    without a type for the second text.
 
     Args:
         vocabulary: path of a `vocab.json`, or its content (token -> id), or the list of tokens; the index is the id.
@@ -37,6 +43,12 @@ class BytePairTokenizer(Tokenizer):
             them like other text. `<mask>` then includes the white space before it, as in RoBERTa's fill-in example.
             Leave it off for text that others wrote.
         unk_token, cls_token, sep_token, pad_token, mask_token: the special tokens, all in the vocabulary.
+        more_special_tokens: others of the vocabulary, recognized only with `special_tokens_in_text`.
+        added_tokens: tokens of the vocabulary, written as text, that are found anywhere in a text before it is cut
+            into words; of two that begin at the same place, the longer one.
+        normalization: "NFC" composes letters and marks first. None: text is not changed.
+        separators: the number of separator tokens between the texts of a pair.
+        second_type_id: the type id of the second text of a pair.
 
     Attributes:
         merges: list of pairs of str.
@@ -44,11 +56,12 @@ class BytePairTokenizer(Tokenizer):
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a file is damaged, a special token or one of the 256 bytes is missing, ids have gaps, or a part or
-            the result of a merge is not in the vocabulary.
+        ValueError: a file is damaged, a special or added token or a byte of UTF-8 is missing, ids have gaps, a
+            part or the result of a merge is not in the vocabulary, or the normalization is unknown.
 
     Offsets leave out the space at the beginning of a token, unless the token is all white space. A token may begin or
-    end within a character; its bytes alone are then not valid UTF-8.
+    end within a character; its bytes alone are then not valid UTF-8. A token of a part of a composed character has the
+    span of the whole character.
 
     Letters, numbers and white space follow TensorFlow's version of Unicode. Newer characters count as symbols, and are
     separated from the letters beside them.
@@ -64,7 +77,6 @@ class BytePairTokenizer(Tokenizer):
         b'No more'
     """
 
-    pair_format = ROBERTA_PAIRS
     _mask_takes_space = True
     _read_files = staticmethod(read_bytepair_files)
     _write_files = staticmethod(write_bytepair_files)
@@ -80,23 +92,40 @@ class BytePairTokenizer(Tokenizer):
         sep_token: str = "</s>",
         pad_token: str = "<pad>",
         mask_token: str = "<mask>",
+        more_special_tokens: Sequence[str] = (),
+        added_tokens: Sequence[str] = (),
+        normalization: str | None = None,
+        separators: int = ROBERTA_PAIRS.separators,
+        second_type_id: int = ROBERTA_PAIRS.second_type_id,
     ):
+        if normalization not in (None, "NFC"):
+            raise ValueError(f"normalization is {normalization!r}; expected 'NFC' or None")
         source = str(vocabulary) if isinstance(vocabulary, str | os.PathLike) else "the vocabulary"
         given = (unk_token, cls_token, sep_token, pad_token, mask_token)
         special_tokens = dict(zip(SPECIAL_TOKENS, given, strict=True))
         symbols = byte_symbols()
         ids = read_ids(vocabulary, special_tokens, symbols)
+        check_added_tokens([*more_special_tokens, *added_tokens], ids, source)
         tokens = sorted(ids, key=ids.get)
         self.merges = read_merges(merges)
         check_merges(self.merges, ids, source)
-        special = {*special_tokens.values()}
-        begins_word = [token in special or token[0] in _SPACE_SYMBOLS for token in tokens]
+        special = {*special_tokens.values(), *more_special_tokens}
+        added = {token: ids[token] for token in added_tokens}
+        spaces = (*_SPACE_SYMBOLS, " ", "\t", "\n")  # an added token is written as text
+        begins_word = [token in special or token.startswith(spaces) for token in tokens]
         super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word)
         self.add_prefix_space = add_prefix_space
+        self.more_special_tokens, self.added_tokens = list(more_special_tokens), list(added_tokens)
+        self.normalization = normalization
+        self.pair_format = PairFormat(separators, second_type_id)
+        if special_tokens_in_text:
+            self._symbols = self.more_special_tokens
+        self._added = {unicodedata.normalize("NFC", token) if normalization else token: ids[token] for token in added}
 
         byte_of = {symbol: byte for byte, symbol in enumerate(symbols)}
-        text = [_text(token, byte_of) for token in tokens]
-        rules = MergeRules(self.merges, ids, [ids[symbol] for symbol in symbols])
+        text = [token.encode() if token in added or token in special else _text(token, byte_of) for token in tokens]
+        # Text, which is checked to be UTF-8, never has the bytes without a token.
+        rules = MergeRules(self.merges, ids, [ids.get(symbol, self.unk_token_id) for symbol in symbols])
         with tf.init_scope(), tf.device("CPU"):
             self._text = tf.constant(text)  # the bytes of each token
             self._lengths = tf.strings.length(self._text)
@@ -107,13 +136,29 @@ class BytePairTokenizer(Tokenizer):
             merged = rules(self._text)  # [tokens, (tokens)]
             first = tf.gather(merged.values, tf.minimum(merged.row_starts(), tf.size(merged.values, tf.int64) - 1))
             whole = tf.where((merged.row_lengths() == 1) & (first == tf.range(len(text))))[:, 0]
-            hashes = _hash(tf.gather(self._text, whole))
-            order = tf.argsort(hashes)
-            self._whole_hashes = tf.concat([tf.gather(hashes, order), [tf.int64.max]], 0)
-            self._whole_ids = tf.cast(tf.concat([tf.gather(whole, order), [0]], 0), tf.int32)
+            self._whole = KnownStrings(tf.gather(self._text, whole))
+            self._whole_ids = tf.cast(whole, tf.int32)
         self._rules = rules
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
+        text = compose(strings, rows) if self.normalization else strings
+        if not self._added:
+            tokens = self._tokenize_part(text, rows)
+        else:
+            tokens = tokenize_around(
+                self._added,
+                None,
+                text,
+                lambda parts, of: self._tokenize_part(parts, of if rows is None else tf.gather(rows, of)),
+            )
+        if not self.normalization or not with_offsets:
+            return tokens
+        ids, starts, ends = tokens
+        spans = uncomposed_offsets(strings, text, ids.value_rowids(), starts.values, ends.values)
+        return ids, *map(ids.with_values, spans)
+
+    def _tokenize_part(self, strings: tf.Tensor, rows: tf.Tensor | None) -> Tokens:
+        """Normalized text between added tokens -> tokens, with offsets into it."""
         moved = tf.zeros_like(strings, tf.int64)  # [batch], the number of bytes put before the text
         if self.add_prefix_space:
             given, strings = strings, self._with_space(strings)
@@ -138,12 +183,12 @@ class BytePairTokenizer(Tokenizer):
     def _split_into_tokens(self, words: tf.Tensor) -> tf.RaggedTensor:
         """string `[words]` -> int32 `[words, (tokens)]`; each distinct word is merged once."""
         different, index = tf.unique(words)
-        place = tf.searchsorted(self._whole_hashes, _hash(different))
-        candidate = tf.gather(self._whole_ids, place)
-        whole = tf.gather(self._text, candidate) == different  # another word may have the same hash
+        found = self._whole(different)
+        whole = found >= 0
         merged = self._rules(tf.boolean_mask(different, ~whole))
         count = tf.reduce_sum(tf.cast(whole, tf.int32))
-        alone = tf.RaggedTensor.from_row_lengths(tf.boolean_mask(candidate, whole), tf.ones([count], tf.int64))
+        alone = tf.gather(self._whole_ids, tf.boolean_mask(found, whole))
+        alone = tf.RaggedTensor.from_row_lengths(alone, tf.ones([count], tf.int64))
         order = tf.where(whole, tf.cumsum(tf.cast(whole, tf.int32)), count + tf.cumsum(tf.cast(~whole, tf.int32))) - 1
         return tf.gather(tf.concat([alone, merged], 0), tf.gather(order, index))
 
@@ -159,11 +204,12 @@ class BytePairTokenizer(Tokenizer):
             "add_prefix_space": self.add_prefix_space,
             "special_tokens_in_text": self.special_tokens_in_text,
             **self.special_tokens,
+            "more_special_tokens": self.more_special_tokens,
+            "added_tokens": self.added_tokens,
+            "normalization": self.normalization,
+            "separators": self.pair_format.separators,
+            "second_type_id": self.pair_format.second_type_id,
         }
-
-
-def _hash(strings: tf.Tensor) -> tf.Tensor:
-    return tf.strings.to_hash_bucket_fast(strings, tf.int64.max)
 
 
 def _text(token: str, byte_of: Mapping[str, int]) -> bytes:

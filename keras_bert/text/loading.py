@@ -25,7 +25,7 @@ def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
 
     Args:
         directory: has one of
-            - `spiece.model` or `sentencepiece.bpe.model`;
+            - `spiece.model`, `sentencepiece.bpe.model` or `spm.model`;
             - `vocab.json` and `merges.txt`;
             - `vocab.txt`;
             - `tokenizer.json` of type WordPiece, byte-level BPE, or Unigram as of ALBERT and XLM-RoBERTa;

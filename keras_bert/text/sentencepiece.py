@@ -1,4 +1,4 @@
-"""ALBERT's and XLM-RoBERTa's tokenizer: SentencePiece, in the TensorFlow graph."""
+"""ALBERT's, XLM-RoBERTa's and DeBERTa's tokenizer: SentencePiece, in the TensorFlow graph."""
 
 import base64
 import os
@@ -11,10 +11,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
+from keras_bert import files
 from keras_bert.text.compatibility import CompatibilityNormalizer
 from keras_bert.text.sentencepiece_families import FAMILIES, SPACE, ends_in_comma
 from keras_bert.text.sentencepiece_files import read_sentencepiece_files, write_sentencepiece_files
-from keras_bert.text.sentencepiece_model import USER_DEFINED, read_model
+from keras_bert.text.sentencepiece_model import BYTE, USER_DEFINED, read_model
 from keras_bert.text.splitting import Tokens
 from keras_bert.text.tokenizer import Tokenizer
 
@@ -27,7 +28,7 @@ _IS_TEXT[[0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF]] = False
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SentencePieceTokenizer(Tokenizer):
-    """SentencePiece (Kudo and Richardson 2018), with ALBERT's or XLM-RoBERTa's own steps before and after it.
+    """SentencePiece (Kudo and Richardson 2018), with the steps of a family of models before and after it.
 
     TensorFlow Text runs google/sentencepiece's own segmentation. Its operation holds the model as an attribute:
     functions capture no resource, and a SavedModel needs no file beside it.
@@ -39,10 +40,14 @@ class SentencePieceTokenizer(Tokenizer):
       word.
     - `"xlm-roberta"` (Conneau et al. 2019), like fairseq: the text unchanged; ids with fairseq's special tokens in
       front and `<mask>` at the end.
+    - `"deberta-v2"` (He et al. 2021, DeBERTaV3), like the sentencepiece library: the text unchanged; ids of the model,
+      and `[MASK]` at the end. Characters that version 3's model does not have become the tokens of their bytes, such
+      as `<0xF0>`; U+0000 those of U+E000.
 
     Args:
-        model_file: path of a `spiece.model` or `sentencepiece.bpe.model`, or its bytes. The config contains the bytes.
-        family: "albert", "albert-transformers" or "xlm-roberta".
+        model_file: path of a `spiece.model`, `sentencepiece.bpe.model` or `spm.model`, or its bytes. The config
+            contains the bytes.
+        family: "albert", "albert-transformers", "xlm-roberta" or "deberta-v2".
         lowercase: whether to lower-case; default: as the family does. (False for cased ALBERT models.)
         strip_accents: whether to decompose and drop combining characters; default: as the family does.
         special_tokens_in_text: whether to recognize special tokens, such as `[MASK]`, in the text, rather than split
@@ -112,7 +117,8 @@ class SentencePieceTokenizer(Tokenizer):
         ids[: layout.skipped] = self.unk_token_id
         with tf.init_scope(), tf.device("CPU"):
             self._own_to_ids = tf.constant(ids)
-            self._tokens = tf.constant(self.vocabulary)
+            byte_of = {each.piece: bytes([int(each.piece[1:-1], 16)]) for each in pieces if each.type == BYTE}
+            self._tokens = tf.constant([byte_of.get(token, token.encode()) for token in self.vocabulary])
             self._has_space = tf.constant([token.startswith(SPACE) and token != SPACE for token in self.vocabulary])
             self._comma_splits = self._split_commas(own) if layout.splits_commas else None
         signature = [tf.TensorSpec([None], tf.string)]
@@ -225,6 +231,7 @@ def _bytes_of(model_file: str | Path | bytes) -> tuple[bytes, str]:
         source = str(model_file)
         if not Path(model_file).is_file():
             raise FileNotFoundError(f"no SentencePiece model at {model_file}; expected a spiece.model or the like")
+        files.refuse_pointer(model_file)
         model_file = Path(model_file).read_bytes()
     if not model_file:
         raise ValueError(f"{source} is empty")

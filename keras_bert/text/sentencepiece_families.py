@@ -27,6 +27,9 @@ class SentencePieceFamily:
     skipped: int = 0
     last: tuple[str, ...] = ()
     splits_commas: bool = False  # whether to split a comma off a digit, as `encode_pieces` of google-research/albert
+    # Whether a class of transformers that does what tokenizer.json says is named in files that we write, because
+    # `transformers_class` normalizes text in its own way.
+    as_any_class: bool = False
     # Whether to normalize as transformers 5 does for ALBERT, see `CompatibilityNormalizer`, and to begin a word after
     # each user-defined symbol of the model, such as `-`.
     as_transformers: bool = False
@@ -55,5 +58,14 @@ FAMILIES = {
         first=("<s>", "<pad>", "</s>", "<unk>"),
         skipped=3,
         last=("<mask>",),
+    ),
+    "deberta-v2": SentencePieceFamily(
+        "spm.model",
+        "DebertaV2Tokenizer",
+        ("input_ids", "token_type_ids", "attention_mask"),
+        {name: f"[{name[:-6].upper()}]" for name in ("unk_token", "pad_token", "cls_token", "sep_token", "mask_token")},
+        BERT_PAIRS,
+        last=("[MASK]",),
+        as_any_class=True,
     ),
 }

@@ -5,7 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, mask_with_space, read_tokenizer_config
+from keras_bert.formats.hugging_face_tokenizers import (
+    ALL_IN_ONE,
+    ANY_CLASS,
+    CONFIG,
+    mask_with_space,
+    read_tokenizer_config,
+)
+from keras_bert.formats.layout_table import check_plain
 from keras_bert.text.sentencepiece_families import FAMILIES
 from keras_bert.text.sentencepiece_json import read_tokenizer_json, tokenizer_json
 
@@ -36,7 +43,10 @@ def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
     else:
         family = next(family for family, layout in FAMILIES.items() if layout.model == path.name)
         arguments = {"model_file": path, "family": by_class[named] if named else family}
-    if FAMILIES[arguments["family"]].transformers_class == "AlbertTokenizer":
+    layout = FAMILIES[arguments["family"]]
+    if layout.transformers_class == "DebertaV2Tokenizer":
+        check_plain({"do_lower_case": config.get("lowercase")}, {"do_lower_case": False}, directory / CONFIG)
+    if layout.transformers_class == "AlbertTokenizer":
         if "keep_accents" in config:
             config["strip_accents"] = not config.pop("keep_accents")
         arguments |= config
@@ -52,7 +62,7 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     family, lowercase, strip_accents = (arguments[name] for name in ("family", "lowercase", "strip_accents"))
     model, layout = base64.b64decode(arguments["model_file"]), FAMILIES[family]
     config = {
-        "tokenizer_class": layout.transformers_class,
+        "tokenizer_class": ANY_CLASS if layout.as_any_class else layout.transformers_class,
         **layout.special_tokens,
         "mask_token": mask_with_space(layout.special_tokens["mask_token"]),
         "model_input_names": layout.model_inputs,

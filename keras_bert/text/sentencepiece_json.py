@@ -12,17 +12,16 @@ from typing import Any
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
-from keras_bert.formats.hugging_face_tokenizers import template
+from keras_bert.formats.hugging_face_tokenizers import STEPS, steps_of, template
 from keras_bert.text.sentencepiece_families import FAMILIES, SPACE, ends_in_comma
-from keras_bert.text.sentencepiece_model import CONTROL, NORMAL, UNKNOWN, USER_DEFINED, read_model, unigram_model
+from keras_bert.text.sentencepiece_model import BYTE, CONTROL, NORMAL, UNKNOWN, USER_DEFINED, read_model, unigram_model
 
 _SPECIAL = {token for layout in FAMILIES.values() for token in layout.special_tokens.values()}
-_STEP = {"type": str, "normalizers": ([{"type": str}], None), "pretokenizers": ([{"type": str}], None)}
 _SHAPE = {
     "model": {"vocab": [[str, float]]},
     "added_tokens": [{"id": int, "content": str, "single_word": bool, "rstrip": bool, "normalized": bool}],
-    "normalizer": (_STEP, None),
-    "pre_tokenizer": (_STEP, None),
+    "normalizer": (STEPS, None),
+    "pre_tokenizer": (STEPS, None),
 }
 
 
@@ -73,7 +72,12 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
             (cls, ids[cls]), (sep, ids[sep]), layout.pair_format.separators, layout.pair_format.second_type_id
         ),
         "decoder": metaspace,
-        "model": {"type": "Unigram", "unk_id": ids[tokens["unk_token"]], "vocab": vocabulary, "byte_fallback": False},
+        "model": {
+            "type": "Unigram",
+            "unk_id": ids[tokens["unk_token"]],
+            "vocab": vocabulary,
+            "byte_fallback": any(each.type == BYTE for each in proto.pieces),
+        },
     }
 
 
@@ -93,7 +97,7 @@ def read_tokenizer_json(path: Path) -> dict[str, Any]:
     files.check_json(content, _SHAPE, path)
     vocabulary = [token for token, _ in content["model"]["vocab"]]
     family = _family_of(path, vocabulary)
-    steps = _steps(content.get("normalizer"), "normalizers")
+    steps = steps_of(content.get("normalizer"), "normalizers")
     types = {step["type"] for step in steps}
     arguments = {"family": family, "lowercase": "Lowercase" in types, "strip_accents": "StripAccents" in types}
     hangul = next((token for token in vocabulary if re.search("[가-힣]", token)), None)
@@ -154,8 +158,8 @@ def _compared(content: dict[str, Any]) -> dict[str, Any]:
     """The values that determine the ids, spelled as transformers 5 does."""
     added = sorted(content["added_tokens"], key=lambda token: token["id"])
     return {
-        "normalizer": _steps(content.get("normalizer"), "normalizers"),
-        "pre_tokenizer": [_plain_spaces(step) for step in _steps(content.get("pre_tokenizer"), "pretokenizers")],
+        "normalizer": steps_of(content.get("normalizer"), "normalizers"),
+        "pre_tokenizer": [_plain_spaces(step) for step in steps_of(content.get("pre_tokenizer"), "pretokenizers")],
         "post_processor": content.get("post_processor"),
         "added_tokens": [_plain_token(token) for token in added],
         "model": {
@@ -169,13 +173,6 @@ def _compared(content: dict[str, Any]) -> dict[str, Any]:
 def _rounded(score: float) -> float:
     """To float32."""
     return struct.unpack("<f", struct.pack("<f", score))[0]
-
-
-def _steps(value: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
-    """The steps of a sequence; the file may also have a single step, or null."""
-    if value is None:
-        return []
-    return value.get(key) or [] if value["type"] == "Sequence" else [value]
 
 
 def _plain_spaces(step: dict[str, Any]) -> dict[str, Any]:

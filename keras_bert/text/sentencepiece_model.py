@@ -1,6 +1,7 @@
 """Reads and writes google/sentencepiece's models, serialized `ModelProto`s, and checks them."""
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -33,8 +34,8 @@ _SCHEMA = """
 """
 
 # SentencePiece.Type
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
-_TYPES = range(1, 7)  # and UNUSED, BYTE
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
+_TYPES = range(1, 7)  # and UNUSED
 _UNIGRAM = 1  # TrainerSpec.ModelType
 
 
@@ -78,6 +79,8 @@ def read_model(model: bytes) -> ModelProto:
             raise ValueError(f"piece {number} is {text!r}, like piece {seen[text]}")
         if not math.isfinite(score):
             raise ValueError(f"piece {number}, {text!r}, has the score {score}")
+        if kind == BYTE and not re.fullmatch("<0x[0-9A-F]{2}>", text):
+            raise ValueError(f"piece {number}, {text!r}, has the type of a byte; expected <0x00> to <0xFF>")
         if kind not in _TYPES:
             raise ValueError(f"piece {number}, {text!r}, has the type {kind}; expected {_TYPES[0]} to {_TYPES[-1]}")
         seen[text] = number

@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.text.normalization import SPACES
+from keras_bert.text.strings import KnownStrings
 
 Tokens = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
 
@@ -36,12 +37,12 @@ def tokenize_around(
     names = texts
     if with_space in added:
         names = tf.strings.regex_replace(names, f"^{patterns[with_space]}$", with_space)
-    is_token = tf.equal(names[:, None], tf.constant(list(added)))  # [chunks, tokens]
-    special = tf.reduce_any(is_token, axis=1)
+    index = KnownStrings(list(added))(names)  # [chunks], -1 for text
+    special = index >= 0
     text = tf.where(special, "", texts)  # a chunk is either text or a token
     tokens = tokenize_text(text, chunks.value_rowids())
     count = tf.cast(special, tf.int64)
-    found = tf.boolean_mask(tf.gather(tf.constant(list(added.values())), tf.argmax(is_token, axis=1)), special)
+    found = tf.gather(tf.constant(list(added.values())), tf.boolean_mask(index, special))
     last = tf.boolean_mask(ends.values - starts.values, special)
     first = last - tf.boolean_mask(tf.cast(tf.strings.length(names), tf.int64), special)
     tokens = tuple(

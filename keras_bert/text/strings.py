@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,38 @@ def require(condition: tf.Tensor, message: str, *values: tf.Tensor) -> None:
         tf.debugging.Assert(condition, [message, *values])
     elif not condition:
         raise ValueError(" ".join([message, *(str(number) for value in values for number in np.ravel(value))]))
+
+
+class KnownStrings:
+    """Finds strings among known ones by a hash, with constants and no lookup table.
+
+    Args:
+        known: string `[known]`, a list or an eager tensor, all different.
+
+    Example:
+        >>> KnownStrings(["a", "b"])(tf.constant(["b", "c", "a"])).numpy()
+        array([ 1, -1,  0], dtype=int32)
+    """
+
+    def __init__(self, known: Sequence[str] | tf.Tensor):
+        with tf.init_scope(), tf.device("CPU"):
+            known = tf.convert_to_tensor(known)
+            hashes = _hash(known)
+            order = tf.argsort(hashes)
+            # One more, so that a search past the end finds something.
+            self._hashes = tf.concat([tf.gather(hashes, order), [tf.int64.max]], 0)
+            self._known = tf.concat([tf.gather(known, order), [""]], 0)
+            self._index = tf.concat([order, [-1]], 0)
+
+    def __call__(self, strings: tf.Tensor) -> tf.Tensor:
+        """string `[n]` -> int32 `[n]`, the index of the known string, or -1."""
+        place = tf.searchsorted(self._hashes, _hash(strings))
+        # Another string may have the same hash.
+        return tf.where(tf.gather(self._known, place) == strings, tf.gather(self._index, place), -1)
+
+
+def _hash(strings: tf.Tensor) -> tf.Tensor:
+    return tf.strings.to_hash_bucket_fast(strings, tf.int64.max)
 
 
 def lone_surrogate(row: int, error: UnicodeEncodeError) -> ValueError:

@@ -234,8 +234,9 @@ class Tokenizer:
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes the tokenizer's files and `tokenizer_config.json`, which `from_preset` and `transformers` read.
 
-        The files are `vocab.txt`; `vocab.json` and `merges.txt`; or the SentencePiece model and `tokenizer.json` (only
-        the latter for "albert-transformers", as in `transformers`).
+        The files are `vocab.txt`; `vocab.json` and `merges.txt`; or the SentencePiece model and `tokenizer.json`. Only
+        the latter is written for "albert-transformers", as in `transformers`, and for byte pairs and WordPiece that
+        are neither RoBERTa's nor BERT's nor MPNet's, such as ModernBERT's.
 
         Args:
             directory: created if missing; other files in it stay.

@@ -8,6 +8,7 @@ from pathlib import Path
 from keras_bert import files
 
 _ASCII_SPACE = re.compile(r"[ \t\r\v\f\n]")  # U+2028 is a token of BERT's Chinese vocabulary, and no mistake
+_NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
 _LONGEST_TOKEN_BYTES = 256  # the limit of TensorFlow Text's FastWordpieceTokenizer
 
 
@@ -51,7 +52,7 @@ def read_ids(
 
     Raises:
         FileNotFoundError: no such file.
-        TypeError, ValueError: not a vocabulary, or a damaged one; or a special token or one of the 256 bytes is
+        TypeError, ValueError: not a vocabulary, or a damaged one; or a special token or one of the bytes of UTF-8 is
             missing.
     """
     source = "the vocabulary"
@@ -74,8 +75,8 @@ def read_ids(
         )
     _check_special_tokens(special_tokens, vocabulary, source)
     for byte, symbol in enumerate(byte_symbols):
-        if symbol not in vocabulary:
-            raise ValueError(f"{source} has no {symbol}; it stands for byte {byte}, and byte pairs need all 256 bytes")
+        if symbol not in vocabulary and byte not in _NEVER_IN_UTF8:
+            raise ValueError(f"{source} has no {symbol}; it stands for byte {byte}, and byte pairs need all of UTF-8's")
     return dict(vocabulary)
 
 
@@ -110,6 +111,17 @@ def check_merges(merges: Sequence[tuple[str, str]], ids: Mapping[str, int], sour
                     f"merge {number} makes {left + right!r:.60} of {left!r:.60} and {right!r:.60}, but {source} has no "
                     f"{token!r:.60}; are the vocabulary and the merges of the same model?"
                 )
+
+
+def check_added_tokens(added_tokens: Sequence[str], vocabulary: Container[str], source: str) -> None:
+    """Raises ValueError if a token that is found in texts is empty, given twice, or not in the vocabulary."""
+    seen: set[str] = set()
+    for token in added_tokens:
+        if not token or token in seen:
+            raise ValueError(f"an added token is {'given twice: ' + repr(token)[:60] if token else 'empty'}")
+        if token not in vocabulary:
+            raise ValueError(f"{source} has no {token!r:.60}, an added token")
+        seen.add(token)
 
 
 def _check_special_tokens(special_tokens: Mapping[str, str], vocabulary: Container[str], source: str) -> None:

@@ -9,12 +9,13 @@ import keras
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert.formats.hugging_face_tokenizers import read_wordpiece_files, write_wordpiece_files
+from keras_bert.formats.hugging_face_wordpiece import read_wordpiece_files, write_wordpiece_files
 from keras_bert.text.detokenization import join_tokens
 from keras_bert.text.normalization import BertNormalizer
-from keras_bert.text.splitting import Tokens, merge_rows
+from keras_bert.text.packing import BERT_PAIRS, PairFormat
+from keras_bert.text.splitting import Tokens, merge_rows, tokenize_around
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer
-from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
+from keras_bert.text.vocabulary import check_added_tokens, check_vocabulary, read_vocabulary
 
 _SPACE = r"[\t\n\r\p{Z}]"
 _MOST_CHARS = 2**28  # TensorFlow Text counts their bytes in int32
@@ -38,6 +39,10 @@ class WordPieceTokenizer(Tokenizer):
         special_tokens_in_text: whether to recognize special tokens, such as `[MASK]`, in the text, rather than split
             them like other text. Leave it off for text that others wrote.
         unk_token, cls_token, sep_token, pad_token, mask_token: the special tokens, all in the vocabulary.
+        separators: the number of separator tokens between the texts of a pair; 2 in MPNet (Song et al. 2020).
+        second_type_id: the type id of the second text of a pair; 0 in MPNet.
+        added_tokens: tokens of the vocabulary that are found anywhere in normalized text before it is cut into words;
+            of two that begin at the same place, the longer one. They are normalized too.
 
     Attributes:
         vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
@@ -73,6 +78,9 @@ class WordPieceTokenizer(Tokenizer):
         sep_token: str = "[SEP]",
         pad_token: str = "[PAD]",
         mask_token: str = "[MASK]",
+        separators: int = BERT_PAIRS.separators,
+        second_type_id: int = BERT_PAIRS.second_type_id,
+        added_tokens: Sequence[str] = (),
     ):
         if not 1 <= max_chars_per_word <= _MOST_CHARS:
             raise ValueError(f"max_chars_per_word is {max_chars_per_word}; expected 1 to {_MOST_CHARS}")
@@ -82,16 +90,20 @@ class WordPieceTokenizer(Tokenizer):
         given = (unk_token, cls_token, sep_token, pad_token, mask_token)
         special_tokens = dict(zip(SPECIAL_TOKENS, given, strict=True))
         check_vocabulary(tokens, special_tokens, source)
+        check_added_tokens(added_tokens, tokens, source)
         begins_word = [not token.startswith("##") for token in tokens]
         super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word)
         self.lowercase = lowercase
         self.strip_accents = strip_accents
         self.split_on_cjk = split_on_cjk
         self.max_chars_per_word = max_chars_per_word
+        self.pair_format = PairFormat(separators, second_type_id)
 
         strip = lowercase if strip_accents is None else strip_accents
         self._normalizer = BertNormalizer(lowercase, strip, split_on_cjk, max_chars_per_word)
+        self.added_tokens = list(added_tokens)
         with tf.init_scope(), tf.device("CPU"):
+            self._added = {text: tokens.index(token) for token, text in self._normalized(self.added_tokens).items()}
             self._tokens = tf.constant(self.vocabulary)
             try:
                 self._wordpiece = tf_text.FastWordpieceTokenizer(
@@ -104,14 +116,33 @@ class WordPieceTokenizer(Tokenizer):
             except RuntimeError as error:
                 raise ValueError(f"{source} has only special tokens ({error})") from None
 
+    def _normalized(self, added_tokens: Sequence[str]) -> dict[str, str]:
+        """The added tokens as they are in normalized text."""
+        if not added_tokens:
+            return {}
+        texts = dict(zip(added_tokens, self._normalizer(tf.constant(added_tokens))[0].numpy().tolist(), strict=True))
+        for token, text in texts.items():
+            if not text:
+                raise ValueError(f"normalization leaves nothing of the added token {token!r}")
+        return {token: text.decode() for token, text in texts.items()}
+
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         normalized, plain = self._normalizer(strings, rows)
-        tokens = self._split_into_tokens(normalized)
-        tokens = _if_any(~plain, lambda: self._limit_word_length(normalized, *tokens), tokens)
+        if self._added:
+            tokens = tokenize_around(
+                self._added, None, normalized, lambda parts, of: self._tokenize_part(parts, tf.gather(plain, of))
+            )
+        else:
+            tokens = self._tokenize_part(normalized, plain)
         if with_offsets:
             moved = ~plain & (normalized != strings)
             tokens = _if_any(moved, lambda: self._to_original_offsets(strings, moved, *tokens), tokens)
         return tokens
+
+    def _tokenize_part(self, normalized: tf.Tensor, plain: tf.Tensor) -> Tokens:
+        """Normalized text between added tokens -> tokens, with offsets into it."""
+        tokens = self._split_into_tokens(normalized)
+        return _if_any(~plain, lambda: self._limit_word_length(normalized, *tokens), tokens)
 
     def _split_into_tokens(self, normalized: tf.Tensor) -> Tokens:
         """Normalized text -> tokens, with offsets into the normalized text."""
@@ -185,6 +216,9 @@ class WordPieceTokenizer(Tokenizer):
             "max_chars_per_word": self.max_chars_per_word,
             "special_tokens_in_text": self.special_tokens_in_text,
             **self.special_tokens,
+            "separators": self.pair_format.separators,
+            "second_type_id": self.pair_format.second_type_id,
+            "added_tokens": self.added_tokens,
         }
 
 

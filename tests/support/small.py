@@ -121,6 +121,19 @@ def byte_pairs(merges: list[tuple[str, str]], **settings: Any) -> BytePairTokeni
     return BytePairTokenizer(tokens, merges, **settings)
 
 
+ADDED_TOKENS = ["   ", "  ", "[unused0]", "[unused01]", "|||", "né"]
+
+
+def modern_byte_pairs(merges: list[tuple[str, str]], **settings: Any) -> BytePairTokenizer:
+    """ModernBERT's kind of tokenizer, with `ADDED_TOKENS` at the end."""
+    tokens = [*bytepair.SYMBOLS.values(), *dict.fromkeys(a + b for a, b in merges), "<|end|>", *SPECIAL, *ADDED_TOKENS]
+    for byte in (0xC0, 0xFF):  # never in UTF-8: such vocabularies lack them
+        tokens.remove(bytepair.SYMBOLS[byte])
+    arguments = {f"{token[1:-1].lower()}_token": token for token in SPECIAL}
+    arguments |= {"more_special_tokens": ["<|end|>"], "added_tokens": ADDED_TOKENS, "normalization": "NFC"}
+    return BytePairTokenizer(tokens, merges, **arguments | {"separators": 1, "second_type_id": 0} | settings)
+
+
 def weights() -> dict[str, np.ndarray]:
     """Hugging Face's names -> float32 arrays; no weight is zero or one, so that a missing weight shows."""
     generator = np.random.default_rng(0)

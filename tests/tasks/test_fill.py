@@ -26,6 +26,13 @@ def model():
     return BertMaskedLM(small.encoder(num_layers=1), preprocessor)
 
 
+@pytest.fixture
+def wider(model):
+    """The same with 20 more rows of embeddings."""
+    rows = len(small.VOCABULARY) + 20
+    return BertMaskedLM(small.encoder(num_layers=1, vocab_size=rows), model.preprocessor)
+
+
 def by_hand(model, text):
     """One text, one mask at a time, by calls on ids: {number of the mask: (ids in order, probabilities)}, in order."""
     tokenizer = model.preprocessor.tokenizer
@@ -52,6 +59,21 @@ def test_the_surest_is_filled_first(model):
             assert [each["token"] for each in got] == [small.VOCABULARY[i] for i in order[:5]]
             np.testing.assert_allclose([each["probability"] for each in got], probabilities[:5], atol=1e-5)
     assert list(by_hand(model, TEXTS[1])) != [0, 1, 2]  # else the order would not show
+
+
+def test_rows_without_a_token_are_no_candidates(model, wider):
+    """An embedding table may have more rows than there are tokens, here the most probable ones."""
+    spare = 20
+    for ours, theirs in zip(wider.weights, model.weights, strict=True):
+        value = np.zeros(ours.shape, np.float32)
+        value[tuple(slice(size) for size in theirs.shape)] = theirs.numpy()
+        if value.shape != theirs.shape:
+            value[-spare:] = 100.0
+        ours.assign(value)
+    for answer, want in zip(wider.fill(TEXTS), model.fill(TEXTS), strict=True):
+        assert [[each["token"] for each in mask] for mask in answer["masks"]] == [
+            [each["token"] for each in mask] for mask in want["masks"]
+        ]
 
 
 def test_top_k(model):

@@ -36,7 +36,9 @@ FILES = {
     "merges-txt": "merges.txt",
     "bytepair-config": "tokenizer_config.json",
     "bytepair-json": "tokenizer.json",
+    "added-tokens-json": "tokenizer.json",
     "spiece-model": "spiece.model",
+    "spm-model": "spm.model",
     "sentencepiece-config": "tokenizer_config.json",
     "unigram-json": "tokenizer.json",
     "keras-hub": "tokenizer.json",
@@ -55,6 +57,10 @@ def valid(kind, directory):
         small.tokenizer().save_preset(directory)
     elif kind in ("spiece-model", "sentencepiece-config"):
         SentencePieceTokenizer(tokenization.train_albert()).save_preset(directory)
+    elif kind == "spm-model":
+        SentencePieceTokenizer(tokenization.train_deberta(), "deberta-v2").save_preset(directory)
+    elif kind == "added-tokens-json":
+        small.modern_byte_pairs([("t", "h"), ("th", "e")]).save_preset(directory)
     elif kind.endswith("-json") and kind != "vocab-json":
         content = {
             "wordpiece-json": lambda: tokenization.wordpiece_json(small.tokenizer()),

@@ -43,15 +43,21 @@ def test_reads_tokenizer_json(merges, prefix, tmp_path, untraced):
 @pytest.mark.parametrize(
     ("part", "change", "message"),
     [
-        ("normalizer", {"type": "NFC"}, "normalizes with 'NFC'"),
+        ("normalizer", {"type": "NFKC"}, "normalizes with 'NFKC'"),
+        ("normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Strip"}]}, "with 'NFC, Strip'"),
         ("pre_tokenizer", {"type": "Whitespace"}, "splits text with 'Whitespace'"),
+        (
+            "pre_tokenizer",
+            {"type": "Sequence", "pretokenizers": [{"type": "Split"}, {"type": "ByteLevel"}]},
+            "splits text with 'Split, ByteLevel'",
+        ),
         ("pre_tokenizer", {"use_regex": False}, "by another pattern"),
         ("model", {"dropout": 0.1}, "has dropout 0.1"),
         ("model", {"ignore_merges": True}, "has ignore_merges True"),
         ("model", {"continuing_subword_prefix": "##"}, "marks continuing tokens with '##'"),
         ("model", {"end_of_word_suffix": "</w>"}, "marks the ends of words with '</w>'"),
-        ("post_processor", {"cls": ["<pad>", 0]}, "its post_processor is .*, which does not pack texts as Roberta"),
-        ("post_processor", {"type": "ByteLevel"}, "which does not pack texts as RobertaProcessing does"),
+        ("post_processor", {"cls": ["<pad>", 0]}, "its post_processor is .*, which packs texts neither"),
+        ("post_processor", {"type": "ByteLevel"}, "which packs texts neither"),
         ("model", {"type": "Unigram"}, "holds a Unigram tokenizer, not BPE"),
     ],
 )
@@ -63,11 +69,27 @@ def test_other_tokenizers_are_refused(part, change, message, tmp_path, untraced)
         BytePairTokenizer.from_preset(tmp_path)
 
 
-def test_added_tokens_are_refused(tmp_path, untraced):
+@pytest.mark.parametrize("flag", ["single_word", "lstrip", "rstrip"])
+def test_added_tokens_found_in_other_ways_are_refused(flag, tmp_path, untraced):
     content = bytepair_json(small.byte_pairs([]))
-    content["added_tokens"].append({"id": len(content["model"]["vocab"]), "content": "<user>", "special": False})
+    added = {"id": len(content["model"]["vocab"]), "content": "<user>", "special": False}
+    content["added_tokens"].append({**added, "normalized": True, flag: True})
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"tokenizer\.json has the added token '<user>'; tokens that are not special"):
+    with pytest.raises(ValueError, match=f"asks that the added token '<user>' .*{flag}: True"):
+        BytePairTokenizer.from_preset(tmp_path)
+    content["added_tokens"][-1] |= {flag: False, "normalized": False}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="be found in normalized text, normalized: False"):
+        BytePairTokenizer.from_preset(tmp_path)
+
+
+def test_added_tokens_beside_the_old_files_are_refused(merges, tmp_path, untraced):
+    """Only tokenizer.json tells how they are found."""
+    small.byte_pairs(merges[:20]).save_preset(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    config = json.loads(path.read_text()) | {"added_tokens_decoder": {"300": {"content": "<user>", "special": False}}}
+    path.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="has the added token '<user>'; tokens that are not special"):
         BytePairTokenizer.from_preset(tmp_path)
 
 
@@ -87,7 +109,7 @@ TOKENS = {token: i for i, token in enumerate([*SPECIAL, *reference.SYMBOLS.value
         ({**TOKENS, "x1": 999}, [], "ids of its 263 tokens are not 0 to 262"),
         ({**TOKENS, "x1": "7"}, [], "'x1' has the id '7'"),
         ([*TOKENS, "a"], [], "has 'a' twice"),
-        ([*TOKENS][:-20], [], "has no .; it stands for byte"),
+        ([*TOKENS][:-20], [], "has no .; it stands for byte 143, and byte pairs need all of UTF-8's"),
         (TOKENS, ["a b", "a"], "merge 1 is 'a'; expected two tokens"),
         (TOKENS, ["a b", 1.5], "merge 1 is 1.5; expected two tokens"),
         (TOKENS, ["a b", "ab c"], "merge 1 makes 'abc' of 'ab' and 'c', but the vocabulary has no 'abc'"),

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertPreprocessor
+from keras_bert import BertConfig, BertPreprocessor
+from keras_bert.formats import write_config
 from keras_bert.saved_model import export_preprocessor
 from keras_bert.text import BytePairTokenizer
 
@@ -157,3 +158,12 @@ def test_exported_pairs_are_packed_as_the_model_does(tmp_path):
     a, x, bos, eos, pad = (tokenizer.vocabulary.index(token) for token in ("a", "x", "<s>", "</s>", "<pad>"))
     assert packed["input_word_ids"].numpy()[1].tolist() == [bos, x, eos, eos, eos, pad, pad, pad, pad]
     assert packed["input_word_ids"].numpy()[0, :2].tolist() == [bos, a]
+
+
+def test_bert_with_another_tokenizer(xlm_model, xlm_roberta, tmp_path, untraced):
+    """As multilingual-e5-small: a BERT with XLM-RoBERTa's tokenizer, and rows of the embedding table left."""
+    (tmp_path / xlm_model.name).write_bytes(xlm_model.read_bytes())
+    rows = xlm_roberta.vocabulary_size + 35
+    write_config(tmp_path / "config.json", BertConfig.tiny(vocab_size=rows, max_positions=24))
+    preprocessor = BertPreprocessor.from_preset(tmp_path)
+    assert values(preprocessor(TEXTS)) == values(BertPreprocessor(xlm_roberta, sequence_length=24)(TEXTS))

@@ -1,14 +1,12 @@
 """A `tokenizer.json` of type Unigram, as transformers 5 writes it, against transformers itself."""
 
-import re
-
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
 from keras_bert.text.loading import load_tokenizer
 
-from ..support.tokenization import UNIGRAM_TEXTS, is_known
+from ..support.tokenization import UNIGRAM_TEXTS, UNLIKE, is_known
 
 
 def saved_by_transformers(model, family, path, **settings):
@@ -25,11 +23,6 @@ def differences(path, theirs, texts):
     return [
         (text, row) for text, row, want in zip(texts, ours.tokenize(texts).to_list(), ids, strict=True) if row != want
     ]
-
-
-# What the two libraries do otherwise with the same model: marks behind a character that its normalization changes,
-# U+0085 (XLM-RoBERTa's), and a "▁" in the text.
-UNLIKE = re.compile("[\x85▁]|[^\0-\x7f][\u0300-\u036f]|\u20e3|[\u0900-\u0dff\u0e00-\u0e7f]")
 
 
 @pytest.fixture(scope="module")

@@ -161,7 +161,9 @@ def test_preset_round_trip(albert_model, xlm_roberta, tmp_path):
     with pytest.raises(FileExistsError, match=r"already has sentencepiece\.bpe\.model"):
         xlm_roberta.save_preset(tmp_path / "xlm")
     (tmp_path / "xlm/tokenizer_config.json").write_text('{"tokenizer_class": "T5TokenizerFast"}')
-    with pytest.raises(ValueError, match="asks for T5Tokenizer; supported with SentencePiece: AlbertTokenizer, XLMR"):
+    with pytest.raises(
+        ValueError, match="asks for T5Tokenizer; supported with SentencePiece: AlbertTokenizer, Deberta"
+    ):
         SentencePieceTokenizer.from_preset(tmp_path / "xlm")
 
 

@@ -61,6 +61,114 @@ def test_tokens_around_texts_are_honoured(tmp_path, untraced):
         assert [VOCABULARY[i] for i in packed[0]] == ["x", "z", "y", "[PAD]"]
 
 
+MPNET = ["<s>", "<pad>", "</s>", "<unk>", "[UNK]", "[PAD]", *VOCABULARY[5:], "<mask>"]
+OF_MPNET = {"unk_token": "[UNK]", "cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
+ADDED = ["<User>", "don", "北", "né", "[x]"]
+PAIR = "Hello, world", "don't"
+
+
+def write_mpnet(directory, post_processor):
+    """Writes a `tokenizer.json` with MPNet's special tokens: two that stand for unknown text, of which one is used."""
+    content = copy.deepcopy(CONTENT) | {"post_processor": post_processor}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    special = [*MPNET[:5], "<mask>"]
+    content["added_tokens"] = [{"id": MPNET.index(token), "content": token, **flags} for token in special]
+    content["model"]["vocab"] = {token: i for i, token in enumerate(MPNET)}
+    (directory / "tokenizer.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("post_processor", "class_name"),
+    [
+        ({"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2]}, "MPNetTokenizer"),
+        (template(("<s>", 0), ("</s>", 2), 2, 1), "PreTrainedTokenizerFast"),
+        (template(("<s>", 0), ("</s>", 2), 1, 0), "PreTrainedTokenizerFast"),
+        (template(("<s>", 0), ("</s>", 2), 1, 1), "BertTokenizer"),
+    ],
+)
+def test_mpnet(post_processor, class_name, tmp_path, untraced):
+    """Pairs are packed as the file asks for, and as it says again when it is saved."""
+    library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
+    if post_processor["type"] == "RobertaProcessing":
+        post_processor = post_processor | {"trim_offsets": True, "add_prefix_space": False}
+    write_mpnet(tmp_path, post_processor)
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.special_tokens == OF_MPNET
+    theirs = library.Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode(*PAIR)
+    packed = BertPreprocessor(tokenizer, sequence_length=None)(PAIR)
+    assert packed["input_word_ids"].numpy().tolist() == theirs.ids
+    assert packed["input_type_ids"].numpy().tolist() == theirs.type_ids
+
+    tokenizer.save_preset(tmp_path / "saved")
+    assert json.loads((tmp_path / "saved/tokenizer_config.json").read_text())["tokenizer_class"] == class_name
+    assert load_tokenizer(tmp_path / "saved").get_config() == tokenizer.get_config()
+
+
+def test_mpnet_without_tokenizer_json(tmp_path, untraced):
+    """Then the class in tokenizer_config.json tells how pairs are packed."""
+    (tmp_path / "vocab.txt").write_text("\n".join(MPNET))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MPNetTokenizerFast", **OF_MPNET}))
+    (tmp_path / "json").mkdir()
+    write_mpnet(tmp_path / "json", {"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2]})
+    assert load_tokenizer(tmp_path).get_config() == load_tokenizer(tmp_path / "json").get_config() | {
+        "strip_accents": None
+    }
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", ["all-mpnet-base-v2", "all-mpnet-base-v2-st5.5"])
+def test_the_published_mpnet(shared_data, name, tmp_path):
+    """The published files, and what we save of them, read by transformers."""
+    transformers = pytest.importorskip("transformers")
+    ours = load_tokenizer(shared_data / "modern" / name)
+    ours.save_preset(tmp_path)
+    probe = "Hello, world!  It's 2026: naïve café 日本語 \n\n    indented"
+    ids = "7596 1014 2092 1003 2013 1009 1059 16802 2579 1028 15747 7672 1868 1880 1954 27431 14092"
+    assert ours.tokenize(probe).numpy().tolist() == [*map(int, ids.split())]
+    texts = [text for text in TEXTS if "Σ" not in text]  # whose final form theirs does not know
+    texts += (shared_data / "gutenberg/Dracula_345.txt").read_text("utf-8").split("\n")
+    want = ours.tokenize(texts).to_list()
+    packed = BertPreprocessor(ours, sequence_length=None)(("Hello", "it is"))["input_word_ids"].numpy().tolist()
+    for directory in (shared_data / "modern" / name, tmp_path):
+        theirs = transformers.AutoTokenizer.from_pretrained(directory)
+        assert theirs(texts, add_special_tokens=False, padding=False, truncation=False)["input_ids"] == want
+        assert theirs("Hello", "it is")["input_ids"] == packed
+
+
+@pytest.mark.parametrize("lowercase", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_added_tokens(lowercase, tmp_path):
+    """They are found anywhere in normalized text, as in Hugging Face's tokenizers."""
+    library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
+    vocabulary = [*dict.fromkeys((*VOCABULARY, *ADDED))]
+    added = sorted(ADDED, key=vocabulary.index)
+    tokenizer = WordPieceTokenizer(vocabulary, lowercase, max_chars_per_word=5, added_tokens=added)
+    tokenizer.save_preset(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
+    theirs = library.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    theirs.encode_special_tokens = True
+    parts = [*ADDED, "<user>", "Don", "NE\u0301", "n\u0301e", "x", "xxxxxx", " ", "\u200b", "[x", "[MASK]", "京", "."]
+    texts = [*TEXTS[:4], *random_texts(parts, 300, 9)]
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
+    assert ids.to_list() == [each.ids for each in theirs.encode_batch(texts, add_special_tokens=False)]
+    assert {*map(vocabulary.index, ADDED)} <= {*ids.flat_values.numpy().tolist()}
+    text = "aNE\u0301 \u200b<User>x"
+    ids, starts, ends = (each.numpy().tolist() for each in tokenizer.tokenize_with_offsets(text))
+    cut = {vocabulary[i]: text.encode()[a:b].decode() for i, a, b in zip(ids, starts, ends, strict=True)}
+    assert cut["<User>"] == "<User>"
+    assert not lowercase or cut["né"] == "NE\u0301"
+
+    again = load_tokenizer(tmp_path)
+    assert again.get_config() == tokenizer.get_config()
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY))  # as transformers 4 leaves it, with the tokens elsewhere
+    (tmp_path / "added_tokens.json").write_text(json.dumps({token: vocabulary.index(token) for token in ADDED}))
+    assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
+
+
+def test_an_added_token_of_which_nothing_is_left():
+    with pytest.raises(ValueError, match="normalization leaves nothing of the added token"):
+        WordPieceTokenizer([*VOCABULARY, "\u200b"], added_tokens=["\u200b"])
+
+
 def test_an_empty_token_is_in_no_text(tmp_path, untraced):
     """transformers 5 writes it in place of U+2028, which BERT's Chinese vocabulary has."""
     vocabulary = {**CONTENT["model"]["vocab"], "": len(VOCABULARY)}
@@ -78,17 +186,26 @@ REFUSED = [
     (("model",), {"type": "BPE"}, "holds a BPE tokenizer, not WordPiece"),
     (("normalizer",), {"clean_text": False}, "keeps control characters, clean_text: False"),
     (("normalizer",), {"type": "Lowercase"}, "normalizes with 'Lowercase', where"),
+    (
+        (),
+        {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, {"type": "StripAccents"}]}},
+        "normalizes with 'Lowercase, StripAccents', where",
+    ),
     ((), {"normalizer": None}, "normalizes with None, where"),
     ((), {"normalizer": {"type": "BertNormalizer"}}, "its normalizer has no clean_text; expected true or false"),
     ((), {"pre_tokenizer": {"type": "Whitespace"}}, "splits text with 'Whitespace', where"),
     ((), {"pre_tokenizer": None}, "splits text with None, where"),
-    ((), {"post_processor": None}, "its post_processor is None, which does not pack texts as BertProcessing does"),
-    ((), {"post_processor": {"type": "ByteLevel"}}, "which does not pack texts as BertProcessing does"),
-    ((), {"post_processor": template(CLS, SEP, 2, 1)}, "which does not pack texts as BertProcessing does"),
-    ((), {"post_processor": template(CLS, SEP, 1, 0)}, "which does not pack texts as BertProcessing does"),
-    ((), {"post_processor": template(("[CLS]", 3), SEP, 1, 1)}, "which does not pack texts as BertProcessing does"),
-    (("post_processor",), {"special_tokens": {}}, "which does not pack texts as BertProcessing does"),
-    ((), {"added_tokens": [{"id": 5, "content": "hello", "special": False}]}, "has the added token 'hello'; tokens"),
+    ((), {"post_processor": None}, "its post_processor is None, which packs texts neither"),
+    ((), {"post_processor": {"type": "ByteLevel"}}, "which packs texts neither"),
+    ((), {"post_processor": template(CLS, SEP, 3, 1)}, "which packs texts neither"),
+    ((), {"post_processor": template(CLS, SEP, 1, 2)}, "which packs texts neither"),
+    ((), {"post_processor": template(("[CLS]", 3), SEP, 1, 1)}, "which packs texts neither"),
+    (("post_processor",), {"special_tokens": {}}, "which packs texts neither"),
+    (
+        (),
+        {"added_tokens": [{"id": len(VOCABULARY), "content": "<user>", "special": False, "rstrip": True}]},
+        "white space behind it",
+    ),
     # Damaged files.
     (("model",), {"max_input_chars_per_word": 0}, "max_chars_per_word is 0"),
     (("model",), {"max_input_chars_per_word": 10**12}, "max_chars_per_word is 1000000000000"),
@@ -128,6 +245,22 @@ def test_tokenizer_config(config, message, tmp_path):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match=r"tokenizer_config\.json:? " + re.escape(message)):
         WordPieceTokenizer.from_preset(tmp_path)
+
+
+@pytest.mark.parametrize("is_special", [False, True])
+def test_added_tokens_of_older_versions(is_special, tmp_path):
+    """Not in tokenizer_config.json, but in files of their own."""
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY))
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<user>": len(VOCABULARY), "[MASK]": 4}))
+    names = {"mask_token": {"content": "[MASK]"}, "additional_special_tokens": ["<user>"] if is_special else []}
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps(names))
+    if is_special:  # in plain text, special tokens are text
+        assert WordPieceTokenizer.from_preset(tmp_path).vocabulary == VOCABULARY
+    else:
+        with pytest.raises(
+            ValueError, match=r"added_tokens\.json has the added token '<user>'; tokens that are not special"
+        ):
+            WordPieceTokenizer.from_preset(tmp_path)
 
 
 @pytest.mark.parity

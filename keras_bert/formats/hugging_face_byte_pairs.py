@@ -1,0 +1,139 @@
+"""Hugging Face's tokenizer files for byte pairs."""
+
+from pathlib import Path
+from typing import Any
+
+from keras_bert import files
+from keras_bert.formats.hugging_face_tokenizers import (
+    ANY_CLASS,
+    CONFIG,
+    IDS,
+    MERGES,
+    TOKENS,
+    added_token,
+    added_tokens_of_file,
+    best_file,
+    mask_with_space,
+    packing_of_file,
+    read_tokenizer_config,
+    read_tokenizer_file,
+    refuse,
+    special_tokens_of_file,
+    steps_of,
+    template,
+    tokens_of_file,
+    types_of,
+    write_whole_file,
+)
+
+_NAMES = {"add_prefix_space": "add_prefix_space", **TOKENS}
+# Values of arguments that RobertaTokenizer, the class of transformers, has too.
+_ROBERTA = {
+    "more_special_tokens": [],
+    "added_tokens": [],
+    "normalization": None,
+    "separators": 2,
+    "second_type_id": 0,
+}
+
+
+def read_bytepair_files(directory: Path) -> dict[str, Any]:
+    """The arguments of `BytePairTokenizer` from `vocab.json` and `merges.txt`, or `tokenizer.json`.
+
+    `tokenizer_config.json` takes precedence, if there is one. Raises as `read_wordpiece_files`.
+    """
+    path = best_file(directory, *([IDS] if (directory / MERGES).is_file() else []))
+    if path.name == IDS:
+        arguments: dict[str, Any] = {"vocabulary": path, "merges": directory / MERGES}
+    else:
+        arguments = read_tokenizer_file(path, "BPE", _arguments_of)
+    return arguments | read_tokenizer_config(directory, _NAMES, arguments.get("added_tokens", ()))
+
+
+def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
+    """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, from a tokenizer's `get_config()`.
+
+    What only RoBERTa's class in transformers does not do is in `tokenizer.json`, in place of the first two.
+
+    Raises:
+        FileExistsError: one of the files exists, and `overwrite` is False.
+    """
+    stated = {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
+    stated["mask_token"] = mask_with_space(stated["mask_token"])
+    if any(arguments[name] != value for name, value in _ROBERTA.items()):
+        config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": ["input_ids", "attention_mask"]}
+        write_whole_file(directory, _file_of(arguments), config, IDS, overwrite)
+        return
+    config = {"tokenizer_class": "RobertaTokenizer", **stated}
+    vocabulary = {token: index for index, token in enumerate(arguments["vocabulary"])}
+    merges = "".join(f"{line}\n" for line in ("#version: 0.2", *arguments["merges"]))
+    files.refuse_to_overwrite(directory, (IDS, MERGES, CONFIG), overwrite)
+    texts = {IDS: files.to_json(vocabulary), MERGES: merges, CONFIG: files.to_json(config)}
+    files.write_texts(directory, texts)
+
+
+def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    files.check_json(content, {"model": {"merges": list}}, path)
+    model = content["model"]
+    normalizers = steps_of(content.get("normalizer"), "normalizers")
+    normalization = types_of(normalizers)
+    splits = steps_of(content.get("pre_tokenizer"), "pretokenizers")
+    refuse(path, ("splits text with", types_of(splits), "ByteLevel"))
+    (split,) = splits
+    refuse(
+        path,
+        ("normalizes with", normalization, "NFC" if normalizers else None),
+        ("splits text by another pattern than GPT-2's, use_regex:", split.get("use_regex", True), True),
+        ("has dropout", model.get("dropout") or None, None),
+        ("has ignore_merges", model.get("ignore_merges") or False, False),
+        ("marks continuing tokens with", model.get("continuing_subword_prefix") or "", ""),
+        ("marks the ends of words with", model.get("end_of_word_suffix") or "", ""),
+    )
+    vocabulary = tokens_of_file(path, content)
+    arguments = {**special_tokens_of_file(content), **packing_of_file(path, content, vocabulary)}
+    special = [token["content"] for token in content.get("added_tokens") or [] if token["special"]]
+    named = {value for name, value in arguments.items() if name in TOKENS}
+    return {
+        "vocabulary": vocabulary,
+        "merges": model["merges"],
+        "add_prefix_space": bool(split.get("add_prefix_space")),
+        **arguments,
+        "more_special_tokens": [token for token in special if token not in named],
+        "added_tokens": added_tokens_of_file(path, content),
+        "normalization": normalization,
+    }
+
+
+def _file_of(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The content of a `tokenizer.json`."""
+    ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
+    cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
+    added = dict.fromkeys(arguments["added_tokens"], False)
+    added |= dict.fromkeys((*(arguments[name] for name in TOKENS), *arguments["more_special_tokens"]), True)
+    split = {"type": "ByteLevel", "add_prefix_space": arguments["add_prefix_space"], "trim_offsets": True}
+    split["use_regex"] = True
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            added_token(token, ids[token], special=added[token], lstrip=token == arguments["mask_token"])
+            for token in sorted(added, key=ids.get)
+        ],
+        "normalizer": {"type": arguments["normalization"]} if arguments["normalization"] else None,
+        "pre_tokenizer": split,
+        "post_processor": template(cls, sep, arguments["separators"], arguments["second_type_id"]),
+        "decoder": split,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": ids,
+            "merges": [merge.split(" ") for merge in arguments["merges"]],
+        },
+    }

@@ -1,0 +1,138 @@
+"""Hugging Face's tokenizer files for WordPiece."""
+
+from pathlib import Path
+from typing import Any
+
+from keras_bert import files
+from keras_bert.formats.hugging_face_tokenizers import (
+    ANY_CLASS,
+    CONFIG,
+    TOKENS,
+    VOCABULARY,
+    added_token,
+    added_tokens_of_file,
+    best_file,
+    packing_of_file,
+    read_tokenizer_config,
+    read_tokenizer_file,
+    refuse,
+    special_tokens_of_file,
+    steps_of,
+    template,
+    tokens_of_file,
+    types_of,
+    write_whole_file,
+)
+
+# Our name of an argument -> the one in tokenizer_config.json.
+_NAMES = {
+    "lowercase": "do_lower_case",
+    "strip_accents": "strip_accents",
+    "split_on_cjk": "tokenize_chinese_chars",
+    "max_chars_per_word": "max_input_chars_per_word",
+    **TOKENS,
+}
+
+# Classes of transformers -> the values of arguments that only the class tells.
+_CLASSES = {
+    "BertTokenizer": {"separators": 1, "second_type_id": 1},
+    "MPNetTokenizer": {"separators": 2, "second_type_id": 0, "max_chars_per_word": 100},
+}
+_NORMALIZER_SHAPE = {"clean_text": bool, "handle_chinese_chars": bool, "strip_accents": (bool, None), "lowercase": bool}
+
+
+def read_wordpiece_files(directory: Path) -> dict[str, Any]:
+    """The arguments of `WordPieceTokenizer` from `vocab.txt`, or Hugging Face's or KerasHub's `tokenizer.json`.
+
+    `tokenizer_config.json` takes precedence. Google's checkpoints have none; then the defaults apply.
+
+    Raises:
+        FileNotFoundError: no vocabulary.
+        ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
+    """
+    path = best_file(directory, VOCABULARY)
+    whole = read_tokenizer_file(path, "WordPiece", _arguments_of) if path.name != VOCABULARY else {}
+    names = _NAMES | {"tokenizer_class": "tokenizer_class"}
+    config = read_tokenizer_config(directory, names, whole.get("added_tokens", ()))
+    stated = config.pop("tokenizer_class", "").removesuffix("Fast")
+    return (whole or {"vocabulary": path, **_CLASSES.get(stated, {})}) | config
+
+
+def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
+    """Writes `vocab.txt` and `tokenizer_config.json`, from a tokenizer's `get_config()`.
+
+    With added tokens, or if no class of transformers packs pairs in this way, `tokenizer.json` takes the place of
+    `vocab.txt`.
+
+    Raises:
+        FileExistsError: one of the files exists, and `overwrite` is False.
+    """
+    stated = {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
+    pairs = ("separators", "second_type_id")
+    classes = (name for name, values in _CLASSES.items() if all(arguments[key] == values[key] for key in pairs))
+    name = ANY_CLASS if arguments["added_tokens"] else next(classes, ANY_CLASS)
+    config = {"tokenizer_class": name, **stated}
+    if name == ANY_CLASS:
+        write_whole_file(directory, _file_of(arguments), config, VOCABULARY, overwrite)
+        return
+    vocabulary = "".join(token + "\n" for token in arguments["vocabulary"])
+    files.refuse_to_overwrite(directory, (VOCABULARY, CONFIG), overwrite)
+    files.write_texts(directory, {VOCABULARY: vocabulary, CONFIG: files.to_json(config)})
+
+
+def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    model = content["model"]
+    normalizers = steps_of(content.get("normalizer"), "normalizers")
+    refuse(path, ("normalizes with", types_of(normalizers), "BertNormalizer"))
+    (normalizer,) = normalizers
+    files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
+    refuse(
+        path,
+        ("keeps control characters, clean_text:", normalizer["clean_text"], True),
+        ("splits text with", types_of(steps_of(content.get("pre_tokenizer"), "pretokenizers")), "BertPreTokenizer"),
+        ("marks continuing tokens with", model.get("continuing_subword_prefix", "##"), "##"),
+    )
+    vocabulary = tokens_of_file(path, content)
+    # transformers 5 writes U+2028, a token of BERT's Chinese vocabulary, as "": no text has such a token.
+    vocabulary = [token or f"[empty-{index}]" for index, token in enumerate(vocabulary)]
+    longest = model.get("max_input_chars_per_word")
+    return {
+        "vocabulary": vocabulary,
+        "lowercase": normalizer["lowercase"],
+        "strip_accents": normalizer.get("strip_accents"),
+        "split_on_cjk": normalizer["handle_chinese_chars"],
+        "max_chars_per_word": 100 if longest is None else longest,
+        **special_tokens_of_file(content),
+        **({"unk_token": model["unk_token"]} if model.get("unk_token") else {}),
+        **packing_of_file(path, content, vocabulary),
+        "added_tokens": added_tokens_of_file(path, content),
+    }
+
+
+def _file_of(arguments: dict[str, Any]) -> dict[str, Any]:
+    ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
+    cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
+    added = dict.fromkeys(arguments["added_tokens"], False) | dict.fromkeys((arguments[name] for name in TOKENS), True)
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [added_token(token, ids[token], special=added[token]) for token in sorted(added, key=ids.get)],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": arguments["split_on_cjk"],
+            "strip_accents": arguments["strip_accents"],
+            "lowercase": arguments["lowercase"],
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": template(cls, sep, arguments["separators"], arguments["second_type_id"]),
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": arguments["unk_token"],
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": arguments["max_chars_per_word"],
+            "vocab": ids,
+        },
+    }

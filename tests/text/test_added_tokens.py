@@ -1,0 +1,197 @@
+"""Byte pairs as in ModernBERT: composed text, tokens found anywhere in it, pairs of one type. As Hugging Face's."""
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertPreprocessor
+from keras_bert.text.loading import load_tokenizer
+
+from ..support import small
+from ..support.texts import SENTENCES
+from ..support.tokenization import NASTY, ODD_WORDS, random_texts
+
+ADDED = small.ADDED_TOKENS
+PARTS = [
+    *ADDED,
+    *small.SPECIAL,
+    "<|end|>",
+    "e\u0301",
+    "n",
+    " ",
+    "    ",
+    "\n",
+    "\0",
+    "the",
+    "'s",
+    "日本",
+    "\u1100\u1161",
+    "|",
+]
+TEXTS = [*SENTENCES, *ODD_WORDS, *random_texts(PARTS, 300, 9), *random_texts(NASTY, 60, 30)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(merges):
+    return small.modern_byte_pairs(merges)
+
+
+@pytest.fixture(scope="module")
+def saved(tokenizer, tmp_path_factory):
+    """What it writes."""
+    directory = tmp_path_factory.mktemp("modern")
+    tokenizer.save_preset(directory)
+    return directory
+
+
+@pytest.fixture
+def theirs(saved):
+    library = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers to compare with")
+    return library.Tokenizer.from_file(str(saved / "tokenizer.json"))
+
+
+def test_same_as_hugging_face(tokenizer, theirs):
+    theirs.encode_special_tokens = True  # special tokens in text are text
+    ids = tokenizer.tokenize(TEXTS).to_list()
+    assert ids == [each.ids for each in theirs.encode_batch(TEXTS, add_special_tokens=False)]
+    assert {*range(tokenizer.vocabulary_size - len(ADDED), tokenizer.vocabulary_size)} <= {*itertools.chain(*ids)}
+
+
+def test_special_tokens_as_hugging_face(merges, theirs):
+    aware = small.modern_byte_pairs(merges, special_tokens_in_text=True)
+    assert aware.tokenize(TEXTS).to_list() == [
+        each.ids for each in theirs.encode_batch(TEXTS, add_special_tokens=False)
+    ]
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+def test_saved_and_read(merges, tokenizer, saved, prefix, tmp_path, untraced):
+    assert sorted(file.name for file in saved.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
+    assert load_tokenizer(saved).get_config() == tokenizer.get_config()
+    for name in ("vocab.json", "merges.txt"):
+        (tmp_path / name).write_text("of another tokenizer")
+    other = small.modern_byte_pairs(
+        merges, add_prefix_space=prefix, separators=2, second_type_id=1, added_tokens=ADDED[:1]
+    )
+    with pytest.raises(FileExistsError, match=r"already has vocab\.json"):
+        other.save_preset(tmp_path)
+    other.save_preset(tmp_path, overwrite=True)
+    assert load_tokenizer(tmp_path).get_config() == other.get_config()
+    (tmp_path / "tokenizer_config.json").unlink()
+    assert load_tokenizer(tmp_path).get_config() == other.get_config()
+
+
+def test_merges_as_strings(tokenizer, saved, tmp_path, untraced):
+    content = json.loads((saved / "tokenizer.json").read_text("utf-8"))
+    content["model"]["merges"] = [" ".join(pair) for pair in content["model"]["merges"]]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
+
+
+def test_padding_and_truncation_of_a_training_change_nothing(tokenizer, saved, tmp_path, untraced):
+    content = json.loads((saved / "tokenizer.json").read_text("utf-8"))
+    content["truncation"] = {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}
+    content["padding"] = {"strategy": {"Fixed": 4}, "direction": "Right", "pad_id": 0, "pad_token": "[PAD]"}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
+
+
+def test_pairs_have_one_type(tokenizer, theirs):
+    packed = BertPreprocessor(tokenizer, sequence_length=None)((["the fox"], ["it  is"]))
+    whole = theirs.encode("the fox", "it  is")
+    assert packed["input_word_ids"].numpy().tolist() == [whole.ids]
+    assert packed["input_type_ids"].numpy().tolist() == [whole.type_ids]
+
+
+def test_offsets(tokenizer):
+    """Of composed characters, the span of their parts."""
+    texts = ["cafe\u0301  [unused0]|||\u00a0né x", "", "ne\u0301e\u0301", "鑫c\u0327\u0301鑫", "plain   "]
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
+    assert ids.to_list() == tokenizer.tokenize(texts).to_list()
+    cut = [
+        [(tokenizer.vocabulary[i], text.encode()[a:b]) for i, a, b in zip(*row, strict=True)]
+        for text, *row in zip(texts, ids.to_list(), starts.to_list(), ends.to_list(), strict=True)
+    ]
+    added = [[part.decode() for token, part in row if token in ADDED] for row in cut]
+    assert added == [["  ", "[unused0]", "|||", "né"], [], ["ne\u0301"], [], ["   "]]
+    assert [part for _, part in cut[3]] == [
+        *(bytes([byte]) for byte in "鑫".encode()),
+        *["c\u0327\u0301".encode()] * len("\u1e09".encode()),
+        *(bytes([byte]) for byte in "鑫".encode()),
+    ]
+    assert tokenizer.detokenize(ids).numpy()[2].decode() == "n\u00e9\u00e9"
+
+
+def test_words(tokenizer):
+    """Runs of spaces begin a word."""
+    (words,) = tokenizer.group_by_word(tokenizer.tokenize(["x  y", "x[unused0] y"]))
+    assert [[tokenizer.detokenize(word).numpy() for word in row] for row in words.to_list()] == [
+        [b"x", b"  y"],
+        [b"x[unused0]", b" y"],
+    ]
+
+
+def test_in_a_saved_model(tokenizer, tmp_path):
+    module = tf.Module()
+    module.call = tf.function(
+        lambda texts: tokenizer.tokenize_with_offsets(texts), input_signature=[tf.TensorSpec([None], tf.string)]
+    )
+    tf.saved_model.save(module, str(tmp_path / "exported"))
+    moved = shutil.move(tmp_path / "exported", tmp_path / "moved")
+    texts = ["cafe\u0301  [unused0]", ""]
+    served = tf.saved_model.load(str(moved)).call(tf.constant(texts))
+    assert [each.to_list() for each in served] == [each.to_list() for each in tokenizer.tokenize_with_offsets(texts)]
+
+
+def test_what_is_not_utf8(tokenizer):
+    with pytest.raises(ValueError, match="not valid UTF-8 .*: the text in row 1"):
+        tokenizer.tokenize(["a  b", b"  \xff", "b"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"normalization": "NFKC"}, "normalization is 'NFKC'; expected 'NFC' or None"),
+        ({"added_tokens": ["<user>"]}, "the vocabulary has no '<user>', an added token"),
+        ({"added_tokens": ["  ", "  "]}, "an added token is given twice: '  '"),
+        ({"added_tokens": [""]}, "an added token is empty"),
+    ],
+)
+def test_bad_arguments(merges, settings, message):
+    with pytest.raises(ValueError, match=message):
+        small.modern_byte_pairs(merges, **settings)
+
+
+# -- Published files
+
+
+PROBE = "Hello, world!  It's 2026: naïve café 日本語 \n\n    indented"
+IDS = [12092, 13, 1533, 2, 50276, 1147, 434, 1384, 1731, 27, 36060, 36241, 209, 49868, 19119, 241, 15267, 50274, 527]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["modernbert-base", "modernbert-base-transformers5", "modernbert-base-string-merges"])
+def test_published_files(shared_data, name):
+    ours = load_tokenizer(shared_data / "modern" / name)
+    assert ours.tokenize(PROBE).numpy().tolist() == [*IDS, 8006]
+    assert (ours.cls_token_id, ours.sep_token_id, ours.pad_token_id, ours.mask_token_id) == (50281, 50282, 50283, 50284)
+
+
+@pytest.mark.parity
+def test_what_transformers_reads(shared_data, tmp_path):
+    """The published tokenizer, saved by us, on code, odd Unicode and added tokens."""
+    transformers = pytest.importorskip("transformers")
+    published = shared_data / "modern" / "modernbert-base"
+    ours = load_tokenizer(published, special_tokens_in_text=True)
+    ours.save_preset(tmp_path)
+    code = [Path(module.__file__).read_text("utf-8") for module in (json, shutil, transformers)]
+    texts = [*TEXTS, *(line for text in code for line in text.split("\n")), *code]
+    ids = ours.tokenize(texts).to_list()
+    for directory in (published, tmp_path):
+        theirs = transformers.AutoTokenizer.from_pretrained(directory)
+        assert theirs(texts, add_special_tokens=False)["input_ids"] == ids
+    assert theirs("a", "b")["input_ids"] == [50281, *theirs("a")["input_ids"][1:], *theirs("b")["input_ids"][1:]]

@@ -1,0 +1,101 @@
+"""SentencePiece as in DeBERTa: characters that the model does not have become the tokens of their bytes."""
+
+import json
+
+import pytest
+
+from keras_bert.text import SentencePieceTokenizer
+from keras_bert.text.loading import load_tokenizer
+
+from ..support import tokenization
+from ..support.tokenization import NASTY, UNIGRAM_TEXTS, UNLIKE, check_sentencepiece_spans, random_texts
+
+TEXTS = [text for text in [*UNIGRAM_TEXTS, *random_texts(NASTY + "𓀀▁ж", 80, 30)] if "\0" not in text]
+PROBE = "Hello, world!  It's 2026: naïve café 日本語 \n\n    indented"
+IDS = [5365, 261, 447, 300, 325, 280, 268, 39119, 294, 34972, 15924, 507, 100868, 89387, 83248]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("deberta") / "spm.model"
+    path.write_bytes(tokenization.train_deberta())
+    return path
+
+
+@pytest.fixture(scope="module")
+def tokenizer(model):
+    return load_tokenizer(model.parent)
+
+
+@pytest.fixture
+def theirs(model):
+    library = pytest.importorskip("sentencepiece")
+    return library.SentencePieceProcessor(model_proto=model.read_bytes())
+
+
+def test_same_as_sentencepiece(tokenizer, theirs):
+    ids = tokenizer.tokenize(TEXTS).to_list()
+    assert ids == theirs.encode(TEXTS)
+    tokens = {tokenizer.vocabulary[i] for row in ids for i in row}
+    assert "<0xF0>" in tokens
+    assert "[UNK]" not in tokens
+    got = [text.decode() for text in tokenizer.detokenize(ids).numpy()]
+    assert got == theirs.decode(ids)
+    assert (tokenizer.mask_token_id, tokenizer.vocabulary_size) == (850, 851)
+
+
+def test_offsets(tokenizer):
+    check_sentencepiece_spans(tokenizer, TEXTS)
+    text = "a 𓀀b"
+    ids, starts, ends = (each.numpy() for each in tokenizer.tokenize_with_offsets(text))
+    cut = {tokenizer.vocabulary[i]: text.encode()[a:b].decode() for i, a, b in zip(ids, starts, ends, strict=True)}
+    assert (cut["<0xF0>"], cut["<0x80>"]) == ("", "𓀀")  # the last of a character's tokens has its span
+
+
+def test_saved_and_read(model, tokenizer, tmp_path, untraced):
+    tokenizer.save_preset(tmp_path)
+    assert (tmp_path / "spm.model").read_bytes() == model.read_bytes()
+    again = load_tokenizer(tmp_path)
+    assert again.get_config() == tokenizer.get_config()
+    assert SentencePieceTokenizer.from_config(again.get_config()).tokenize("a 𓀀").numpy().tolist() == (
+        tokenizer.tokenize("a 𓀀").numpy().tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"do_lower_case": True}, "do_lower_case is True; only False is supported"),
+        ({"split_by_punct": True}, "split_by_punct is True; only False is supported"),
+        ({"sp_model_kwargs": {"enable_sampling": True}}, "sp_model_kwargs is {'enable_sampling': True}; only {}"),
+    ],
+)
+def test_other_settings_are_refused(model, setting, message, tmp_path):
+    (tmp_path / "spm.model").write_bytes(model.read_bytes())
+    config = {"tokenizer_class": "DebertaV2Tokenizer", "split_by_punct": False, **setting}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=f"tokenizer_config.json: {message}"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parity
+def test_what_transformers_reads(model, tokenizer, tmp_path):
+    """Not the class of the family, which normalizes text in another way than the model."""
+    transformers = pytest.importorskip("transformers")
+    tokenizer.save_preset(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "deberta-v2"}))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    texts = [text for text in TEXTS if not UNLIKE.search(text) and "[CLS]" not in text]
+    assert len(texts) > len(TEXTS) / 3
+    assert theirs(texts, add_special_tokens=False)["input_ids"] == tokenizer.tokenize(texts).to_list()
+
+
+@pytest.mark.parity
+def test_the_published_model(shared_data):
+    library = pytest.importorskip("sentencepiece")
+    path = shared_data / "modern/deberta-v3-base"
+    ours, theirs = load_tokenizer(path), library.SentencePieceProcessor(str(path / "spm.model"))
+    assert ours.tokenize(PROBE).numpy().tolist() == IDS
+    assert (ours.cls_token_id, ours.sep_token_id, ours.unk_token_id, ours.mask_token_id) == (1, 2, 3, 128000)
+    texts = [*TEXTS, *(shared_data / "gutenberg/Emma_158.txt").read_text("utf-8").split("\n")]
+    assert ours.tokenize(texts).to_list() == theirs.encode(texts)
