@@ -186,6 +186,80 @@ _ELECTRA = replace(
     masked_lm_activation="gelu",
     sequence_activation="gelu",
 )
+_MODERNBERT_LAYER = "layers.{i}"
+_DENSE_AND_NORM = {"transform/kernel": "head.dense.weight", "norm": "head.norm"}
+_MODERNBERT_CLASSIFIER = {**_DENSE_AND_NORM, "logits": "classifier"}
+# Rotary positions, local attention, normalization first, gates, and hardly a bias (Warner et al. 2024).
+_MODERNBERT = Table(
+    classes="ModernBert",
+    prefix="model.",
+    config={
+        "vocab_size": "vocab_size",
+        "hidden_size": "hidden_size",
+        "num_layers": "num_hidden_layers",
+        "num_heads": "num_attention_heads",
+        "intermediate_size": "intermediate_size",
+        "activation": "hidden_activation",
+        "hidden_dropout": ("mlp_dropout", "embedding_dropout"),
+        "attention_dropout": "attention_dropout",
+        "max_positions": "max_position_embeddings",
+        "initializer_range": "initializer_range",
+        "layer_norm_epsilon": "norm_eps",
+        "pad_token_id": "pad_token_id",
+        "rope_theta": ("rope_parameters.full_attention.rope_theta", "global_rope_theta"),
+        "local_rope_theta": ("rope_parameters.sliding_attention.rope_theta", "local_rope_theta"),
+        "global_every": "global_attn_every_n_layers",
+        "local_window": "local_attention",
+        "norm_bias": "norm_bias",
+        "attention_bias": "attention_bias",
+        "feed_forward_bias": "mlp_bias",
+        "pooling": "classifier_pooling",
+        "head_activation": "classifier_activation",
+    },
+    layer_kinds="layer_types",
+    values={
+        "type_vocab_size": 0,
+        "max_positions": 8192,
+        "pad_token_id": 50283,
+        "layer_norm_epsilon": 1e-5,
+        "hidden_dropout": 0.0,
+        "attention_dropout": 0.0,
+        "rope_theta": 160_000.0,
+        "local_rope_theta": 10_000.0,
+        "global_every": 3,
+        "local_window": 128,
+        "pre_norm": True,
+        "norm_bias": False,
+        "attention_bias": False,
+        "feed_forward_bias": False,
+        "gated": True,
+        "head_activation": "gelu",
+    },
+    activations=_ACTIVATIONS,
+    plain={
+        "rope_parameters.full_attention.rope_type": "default",
+        "rope_parameters.sliding_attention.rope_type": "default",
+        "rope_scaling": None,
+        "classifier_bias": False,
+        "decoder_bias": True,
+    },
+    endings=_BERT.endings,
+    storage=_BERT.storage,
+    embeddings={"embeddings/word": "embeddings.tok_embeddings", "embeddings/norm": "embeddings.norm"},
+    block={
+        "attention_norm": f"{_MODERNBERT_LAYER}.attn_norm",
+        "attention/qkv": f"{_MODERNBERT_LAYER}.attn.Wqkv",
+        "attention/output": f"{_MODERNBERT_LAYER}.attn.Wo",
+        "output_norm": f"{_MODERNBERT_LAYER}.mlp_norm",
+        "intermediate": f"{_MODERNBERT_LAYER}.mlp.Wi",
+        "output": f"{_MODERNBERT_LAYER}.mlp.Wo",
+    },
+    last={"final_norm": "final_norm"},
+    heads={
+        "masked_lm": {**_DENSE_AND_NORM, "bias": "decoder.bias"},
+        **dict.fromkeys(("sequence", "tokens", "spans"), _MODERNBERT_CLASSIFIER),
+    },
+)
 # By the `model_type` in config.json.
 FAMILIES = {
     "bert": _BERT,
@@ -195,6 +269,7 @@ FAMILIES = {
     "distilbert": _DISTILBERT,
     "albert": _ALBERT,
     "electra": _ELECTRA,
+    "modernbert": _MODERNBERT,
 }
 
 

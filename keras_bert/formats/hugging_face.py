@@ -108,8 +108,12 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
     files.check_json(values, {"model_type": (str, None)}, source)
     family = values.get("model_type") or "bert"
     if family not in FAMILIES:
-        raise ValueError(f"{source}: model_type is {family!r}; known are {', '.join(FAMILIES)}")
+        own = ""
+        if values.get("auto_map"):
+            own = ", which is computed by Python code beside the model (auto_map); it is not run here"
+        raise ValueError(f"{source}: model_type is {family!r}{own}; known are {', '.join(FAMILIES)}")
     table = FAMILIES[family]
+    values = {**{table.renamed.get(key, key): value for key, value in values.items()}, **values}
     files.check_json(values, table.shape, source)
     return table.config_of(family, values, source)
 
