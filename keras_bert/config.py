@@ -314,6 +314,20 @@ _MODERNBERT = {
     "gated": True,
     "head_activation": "gelu",
 }
+_NOMIC_BERT = {
+    "family": "nomic_bert",
+    "vocab_size": 30528,
+    "activation": "silu",
+    "hidden_dropout": 0.0,
+    "attention_dropout": 0.0,
+    "max_positions": 2048,
+    "pooler": False,
+    "rope_theta": 1000.0,
+    "attention_bias": False,
+    "feed_forward_bias": False,
+    "gated": True,
+}
+_MPNET = {**_ROBERTA, "family": "mpnet", "vocab_size": 30527, "type_vocab_size": 0, "relative_buckets": 32}
 
 # Name -> the fields that differ from the defaults of BertConfig.
 SIZES: dict[str, dict[str, Any]] = {
@@ -345,4 +359,6 @@ SIZES: dict[str, dict[str, Any]] = {
     "electra-large-generator": _size(24, 256, **_ELECTRA, embedding_size=1024),
     "modernbert-base": _size(22, 768, **_MODERNBERT, pooling="mean") | {"intermediate_size": 1152},
     "modernbert-large": _size(28, 1024, **_MODERNBERT, pooling="mean") | {"intermediate_size": 2624},
+    "nomic-bert-2048": _size(12, 768, **_NOMIC_BERT),
+    "mpnet-base": _size(12, 768, **_MPNET),
 }

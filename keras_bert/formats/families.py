@@ -260,6 +260,100 @@ _MODERNBERT = Table(
         **dict.fromkeys(("sequence", "tokens", "spans"), _MODERNBERT_CLASSIFIER),
     },
 )
+_NOMIC_LAYER = "encoder.layers.{i}"
+# Rotary positions, gates, no biases in the layers (Nussbaum et al. 2024). Files have the keys of transformers 5, or of
+# the family's own code, which follows GPT-2.
+_NOMIC_BERT = replace(
+    _BERT,
+    classes="NomicBert",
+    prefix="nomic_bert.",
+    older_prefix="bert.",
+    config={**_BERT.config, "rope_theta": "rope_parameters.rope_theta"},
+    renamed={
+        "n_embd": "hidden_size",
+        "n_layer": "num_hidden_layers",
+        "n_head": "num_attention_heads",
+        "n_inner": "intermediate_size",
+        "n_positions": "max_position_embeddings",
+        "activation_function": "hidden_act",
+        "resid_pdrop": "hidden_dropout_prob",
+        "attn_pdrop": "attention_probs_dropout_prob",
+        "layer_norm_epsilon": "layer_norm_eps",
+        "rotary_emb_base": "rope_parameters.rope_theta",
+    },
+    values={
+        "vocab_size": 30528,
+        "activation": "silu",
+        "hidden_dropout": 0.0,
+        "attention_dropout": 0.0,
+        "max_positions": 2048,
+        "rope_theta": 1000.0,
+        "attention_bias": False,
+        "feed_forward_bias": False,
+        "gated": True,
+    },
+    activations={"silu": "silu", "swiglu": "silu", "swish": "silu", **_ACTIVATIONS, "geglu": "gelu"},
+    plain={
+        "rope_parameters.rope_type": "default",
+        "prenorm": False,
+        "qkv_proj_bias": False,
+        "mlp_fc1_bias": False,
+        "mlp_fc2_bias": False,
+        "rotary_emb_fraction": 1.0,
+        "rotary_emb_interleaved": False,
+        "rotary_emb_scale_base": None,
+        "rotary_scaling_factor": None,
+        "use_rms_norm": False,
+        "parallel_block": False,
+        "causal": False,
+        "scale_attn_weights": True,
+        "scale_attn_by_inverse_layer_idx": False,
+    },
+    embeddings={
+        "embeddings/word": "embeddings.word_embeddings",
+        "embeddings/type": "embeddings.token_type_embeddings",
+        "embeddings/norm": "emb_ln",
+    },
+    block={
+        "attention/qkv": f"{_NOMIC_LAYER}.attn.Wqkv",
+        "attention/output": f"{_NOMIC_LAYER}.attn.out_proj",
+        "attention_norm": f"{_NOMIC_LAYER}.norm1",
+        "intermediate": [f"{_NOMIC_LAYER}.mlp.fc12", f"{_NOMIC_LAYER}.mlp.fc11"],
+        "output": f"{_NOMIC_LAYER}.mlp.fc2",
+        "output_norm": f"{_NOMIC_LAYER}.norm2",
+    },
+    heads={
+        "masked_lm": {
+            "transform": "cls.predictions.transform.dense",
+            "norm": "cls.predictions.transform.layer_norm",
+            "bias": "cls.predictions.bias",
+        },
+        "sequence": {"logits": "classifier"},
+        "tokens": {"logits": "classifier"},
+    },
+)
+# RoBERTa with a bias of attention for distances, and without segments (Song et al. 2020).
+_MPNET = replace(
+    _ROBERTA,
+    classes="MPNet",
+    prefix="mpnet.",
+    config={
+        **{ours: theirs for ours, theirs in _BERT.config.items() if ours != "type_vocab_size"},
+        "relative_buckets": "relative_attention_num_buckets",
+    },
+    values={**_ROBERTA.values, "type_vocab_size": 0, "relative_buckets": 32},
+    plain={**_PLAIN, "relative_attention_num_buckets": 32},
+    embeddings={
+        **{ours: theirs for ours, theirs in _BERT.embeddings.items() if ours != "embeddings/type"},
+        "embeddings/relative": "encoder.relative_attention_bias",
+    },
+    block={
+        **_BERT.block,
+        "attention/qkv": [f"{_LAYER}.attention.attn.{name}" for name in "qkv"],
+        "attention/output": f"{_LAYER}.attention.attn.o",
+        "attention_norm": f"{_LAYER}.attention.LayerNorm",
+    },
+)
 # By the `model_type` in config.json.
 FAMILIES = {
     "bert": _BERT,
@@ -270,6 +364,8 @@ FAMILIES = {
     "albert": _ALBERT,
     "electra": _ELECTRA,
     "modernbert": _MODERNBERT,
+    "nomic_bert": _NOMIC_BERT,
+    "mpnet": _MPNET,
 }
 
 

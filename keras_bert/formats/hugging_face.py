@@ -62,7 +62,7 @@ def open_checkpoint(directory: Path) -> Checkpoint:
         config,
         file,
         table,
-        spellings={_plain(name, table.prefix): name for name in file.names},
+        spellings={_plain(name, table): name for name in file.names},
         preferred=_heads_of(values, table),
         extras=_EXTRAS,
         copies=_copies(table),
@@ -113,7 +113,7 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
             own = ", which is computed by Python code beside the model (auto_map); it is not run here"
         raise ValueError(f"{source}: model_type is {family!r}{own}; known are {', '.join(FAMILIES)}")
     table = FAMILIES[family]
-    values = {**{table.renamed.get(key, key): value for key, value in values.items()}, **values}
+    values = table.todays(values)
     files.check_json(values, table.shape, source)
     return table.config_of(family, values, source)
 
@@ -167,9 +167,9 @@ def _copies(table: Table) -> dict[str, str]:
     return {f"{layer}.decoder.weight": word, f"{layer}.weight": word, f"{layer}.decoder.bias": bias}
 
 
-def _plain(name: str, prefix: str) -> str:
+def _plain(name: str, table: Table) -> str:
     """A name from a file in today's spelling, without the prefix of a model with heads."""
-    name = name.removeprefix(prefix)
+    name = name.removeprefix(table.prefix).removeprefix(table.older_prefix or "")
     for old, new in _OLD_NAMES.items():
         name = name.replace(old, new)
     return name

@@ -58,6 +58,7 @@ class Table:
     plain: Mapping[str, Any] = field(default_factory=dict)  # the only supported values of other options
     storage: Storage = field(default_factory=Storage)
     prefix: str = ""  # of the encoder's weights in a file with heads
+    older_prefix: str | None = None  # the same in older files
     projects_equal_sizes: bool = False  # whether to project embeddings that are as wide as the hidden states
     masked_lm_activation: str | None = None  # None: the encoder's
     # Of the dense layer before the sequence classifier; None: there is none, because the pooler is one.
@@ -88,6 +89,14 @@ class Table:
                 for kind in kinds(ours):
                     names[f"{ours}/{kind}"] = [name + self.endings[kind] for name in theirs]
         return names
+
+    def todays(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of a configuration file with the keys of today's dialect."""
+        found = dict(values)
+        for older, key in self.renamed.items():
+            if values.get(older) is not None and value_at(values, key) is None:
+                _put(found, key, values[older])
+        return found
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -172,11 +181,7 @@ class Table:
         stated: dict[str, Any] = {}
         for ours, keys in self._keys:
             for key in keys:
-                *outer, last = key.split(".")
-                inner = stated
-                for each in outer:
-                    inner = inner.setdefault(each, {})
-                inner[last] = fields[ours]
+                _put(stated, key, fields[ours])
         if self.layer_kinds is not None:
             stated[self.layer_kinds] = _kinds_of_layers(config.num_layers, config.global_every)
         return stated
@@ -188,6 +193,14 @@ class Table:
             value, implied = getattr(config, name), self.values.get(name, defaults[name])
             if name not in self.config and value != implied:
                 raise ValueError(f"a {config.family} in this layout has {name}={implied!r}, not {value!r}")
+
+
+def _put(values: dict[str, Any], key: str, value: Any) -> None:
+    """Sets the value at a key, where dots lead into objects."""
+    *outer, last = key.split(".")
+    for each in outer:
+        values[each] = values = dict(values.get(each) or {})
+    values[last] = value
 
 
 def value_at(values: Mapping[str, Any], key: str) -> Any:

@@ -23,6 +23,8 @@ FAMILY_SIZES = {
     "albert": "albert-base",
     "electra": "electra-small",
     "modernbert": "modernbert-base",
+    "nomic_bert": "nomic-bert-2048",
+    "mpnet": "mpnet-base",
 }
 
 

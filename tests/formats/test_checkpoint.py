@@ -47,6 +47,14 @@ def test_round_trip(family, head, tmp_path):
     assert same(read_weights, weights)
 
 
+def test_the_older_prefix_of_nomic_bert(tmp_path):
+    """That of the family's own code, in pre-trained models."""
+    weights = random_weights(CONFIGS["nomic_bert"], "masked_lm")
+    formats.write(tmp_path, CONFIGS["nomic_bert"], weights)
+    change(tmp_path, lambda found: {name.replace("nomic_bert.", "bert."): value for name, value in found.items()})
+    assert same(read_all(tmp_path)[2], weights)
+
+
 def change(directory, function):
     path = directory / "model.safetensors"
     save_file(function(load_file(path)), path)

@@ -169,6 +169,47 @@ def test_both_dialects_of_modernbert(tmp_path):
     assert written["rope_parameters"][local]["rope_theta"] == 10000.0
 
 
+# Of the published nomic-bert-2048.
+GPT2_KEYS = {
+    "activation_function": "swiglu", "attn_pdrop": 0.0, "auto_map": {"AutoModel": "modeling.NomicBertModel"},
+    "causal": False, "embd_pdrop": 0.1, "layer_norm_epsilon": 1e-12, "mlp_fc1_bias": False, "mlp_fc2_bias": False,
+    "model_type": "nomic_bert", "n_embd": 768, "n_head": 12, "n_inner": 3072, "n_layer": 12, "n_positions": 2048,
+    "parallel_block": False, "prenorm": False, "qkv_proj_bias": False, "resid_pdrop": 0.1, "rotary_emb_base": 1000,
+    "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False, "rotary_emb_scale_base": None,
+    "scale_attn_weights": True, "type_vocab_size": 2, "use_rms_norm": False, "vocab_size": 30528,
+}  # fmt: skip
+
+
+def test_both_dialects_of_nomic_bert(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(GPT2_KEYS))
+    named = BertConfig.named("nomic-bert-2048", hidden_dropout=0.1, pooler=True)
+    assert read_config(path) == named
+    write_config(path, named)  # as transformers 5
+    assert read_config(path) == named
+    assert json.loads(path.read_text())["rope_parameters"] == {"rope_theta": 1000}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_embd": "768"}, "has '768' in hidden_size; expected a whole number"),
+        ({"prenorm": True}, "prenorm is True; only False is supported"),
+        ({"rotary_emb_fraction": 0.5}, "rotary_emb_fraction is 0.5; only 1.0 is supported"),
+        ({"rotary_scaling_factor": 2}, "rotary_scaling_factor is 2; only None is supported"),
+        ({"qkv_proj_bias": True}, "qkv_proj_bias is True; only False is supported"),
+        (
+            {"rope_parameters": {"rope_type": "yarn"}},
+            "rope_parameters.rope_type is 'yarn'; only 'default' is supported",
+        ),
+    ],
+)
+def test_settings_of_nomic_bert_that_are_not_supported(tmp_path, change, message):
+    (tmp_path / "config.json").write_text(json.dumps({**GPT2_KEYS, **change}))
+    with pytest.raises(ValueError, match=message):
+        read_config(tmp_path / "config.json")
+
+
 @pytest.mark.parametrize("change", [{"gated": True}, {"rope_theta": 10.0}, {"pooling": "mean"}, {"norm_bias": False}])
 @pytest.mark.parametrize("name", ["config.json", "bert_config.json"])
 def test_switches_that_a_file_cannot_state(tmp_path, name, change):
