@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from keras_bert.config import BLOCK_SWITCHES, BertConfig
+from keras_bert.config import BertConfig
 from keras_bert.formats.shapes import Names, exists, kinds
 from keras_bert.formats.storage import Storage
 
@@ -20,6 +20,7 @@ _TYPES = {
     each.name: {"str": str, "float": float, "bool": bool}.get(each.type.split(" ")[0], int)
     for each in fields(BertConfig)
 }
+_SAID_BY_WEIGHTS = ("family", "pooler")  # or by `model_type`
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 
 
@@ -165,9 +166,9 @@ class Table:
         """The entries of a configuration file: the inverse of `config_of`.
 
         Raises:
-            ValueError: the layout has no entry for one of the switches.
+            ValueError: the layout has no entry for a field that matters.
         """
-        self._check_switches(config)
+        self._check_expressible(config)
         fields = {
             **config.to_dict(),
             "max_positions": config.position_rows or config.max_positions,
@@ -186,12 +187,11 @@ class Table:
             stated[self.layer_kinds] = _kinds_of_layers(config.num_layers, config.global_every)
         return stated
 
-    def _check_switches(self, config: BertConfig) -> None:
-        """Raises ValueError for switches that a reader of the file would not know of."""
-        defaults = {each.name: each.default for each in fields(BertConfig)}
-        for name in (*BLOCK_SWITCHES, "pooling", "head_activation"):
-            value, implied = getattr(config, name), self.values.get(name, defaults[name])
-            if name not in self.config and value != implied:
+    def _check_expressible(self, config: BertConfig) -> None:
+        """Raises ValueError for fields that a reader of the file would not know of."""
+        for each in fields(BertConfig):
+            name, value, implied = each.name, getattr(config, each.name), self.values.get(each.name, each.default)
+            if name not in (*self.config, *_SAID_BY_WEIGHTS) and value != implied:
                 raise ValueError(f"a {config.family} in this layout has {name}={implied!r}, not {value!r}")
 
 

@@ -210,7 +210,17 @@ def test_settings_of_nomic_bert_that_are_not_supported(tmp_path, change, message
         read_config(tmp_path / "config.json")
 
 
-@pytest.mark.parametrize("change", [{"gated": True}, {"rope_theta": 10.0}, {"pooling": "mean"}, {"norm_bias": False}])
+SWITCHES = [
+    {"gated": True},
+    {"rope_theta": 10.0},
+    {"pooling": "mean"},
+    {"norm_bias": False},
+    {"embedding_size": 8},
+    {"positions_after_padding": True},
+]
+
+
+@pytest.mark.parametrize("change", SWITCHES)
 @pytest.mark.parametrize("name", ["config.json", "bert_config.json"])
 def test_switches_that_a_file_cannot_state(tmp_path, name, change):
     (key,) = change
