@@ -110,7 +110,8 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
     if family not in FAMILIES:
         own = ""
         if values.get("auto_map"):
-            own = ", which is computed by Python code beside the model (auto_map); it is not run here"
+            own = ", a model with Python code of its own (auto_map), which is not run; set the model_type if it is a"
+            own += " known one under another name"
         raise ValueError(f"{source}: model_type is {family!r}{own}; known are {', '.join(FAMILIES)}")
     table = FAMILIES[family]
     values = table.todays(values)

@@ -59,6 +59,17 @@ def test_rms_norm():
     assert RMSNorm(1e-3, dtype="mixed_float16")(x * 1000).dtype == "float16"
 
 
+@pytest.mark.parity
+def test_rms_norm_is_torchs():
+    torch = pytest.importorskip("torch")
+    x, norm = np.random.default_rng(0).normal(size=(4, 10)).astype("float32"), RMSNorm(1e-5)
+    theirs = torch.nn.RMSNorm(10, eps=1e-5)
+    norm.build((None, 10))
+    norm.gamma.assign(np.linspace(-1, 2, 10))
+    theirs.weight.data = torch.tensor(np.linspace(-1, 2, 10), dtype=torch.float32)
+    np.testing.assert_allclose(norm(x), theirs(torch.tensor(x)).detach(), rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize(("window", "length"), [(1, 12), (2, 12), (6, 12), (6, 13), (22, 12), (64, 12), (6, 1)])
 def test_local_attention_is_full_attention_with_a_mask(window, length):
     encoder = random_encoder(**{**MODERN, "local_window": window})
