@@ -7,6 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
+NORMS = ("layer_norm", "rms_norm")
+POOLINGS = ("first", "mean")
+# The switches that make a layer another than BERT's; the others change sizes, embeddings or what is read in the end.
+BLOCK_SWITCHES = (
+    "rope_theta",
+    "global_every",
+    "relative_buckets",
+    "pre_norm",
+    "norm",
+    "norm_bias",
+    "attention_bias",
+    "feed_forward_bias",
+    "gated",
+)
 _MOST_LAYERS = 1000  # far above every model; a damaged file may have 10^12
 
 
@@ -30,13 +44,33 @@ class BertConfig:
         layer_norm_epsilon: added to the variance in layer normalization.
         pad_token_id: id of the padding token.
         pooler: whether there is a pooler, a dense layer with tanh over the first hidden state. Without one,
-            `pooled_output` is that hidden state.
+            `pooled_output` is what `pooling` says.
         family: the model family, for its files and heads: a key of `formats.FAMILIES`.
         embedding_size: width of the embeddings, which a dense layer projects to `hidden_size`; None: `hidden_size`,
             without such a layer (Lan et al. 2019, section 3.1).
         num_groups: the number of groups of layers that share weights. None: each layer has its own.
         positions_after_padding: whether positions count from `pad_token_id + 1`, and all padding has the position
             `pad_token_id` (RoBERTa); else they count from 0.
+        rope_theta: the base of rotary positions, which turn queries and keys (Su et al. 2021, RoFormer); there is no
+            table of positions then. None: no rotary positions.
+        local_rope_theta: the same in layers with local attention; None: as in the others.
+        global_every: of each so many layers, the first attends to the whole text, the others to tokens nearby (Warner
+            et al. 2024, ModernBERT, section 2.1). 1: all layers attend to the whole text.
+        local_window: the width of local attention: tokens that are at most half of it away (Beltagy et al. 2020,
+            Longformer, section 3.1).
+        relative_buckets: the number of distances between tokens with a learned bias of attention, shared by all layers
+            (Raffel et al. 2019, T5, section 2.1). None: no such bias.
+        pre_norm: whether normalization comes before attention and feed-forward, and once after the last layer, instead
+            of after each sum (Xiong et al. 2020). The first layer's attention reads the embeddings, which are
+            normalized already.
+        norm: "layer_norm", or "rms_norm", which subtracts no mean (Zhang and Sennrich 2019, RMSNorm).
+        norm_bias: whether layer normalization adds a learned vector.
+        attention_bias: whether the dense layers of attention add one.
+        feed_forward_bias: whether the dense layers of the feed-forward network add one.
+        gated: whether half of the feed-forward network's first layer, without activation, multiplies the other half
+            (Shazeer 2020, GLU variants). That layer is then twice `intermediate_size` wide.
+        pooling: without a pooler, `pooled_output` is the hidden state of the "first" token, or the "mean" of all.
+        head_activation: the activation in a head's dense layer; None: the family's.
 
     Raises:
         ValueError: a value is out of range, or two do not fit together.
@@ -69,20 +103,41 @@ class BertConfig:
     embedding_size: int | None = None
     num_groups: int | None = None
     positions_after_padding: bool = False
+    rope_theta: float | None = None
+    local_rope_theta: float | None = None
+    global_every: int = 1
+    local_window: int = 128
+    relative_buckets: int | None = None
+    pre_norm: bool = False
+    norm: str = "layer_norm"
+    norm_bias: bool = True
+    attention_bias: bool = True
+    feed_forward_bias: bool = True
+    gated: bool = False
+    pooling: str = "first"
+    head_activation: str | None = None
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            _check(field.name, getattr(self, field.name), field.default)
+            _check(field, getattr(self, field.name))
         if self.num_layers > _MOST_LAYERS:
             raise ValueError(f"num_layers must be at most {_MOST_LAYERS:,}, not {self.num_layers:,}")
         if self.hidden_size % self.num_heads:
             raise ValueError(f"hidden_size {self.hidden_size} is not a multiple of num_heads {self.num_heads}")
-        if self.activation not in ACTIVATIONS:
-            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, not {self.activation!r}")
+        for name, known in _KNOWN.items():
+            if getattr(self, name) not in known:
+                names = ", ".join(str(each) for each in known)
+                raise ValueError(f"{name} must be one of {names}, not {getattr(self, name)!r}")
         if self.pad_token_id >= self.vocab_size:
             raise ValueError(f"pad_token_id {self.pad_token_id} is not an id below vocab_size {self.vocab_size}")
         if self.num_layers % self.groups:
             raise ValueError(f"num_layers {self.num_layers} is not a multiple of num_groups {self.num_groups}")
+        if self.rope_theta is not None and self.head_size % 2:
+            raise ValueError(f"rotary positions turn pairs of numbers, but a head is {self.head_size} wide")
+        if self.global_every > 1 and self.groups < self.num_layers:
+            raise ValueError("layers that share weights (num_groups) cannot be local and global (global_every)")
+        if self.global_every > 1 and self.relative_buckets is not None:
+            raise ValueError("local attention (global_every) has no relative_buckets")
 
     @property
     def groups(self) -> int:
@@ -95,8 +150,30 @@ class BertConfig:
         return self.hidden_size if self.embedding_size is None else self.embedding_size
 
     @property
+    def head_size(self) -> int:
+        """The width of a head."""
+        return self.hidden_size // self.num_heads
+
+    def is_local(self, layer: int) -> bool:
+        """Whether a layer, from 0, attends only to tokens nearby."""
+        return layer % self.global_every > 0
+
+    def theta(self, layer: int) -> float | None:
+        """The base of rotary positions in a layer, from 0, or None."""
+        return (self.is_local(layer) and self.local_rope_theta) or self.rope_theta
+
+    @property
+    def block_changes(self) -> dict[str, Any]:
+        """The switches that make a layer another than BERT's, by name."""
+        changes = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        return {name: changes[name] for name in BLOCK_SWITCHES if changes[name] != defaults[name]}
+
+    @property
     def position_rows(self) -> int:
-        """The number of rows in the position embedding table."""
+        """The number of rows in the position embedding table; 0: there is none."""
+        if self.rope_theta is not None:
+            return 0
         return self.max_positions + (self.pad_token_id + 1 if self.positions_after_padding else 0)
 
     def check_vocabulary(self, tokens: int) -> None:
@@ -165,17 +242,27 @@ class BertConfig:
         return dataclasses.asdict(self)
 
 
-def _check(name: str, value: Any, default: Any) -> None:
-    """Raises ValueError unless a field's value has the type of its default, or may be None, and is in range."""
+# Field -> its possible values.
+_KNOWN = {
+    "activation": ACTIVATIONS,
+    "norm": NORMS,
+    "pooling": POOLINGS,
+    "head_activation": (*ACTIVATIONS, None),
+}
+
+
+def _check(field: dataclasses.Field, value: Any) -> None:
+    """Raises ValueError unless a field's value has the field's type, and is in range."""
+    name, kinds = field.name, str(field.type).split(" | ")
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if isinstance(default, bool):
+    if "bool" in kinds:
         expected, fits = "True or False", isinstance(value, bool)
     elif name.endswith("dropout"):
         expected, fits = "a probability, at least 0 and below 1", is_number and 0 <= value < 1
-    elif isinstance(default, float):
-        expected, fits = "a number above 0", is_number and value > 0
-    elif isinstance(default, str) or value is default is None:
+    elif "str" in kinds or (value is None and "None" in kinds):
         return
+    elif "float" in kinds:
+        expected, fits = "a number above 0", is_number and 0 < value < float("inf")
     else:
         least = 0 if name in ("type_vocab_size", "pad_token_id") else 1
         expected, fits = f"a whole number of at least {least}", is_number and isinstance(value, int) and value >= least
@@ -208,6 +295,41 @@ _ALBERT = {
     "attention_dropout": 0.0,
 }
 _ELECTRA = {"family": "electra", "pooler": False}
+_MODERNBERT = {
+    "family": "modernbert",
+    "vocab_size": 50368,
+    "max_positions": 8192,
+    "type_vocab_size": 0,
+    "pad_token_id": 50283,
+    "layer_norm_epsilon": 1e-5,
+    "hidden_dropout": 0.0,
+    "attention_dropout": 0.0,
+    "pooler": False,
+    "rope_theta": 160_000.0,
+    "local_rope_theta": 10_000.0,
+    "global_every": 3,
+    "local_window": 128,
+    "pre_norm": True,
+    "norm_bias": False,
+    "attention_bias": False,
+    "feed_forward_bias": False,
+    "gated": True,
+    "head_activation": "gelu",
+}
+_NOMIC_BERT = {
+    "family": "nomic_bert",
+    "vocab_size": 30528,
+    "activation": "silu",
+    "hidden_dropout": 0.0,
+    "attention_dropout": 0.0,
+    "max_positions": 2048,
+    "pooler": False,
+    "rope_theta": 1000.0,
+    "attention_bias": False,
+    "feed_forward_bias": False,
+    "gated": True,
+}
+_MPNET = {**_ROBERTA, "family": "mpnet", "vocab_size": 30527, "type_vocab_size": 0, "relative_buckets": 32}
 
 # Name -> the fields that differ from the defaults of BertConfig.
 SIZES: dict[str, dict[str, Any]] = {
@@ -237,4 +359,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "electra-base-generator": _size(12, 256, **_ELECTRA, embedding_size=768),
     "electra-large": _size(24, 1024, **_ELECTRA),
     "electra-large-generator": _size(24, 256, **_ELECTRA, embedding_size=1024),
+    "modernbert-base": _size(22, 768, **_MODERNBERT, pooling="mean") | {"intermediate_size": 1152},
+    "modernbert-large": _size(28, 1024, **_MODERNBERT, pooling="mean") | {"intermediate_size": 2624},
+    "nomic-bert-2048": _size(12, 768, **_NOMIC_BERT),
+    "mpnet-base": _size(12, 768, **_MPNET),
 }

@@ -34,6 +34,10 @@ PUBLISHED = {
     "electra-small": (13_483_008, "14M", "Clark et al. 2020, arXiv 2003.10555, table 1; google-research/electra"),
     "electra-base": (108_891_648, "110M", "Clark et al. 2020; google-research/electra"),
     "electra-large": (334_092_288, "335M", "Clark et al. 2020; google-research/electra"),
+    "modernbert-base": (149_014_272, "149M", "Warner et al. 2024, arXiv 2412.13663, section 2.2"),
+    "modernbert-large": (394_781_696, "395M", "Warner et al. 2024, section 2.2"),
+    "nomic-bert-2048": (136_731_648, "137M", "Nussbaum et al. 2024, arXiv 2402.01613"),
+    "mpnet-base": (109_486_464, "110M", "Song et al. 2020, arXiv 2004.09297; microsoft/MPNet"),
 }
 
 

@@ -5,23 +5,21 @@ from typing import Any
 import keras
 
 from keras_bert.config import BertConfig
+from keras_bert.encoder.activations import feed_forward_activation
 from keras_bert.encoder.attention import SelfAttention
-from keras_bert.encoder.layers import dense, dropout, layer_norm
+from keras_bert.encoder.layers import dense, dropout, norm
 from keras_bert.encoder.layout import Layout
-
-ACTIVATIONS = {
-    "gelu": lambda x: keras.activations.gelu(x, approximate=False),
-    "gelu_tanh": lambda x: keras.activations.gelu(x, approximate=True),
-    "relu": keras.activations.relu,
-    "silu": keras.activations.silu,
-}
 
 
 class TransformerBlock(keras.layers.Layer):
-    """`h = LayerNorm(h + Attention(h))`, then `h = LayerNorm(h + FeedForward(h))`.
+    """`h = Norm(h + Attention(h))`, then `h = Norm(h + FeedForward(h))`.
+
+    For `config.pre_norm`: `h = h + Attention(Norm(h))`, then `h = h + FeedForward(Norm(h))`, where the first layer has
+    no norm before its attention (Xiong et al. 2020, figure 1).
 
     Args:
         config: the architecture.
+        layer: the number of the layer, from 0.
 
     Call arguments:
         hidden: float `[rows, hidden]`, a row per token.
@@ -31,27 +29,40 @@ class TransformerBlock(keras.layers.Layer):
         float `[rows, hidden]`.
     """
 
-    def __init__(self, config: BertConfig, **kwargs: Any) -> None:
+    def __init__(self, config: BertConfig, layer: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.config = config
-        self.attention = SelfAttention(config, dtype=self.dtype_policy, name="attention")
-        self.attention_norm = layer_norm(config, self.dtype_policy, "attention_norm")
-        self.intermediate = dense(config, config.intermediate_size, self.dtype_policy, "intermediate")
-        self.activation = ACTIVATIONS[config.activation]
-        self.output_dense = dense(config, config.hidden_size, self.dtype_policy, "output")
-        self.output_norm = layer_norm(config, self.dtype_policy, "output_norm")
+        self.attention = SelfAttention(config, layer, dtype=self.dtype_policy, name="attention")
+        has_norm = layer > 0 or not config.pre_norm
+        self.attention_norm = norm(config, self.dtype_policy, "attention_norm") if has_norm else None
+        units, bias = config.intermediate_size * (2 if config.gated else 1), config.feed_forward_bias
+        self.intermediate = dense(config, units, self.dtype_policy, "intermediate", bias)
+        self.activation = feed_forward_activation(config)
+        self.output_dense = dense(config, config.hidden_size, self.dtype_policy, "output", bias)
+        self.output_norm = norm(config, self.dtype_policy, "output_norm")
         self.dropout = dropout(config.hidden_dropout, self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
         hidden = (None, self.config.hidden_size)
         self.attention.build()
-        self.attention_norm.build(hidden)
+        if self.attention_norm is not None:
+            self.attention_norm.build(hidden)
         self.intermediate.build(hidden)
         self.output_dense.build((None, self.config.intermediate_size))
         self.output_norm.build(hidden)
 
     def call(self, hidden: Any, layout: Layout, training: bool | None = None) -> Any:
+        if self.config.pre_norm:
+            attended = self.attention(self.before_attention(hidden), layout=layout, training=training)
+            hidden = hidden + self.dropout(attended, training=training)
+            return hidden + self.dropout(self._feed_forward(self.output_norm(hidden)), training=training)
         attended = self.attention(hidden, layout=layout, training=training)
         hidden = self.attention_norm(hidden + self.dropout(attended, training=training))
-        fed_forward = self.output_dense(self.activation(self.intermediate(hidden)))
-        return self.output_norm(hidden + self.dropout(fed_forward, training=training))
+        return self.output_norm(hidden + self.dropout(self._feed_forward(hidden), training=training))
+
+    def before_attention(self, hidden: Any) -> Any:
+        """What attention reads: the block's input, normalized or not."""
+        return self.attention_norm(hidden) if self.config.pre_norm and self.attention_norm is not None else hidden
+
+    def _feed_forward(self, hidden: Any) -> Any:
+        return self.output_dense(self.activation(self.intermediate(hidden)))

@@ -6,12 +6,15 @@ import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.encoder.layers import dense, dropout, embedding, layer_norm
+from keras_bert.encoder.layers import EmbeddingTable, dense, dropout, embedding, norm
 from keras_bert.encoder.layout import Layout
+from keras_bert.encoder.relative_bias import relative_bias
 
 
 class BertEmbeddings(keras.layers.Layer):
     """`LayerNorm(token + position + type)`, dropout, and a dense layer if embeddings are narrower than hidden states.
+
+    There is no table of positions if attention has rotary ones, and none of types in families without segments.
 
     Args:
         config: the architecture.
@@ -30,18 +33,23 @@ class BertEmbeddings(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
         self.word_embeddings = embedding(config, config.vocab_size, self.dtype_policy, "word")
-        self.position_embeddings = embedding(config, config.position_rows, self.dtype_policy, "position")
-        has_types = config.type_vocab_size > 0
-        self.type_embeddings = (
-            embedding(config, config.type_vocab_size, self.dtype_policy, "type") if has_types else None
-        )
-        self.norm = layer_norm(config, self.dtype_policy, "norm")
+        self.position_embeddings = self._table(config.position_rows, "position")
+        self.type_embeddings = self._table(config.type_vocab_size, "type")
+        self.relative_table = None
+        if config.relative_buckets is not None:
+            buckets, heads = config.relative_buckets, config.num_heads
+            self.relative_table = embedding(config, buckets, self.dtype_policy, "relative", width=heads)
+        self.norm = norm(config, self.dtype_policy, "norm")
         self.dropout = dropout(config.hidden_dropout, self.dtype_policy)
         is_narrow = config.embedding_size is not None
         self.projection = dense(config, config.hidden_size, self.dtype_policy, "projection") if is_narrow else None
 
+    def _table(self, rows: int, name: str) -> EmbeddingTable | None:
+        return embedding(self.config, rows, self.dtype_policy, name) if rows else None
+
     def build(self, input_shape: Any = None) -> None:
-        for table in (self.word_embeddings, self.position_embeddings, self.type_embeddings):
+        tables = (self.word_embeddings, self.position_embeddings, self.type_embeddings, self.relative_table)
+        for table in tables:
             if table is not None:
                 table.build()
         self.norm.build((None, self.config.embedding_width))
@@ -52,13 +60,18 @@ class BertEmbeddings(keras.layers.Layer):
         self, word_ids: Any, layout: Layout, type_ids: Any = None, training: bool | None = None, words: Any = None
     ) -> Any:
         hidden = (words or self.word_embeddings)(layout.rows(word_ids))  # [rows, width]
-        hidden = hidden + self.position_embeddings(layout.rows(self._positions(word_ids, layout)))
+        if self.position_embeddings is not None:
+            hidden = hidden + self.position_embeddings(layout.rows(self._positions(word_ids, layout)))
         if self.type_embeddings is not None:
             # Without type ids, a single row is broadcast.
             types = ops.zeros((1,), "int32") if type_ids is None else layout.rows(type_ids)
             hidden = hidden + self.type_embeddings(types)
         hidden = self.dropout(self.norm(hidden), training=training)
         return hidden if self.projection is None else self.projection(hidden)
+
+    def attention_bias(self, length: Any) -> Any:
+        """float32 `[num_heads, length, length]`: what all layers add to the scores of attention, or None."""
+        return None if self.relative_table is None else relative_bias(self.relative_table, length)
 
     def _positions(self, word_ids: Any, layout: Layout) -> Any:
         """int `[batch, seq_length]`: 0, 1, 2, ...; in some families padding has none (Liu et al. 2019, fairseq)."""

@@ -17,7 +17,7 @@ from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.embeddings import BertEmbeddings
 from keras_bert.encoder.inputs import checked
-from keras_bert.encoder.layers import dense
+from keras_bert.encoder.layers import dense, norm
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.weights import digest, made_with_weights, values_by_name
 from keras_bert.formats.families import table_of
@@ -48,8 +48,8 @@ class BertEncoder(keras.Model):
 
     Returns:
         A dict:
-            `pooled_output`: float `[batch, hidden]`: the pooler's output for the first token, or the first token's last
-                hidden state in families without a pooler (DistilBERT, ELECTRA);
+            `pooled_output`: float `[batch, hidden]`: the pooler's output for the first token; in families without a
+                pooler (DistilBERT, ELECTRA) the first token's last hidden state, or the mean of all tokens';
             `sequence_output`: float `[batch, seq_length, hidden]`: the last hidden state of each token. Padding has
                 zeros, because it is not computed (see `Layout`), or meaningless values if XLA compiles;
             `encoder_outputs`: a list of `num_layers` tensors of that shape; the last one is `sequence_output`;
@@ -77,8 +77,9 @@ class BertEncoder(keras.Model):
         self.origin: str | None = None  # a digest of the preset's weights; None if they began as new ones
         self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
         self.blocks = [
-            TransformerBlock(config, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
+            TransformerBlock(config, i, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
         ]
+        self.final_norm = norm(config, self.dtype_policy, "final_norm") if config.pre_norm else None
         self.pooler = dense(config, config.hidden_size, self.dtype_policy, "pooler") if config.pooler else None
         self.inference: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # see `inference.set_precision`
         self.build()
@@ -89,6 +90,8 @@ class BertEncoder(keras.Model):
         self.embeddings.build()
         for block in self.blocks:
             block.build()
+        if self.final_norm is not None:
+            self.final_norm.build((None, self.config.hidden_size))
         if self.pooler is not None:
             self.pooler.build((None, self.config.hidden_size))
         self.built = True
@@ -106,22 +109,39 @@ class BertEncoder(keras.Model):
         self, inputs: dict[str, Any], blocks: Sequence[Any], training: bool | None = None, words: Any = None
     ) -> dict[str, Any]:
         """The outputs, with the given blocks as layers, and another table of token embeddings, if given."""
-        word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
-        layout = Layout(tuple(ops.shape(word_ids)), padding_mask, document_ids)
-        hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids, training=training, words=words)
-        outputs = []
-        for block in self._layers_in_order(blocks):
+        hidden, layout = self._embedded(inputs, training, words)
+        layers, outputs = self._layers_in_order(blocks), []
+        for i, block in enumerate(layers, start=1):
             hidden = block(hidden, layout=layout, training=training)
+            if i == len(layers) and self.final_norm is not None:
+                hidden = self.final_norm(hidden)
             outputs.append(layout.sequences(ops.cast(hidden, self.compute_dtype)))
-        pooled = outputs[-1][:, 0]  # the first token is [CLS]
-        if self.pooler is not None:
-            pooled = ops.tanh(self.pooler(pooled))
+        pooled = self._pooled(outputs[-1], layout)
         return {
             "pooled_output": pooled,
             "sequence_output": outputs[-1],
             "encoder_outputs": outputs,
             "default": pooled,
         }
+
+    def _embedded(self, inputs: dict[str, Any], training: bool | None = None, words: Any = None) -> tuple[Any, Layout]:
+        """What the first layer reads: float `[rows, hidden]`, and the tokens of the rows."""
+        word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
+        shape = tuple(ops.shape(word_ids))
+        layout = Layout(shape, padding_mask, document_ids, self.embeddings.attention_bias(shape[1]))
+        hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids, training=training, words=words)
+        return hidden, layout
+
+    def _pooled(self, hidden: Any, layout: Layout) -> Any:
+        """float `[batch, hidden]`, from the last hidden states, `[batch, seq_length, hidden]`."""
+        if self.pooler is not None:
+            return ops.tanh(self.pooler(hidden[:, 0]))  # the first token is [CLS]
+        if self.config.pooling == "first":
+            return hidden[:, 0]
+        if layout.padding_mask is None:
+            return ops.mean(hidden, axis=1)
+        mask = ops.expand_dims(ops.cast(layout.padding_mask, hidden.dtype), 2)  # [batch, seq_length, 1]
+        return ops.sum(hidden * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1)
 
     def _layers_in_order(self, blocks: Sequence[Any]) -> list[Any]:
         """`num_layers` blocks; the layers of a group share a block."""
@@ -142,18 +162,17 @@ class BertEncoder(keras.Model):
 
         Returns:
             A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`. Without padding,
-            and with one text per row, `softmax(Q K^T / sqrt(head_size))` equals `attention_scores`.
+            with one text per row, and in layers without local attention and relative bias,
+            `softmax(Q K^T / sqrt(head_size))` equals `attention_scores`.
         """
         walk = self._attention_inputs(inputs)
         return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout in walk]
 
     def _attention_inputs(self, inputs: dict[str, Any]) -> Iterator[tuple[SelfAttention, Any, Layout]]:
         """Yields every layer's attention with its inputs."""
-        word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
-        layout = Layout(tuple(ops.shape(word_ids)), padding_mask, document_ids)
-        hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids)
+        hidden, layout = self._embedded(inputs)
         for block in self._layers_in_order(self.blocks):
-            yield block.attention, hidden, layout
+            yield block.attention, block.before_attention(hidden), layout
             hidden = block(hidden, layout=layout)
 
     @classmethod

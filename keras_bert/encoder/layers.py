@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
+from keras_bert.encoder.rms_norm import RMSNorm
 
 
 class EmbeddingTable(keras.layers.Embedding):
@@ -26,21 +27,24 @@ def _initializer(config: BertConfig) -> keras.Initializer:
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
-def embedding(config: BertConfig, rows: int, dtype: Any, name: str) -> EmbeddingTable:
-    """A table of `rows` vectors: `[rows, embedding_width]`."""
-    return EmbeddingTable(
-        rows, config.embedding_width, embeddings_initializer=_initializer(config), dtype=dtype, name=name
+def embedding(config: BertConfig, rows: int, dtype: Any, name: str, width: int | None = None) -> EmbeddingTable:
+    """A table of `rows` vectors: `[rows, width]`, by default as wide as the embeddings."""
+    width = config.embedding_width if width is None else width
+    return EmbeddingTable(rows, width, embeddings_initializer=_initializer(config), dtype=dtype, name=name)
+
+
+def dense(config: BertConfig, units: int, dtype: Any, name: str, bias: bool = True) -> keras.layers.Dense:
+    """`x W + b`, with W `[inputs, units]`; b is initially zero, or there is none."""
+    return keras.layers.Dense(units, use_bias=bias, kernel_initializer=_initializer(config), dtype=dtype, name=name)
+
+
+def norm(config: BertConfig, dtype: Any, name: str) -> keras.layers.Layer:
+    """The architecture's normalization over the last axis, computed in float32 under any dtype policy."""
+    if config.norm == "rms_norm":
+        return RMSNorm(config.layer_norm_epsilon, dtype=dtype, name=name)
+    return keras.layers.LayerNormalization(
+        epsilon=config.layer_norm_epsilon, center=config.norm_bias, dtype=dtype, name=name
     )
-
-
-def dense(config: BertConfig, units: int, dtype: Any, name: str) -> keras.layers.Dense:
-    """`x W + b`, with W `[inputs, units]`; b is initially zero."""
-    return keras.layers.Dense(units, kernel_initializer=_initializer(config), dtype=dtype, name=name)
-
-
-def layer_norm(config: BertConfig, dtype: Any, name: str) -> keras.layers.LayerNormalization:
-    """Layer normalization over the last axis, computed in float32 under any dtype policy."""
-    return keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, dtype=dtype, name=name)
 
 
 def dropout(rate: float, dtype: Any, name: str = "dropout") -> keras.layers.Dropout:

@@ -1,5 +1,6 @@
 """The positions of tokens, so that padding is not computed (the unpadded BERT of Zeng et al. 2022)."""
 
+import functools
 from typing import Any
 
 import keras
@@ -17,21 +18,40 @@ class Layout:
         padding_mask: int `[batch, seq_length]`, 1 = token, 0 = padding, or None: there is no padding.
         document_ids: int `[batch, seq_length]`: the number of each token's text in its sequence, or None: each
             sequence is one text.
+        bias: float32 `[num_heads, seq_length, seq_length]`, which all layers add to their scores of attention; None: 0.
 
     Attributes:
-        shape, padding_mask: as above.
+        shape, padding_mask, document_ids, bias: as above.
         same_document: bool `[batch, seq_length, seq_length]`: whether two tokens are of the same text, or None.
+        bands: for local attention, see `band_of`.
     """
 
-    def __init__(self, shape: tuple[Any, Any], padding_mask: Any = None, document_ids: Any = None) -> None:
+    def __init__(
+        self, shape: tuple[Any, Any], padding_mask: Any = None, document_ids: Any = None, bias: Any = None
+    ) -> None:
         self.shape = shape
         self.padding_mask = padding_mask
+        self.document_ids = document_ids
+        self.bias = bias
+        self.bands: dict[int, Any] = {}
         self.same_document = None
         if document_ids is not None:
             self.same_document = ops.equal(ops.expand_dims(document_ids, 2), ops.expand_dims(document_ids, 1))
         self._tokens = None  # [rows]: each row's position in the flat batch; None: all positions
         if padding_mask is not None and _shapes_may_vary():
             self._tokens = ops.cast(ops.nonzero(ops.reshape(padding_mask, (-1,)))[0], "int32")
+
+    @functools.cached_property
+    def places(self) -> Any:
+        """int32 `[rows]`: each row's place in the flat batch."""
+        if self._tokens is not None:
+            return self._tokens
+        return ops.arange(self.shape[0] * self.shape[1], dtype="int32")
+
+    @property
+    def positions(self) -> Any:
+        """int32 `[rows]`: each row's position in its sequence."""
+        return self.places % self.shape[1]
 
     def rows(self, sequences: Any) -> Any:
         """`[batch, seq_length, ...]` -> `[rows, ...]`."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from keras_bert.config import BertConfig
-from keras_bert.formats import FAMILIES
-from keras_bert.formats.shapes import Shape, shapes
+from keras_bert.formats.shapes import Shape, encoder_names, shapes
 
 _LAYER = "layer"
 _FLOAT32 = 4  # bytes
@@ -71,9 +69,12 @@ def summarize(
     - A forward pass takes, per token, 2 (3 H H + H H + 2 H I) + 4 H sequence_length operations in a layer (the dense
       layers, and the two products of attention); 2 E H if embeddings are projected; and 2 H H per sequence for the
       pooler. A multiplication and an addition are two operations. Elementwise operations and heads are not counted.
+      With a gate, 3 H I takes the place of 2 H I; in layers with local attention, 3 local_window / 2 that of
+      sequence_length, if that is less.
     - A training step holds weights, gradients and AdamW's two moments, all of the same size, and the activations.
     - The activations are L R (16 H + 5 I + 2 A sequence_length) numbers. This is an estimate: the factors were measured
-      with TensorFlow on a CPU, with dropout and masks, without XLA. Activations of heads are not counted.
+      with TensorFlow on a CPU, with dropout and masks, without XLA. Activations of heads are not counted. With a gate,
+      7 I takes the place of 5 I.
 
     Args:
         config: the architecture.
@@ -108,27 +109,41 @@ def summarize(
 
 
 def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tuple[PartSummary, ...]:
-    names = FAMILIES["albert"].parts(config)["encoder"]  # ALBERT has all possible parts
     found: dict[str, list[Shape]] = {}
-    for name, shape in shapes(config, "encoder", names).items():
-        if not re.match(r"block_[1-9]", name):  # blocks are alike
-            found.setdefault(name.rpartition("/")[0].replace("block_0/", f"{_LAYER}/"), []).append(shape)
+    blocks: dict[str, set[str]] = {}  # which have this part
+    for name, shape in shapes(config, "encoder", {name: [] for name in encoder_names(config)}).items():
+        block, in_block, layer = name.rpartition("/")[0].partition("/") if name.startswith("block_") else ("", "", "")
+        part = f"{_LAYER}/{layer}" if in_block else name.rpartition("/")[0]
+        blocks.setdefault(part, set()).add(block)
+        if block == min(blocks[part]):  # blocks are alike, but the first may have no norm
+            found.setdefault(part, []).append(shape)
     for head, weights in heads.items():
         for name, shape in weights.items():
             found.setdefault(f"{head}/{name}".rpartition("/")[0], []).append(shape)
-    counts = {True: (config.groups, config.num_layers), False: (1, 1)}
-    return tuple(PartSummary(name, tuple(each), *counts[name.startswith(f"{_LAYER}/")]) for name, each in found.items())
+    shared_by = config.num_layers // config.groups
+
+    def counts(part: str) -> tuple[int, int]:
+        copies = len(blocks.get(part, [part]))
+        return copies, copies * (shared_by if part.startswith(f"{_LAYER}/") else 1)
+
+    return tuple(PartSummary(name, tuple(each), *counts(name)) for name, each in found.items())
 
 
 def _flops_per_token(config: BertConfig, length: int) -> float:
-    hidden = config.hidden_size
-    layer = 2 * (4 * hidden * hidden + 2 * hidden * config.intermediate_size) + 4 * hidden * length
+    hidden, products = config.hidden_size, 3 if config.gated else 2
+    layer = 2 * (4 * hidden * hidden + products * hidden * config.intermediate_size)
     projection = 2 * config.embedding_width * hidden if config.embedding_size is not None else 0
     pooler = 2 * hidden * hidden / length if config.pooler else 0
-    return config.num_layers * layer + projection + pooler
+    return config.num_layers * layer + 4 * hidden * sum(_keys(config, length)) + projection + pooler
 
 
 def _activations(config: BertConfig, length: int) -> int:
     """The number of activations of one sequence in a training step."""
-    of_a_token = 16 * config.hidden_size + 5 * config.intermediate_size + 2 * config.num_heads * length
-    return config.num_layers * length * of_a_token
+    of_a_token = 16 * config.hidden_size + (7 if config.gated else 5) * config.intermediate_size
+    return length * (config.num_layers * of_a_token + 2 * config.num_heads * sum(_keys(config, length)))
+
+
+def _keys(config: BertConfig, length: int) -> list[int]:
+    """For each layer, the number of keys that a query is multiplied with."""
+    nearby = 3 * min(max(config.local_window // 2, 1), length)  # see `Band`
+    return [nearby if config.is_local(layer) else length for layer in range(config.num_layers)]

@@ -216,5 +216,5 @@ def _heads_in(heads: dict[str, set[str]], present: Any, preferred: frozenset[str
             found.append(head)
     explained = set().union(*(heads[head] for head in found))
     # The names left over belong to heads that are incomplete.
-    found += [head for head, names in heads.items() if head not in whole and names & (present - explained)]
-    return found
+    parts = [head for head, names in heads.items() if head not in whole and names & (present - explained)]
+    return found + ([head for head in parts if head in preferred] or parts)

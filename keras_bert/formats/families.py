@@ -186,6 +186,174 @@ _ELECTRA = replace(
     masked_lm_activation="gelu",
     sequence_activation="gelu",
 )
+_MODERNBERT_LAYER = "layers.{i}"
+_DENSE_AND_NORM = {"transform/kernel": "head.dense.weight", "norm": "head.norm"}
+_MODERNBERT_CLASSIFIER = {**_DENSE_AND_NORM, "logits": "classifier"}
+# Rotary positions, local attention, normalization first, gates, and hardly a bias (Warner et al. 2024).
+_MODERNBERT = Table(
+    classes="ModernBert",
+    prefix="model.",
+    config={
+        "vocab_size": "vocab_size",
+        "hidden_size": "hidden_size",
+        "num_layers": "num_hidden_layers",
+        "num_heads": "num_attention_heads",
+        "intermediate_size": "intermediate_size",
+        "activation": "hidden_activation",
+        "hidden_dropout": ("mlp_dropout", "embedding_dropout"),
+        "attention_dropout": "attention_dropout",
+        "max_positions": "max_position_embeddings",
+        "initializer_range": "initializer_range",
+        "layer_norm_epsilon": "norm_eps",
+        "pad_token_id": "pad_token_id",
+        "rope_theta": ("rope_parameters.full_attention.rope_theta", "global_rope_theta"),
+        "local_rope_theta": ("rope_parameters.sliding_attention.rope_theta", "local_rope_theta"),
+        "global_every": "global_attn_every_n_layers",
+        "local_window": "local_attention",
+        "norm_bias": "norm_bias",
+        "attention_bias": "attention_bias",
+        "feed_forward_bias": "mlp_bias",
+        "pooling": "classifier_pooling",
+        "head_activation": "classifier_activation",
+    },
+    layer_kinds="layer_types",
+    values={
+        "type_vocab_size": 0,
+        "max_positions": 8192,
+        "pad_token_id": 50283,
+        "layer_norm_epsilon": 1e-5,
+        "hidden_dropout": 0.0,
+        "attention_dropout": 0.0,
+        "rope_theta": 160_000.0,
+        "local_rope_theta": 10_000.0,
+        "global_every": 3,
+        "local_window": 128,
+        "pre_norm": True,
+        "norm_bias": False,
+        "attention_bias": False,
+        "feed_forward_bias": False,
+        "gated": True,
+        "head_activation": "gelu",
+    },
+    activations=_ACTIVATIONS,
+    plain={
+        "rope_parameters.full_attention.rope_type": "default",
+        "rope_parameters.sliding_attention.rope_type": "default",
+        "rope_scaling": None,
+        "classifier_bias": False,
+        "decoder_bias": True,
+    },
+    endings=_BERT.endings,
+    storage=_BERT.storage,
+    embeddings={"embeddings/word": "embeddings.tok_embeddings", "embeddings/norm": "embeddings.norm"},
+    block={
+        "attention_norm": f"{_MODERNBERT_LAYER}.attn_norm",
+        "attention/qkv": f"{_MODERNBERT_LAYER}.attn.Wqkv",
+        "attention/output": f"{_MODERNBERT_LAYER}.attn.Wo",
+        "output_norm": f"{_MODERNBERT_LAYER}.mlp_norm",
+        "intermediate": f"{_MODERNBERT_LAYER}.mlp.Wi",
+        "output": f"{_MODERNBERT_LAYER}.mlp.Wo",
+    },
+    last={"final_norm": "final_norm"},
+    heads={
+        "masked_lm": {**_DENSE_AND_NORM, "bias": "decoder.bias"},
+        **dict.fromkeys(("sequence", "tokens", "spans"), _MODERNBERT_CLASSIFIER),
+    },
+)
+_NOMIC_LAYER = "encoder.layers.{i}"
+# Rotary positions, gates, no biases in the layers (Nussbaum et al. 2024). Files have the keys of transformers 5, or of
+# the family's own code, which follows GPT-2.
+_NOMIC_BERT = replace(
+    _BERT,
+    classes="NomicBert",
+    prefix="nomic_bert.",
+    older_prefix="bert.",
+    config={**_BERT.config, "rope_theta": "rope_parameters.rope_theta"},
+    renamed={
+        "n_embd": "hidden_size",
+        "n_layer": "num_hidden_layers",
+        "n_head": "num_attention_heads",
+        "n_inner": "intermediate_size",
+        "n_positions": "max_position_embeddings",
+        "activation_function": "hidden_act",
+        "resid_pdrop": "hidden_dropout_prob",
+        "attn_pdrop": "attention_probs_dropout_prob",
+        "layer_norm_epsilon": "layer_norm_eps",
+        "rotary_emb_base": "rope_parameters.rope_theta",
+    },
+    values={
+        "vocab_size": 30528,
+        "activation": "silu",
+        "hidden_dropout": 0.0,
+        "attention_dropout": 0.0,
+        "max_positions": 2048,
+        "rope_theta": 1000.0,
+        "attention_bias": False,
+        "feed_forward_bias": False,
+        "gated": True,
+    },
+    activations={"silu": "silu", "swiglu": "silu", "swish": "silu", **_ACTIVATIONS, "geglu": "gelu"},
+    plain={
+        "rope_parameters.rope_type": "default",
+        "prenorm": False,
+        "qkv_proj_bias": False,
+        "mlp_fc1_bias": False,
+        "mlp_fc2_bias": False,
+        "rotary_emb_fraction": 1.0,
+        "rotary_emb_interleaved": False,
+        "rotary_emb_scale_base": None,
+        "rotary_scaling_factor": None,
+        "use_rms_norm": False,
+        "parallel_block": False,
+        "causal": False,
+        "scale_attn_weights": True,
+        "scale_attn_by_inverse_layer_idx": False,
+    },
+    embeddings={
+        "embeddings/word": "embeddings.word_embeddings",
+        "embeddings/type": "embeddings.token_type_embeddings",
+        "embeddings/norm": "emb_ln",
+    },
+    block={
+        "attention/qkv": f"{_NOMIC_LAYER}.attn.Wqkv",
+        "attention/output": f"{_NOMIC_LAYER}.attn.out_proj",
+        "attention_norm": f"{_NOMIC_LAYER}.norm1",
+        "intermediate": [f"{_NOMIC_LAYER}.mlp.fc12", f"{_NOMIC_LAYER}.mlp.fc11"],
+        "output": f"{_NOMIC_LAYER}.mlp.fc2",
+        "output_norm": f"{_NOMIC_LAYER}.norm2",
+    },
+    heads={
+        "masked_lm": {
+            "transform": "cls.predictions.transform.dense",
+            "norm": "cls.predictions.transform.layer_norm",
+            "bias": "cls.predictions.bias",
+        },
+        "sequence": {"logits": "classifier"},
+        "tokens": {"logits": "classifier"},
+    },
+)
+# RoBERTa with a bias of attention for distances, and without segments (Song et al. 2020).
+_MPNET = replace(
+    _ROBERTA,
+    classes="MPNet",
+    prefix="mpnet.",
+    config={
+        **{ours: theirs for ours, theirs in _BERT.config.items() if ours != "type_vocab_size"},
+        "relative_buckets": "relative_attention_num_buckets",
+    },
+    values={**_ROBERTA.values, "type_vocab_size": 0, "relative_buckets": 32},
+    plain={**_PLAIN, "relative_attention_num_buckets": 32},
+    embeddings={
+        **{ours: theirs for ours, theirs in _BERT.embeddings.items() if ours != "embeddings/type"},
+        "embeddings/relative": "encoder.relative_attention_bias",
+    },
+    block={
+        **_BERT.block,
+        "attention/qkv": [f"{_LAYER}.attention.attn.{name}" for name in "qkv"],
+        "attention/output": f"{_LAYER}.attention.attn.o",
+        "attention_norm": f"{_LAYER}.attention.LayerNorm",
+    },
+)
 # By the `model_type` in config.json.
 FAMILIES = {
     "bert": _BERT,
@@ -195,6 +363,9 @@ FAMILIES = {
     "distilbert": _DISTILBERT,
     "albert": _ALBERT,
     "electra": _ELECTRA,
+    "modernbert": _MODERNBERT,
+    "nomic_bert": _NOMIC_BERT,
+    "mpnet": _MPNET,
 }
 
 

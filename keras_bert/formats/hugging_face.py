@@ -62,7 +62,7 @@ def open_checkpoint(directory: Path) -> Checkpoint:
         config,
         file,
         table,
-        spellings={_plain(name, table.prefix): name for name in file.names},
+        spellings={_plain(name, table): name for name in file.names},
         preferred=_heads_of(values, table),
         extras=_EXTRAS,
         copies=_copies(table),
@@ -108,8 +108,13 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
     files.check_json(values, {"model_type": (str, None)}, source)
     family = values.get("model_type") or "bert"
     if family not in FAMILIES:
-        raise ValueError(f"{source}: model_type is {family!r}; known are {', '.join(FAMILIES)}")
+        own = ""
+        if values.get("auto_map"):
+            own = ", a model with Python code of its own (auto_map), which is not run; set the model_type if it is a"
+            own += " known one under another name"
+        raise ValueError(f"{source}: model_type is {family!r}{own}; known are {', '.join(FAMILIES)}")
     table = FAMILIES[family]
+    values = table.todays(values)
     files.check_json(values, table.shape, source)
     return table.config_of(family, values, source)
 
@@ -163,9 +168,9 @@ def _copies(table: Table) -> dict[str, str]:
     return {f"{layer}.decoder.weight": word, f"{layer}.weight": word, f"{layer}.decoder.bias": bias}
 
 
-def _plain(name: str, prefix: str) -> str:
+def _plain(name: str, table: Table) -> str:
     """A name from a file in today's spelling, without the prefix of a model with heads."""
-    name = name.removeprefix(prefix)
+    name = name.removeprefix(table.prefix).removeprefix(table.older_prefix or "")
     for old, new in _OLD_NAMES.items():
         name = name.replace(old, new)
     return name

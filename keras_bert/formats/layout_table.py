@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.config import BertConfig
-from keras_bert.formats.shapes import Names
+from keras_bert.formats.shapes import Names, exists, kinds
 from keras_bert.formats.storage import Storage
 
 # Our name of a layer, or of a single weight -> the layout's name or names.
@@ -16,7 +16,12 @@ Layers = Mapping[str, str | list[str]]
 
 _KINDS = ("kernel", "bias", "gamma", "beta", "embeddings")
 _REQUIRED = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size")
-_TYPES = {each.name: int if each.default is None else type(each.default) for each in fields(BertConfig)}
+_TYPES = {
+    each.name: {"str": str, "float": float, "bool": bool}.get(each.type.split(" ")[0], int)
+    for each in fields(BertConfig)
+}
+_SAID_BY_WEIGHTS = ("family", "pooler")  # or by `model_type`
+_GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 
 
 @dataclass(frozen=True)
@@ -39,14 +44,22 @@ class Table:
     embeddings: Layers
     block: Layers
     endings: Mapping[str, str]  # "kernel", "bias", "gamma", "beta", "embeddings" -> suffix to the name of the layer
+    last: Layers = field(default_factory=dict)  # between the last block and the pooler
     pooler: Layers = field(default_factory=dict)  # empty in a family without one
     heads: Mapping[str, Layers] = field(default_factory=dict)
-    config: Mapping[str, str] = field(default_factory=dict)  # field of BertConfig -> key of the configuration file
+    # Field of BertConfig -> key of the configuration file, where dots lead into objects. Of several keys, the first one
+    # in a file counts; all are written.
+    config: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(
+        default_factory=dict
+    )  # keys of an older dialect, which is only read -> keys above
+    layer_kinds: str | None = None  # the key of a list with the kind of each layer, beside that of `global_every`
     values: Mapping[str, Any] = field(default_factory=dict)  # of fields that the file may leave out
     activations: Mapping[str, str] = field(default_factory=dict)  # the file's name -> ours; the first one is written
     plain: Mapping[str, Any] = field(default_factory=dict)  # the only supported values of other options
     storage: Storage = field(default_factory=Storage)
     prefix: str = ""  # of the encoder's weights in a file with heads
+    older_prefix: str | None = None  # the same in older files
     projects_equal_sizes: bool = False  # whether to project embeddings that are as wide as the hidden states
     masked_lm_activation: str | None = None  # None: the encoder's
     # Of the dense layer before the sequence classifier; None: there is none, because the pooler is one.
@@ -54,16 +67,17 @@ class Table:
 
     def parts(self, config: BertConfig) -> dict[str, Names]:
         """The names of the weights of "encoder" (with its pooler, if the config has one) and of each head."""
-        optional = {"embeddings/type": config.type_vocab_size, "embeddings/projection": config.embedding_size}
-        embeddings = {ours: theirs for ours, theirs in self.embeddings.items() if optional.get(ours, True)}
+        embeddings, pooler = self.weights(self.embeddings), self.weights(self.pooler) if config.pooler else {}
         blocks = {
             f"block_{i}/{ours}": [name.format(i=i) for name in theirs]
             for i in range(config.groups)
             for ours, theirs in self.weights(self.block).items()
         }
-        pooler = self.weights(self.pooler) if config.pooler else {}
         heads = {head: self.weights(layers) for head, layers in self.heads.items()}
-        return {"encoder": {**self.weights(embeddings), **blocks, **pooler}, **heads}
+        parts = {"encoder": {**embeddings, **blocks, **self.weights(self.last), **pooler}, **heads}
+        return {
+            part: {ours: each for ours, each in names.items() if exists(config, ours)} for part, names in parts.items()
+        }
 
     def weights(self, layers: Layers) -> Names:
         """The names of the weights of some layers."""
@@ -73,22 +87,40 @@ class Table:
             if ours.rpartition("/")[2] in _KINDS:
                 names[ours] = theirs
             else:
-                for kind in _kinds(ours):
+                for kind in kinds(ours):
                     names[f"{ours}/{kind}"] = [name + self.endings[kind] for name in theirs]
         return names
+
+    def todays(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of a configuration file with the keys of today's dialect."""
+        found = dict(values)
+        for older, key in self.renamed.items():
+            if values.get(older) is not None and value_at(values, key) is None:
+                _put(found, key, values[older])
+        return found
 
     @property
     def shape(self) -> dict[str, Any]:
         """The types of the values in a configuration file, for `files.check_json`."""
-        return {
-            theirs: _TYPES[ours] if ours in _REQUIRED else (_TYPES[ours], None) for ours, theirs in self.config.items()
-        }
+        shape: dict[str, Any] = {}
+        for ours, keys in self._keys:
+            required = ours in _REQUIRED and len(keys) == 1
+            for key in keys:
+                *outer, last = key.split(".")
+                inner = shape
+                for each in outer:
+                    inner = inner.setdefault(each, ({}, None))[0]
+                inner[last] = _TYPES[ours] if required else (_TYPES[ours], None)
+        if self.layer_kinds is not None:
+            shape[self.layer_kinds] = ([str], None)
+        return shape
 
     def config_of(self, family: str, values: Mapping[str, Any], source: Path) -> BertConfig:
-        """The configuration from a file's values, which have the types in `shape`; messages name the file `source`.
+        """The configuration from a file's values; messages name the file `source`.
 
         Raises:
-            ValueError: an option or an activation is not supported, or a value is out of range.
+            ValueError: a value has another type than `shape` says, an option or an activation is not supported, or a
+                value is out of range.
         """
         check_plain(values, self.plain, source)
         try:
@@ -96,15 +128,25 @@ class Table:
         except ValueError as error:
             raise ValueError(f"{source}: {error}") from None
 
+    @property
+    def _keys(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(ours, (keys,) if isinstance(keys, str) else keys) for ours, keys in self.config.items()]
+
     def _fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
         # In these files, null means "not set".
-        found = {ours: values[theirs] for ours, theirs in self.config.items() if values.get(theirs) is not None}
-        if "activation" in found:
-            name = found["activation"]
-            if name not in self.activations:
-                known = ", ".join(self.activations)
-                raise ValueError(f"{self.config['activation']} is {name!r}; known are {known}")
-            found["activation"] = self.activations[name]
+        found = {}
+        for ours, keys in self._keys:
+            given = [value for value in (value_at(values, key) for key in keys) if value is not None]
+            if given:
+                found[ours] = given[0]
+        for name in ("activation", "head_activation"):
+            if name in found:
+                found[name] = self._activation(self.config[name], found[name])
+        kinds = values.get(self.layer_kinds)
+        if kinds is not None:
+            found["global_every"] = _global_every(kinds, found, self.layer_kinds)
+        if "pooling" in found:
+            found["pooling"] = "first" if found["pooling"] == "cls" else found["pooling"]
         fields = {**self.values, **found}
         if not self.pooler:
             fields["pooler"] = False
@@ -115,29 +157,77 @@ class Table:
             fields["max_positions"] = fields.get("max_positions", 512) - fields["pad_token_id"] - 1
         return fields
 
+    def _activation(self, key: Any, name: str) -> str:
+        if name not in self.activations:
+            raise ValueError(f"{key} is {name!r}; known are {', '.join(self.activations)}")
+        return self.activations[name]
+
     def stated(self, config: BertConfig) -> dict[str, Any]:
-        """The entries of a configuration file: the inverse of `config_of`."""
+        """The entries of a configuration file: the inverse of `config_of`.
+
+        Raises:
+            ValueError: the layout has no entry for a field that matters.
+        """
+        self._check_expressible(config)
         fields = {
             **config.to_dict(),
-            "max_positions": config.position_rows,
+            "max_positions": config.position_rows or config.max_positions,
             "embedding_size": config.embedding_width,
             "num_groups": config.groups,
+            "pooling": "cls" if config.pooling == "first" else config.pooling,
         }
-        names = [theirs for theirs, ours in self.activations.items() if ours == config.activation]
-        if names:
-            fields["activation"] = names[0]
-        return {theirs: fields[ours] for ours, theirs in self.config.items()}
+        for name in ("activation", "head_activation"):
+            theirs = [theirs for theirs, ours in self.activations.items() if ours == fields[name]]
+            fields[name] = theirs[0] if theirs else fields[name]
+        stated: dict[str, Any] = {}
+        for ours, keys in self._keys:
+            for key in keys:
+                _put(stated, key, fields[ours])
+        if self.layer_kinds is not None:
+            stated[self.layer_kinds] = _kinds_of_layers(config.num_layers, config.global_every)
+        return stated
+
+    def _check_expressible(self, config: BertConfig) -> None:
+        """Raises ValueError for fields that a reader of the file would not know of."""
+        for each in fields(BertConfig):
+            name, value, implied = each.name, getattr(config, each.name), self.values.get(each.name, each.default)
+            if name not in (*self.config, *_SAID_BY_WEIGHTS) and value != implied:
+                raise ValueError(f"a {config.family} in this layout has {name}={implied!r}, not {value!r}")
+
+
+def _put(values: dict[str, Any], key: str, value: Any) -> None:
+    """Sets the value at a key, where dots lead into objects."""
+    *outer, last = key.split(".")
+    for each in outer:
+        values[each] = values = dict(values.get(each) or {})
+    values[last] = value
+
+
+def value_at(values: Mapping[str, Any], key: str) -> Any:
+    """The value at a key, where dots lead into objects; None if there is none."""
+    for each in key.split("."):
+        values = values.get(each) if isinstance(values, Mapping) else None
+    return values
 
 
 def check_plain(values: Mapping[str, Any], plain: Mapping[str, Any], source: Path) -> None:
     """Raises ValueError if a key of `plain` has another value in the file `source`; it may be null or missing."""
     for key, value in plain.items():
-        if values.get(key) not in (None, value):
-            raise ValueError(f"{source}: {key} is {values[key]!r}; only {value!r} is supported")
+        found = value_at(values, key)
+        if found not in (None, value):
+            raise ValueError(f"{source}: {key} is {found!r}; only {value!r} is supported")
 
 
-def _kinds(layer: str) -> tuple[str, ...]:
-    """The weights of one of our layers."""
-    if layer in ("embeddings/word", "embeddings/position", "embeddings/type"):
-        return ("embeddings",)
-    return ("gamma", "beta") if layer.endswith("norm") else ("kernel", "bias")
+def _kinds_of_layers(layers: int, every: int) -> list[str]:
+    return [_LOCAL if i % every else _GLOBAL for i in range(layers)]
+
+
+def _global_every(kinds: list[str], found: Mapping[str, Any], key: str) -> int:
+    """The field of that name: from the kinds of all layers, if it is not also stated, and if they fit it."""
+    layers = found["num_layers"]
+    for every in (found.get("global_every", 1), *range(2, layers + 1)):
+        if kinds == _kinds_of_layers(layers, every):
+            return every
+    raise ValueError(
+        f"{key} is {', '.join(kinds)}; only {_GLOBAL} in every n-th of {layers} layers, from the first, is supported"
+    )

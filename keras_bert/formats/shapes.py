@@ -6,23 +6,75 @@ Shape = tuple[int, ...]
 Names = dict[str, list[str]]  # names of weights: ours -> the file's
 
 # V vocabulary, P positions, T types, E width of embeddings, H hidden, I intermediate; Q is 3H (query, key and value),
-# L the labels of a classifier.
+# G is I, or 2I with a gate; B buckets of distances, A heads; L the labels of a classifier.
 _ENCODER = {
     "embeddings/word": "VE",
     "embeddings/position": "PE",
     "embeddings/type": "TE",
+    "embeddings/relative": "BA",
     "embeddings/norm": "E",
     "embeddings/projection": "EH",
     "attention/qkv": "HQ",
     "attention/output": "HH",
     "attention_norm": "H",
-    "intermediate": "HI",
+    "intermediate": "HG",
     "output": "IH",
     "output_norm": "H",
+    "final_norm": "H",
     "pooler": "HH",
 }
+_BLOCK = ("attention", "intermediate", "output")  # how the names of layers in a block begin
 _MASKED_LM = {"transform": "HE", "norm": "E", "": "V"}
-_CLASSIFIER = {"transform": "HH", "logits": "HL"}
+_CLASSIFIER = {"transform": "HH", "norm": "H", "logits": "HL"}
+
+
+def kinds(layer: str) -> tuple[str, ...]:
+    """The weights that one of our layers may have, such as ("kernel", "bias")."""
+    if layer in ("embeddings/word", "embeddings/position", "embeddings/type", "embeddings/relative"):
+        return ("embeddings",)
+    return ("gamma", "beta") if layer.endswith("norm") else ("kernel", "bias")
+
+
+def encoder_names(config: BertConfig) -> list[str]:
+    """The names of all weights of an encoder, in the order of a forward pass.
+
+    Example:
+        >>> from keras_bert import BertConfig
+        >>> encoder_names(BertConfig.named("modernbert-base"))[:3]
+        ['embeddings/word/embeddings', 'embeddings/norm/gamma', 'block_0/attention/qkv/kernel']
+    """
+    in_blocks = [layer for layer in _ENCODER if layer.startswith(_BLOCK)]
+    first, last = list(_ENCODER).index(in_blocks[0]), list(_ENCODER).index(in_blocks[-1])
+    blocks = [f"block_{i}/{layer}" for i in range(config.groups) for layer in in_blocks]
+    layers = [*list(_ENCODER)[:first], *blocks, *list(_ENCODER)[last + 1 :]]
+    return [f"{layer}/{kind}" for layer in layers for kind in kinds(layer) if exists(config, f"{layer}/{kind}")]
+
+
+def exists(config: BertConfig, name: str) -> bool:
+    """Whether a model of this configuration has a weight that others of its family may have.
+
+    Example:
+        >>> from keras_bert import BertConfig
+        >>> exists(BertConfig.named("modernbert-base"), "block_1/attention/qkv/bias")
+        False
+    """
+    layer, _, kind = name.rpartition("/")
+    if kind == "beta" and not (config.norm_bias and config.norm == "layer_norm"):
+        return False
+    if kind == "bias" and "/attention/" in layer and not config.attention_bias:
+        return False
+    if kind == "bias" and layer.endswith(("/intermediate", "/output")) and "/attention/" not in layer:
+        return config.feed_forward_bias
+    optional = {
+        "embeddings/position": config.position_rows > 0,
+        "embeddings/type": config.type_vocab_size > 0,
+        "embeddings/projection": config.embedding_size is not None,
+        "block_0/attention_norm": not config.pre_norm,
+        "embeddings/relative": config.relative_buckets is not None,
+        "final_norm": config.pre_norm,
+        "pooler": config.pooler,
+    }
+    return optional.get(layer, True)
 
 
 def shapes(config: BertConfig, part: str, names: Names, labels: int | None = None) -> dict[str, Shape]:
@@ -44,6 +96,9 @@ def shapes(config: BertConfig, part: str, names: Names, labels: int | None = Non
         "H": config.hidden_size,
         "Q": 3 * config.hidden_size,
         "I": config.intermediate_size,
+        "G": config.intermediate_size * (2 if config.gated else 1),
+        "B": config.relative_buckets or 0,
+        "A": config.num_heads,
         "L": labels or 0,
     }
     table = {"encoder": _ENCODER, "masked_lm": _MASKED_LM}.get(part, _CLASSIFIER)

@@ -132,6 +132,12 @@ def _check(config: BertConfig, precision: str) -> None:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
     if precision == "float32":
         return
+    other = [name for name in config.block_changes if name != "relative_buckets"]
+    if other:
+        raise ValueError(
+            f"precision={precision!r} computes layers as BERT's only, and this model's are others "
+            f'({", ".join(other)}); use "float32"'
+        )
     if keras.backend.backend() != "tensorflow":
         raise ValueError(f"precision={precision!r} needs Keras's TensorFlow backend, not {keras.backend.backend()}")
     if precision == "bfloat16" and not onednn.has_bfloat16():

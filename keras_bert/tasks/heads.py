@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.encoder.block import ACTIVATIONS
-from keras_bert.encoder.layers import dense, dropout, layer_norm
+from keras_bert.encoder.activations import ACTIVATIONS
+from keras_bert.encoder.layers import dense, dropout, norm
 from keras_bert.formats.families import table_of
+from keras_bert.formats.layout_table import Layers
 
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": ops.tanh}
 
 
+def _has_transform(layers: Layers) -> bool:
+    return "transform" in layers or "transform/kernel" in layers  # with a bias, or without
+
+
+def _activation(config: BertConfig, of_the_family: str | None) -> Callable[[Any], Any]:
+    return _ACTIVATIONS[config.head_activation or of_the_family or config.activation]
+
+
 class ClassifierHead(keras.layers.Layer):
     """`logits = h W + b`, after dropout; in some families and tasks after a dense layer with an activation as well.
+
+    In some, that layer has no bias, and a norm follows it.
 
     Args:
         config: the encoder's config.
@@ -52,20 +64,27 @@ class ClassifierHead(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
         self.dropout = dropout(config.hidden_dropout if dropout_rate is None else dropout_rate, self.dtype_policy)
-        self.transform = None
-        if "transform" in table.heads[task]:
-            self.transform = dense(config, config.hidden_size, self.dtype_policy, "transform")
-            self.activation = _ACTIVATIONS[table.sequence_activation if task == "sequence" else config.activation]
+        layers, self.transform, self.norm = table.heads[task], None, None
+        if _has_transform(layers):
+            self.transform = dense(config, config.hidden_size, self.dtype_policy, "transform", "transform" in layers)
+            activation = table.sequence_activation if task == "sequence" else None
+            self.activation = _activation(config, activation)
+        if "norm" in layers:
+            self.norm = norm(config, self.dtype_policy, "norm")
         self.logits = dense(config, units, self.dtype_policy, "logits")
 
     def build(self, input_shape: Any = None) -> None:
         if self.transform is not None:
             self.transform.build((None, self.config.hidden_size))
+        if self.norm is not None:
+            self.norm.build((None, self.config.hidden_size))
         self.logits.build((None, self.config.hidden_size))
 
     def call(self, hidden: Any, training: bool | None = None) -> Any:
         if self.transform is not None:
             hidden = self.activation(self.transform(self.dropout(hidden, training=training)))
+        if self.norm is not None:
+            hidden = self.norm(hidden)
         return self.logits(self.dropout(hidden, training=training))
 
 
@@ -86,9 +105,11 @@ class MaskedLMHead(keras.layers.Layer):
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.config = config
-        self.transform = dense(config, config.embedding_width, self.dtype_policy, "transform")
-        self.activation = _ACTIVATIONS[table_of(config).masked_lm_activation or config.activation]
-        self.norm = layer_norm(config, self.dtype_policy, "norm")
+        table = table_of(config)
+        bias = "transform" in table.heads["masked_lm"]
+        self.transform = dense(config, config.embedding_width, self.dtype_policy, "transform", bias)
+        self.activation = _activation(config, table.masked_lm_activation)
+        self.norm = norm(config, self.dtype_policy, "norm")
 
     def build(self, input_shape: Any = None) -> None:
         self.transform.build((None, self.config.hidden_size))

@@ -23,12 +23,13 @@ def pooled_output(
         inputs: as the encoder takes them, or with windows: int `[batch, windows, seq_length]`. Windows of only padding
             are ignored.
         pooling: "mean" or "max".
-        pooler: whether to use the encoder's pooler, if it has one; else the first token's hidden state is taken.
+        pooler: whether to use the encoder's pooler, if it has one; else the first token's hidden state is taken. An
+            encoder without one says itself what is taken (`config.pooling`).
 
     Returns:
         float `[batch, hidden]`.
     """
-    if pooler:
+    if pooler or encoder.pooler is None:
         pooled = _of_each_row(encoder, inputs, "pooled_output", training)
     else:
         pooled = sequence_output(encoder, inputs, training)[..., 0, :]

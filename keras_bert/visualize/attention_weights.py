@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from keras import ops
 
+from keras_bert.config import BertConfig
 from keras_bert.text import BertPreprocessor
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
 
     Raises:
         TypeError: a text is not a str.
-        ValueError: the texts have more tokens than the model has positions, or are not valid Unicode.
+        ValueError: the texts have more tokens than the model has positions, or than its local attention reaches, or are
+            not valid Unicode; or the model adds a bias for distances to its scores.
 
     Example:
         >>> from keras_bert import BertEncoder, BertPreprocessor
@@ -72,6 +74,7 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
             f"the text is {length} tokens long, {special} special tokens included, but this model has {positions} "
             "positions; nothing is cut here: give a shorter text"
         )
+    _check_layers(encoder.config, length)
     whole = BertPreprocessor(tokenizer, sequence_length=None, max_sequence_length=positions)
     inputs = {name: values[:, :length] for name, values in whole.pack(segments).items()}  # without any padding
     scores = _of_the_row(encoder.attention_scores(inputs))
@@ -79,6 +82,21 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
     tokens = [tokenizer.vocabulary[i] for i in inputs["input_word_ids"].numpy()[0]]
     second = length - 1 - lengths[1] if len(texts) == 2 else None
     return Weights(texts, tokens, second, scores, queries, keys)
+
+
+def _check_layers(config: BertConfig, length: int) -> None:
+    """Raises ValueError if weights are not what queries and keys alone say."""
+    if config.relative_buckets is not None:
+        raise ValueError(
+            "pages show weights of attention as made of queries and keys alone, but this model adds a bias for "
+            "distances (relative_buckets)"
+        )
+    longest = config.local_window // 2 + 1
+    if config.global_every > 1 and length > longest:
+        raise ValueError(
+            f"the text is {length} tokens long, but pages show attention between all tokens, and this model's local "
+            f"layers attend to all only in texts of up to {longest} tokens; give a shorter text"
+        )
 
 
 def clearest_head(weights: Weights, layer: int | None = None, head: int | None = None) -> tuple[int, int]:

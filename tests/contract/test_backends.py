@@ -12,6 +12,7 @@ import pytest
 from keras_bert import BertEncoder, presets
 
 from ..support.data import ROOT
+from ..support.encoders import MODERN, random_encoder, random_inputs
 
 pytestmark = pytest.mark.parity
 
@@ -90,6 +91,27 @@ def test_same_numbers(backend, names, tmp_path):
         outputs["encoder_outputs"][:, real], golden["encoder_outputs"][:, real], rtol=0, atol=1e-5
     )
     np.testing.assert_allclose(outputs["pooled_output"], golden["pooled_output"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("modernbert", {**MODERN, "head_activation": "gelu"}),
+        ("nomic_bert", {"rope_theta": 100.0, "attention_bias": False, "feed_forward_bias": False, "gated": True}),
+        ("mpnet", {"relative_buckets": 32, "type_vocab_size": 0, "pad_token_id": 1, "positions_after_padding": True}),
+    ],
+)
+def test_same_numbers_of_encoders_since_bert(backend, family, changes, tmp_path):
+    encoder = random_encoder(family=family, **changes)
+    encoder.save_preset(tmp_path)
+    inputs = random_inputs()
+    inputs["input_mask"][1, 5:] = 0
+    inputs["input_word_ids"][1, 5:] = encoder.config.pad_token_id
+    real = inputs["input_mask"].astype(bool)
+    outputs = run(backend, tmp_path, inputs, tmp_path, blocked=("tensorflow", "tensorflow_text"))
+    expected = np.stack(encoder(inputs)["encoder_outputs"])
+    np.testing.assert_allclose(outputs["encoder_outputs"][:, real], expected[:, real], rtol=0, atol=1e-4)
 
 
 def test_same_numbers_for_a_real_model(tmp_path):

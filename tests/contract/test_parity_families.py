@@ -24,6 +24,8 @@ SMALL = {
     "intermediate_size": 64,
     "max_position_embeddings": 30,
 }
+MODERNBERT = {"local_attention": 6, **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"))}
+MODERNBERT["pad_token_id"] = 0
 CONFIGS = {
     "bert": lambda **sizes: transformers.BertConfig(**sizes),
     "bert-tanh": lambda **sizes: transformers.BertConfig(**sizes, hidden_act="gelu_new"),
@@ -43,6 +45,25 @@ CONFIGS = {
         **{**sizes, "num_hidden_layers": 4}, embedding_size=16, num_hidden_groups=2
     ),
     "electra": lambda **sizes: transformers.ElectraConfig(**sizes, embedding_size=16),
+    "modernbert": lambda **sizes: transformers.ModernBertConfig(**sizes, **MODERNBERT),
+    "modernbert-biases": lambda **sizes: transformers.ModernBertConfig(
+        **{**sizes, "num_hidden_layers": 5},
+        **MODERNBERT,
+        global_attn_every_n_layers=2,
+        norm_bias=True,
+        attention_bias=True,
+        mlp_bias=True,
+        hidden_activation="silu",
+        classifier_activation="relu",
+        classifier_pooling="mean",
+        global_rope_theta=500.0,
+        local_rope_theta=20.0,
+    ),
+    "nomic_bert": lambda **sizes: transformers.NomicBertConfig(**sizes, pad_token_id=0),
+    "nomic_bert-gelu": lambda **sizes: transformers.NomicBertConfig(
+        **sizes, hidden_act="gelu", rope_parameters={"rope_theta": 50.0, "rope_type": "default"}
+    ),
+    "mpnet": lambda **sizes: transformers.MPNetConfig(**sizes),
     "electra-square": lambda **sizes: transformers.ElectraConfig(**sizes, embedding_size=sizes["hidden_size"]),
 }
 # Head -> the class on top, and the attribute of its output that holds the logits.
@@ -58,7 +79,7 @@ CASES = [(name, head) for name in CONFIGS for head in HEADS]
 
 
 def family_of(name):
-    return name.removesuffix("-tanh").removesuffix("-groups").removesuffix("-square")
+    return name if name in FAMILIES else name.rpartition("-")[0]
 
 
 def their_model(name, auto, sizes=SMALL, scale=0.3, **kwargs):
@@ -194,6 +215,23 @@ def test_transformers_reads_what_we_write(name, head, tmp_path):
         assert torch.equal(mine, other), key
 
 
+@pytest.mark.parametrize("name", ["modernbert", "modernbert-biases"])
+def test_the_older_dialect_of_modernbert(name, tmp_path):
+    """Of transformers 4, which many files are in: the same model, for both sides."""
+    model = their_model(name, "AutoModel")
+    model.save_pretrained(tmp_path)
+    config = BertEncoder.from_preset(tmp_path).config
+    values = json.loads((tmp_path / "config.json").read_text())
+    thetas, kinds = values.pop("rope_parameters"), values.pop("layer_types")
+    values["global_rope_theta"] = thetas["full_attention"]["rope_theta"]
+    values["local_rope_theta"] = int(thetas["sliding_attention"]["rope_theta"])
+    values["global_attn_every_n_layers"] = config.global_every
+    assert kinds == [("sliding" if config.is_local(i) else "full") + "_attention" for i in range(len(kinds))]
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    assert BertEncoder.from_preset(tmp_path).config == config
+    compare_encoder(BertEncoder.from_preset(tmp_path), transformers.AutoModel.from_pretrained(tmp_path).eval())
+
+
 def each_head_alone():
     """And those of pre-training together."""
     for name in CONFIGS:
@@ -216,8 +254,10 @@ def test_transformers_has_the_class_that_we_name(name, heads, tmp_path):
     (named,) = json.loads((tmp_path / "ours/config.json").read_text())["architectures"]
     _, report = getattr(transformers, named).from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert all("pooler" in key for key in report["unexpected_keys"])  # not every class has it
-    # ALBERT's head for the order of sentences is in no class without that for masked tokens.
-    missing = "predictions." if (heads, named) == ("next_sentence", "AlbertForPreTraining") else ()
+    # ALBERT's head for the order of sentences is in no class without that for masked tokens; NomicBERT's encoder by
+    # itself has no pooler.
+    missing = {("next_sentence", "AlbertForPreTraining"): "predictions."}.get((heads, named), ())
+    missing = "nomic_bert.pooler." if named == "NomicBertForSequenceClassification" else missing
     assert all(key.startswith(missing) for key in report["missing_keys"])
 
 
@@ -225,7 +265,7 @@ def test_transformers_has_the_class_that_we_name(name, heads, tmp_path):
 def test_one_step_of_training(name, tmp_path):
     """From the same weights and the same batch, gradient descent takes both to the same place."""
     tf = pytest.importorskip("tensorflow")
-    model = their_model(name, "AutoModel", scale=0.1)
+    model = their_model(name, "AutoModel", scale=0.3 if name.startswith("modernbert") else 0.1)
     model.save_pretrained(tmp_path / "before")
     ours, theirs, real = batch(model)
     encoder = BertEncoder.from_preset(tmp_path / "before")

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert import BertEncoder
 
-from ..support.encoders import SMALL, random_encoder, random_inputs
+from ..support.encoders import MODERN, SMALL, random_encoder, random_inputs
 
 LENGTHS = [3, 12, 0, 7]
 
@@ -35,7 +35,7 @@ ROBERTA = {"positions_after_padding": True, "pad_token_id": 1, "type_vocab_size"
 ALBERT = {"embedding_size": 8, "num_groups": 1}
 
 
-@pytest.mark.parametrize("changes", [ROBERTA, pytest.param(ALBERT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("changes", [ROBERTA, MODERN, pytest.param(ALBERT, marks=pytest.mark.slow)])
 def test_loss_and_gradients_are_those_of_each_text_alone(changes):
     encoder, inputs = random_encoder(hidden_dropout=0.0, attention_dropout=0.0, **changes), padded_inputs()
     inputs["input_word_ids"][inputs["input_mask"] == 0] = encoder.config.pad_token_id
@@ -101,6 +101,7 @@ def test_shapes_are_known_as_before():
     [
         ({}, False),
         ({**ROBERTA, "num_layers": 1}, False),
+        (MODERN, False),
         pytest.param(ROBERTA, True, marks=pytest.mark.slow),
     ],
 )

@@ -47,6 +47,25 @@ def test_round_trip(family, head, tmp_path):
     assert same(read_weights, weights)
 
 
+def test_the_older_prefix_of_nomic_bert(tmp_path):
+    """That of the family's own code, in pre-trained models."""
+    weights = random_weights(CONFIGS["nomic_bert"], "masked_lm")
+    formats.write(tmp_path, CONFIGS["nomic_bert"], weights)
+    change(tmp_path, lambda found: {name.replace("nomic_bert.", "bert."): value for name, value in found.items()})
+    assert same(read_all(tmp_path)[2], weights)
+
+
+def test_an_incomplete_head_is_the_one_that_the_architecture_names(tmp_path):
+    """Three heads of ModernBERT have the same names."""
+    formats.write(tmp_path, CONFIGS["modernbert"], random_weights(CONFIGS["modernbert"], "tokens"))
+    change(tmp_path, lambda found: {name: value for name, value in found.items() if not name.startswith("head.")})
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        assert checkpoint.heads == {"tokens"}
+        assert checkpoint.missing == ["head.dense.weight", "head.norm.weight"]
+        with pytest.raises(ValueError, match=r"head.dense.weight is missing; head.norm.weight is missing"):
+            checkpoint.read("tokens")
+
+
 def change(directory, function):
     path = directory / "model.safetensors"
     save_file(function(load_file(path)), path)

@@ -101,5 +101,128 @@ def test_a_missing_file(tmp_path):
 def test_a_family_that_is_not_known(tmp_path):
     config = BertConfig.tiny(family="gpt")
     for use in (lambda: BertEncoder(config), lambda: formats.write(tmp_path, config, {"encoder": {}})):
-        with pytest.raises(ValueError, match="family must be one of bert, ernie, .*, electra, not 'gpt'"):
+        with pytest.raises(ValueError, match="family must be one of bert, ernie, .*, electra, .*, not 'gpt'"):
             use()
+
+
+MODERNBERT = {**SIZES, "model_type": "modernbert", "pad_token_id": 0}
+THETA = "rope_parameters.sliding_attention.rope_theta"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layer_types": ["sliding_attention"]}, "layer_types is sliding_attention; only full_attention in every n-th"),
+        ({"layer_types": ["full_attention"] * 2}, "layer_types is full_attention, full_attention; only .* of 1 layers"),
+        ({"rope_scaling": {"type": "linear"}}, "rope_scaling is {'type': 'linear'}; only None is supported"),
+        (
+            {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
+            "rope_parameters.full_attention.rope_type is 'yarn'; only 'default' is supported",
+        ),
+        ({"rope_parameters": {"sliding_attention": {"rope_theta": "1"}}}, f"has '1' in {THETA}; expected a number"),
+        ({"rope_parameters": [1]}, r"has \[1\] in rope_parameters; expected an object or null"),
+        ({"classifier_bias": True}, "classifier_bias is True; only False is supported"),
+        ({"decoder_bias": False}, "decoder_bias is False; only True is supported"),
+        ({"classifier_pooling": "max"}, "pooling must be one of first, mean, not 'max'"),
+        ({"classifier_activation": "mish"}, "classifier_activation is 'mish'; known are gelu"),
+        (
+            {"model_type": "mine", "auto_map": {"AutoModel": "m.M"}},
+            "model_type is 'mine', .*auto_map.*; known are bert",
+        ),
+    ],
+)
+def test_settings_of_newer_models_that_are_not_supported(tmp_path, change, message):
+    (tmp_path / "config.json").write_text(json.dumps({**MODERNBERT, **change}))
+    with pytest.raises(ValueError, match=message):
+        read_config(tmp_path / "config.json")
+
+
+# Of the published ModernBERT-base, without what describes training or its tokenizer.
+OLDER = {
+    "model_type": "modernbert", "attention_bias": False, "attention_dropout": 0.0, "classifier_activation": "gelu",
+    "classifier_bias": False, "classifier_pooling": "mean", "decoder_bias": True, "embedding_dropout": 0.0,
+    "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0, "hidden_activation": "gelu", "hidden_size": 768,
+    "initializer_range": 0.02, "intermediate_size": 1152, "layer_norm_eps": 1e-05, "local_attention": 128,
+    "local_rope_theta": 10000.0, "max_position_embeddings": 8192, "mlp_bias": False, "mlp_dropout": 0.0,
+    "norm_bias": False, "norm_eps": 1e-05, "num_attention_heads": 12, "num_hidden_layers": 22, "pad_token_id": 50283,
+    "position_embedding_type": "absolute", "vocab_size": 50368,
+}  # fmt: skip
+
+
+def test_both_dialects_of_modernbert(tmp_path):
+    """Of transformers 4 and 5."""
+    path, local, whole = tmp_path / "config.json", "sliding_attention", "full_attention"
+    names = ("global_attn_every_n_layers", "global_rope_theta", "local_rope_theta")
+    newer = {key: value for key, value in OLDER.items() if key not in names}
+    newer["layer_types"] = [whole if i % 3 == 0 else local for i in range(22)]
+    newer["rope_parameters"] = {
+        whole: {"rope_theta": 160000.0, "rope_type": "default"},
+        local: {"rope_theta": 10000.0, "rope_type": "default"},
+    }
+    for values in (OLDER, newer):
+        path.write_text(json.dumps(values))
+        assert read_config(path) == BertConfig.named("modernbert-base")
+    write_config(path, BertConfig.named("modernbert-base"))  # in both
+    written = json.loads(path.read_text())
+    assert OLDER.items() <= {**written, **{key: OLDER[key] for key in set(OLDER) - set(written)}}.items()
+    assert written["layer_types"] == newer["layer_types"]
+    assert written["rope_parameters"][local]["rope_theta"] == 10000.0
+
+
+# Of the published nomic-bert-2048.
+GPT2_KEYS = {
+    "activation_function": "swiglu", "attn_pdrop": 0.0, "auto_map": {"AutoModel": "modeling.NomicBertModel"},
+    "causal": False, "embd_pdrop": 0.1, "layer_norm_epsilon": 1e-12, "mlp_fc1_bias": False, "mlp_fc2_bias": False,
+    "model_type": "nomic_bert", "n_embd": 768, "n_head": 12, "n_inner": 3072, "n_layer": 12, "n_positions": 2048,
+    "parallel_block": False, "prenorm": False, "qkv_proj_bias": False, "resid_pdrop": 0.1, "rotary_emb_base": 1000,
+    "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False, "rotary_emb_scale_base": None,
+    "scale_attn_weights": True, "type_vocab_size": 2, "use_rms_norm": False, "vocab_size": 30528,
+}  # fmt: skip
+
+
+def test_both_dialects_of_nomic_bert(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(GPT2_KEYS))
+    named = BertConfig.named("nomic-bert-2048", hidden_dropout=0.1, pooler=True)
+    assert read_config(path) == named
+    write_config(path, named)  # as transformers 5
+    assert read_config(path) == named
+    assert json.loads(path.read_text())["rope_parameters"] == {"rope_theta": 1000}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_embd": "768"}, "has '768' in hidden_size; expected a whole number"),
+        ({"prenorm": True}, "prenorm is True; only False is supported"),
+        ({"rotary_emb_fraction": 0.5}, "rotary_emb_fraction is 0.5; only 1.0 is supported"),
+        ({"rotary_scaling_factor": 2}, "rotary_scaling_factor is 2; only None is supported"),
+        ({"qkv_proj_bias": True}, "qkv_proj_bias is True; only False is supported"),
+        (
+            {"rope_parameters": {"rope_type": "yarn"}},
+            "rope_parameters.rope_type is 'yarn'; only 'default' is supported",
+        ),
+    ],
+)
+def test_settings_of_nomic_bert_that_are_not_supported(tmp_path, change, message):
+    (tmp_path / "config.json").write_text(json.dumps({**GPT2_KEYS, **change}))
+    with pytest.raises(ValueError, match=message):
+        read_config(tmp_path / "config.json")
+
+
+SWITCHES = [
+    {"gated": True},
+    {"rope_theta": 10.0},
+    {"pooling": "mean"},
+    {"norm_bias": False},
+    {"embedding_size": 8},
+    {"positions_after_padding": True},
+]
+
+
+@pytest.mark.parametrize("change", SWITCHES)
+@pytest.mark.parametrize("name", ["config.json", "bert_config.json"])
+def test_switches_that_a_file_cannot_state(tmp_path, name, change):
+    (key,) = change
+    with pytest.raises(ValueError, match=f"a bert in this layout has {key}=.*, not {change[key]!r}"):
+        write_config(tmp_path / name, BertConfig.tiny(activation="gelu_tanh", **change))

@@ -7,7 +7,7 @@ from keras_bert import BertClassifier, BertSentenceEncoder
 from keras_bert.inference import onednn, set_precision
 
 from ..support import small
-from ..support.encoders import random_encoder, random_inputs
+from ..support.encoders import MODERN, random_encoder, random_inputs
 
 PRECISIONS = [
     pytest.param("bfloat16", marks=pytest.mark.skipif(not onednn.has_bfloat16(), reason="no AVX-512")),
@@ -127,3 +127,10 @@ def test_clear_errors():
         model.set_precision("int8", ["a text", None])
     with pytest.raises(ValueError, match="does not know the activation silu"):
         set_precision(random_encoder(activation="silu"), "int8", [random_inputs()])
+
+
+def test_layers_of_other_kinds_are_refused():
+    with pytest.raises(
+        ValueError, match=r"layers as BERT's only.*\(rope_theta, global_every, .*gated\); use \"float32"
+    ):
+        set_precision(random_encoder(**MODERN), "bfloat16")

@@ -22,6 +22,9 @@ CONFIGS = {
     "distilbert": BertConfig.named("distilbert-base", **SIZES),
     "albert": BertConfig.named("albert-base", **{**SIZES, "num_layers": 4, "embedding_size": 6, "num_groups": 2}),
     "electra": BertConfig.named("electra-small", **SIZES | {"embedding_size": 6}),
+    "modernbert": BertConfig.named("modernbert-base", **SIZES, pad_token_id=2, local_window=6),
+    "nomic_bert": BertConfig.named("nomic-bert-2048", **SIZES),
+    "mpnet": BertConfig.named("mpnet-base", **SIZES),
 }
 LABELS = {"next_sentence": 2, "spans": 2, "replaced_tokens": 1}
 

@@ -16,6 +16,20 @@ SMALL = BertConfig(
     max_positions=32,
     initializer_range=0.4,
 )
+# What ModernBERT changes.
+MODERN = {
+    "type_vocab_size": 0,
+    "pooler": False,
+    "rope_theta": 1000.0,
+    "local_rope_theta": 10.0,
+    "global_every": 2,
+    "local_window": 6,
+    "pre_norm": True,
+    "norm_bias": False,
+    "attention_bias": False,
+    "feed_forward_bias": False,
+    "gated": True,
+}
 
 
 def random_encoder(seed: int = 0, **changes: Any) -> BertEncoder:

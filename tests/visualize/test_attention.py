@@ -240,3 +240,25 @@ def test_picture_without_matplotlib(weights, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match="this needs matplotlib: pip install"):
         AttentionView(weights).save(tmp_path / "a.png")
+
+
+LOCAL = {"rope_theta": 100.0, "global_every": 2, "local_window": 6}
+
+
+def test_local_layers_in_a_short_text():
+    found = weights_of(small.encoder(**LOCAL), small.preprocessor(), "the")
+    scores = np.einsum("lhqd,lhkd->lhqk", found.queries, found.keys) / np.sqrt(found.queries.shape[-1])
+    shares = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(found.scores, shares, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (LOCAL, "the text is 5 tokens long, .* layers attend to all only in texts of up to 4 tokens"),
+        ({"relative_buckets": 8}, "this model adds a bias for distances"),
+    ],
+)
+def test_weights_that_queries_and_keys_do_not_tell(changes, message):
+    with pytest.raises(ValueError, match=message):
+        weights_of(small.encoder(**changes), small.preprocessor(), "the very good")

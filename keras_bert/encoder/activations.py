@@ -1,0 +1,33 @@
+"""Activations of dense layers, and gates."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.config import BertConfig
+
+ACTIVATIONS = {
+    "gelu": lambda x: keras.activations.gelu(x, approximate=False),
+    "gelu_tanh": lambda x: keras.activations.gelu(x, approximate=True),
+    "relu": keras.activations.relu,
+    "silu": keras.activations.silu,
+}
+
+
+def feed_forward_activation(config: BertConfig) -> Callable[[Any], Any]:
+    """What the feed-forward network does between its dense layers, float `[rows, units]` -> `[rows, intermediate]`.
+
+    It is an activation; or, for `config.gated`, the activation of the first half times the second half (Shazeer 2020,
+    GLU Variants Improve Transformer, equation 5).
+    """
+    activation = ACTIVATIONS[config.activation]
+    if not config.gated:
+        return activation
+
+    def gated(x: Any) -> Any:
+        first, second = ops.split(x, 2, axis=-1)
+        return activation(first) * second
+
+    return gated

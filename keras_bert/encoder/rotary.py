@@ -1,0 +1,36 @@
+"""Rotary positions (Su et al. 2021, RoFormer, section 3.2.2)."""
+
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+
+def rotated(x: Any, positions: Any, theta: float) -> Any:
+    """Queries or keys, turned by angles that grow with the position.
+
+    Of the d numbers of a head, i and i + d/2 are the two coordinates of a point. At position p, it is turned by the
+    angle `p theta^(-2i/d)`. The product of a query and a key then depends on the distance of their positions only.
+
+    Args:
+        x: float `[rows, ..., d]`; d is even.
+        positions: int `[rows]`.
+        theta: the base; the larger it is, the slower most points turn.
+
+    Returns:
+        float of the shape and type of `x`; angles are float32.
+
+    Example:
+        >>> from keras import ops
+        >>> turned = rotated(ops.ones((3, 2)), ops.arange(3), theta=10_000.0)  # by 0, 1 and 2 radians
+        >>> [f"{float(first):.2f} {float(second):.2f}" for first, second in turned]
+        ['1.00 1.00', '-0.30 1.38', '-1.33 0.49']
+    """
+    half = x.shape[-1] // 2
+    speeds = (1 / theta ** (np.arange(half, dtype=np.float32) / half)).astype(np.float32)
+    angles = ops.expand_dims(ops.cast(positions, "float32"), 1) * speeds  # [rows, d / 2]
+    angles = ops.reshape(angles, (-1, *[1] * (len(x.shape) - 2), half))
+    cos, sin = ops.cos(angles), ops.sin(angles)
+    first, second = ops.split(ops.cast(x, "float32"), 2, axis=-1)
+    turned = ops.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+    return ops.cast(turned, x.dtype)
