@@ -29,6 +29,7 @@ ORDER = [
     "tasks",
     "pretraining",
     "embedding",
+    "search",
     "training",
     "saved_model",
     "visualize",

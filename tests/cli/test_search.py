@@ -1,0 +1,71 @@
+"""keras-bert index, search and duplicates: what they write and say, and what they refuse."""
+
+import json
+
+import pytest
+
+from keras_bert.search import TextIndex
+
+TABLE = 'id,review\n7,good film\n8,the cold river\n9,"good film\n!"\n'
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "films.csv").write_text(TABLE)
+    return tmp_path
+
+
+def out(result) -> str:
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def test_index_and_search(run, folder, small_preset):
+    command = ("index", "films.csv", "--text-column", "review", "--output", "films")
+    assert out(run(*command)) == "films: 3 texts, 3 encoded now, 0 of them cut\n"
+    (folder / "more.csv").write_text("review\nbank money\n")
+    assert out(run("index", "more.csv", *command[2:], "--add")) == "films: 4 texts, 1 encoded now, 0 of them cut\n"
+    expected = TextIndex("films").search("good film", top_k=2)
+    text = [f"{hit['similarity']:.3f}\t{' '.join(hit['text'].split())}" for hit in expected]
+    assert text == ["1.000\tgood film", f"{expected[1]['similarity']:.3f}\tgood film !"]
+    assert out(run("search", "films", "good film", "--top-k", "2", small=False)).splitlines() == text
+    several = out(run("search", "films", "--top-k", "1", small=False, input=b"good film\nbank\tmoney\n"))
+    assert several == "good film\t1.000\tgood film\nbank money\t1.000\tbank money\n"
+    (folder / "queries.txt").write_text("good film\n\n")
+    run(
+        "search", "films", "--file", "queries.txt", "--output", "hits.jsonl", "--preset", str(small_preset), small=False
+    )
+    first, second = map(json.loads, (folder / "hits.jsonl").read_text().splitlines())
+    assert (first["query"], second["query"], len(second["hits"])) == ("good film", "", 4)
+    assert first["hits"][0] == {
+        "similarity": pytest.approx(1, abs=1e-5),
+        "text": "good film",
+        "row": {"id": "7", "review": "good film"},
+    }
+
+
+def test_duplicates(run, folder):
+    options = ("duplicates", "films.csv", "--text-column", "review", "--threshold", "0.999")
+    (folder / "films.csv").write_text(TABLE + "10,good film\n")
+    assert out(run(*options)) == "1.000\t2\t6\tgood film\tgood film\n"
+    assert json.loads(out(run(*options, "--format", "jsonl"))) == {
+        "similarity": 1.0,
+        "first_line": 2,
+        "second_line": 6,
+        "first": {"id": "7", "review": "good film"},
+        "second": {"id": "10", "review": "good film"},
+    }
+
+
+def test_mistakes(fails, folder):
+    (folder / "empty.txt").write_text("")
+    assert fails("index", "empty.txt", "--output", "films") == "empty.txt is empty"
+    assert fails("index", "none.txt", "--output", "films") == "there is no file none.txt"
+    told = "films.csv has no column 'text' for --text-column; its columns are 'id', 'review'"
+    assert fails("index", "films.csv", "--output", "films") == told
+    assert fails("duplicates", "films.csv") == told
+    assert fails("search", "films", "a film", small=False) == (
+        "films holds no index.json; index a corpus there first, or to its end"
+    )
+    assert not (folder / "films").exists()
