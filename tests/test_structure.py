@@ -47,6 +47,7 @@ def test_public_names():
         "BertNextSentence",
         "BertPreprocessor",
         "BertQuestionAnswerer",
+        "BertReranker",
         "BertSentenceEncoder",
         "BertTokenClassifier",
         "HubLayer",

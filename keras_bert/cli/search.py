@@ -29,10 +29,10 @@ def search(
 ) -> None:
     """Find the texts closest in meaning to a query.
 
-    DIR is the index that `keras-bert index` has written. Queries come from arguments, a file or a pipe. Writes text, a line for
-    each text found: its similarity, 1 for the same meaning, and the text, separated by a tab; for several queries the
-    query stands before them. Or writes JSON lines {"query", "hits"}, one per
-    query, where each hit has `similarity`, `text`, and `row`, the row of the corpus by column.
+    DIR is the index that `keras-bert index` has written. Queries come from arguments, a file or a pipe. Writes text, a
+    line for each text found: its similarity, 1 for the same meaning, a tab, and the text; for several queries, the
+    query stands before them. Or it writes JSON lines {"query", "hits"}, one per query, where each hit has `similarity`,
+    `text`, and `row`, the row of the corpus by column.
 
     \b
     Examples:
