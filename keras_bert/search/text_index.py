@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,11 @@ from keras_bert.search.index_record import RECORD, read_record
 from keras_bert.search.index_rows import IndexRows
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.tasks.columns import one_or_many
+
+if TYPE_CHECKING:
+    from keras_bert.tasks import BertReranker
+
+_CANDIDATES = 50  # for a reranker
 
 
 class TextIndex:
@@ -64,16 +69,18 @@ class TextIndex:
         """Whether a search compares a query with all texts."""
         return self._neighbours.is_exact
 
-    def search(self, query: str | Iterable[str], top_k: int = 10) -> Any:
+    def search(self, query: str | Iterable[str], top_k: int = 10, reranker: BertReranker | None = None) -> Any:
         """Finds the texts that are closest in meaning to a query, or to each of many.
 
         Args:
             query: a str, or many.
             top_k: how many texts to find.
+            reranker: reads each query with the 50 closest texts (or `top_k`, if that is more), and puts these in order.
 
         Returns:
-            A list of dicts, the closest text first: `similarity`, the cosine of the vectors of query and text; `text`;
-            and `row`, the whole row of the corpus by column. For many queries, a list of these.
+            A list of dicts, the best text first: `similarity`, the cosine of the vectors of query and text; `text`;
+            `row`, the whole row of the corpus by column; and with a reranker its `score`, by which they are in order.
+            For many queries, a list of these.
 
         Raises:
             TypeError: a query is not a str.
@@ -85,8 +92,17 @@ class TextIndex:
         if top_k < 1:
             raise ValueError(f"top_k is {top_k}; expected at least 1")
         is_one, queries = one_or_many(query)
-        products, numbers = self._neighbours.nearest(self._model.encode(queries, progress=False), top_k)
+        queries = list(queries)
+        count = top_k if reranker is None else max(top_k, _CANDIDATES)
+        products, numbers = self._neighbours.nearest(self._model.encode(queries, progress=False), count)
         hits = [self._hits(*each) for each in zip(products, numbers, strict=True)]
+        if reranker is not None:
+            texts = [[hit["text"] for hit in found] for found in hits]
+            ranked = reranker.rank(queries, texts, top_k, progress=False)
+            hits = [
+                [{"score": each["score"], **found[each["index"]]} for each in order]
+                for found, order in zip(hits, ranked, strict=True)
+            ]
         return hits[0] if is_one else hits
 
     def _hits(self, products: np.ndarray, numbers: np.ndarray) -> list[dict[str, Any]]:

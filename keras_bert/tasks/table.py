@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import formats, presets
+from keras_bert.tasks import preset
 from keras_bert.tasks.classifier import BertClassifier
 from keras_bert.tasks.question_answerer import BertQuestionAnswerer
 from keras_bert.tasks.reranker import BertReranker
@@ -51,3 +52,18 @@ def load_task(handle: str | Path, **arguments: Any) -> BertTask:
     if task not in FINE_TUNED:
         raise ValueError(f"{handle} has no head for classes, labels of words or answers; fine-tune it first")
     return task.from_preset(directory, **arguments)
+
+
+def load_reranker(handle: str | Path, **arguments: Any) -> BertReranker:
+    """The reranker of a preset: a cross-encoder with one trained score, whether or not its files name it so.
+
+    Args:
+        handle, **arguments: as for `load_task`.
+
+    Raises:
+        FileNotFoundError: there is no such preset, or it lacks a file.
+        ValueError: a file is damaged, or the preset has no head with one score.
+    """
+    if preset.read(handle, BertReranker).head_size != 1:
+        raise ValueError(f"{handle} has no head that scores pairs; take a cross-encoder, or fine-tune a BertReranker")
+    return BertReranker.from_preset(handle, **arguments)

@@ -4,7 +4,10 @@ import json
 
 import pytest
 
+from keras_bert import BertReranker
 from keras_bert.search import TextIndex
+
+from ..support import small
 
 TABLE = 'id,review\n7,good film\n8,the cold river\n9,"good film\n!"\n'
 
@@ -43,6 +46,22 @@ def test_index_and_search(run, folder, small_preset):
         "text": "good film",
         "row": {"id": "7", "review": "good film"},
     }
+
+
+def test_rerank(run, fails, folder, classifier):
+    out(run("index", "films.csv", "--text-column", "review", "--output", "films"))
+    reranker = small.task(BertReranker, config={"num_layers": 1})
+    reranker.save_preset("reranker")
+    best = TextIndex("films").search("a river", top_k=2, reranker=reranker)
+    command = ("search", "films", "a river", "--top-k", "2", "--rerank")
+    shown = out(run(*command, "reranker", small=False))
+    assert shown == "".join(f"{hit['score']:.3f}\t{' '.join(hit['text'].split())}\n" for hit in best)
+    written = json.loads(out(run(*command, "reranker", "--format", "jsonl", small=False)))
+    assert [hit["row"] for hit in written["hits"]] == [hit["row"] for hit in best]
+    assert list(written["hits"][0]) == ["score", "similarity", "text", "row"]
+    told = fails(*command, classifier, small=False)
+    assert told == f"{classifier} has no head that scores pairs; take a cross-encoder, or fine-tune a BertReranker"
+    assert "neither a directory nor a known preset" in fails(*command, "none", small=False)
 
 
 def test_duplicates(run, folder):

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from keras_bert import BertReranker
 from keras_bert.search import TextIndex, build_index, building, neighbours
 from keras_bert.search.index_record import RECORD
 
@@ -44,6 +45,20 @@ def test_a_search_finds_the_nearest(
     found = index.search(sentences, top_k=1)
     assert [hits[0]["text"] for hits in found] == sentences
     assert len(index.search("film", top_k=10**6)) == count
+
+
+def test_a_reranker_puts_the_hits_in_order(corpus, tmp_path, small_preset, sentences):
+    reranker = small.task(BertReranker, config={"num_layers": 1})
+    build_index(corpus, tmp_path / "index", small_preset)
+    index = TextIndex(tmp_path / "index")
+    candidates = {hit["text"]: hit for hit in index.search("film", top_k=50)}
+    scores = reranker.score(["film"] * 50, list(candidates))
+    best = [text for _, text in sorted(zip(-scores, candidates, strict=True))]
+    hits = index.search("film", top_k=3, reranker=reranker)
+    assert [hit["text"] for hit in hits] == best[:3]
+    assert hits[0].pop("score") == pytest.approx(float(scores.max()), abs=1e-5)
+    assert hits[0] == candidates[best[0]]
+    assert {hit["text"] for hit in index.search("film", top_k=55, reranker=reranker)} > candidates.keys()
 
 
 def test_int8_takes_a_quarter(corpus, tmp_path, small_preset, sentences):
