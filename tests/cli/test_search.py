@@ -1,6 +1,10 @@
 """keras-bert index, search and duplicates: what they write and say, and what they refuse."""
 
 import json
+import random
+import re
+import signal
+import time
 
 import pytest
 
@@ -8,6 +12,7 @@ from keras_bert import BertReranker
 from keras_bert.search import TextIndex
 
 from ..support import small
+from ..support.processes import HANGS
 
 TABLE = 'id,review\n7,good film\n8,the cold river\n9,"good film\n!"\n'
 
@@ -88,3 +93,23 @@ def test_mistakes(fails, folder):
         "films holds no index.json; index a corpus there first, or to its end"
     )
     assert not (folder / "films").exists()
+
+
+@pytest.mark.slow
+def test_an_interrupted_index_goes_on(run, start, folder, small_preset):
+    generator, words = random.Random(0), small.WORDS.split()
+    texts = {" ".join(generator.choices(words, k=generator.randint(4, 20))) for _ in range(8000)}
+    (folder / "texts.txt").write_text("\n".join(sorted(texts)))
+    command = ("index", "texts.txt", "--output", "texts", "--preset", str(small_preset))
+    process = start(*command)
+    while not any(path.stat().st_size for path in folder.glob("texts/encoded-*.bin")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=HANGS)
+    assert (process.returncode, told) == (130, b"Interrupted; run the same command to resume.\n")
+    shown = out(run(*command, small=False))
+    count, encoded = (int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?= texts| encoded)", shown))
+    assert count == len(texts)
+    assert 0 < encoded <= count - 2048
+    assert len(TextIndex("texts")) == count
