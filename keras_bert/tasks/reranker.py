@@ -18,7 +18,7 @@ from keras_bert.tasks.columns import columns_of, one_or_many, plain
 from keras_bert.tasks.long_text import pooled_output
 from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.preset import preprocessor as preprocessor_of
-from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
 
 _SCORES = {"sigmoid": ops.sigmoid, "identity": lambda logits: logits}
@@ -79,8 +79,8 @@ class BertReranker(BertTask):
         return self.encoder.pooler is not None and self.head.transform is None
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        if not isinstance(inputs, dict | tuple | list):
-            raise ValueError("this model takes pairs: a tuple of two, (queries, passages)")
+        if not isinstance(inputs, dict):
+            _check_pairs(isinstance(inputs, tuple | list))
         pooled = pooled_output(self.encoder, self.packed(inputs), "mean", training, self.reads_pooler)
         return ops.cast(self.head(pooled, training=training), "float32")
 
@@ -184,6 +184,10 @@ class BertReranker(BertTask):
             raise ValueError(f"label {bad[0]} is {y[bad[0]]}; expected a number from 0 (no answer) to 1 (an answer)")
         return labels
 
+    def examples(self, x: Any, y: Any) -> TokenizedExamples:
+        _check_pairs(len(columns_of(x)) > 1)
+        return super().examples(x, y)
+
     # -- Answers, and measures of them
 
     @property
@@ -191,6 +195,7 @@ class BertReranker(BertTask):
         return {"problem_type": "regression"}  # labels are numbers
 
     def answers(self, x: Any) -> list[Any]:
+        _check_pairs(len(columns_of(x)) > 1)
         return self.score(*columns_of(x), progress=False).tolist()
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
@@ -240,3 +245,8 @@ class BertReranker(BertTask):
 
     def hugging_face_settings(self) -> dict[str, Any]:
         return cross_encoder.entries(self.activation)
+
+
+def _check_pairs(are_pairs: bool) -> None:
+    if not are_pairs:
+        raise ValueError("this model takes pairs, a query and a passage: a tuple of two, (queries, passages)")

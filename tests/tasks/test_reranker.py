@@ -81,6 +81,8 @@ def test_rank(model):
         (lambda model: model.rank(QUERY, ["a film"], top_k=0), ValueError, "top_k is 0"),
         (lambda model: model.score(QUERY, ["a film"]), TypeError, "single str"),
         (lambda model: model(tf.constant([QUERY])), ValueError, "this model takes pairs"),
+        (lambda model: model.answers([QUERY]), ValueError, "this model takes pairs"),
+        (lambda model: model.examples([QUERY], [1]), ValueError, "this model takes pairs"),
         (lambda model: model.targets([0, 1.5]), ValueError, "label 1 is 1.5; expected a number from 0"),
         (lambda model: model.targets(["yes"]), ValueError, "labels must be a number for each pair"),
         (lambda model: new(activation="tanh"), ValueError, "activation is 'tanh'; expected sigmoid or identity"),
