@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         BertMaskedLM,
         BertNextSentence,
         BertQuestionAnswerer,
+        BertReranker,
         BertSentenceEncoder,
         BertTokenClassifier,
     )
@@ -26,6 +27,7 @@ __all__ = [
     "BertNextSentence",
     "BertPreprocessor",
     "BertQuestionAnswerer",
+    "BertReranker",
     "BertSentenceEncoder",
     "BertTokenClassifier",
     "HubLayer",

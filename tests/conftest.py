@@ -58,6 +58,24 @@ def small_preset(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def read_once() -> Callable[[str | Path], Any]:
+    """A `from_preset` that returns the same model for the same files: each new model would be traced anew."""
+    from keras_bert import BertSentenceEncoder
+
+    models = {}
+
+    def from_preset(preset: str | Path) -> Any:
+        if not Path(preset).is_dir():
+            return BertSentenceEncoder.from_preset(preset)
+        content = tuple(path.read_bytes() for path in sorted(Path(preset).iterdir()))
+        if content not in models:
+            models[content] = BertSentenceEncoder.from_preset(preset)
+        return models[content]
+
+    return from_preset
+
+
+@pytest.fixture(scope="session")
 def _minilm_of_pages(tmp_path_factory) -> Path:
     from .support import small
 

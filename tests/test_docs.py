@@ -23,6 +23,7 @@ OF_THE_WHOLE_MODEL = {  # these show its layers, its numbers, or what only it te
     "guides/distillation.md",
     "guides/long-text.md",
     "guides/look-inside.md",
+    "guides/search.md",
     "guides/sentence-embeddings.md",
 }
 WITH_CODE = [name for name, path in PAGES.items() if blocks(path)]

@@ -50,7 +50,7 @@ def convert(source: Path, destination: str, format: str) -> None:
         from tqdm import tqdm
 
         from keras_bert import formats
-        from keras_bert.formats import sentence_transformers
+        from keras_bert.formats import cross_encoder, sentence_transformers
 
     with ExitStack() as stack:
         stack.enter_context(directories.written(destination))
@@ -60,11 +60,16 @@ def convert(source: Path, destination: str, format: str) -> None:
         bar = stack.enter_context(tqdm(total=total, unit=" weights", delay=1, disable=None))
         unfinished = stack.enter_context(files.directory_written_whole(path, "", overwrite=False))
         counted = {part: _Counted(weights, bar) for part, weights in parts.items()}
-        formats.write(unfinished, checkpoint.config, counted, format)
+        scores = cross_encoder.read(source)
+        is_cross_encoder = scores.is_stated and format == "hugging_face"
+        settings = cross_encoder.entries(scores.activation) if is_cross_encoder else None
+        formats.write(unfinished, checkpoint.config, counted, format, settings=settings)
         tokenizer = streams.tokenizer_of(source)
         if tokenizer is not None:
             tokenizer.save_preset(unfinished)
-        if (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
+        if is_cross_encoder and tokenizer is not None and scores.max_length:
+            cross_encoder.write_length(unfinished, scores.max_length)
+        elif not is_cross_encoder and (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
             settings = sentence_transformers.read(source)
             sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings)
     heads = ", ".join(sorted(checkpoint.heads)) or "no head"

@@ -50,7 +50,7 @@ def _long_text(*choices: str) -> Callable:
 
 @click.group()
 def finetune() -> None:
-    """Fine-tune a model to classify, to label words, or to answer.
+    """Fine-tune a model to classify, to tag, to answer or to rank.
 
     Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
     measures. After an interruption, the same command resumes the run. To train a model further, begin with it: --preset
@@ -142,6 +142,34 @@ def answer(train: str, validation: str | None, **options: Any) -> None:
         return BertQuestionAnswerer.from_preset(preset, **settings), {}
 
     train_on_examples(read, make, train, validation, {}, **options)
+
+
+@finetune.command()
+@options(FineTuningRecipe, without="class_weight")
+@streams.preset_option
+@example_files.column_options
+def rank(train: str, validation: str | None, **options: Any) -> None:
+    """Score how well texts answer queries: CSV, TSV or JSON lines with a query, a text and a label, 1 or 0.
+
+    The query is in `text`, the text that may answer it in `text_pair`, if no other columns are named. A label is 1 for
+    an answer, 0 for none, or between. `search --rerank` takes the model.
+
+    \b
+    Example:
+      $ keras-bert finetune rank --train train.csv --eval dev.csv --output my-reranker
+    """
+    columns = {name: options.pop(name) for name in example_files.COLUMNS}
+    columns["text_pair_column"] = columns["text_pair_column"] or "text_pair"
+
+    def read(path: str) -> data.TextExamples:
+        return example_files.read(data.TextExamples, path, options["skip_bad"], "regression", **columns)
+
+    def make(learned: data.TextExamples, preset: Path, **settings: Any) -> Any:
+        from keras_bert import BertReranker
+
+        return BertReranker.from_preset(preset, **settings), {}
+
+    train_on_examples(read, make, train, validation, columns, **options)
 
 
 def train_on_examples(

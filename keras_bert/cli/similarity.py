@@ -79,7 +79,7 @@ def _check_count(count: int, output_format: str, chosen: bool) -> None:
 def _table(texts: list[str], rows: Iterable[Iterable[float]]) -> Iterator[str]:
     yield _table_row("", range(1, len(texts) + 1), "", "8d")
     for number, (text, row) in enumerate(zip(texts, rows, strict=True), start=1):
-        yield _table_row(number, row, _shown(text), "8.3f")
+        yield _table_row(number, row, streams.shown(text), "8.3f")
 
 
 def _table_row(number: int | str, values: Iterable[float], text: str, value_format: str) -> str:
@@ -87,12 +87,8 @@ def _table_row(number: int | str, values: Iterable[float], text: str, value_form
 
 
 def _text_pair(first: str, second: str, cosine: float) -> str:
-    return f"{cosine:.3f}\t{_shown(first)}\t{_shown(second)}"
+    return f"{cosine:.3f}\t{streams.shown(first)}\t{streams.shown(second)}"
 
 
 def _json_pair(first: str, second: str, cosine: float) -> str:
     return streams.json_line(first=first, second=second, similarity=round(cosine, 6))
-
-
-def _shown(text: str) -> str:
-    return " ".join(text.split())

@@ -143,15 +143,14 @@ def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> 
         return presets.resolve(handle)
 
 
+_MODEL_HELP = "The model: the name of an installed preset, a directory, or hf://org/name."
+
 file_option = click.option("--file", metavar="FILE", help="Read texts from FILE, one per line; - is standard input.")
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
+# The name of a preset, and its directory.
+handle_option = click.option("--preset", default="all-MiniLM-L6-v2", metavar="MODEL", help=_MODEL_HELP)
 preset_option = click.option(
-    "--preset",
-    default="all-MiniLM-L6-v2",
-    show_default=True,
-    callback=find_preset,
-    metavar="MODEL",
-    help="The model: the name of an installed preset, a directory, or hf://org/name.",
+    "--preset", default="all-MiniLM-L6-v2", callback=find_preset, metavar="MODEL", help=_MODEL_HELP
 )
 batch_tokens_option = click.option(
     "--batch-tokens", type=int, default=1024, help="The number of tokens in a batch, with padding."
@@ -300,6 +299,11 @@ def write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
     """Writes lines as UTF-8, in any locale, and flushes the file."""
     file.writelines(f"{line}\n".encode() for line in lines)
     file.flush()
+
+
+def shown(text: str) -> str:
+    """A text in one line, for people."""
+    return " ".join(text.split())
 
 
 def json_line(**fields: Any) -> str:

@@ -1,7 +1,8 @@
 """Formats of checkpoints: configurations, weights by name, tokenizers. Knows no layers, only names and shapes.
 
-Each layout is a module: hugging_face (and its tokenizers), tf1, garden, keras_hub, saved_model, sentence_transformers.
-It has a `Table` for each family. The modules that end in `_file`, and object_graph, read and write the arrays.
+Each layout is a module: hugging_face (and its tokenizers), tf1, garden, keras_hub, saved_model, sentence_transformers,
+cross_encoder. It has a `Table` for each family. The modules that end in `_file`, and object_graph, read and write the
+arrays.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks.masked_lm import BertMaskedLM
     from keras_bert.tasks.next_sentence import BertNextSentence
     from keras_bert.tasks.question_answerer import BertQuestionAnswerer
+    from keras_bert.tasks.reranker import BertReranker
     from keras_bert.tasks.sentence import BertSentenceEncoder
     from keras_bert.tasks.token_classifier import BertTokenClassifier
 
@@ -16,6 +17,7 @@ __all__ = [
     "BertMaskedLM",
     "BertNextSentence",
     "BertQuestionAnswerer",
+    "BertReranker",
     "BertSentenceEncoder",
     "BertTokenClassifier",
 ]
@@ -26,6 +28,7 @@ _HOMES = {
     "BertMaskedLM": "keras_bert.tasks.masked_lm",
     "BertNextSentence": "keras_bert.tasks.next_sentence",
     "BertQuestionAnswerer": "keras_bert.tasks.question_answerer",
+    "BertReranker": "keras_bert.tasks.reranker",
     "BertSentenceEncoder": "keras_bert.tasks.sentence",
     "BertTokenClassifier": "keras_bert.tasks.token_classifier",
 }

@@ -127,6 +127,28 @@ def correlation(labels: Any, predictions: Any) -> dict[str, float]:
     }
 
 
+def average_precision(labels: Any, scores: Any) -> dict[str, float]:
+    """Average precision of scores: the precision at each right answer, from the highest score down, averaged.
+
+    Without a right answer it is 0.
+
+    Args:
+        labels: `[examples]`: whether each is a right answer.
+        scores: numbers `[examples]`.
+
+    Raises:
+        ImportError: scikit-learn is not installed.
+        ValueError: they differ in length.
+
+    Example:
+        >>> average_precision([True, False, True], [0.9, 0.8, 0.7])  # (1/1 + 2/3) / 2
+        {'average_precision': 0.833...}
+    """
+    labels, scores = _alike(labels, scores)
+    scikit_learn = needed("sklearn.metrics", "scikit-learn")
+    return {"average_precision": float(scikit_learn.average_precision_score(labels, scores)) if labels.any() else 0.0}
+
+
 def entity_f1(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
     """Precision, recall and F1 of entities. An entity is right if its first word, its last word and its kind are.
 

@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import formats, presets
+from keras_bert.tasks import preset
 from keras_bert.tasks.classifier import BertClassifier
 from keras_bert.tasks.question_answerer import BertQuestionAnswerer
+from keras_bert.tasks.reranker import BertReranker
 from keras_bert.tasks.sentence import BertSentenceEncoder
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.token_classifier import BertTokenClassifier
 
-FINE_TUNED: tuple[type[BertTask], ...] = (BertClassifier, BertTokenClassifier, BertQuestionAnswerer)
+# Of those with the same head, the first that is in a preset.
+FINE_TUNED: tuple[type[BertTask], ...] = (BertReranker, BertClassifier, BertTokenClassifier, BertQuestionAnswerer)
 
 
 def task_of(directory: str | Path) -> type[BertTask]:
@@ -27,10 +30,10 @@ def task_of(directory: str | Path) -> type[BertTask]:
         'BertSentenceEncoder'
     """
     with formats.open_checkpoint(directory) as checkpoint:
-        fitting = [task for task in FINE_TUNED if task.HEAD in checkpoint.heads]
+        fitting = {task.HEAD: task for task in reversed(FINE_TUNED) if task.is_in(checkpoint, Path(directory))}
     if len(fitting) > 1:
-        raise ValueError(f"{directory} has {' and '.join(task.HEAD for task in fitting)}; load it by its class")
-    return fitting[0] if fitting else BertSentenceEncoder
+        raise ValueError(f"{directory} has {' and '.join(fitting)}; load it by its class")
+    return next(iter(fitting.values()), BertSentenceEncoder)
 
 
 def load_task(handle: str | Path, **arguments: Any) -> BertTask:
@@ -49,3 +52,18 @@ def load_task(handle: str | Path, **arguments: Any) -> BertTask:
     if task not in FINE_TUNED:
         raise ValueError(f"{handle} has no head for classes, labels of words or answers; fine-tune it first")
     return task.from_preset(directory, **arguments)
+
+
+def load_reranker(handle: str | Path, **arguments: Any) -> BertReranker:
+    """The reranker of a preset: a cross-encoder with one trained score, whether or not its files name it so.
+
+    Args:
+        handle, **arguments: as for `load_task`.
+
+    Raises:
+        FileNotFoundError: there is no such preset, or it lacks a file.
+        ValueError: a file is damaged, or the preset has no head with one score.
+    """
+    if preset.read(handle, BertReranker).head_size != 1:
+        raise ValueError(f"{handle} has no head that scores pairs; take a cross-encoder, or fine-tune a BertReranker")
+    return BertReranker.from_preset(handle, **arguments)

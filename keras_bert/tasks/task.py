@@ -274,6 +274,11 @@ class BertTask(Replicated, Compilable, keras.Model):
     # -- Files
 
     @classmethod
+    def is_in(cls, checkpoint: formats.Checkpoint, directory: Path) -> bool:
+        """Whether a checkpoint, which is in `directory`, has the head of this task."""
+        return cls.HEAD in checkpoint.heads
+
+    @classmethod
     def from_preset(
         cls,
         handle: str | Path,

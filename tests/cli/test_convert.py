@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_bert import BertClassifier, BertConfig, BertEncoder, BertSentenceEncoder, formats
+from keras_bert import BertClassifier, BertConfig, BertEncoder, BertReranker, BertSentenceEncoder, formats
+from keras_bert.tasks.table import load_task
 
 from ..support import small
 from ..support.keras_hub import TOKENS, write_weights, write_wordpiece
@@ -92,6 +93,28 @@ def test_a_sentence_encoder_stays_one(run, preset, tmp_path):
         np.testing.assert_array_equal(first, last)
     assert after.pooling == before.pooling
     assert json.loads((tmp_path / "new" / "modules.json").read_text())[1]["path"] == "1_Pooling"
+
+
+@pytest.mark.parametrize("dialect", ["old", "new"])
+def test_a_cross_encoder_stays_one(run, tmp_path, dialect):
+    """Its scores, not their sigmoid; and its maximum length."""
+    reranker = small.task(BertReranker, activation="identity", config={"num_layers": 1})
+    reranker.save_preset(tmp_path / "old")
+    if dialect == "new":
+        config = json.loads((tmp_path / "old" / "config.json").read_text())
+        del config["sbert_ce_default_activation_function"]
+        settings = {"model_type": "CrossEncoder", "activation_fn": "torch.nn.modules.linear.Identity"}
+        modules = [{"type": "sentence_transformers.base.modules.transformer.Transformer", "path": ""}]
+        for name, content in (
+            ("config.json", config),
+            ("config_sentence_transformers.json", settings),
+            ("modules.json", modules),
+        ):
+            (tmp_path / "old" / name).write_text(json.dumps(content))
+    assert run("convert", str(tmp_path / "old"), str(tmp_path / "new")).exit_code == 0
+    again = load_task(tmp_path / "new")
+    assert again.preprocessor.max_sequence_length == 24
+    assert again.score("a film", "good") == pytest.approx(reranker.score("a film", "good"), abs=1e-6)
 
 
 def test_convert_warns_of_what_it_leaves_out(run, preset, tmp_path):

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer
+from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer, BertReranker
 
 from ..support.commands import KINDS, QUICK, columns
 from ..support.processes import HANGS
@@ -79,6 +79,29 @@ def test_pairs_and_numbers(run, untrained, tmp_path):
         json.loads, run("predict", str(tmp_path / "model"), "--file", str(tmp_path / "pairs.jsonl")).stdout.splitlines()
     )
     assert one["values"]["value"] > 0.5 > two["values"]["value"]
+
+
+def test_rank(run, fails, untrained, tmp_path):
+    """A text of praise is an answer."""
+    generator = np.random.default_rng(0)
+    rows = [(kind, generator.choice(KINDS[kind])) for kind in generator.choice(list(KINDS), 64)]
+    path, model = tmp_path / "train.csv", str(tmp_path / "model")
+    path.write_text("text,text_pair,label\n" + "".join(f"film,{word},{int(kind == 'praise')}\n" for kind, word in rows))
+    files = ("--train", str(path), "--eval", str(path), "--preset", untrained, "--output", model)
+    result = run("finetune", "rank", *files, *QUICK)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "average_precision\t1.0000\n"
+    assert run("evaluate", model, str(path), "--text-pair-column", "text_pair").stdout == result.stdout
+    assert fails("evaluate", model, str(path)).startswith("this model takes pairs, a query and a passage")
+    (tmp_path / "pairs.jsonl").write_text(json.dumps({"text": "film", "text_pair": "good"}))
+    (answer,) = map(json.loads, run("predict", model, "--file", str(tmp_path / "pairs.jsonl")).stdout.splitlines())
+    assert answer["score"] > 0.5
+    reranker = BertReranker.from_preset(model)
+    assert [each["text"] for each in reranker.rank("film", ["bad", "great"])] == ["great", "bad"]
+    path.write_text("text,text_pair,label\nfilm,good,5\nfilm,bad,0\n")
+    refused = run("finetune", "rank", *files[:2], *files[4:6], "--output", str(tmp_path / "other"))
+    told = "Error: label 0 is 5.0; expected a number from 0 (no answer) to 1 (an answer)"
+    assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (2, told)
 
 
 def test_tag(run, untrained, tmp_path):

@@ -2,34 +2,16 @@
 
 import json
 import random
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from keras_bert import BertSentenceEncoder
 from keras_bert.embedding import file_embedding
 from keras_bert.embedding import shared_model as model_module
 
 from ..support import small
 
 WORDS = small.WORDS.split()
-
-
-@pytest.fixture(scope="session")
-def read_once():
-    """A `from_preset` that returns the same model for the same files: each new model would be traced anew."""
-    models = {}
-
-    def from_preset(preset):
-        if not Path(preset).is_dir():
-            return BertSentenceEncoder.from_preset(preset)
-        content = tuple(path.read_bytes() for path in sorted(Path(preset).iterdir()))
-        if content not in models:
-            models[content] = BertSentenceEncoder.from_preset(preset)
-        return models[content]
-
-    return from_preset
 
 
 @pytest.fixture(scope="session")

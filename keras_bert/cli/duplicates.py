@@ -1,0 +1,69 @@
+"""keras-bert duplicates: a corpus -> the pairs of its texts that say almost the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from keras_bert.cli import quiet, streams
+
+if TYPE_CHECKING:
+    from keras_bert.search.near_duplicates import DuplicatePair
+
+
+@click.command()
+@click.argument("corpus")
+@click.option("--threshold", type=click.FloatRange(-1, 1), default=0.9, metavar="X", help="The lowest similarity.")
+@click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
+@streams.handle_option
+@click.option(
+    "--format", "output_format", type=click.Choice(["text", "jsonl"]), default="text", help="The format to write."
+)
+@click.option("--output", metavar="FILE", help="Write to FILE; after an error, no file is written.")
+@streams.overwrite_option
+@streams.batch_tokens_option
+def duplicates(
+    corpus: str,
+    threshold: float,
+    text_column: str,
+    preset: str,
+    output_format: str,
+    output: str | None,
+    overwrite: bool,
+    batch_tokens: int,
+) -> None:
+    """Find pairs of texts that say almost the same.
+
+    CORPUS is as for `index`. Writes text, a line for each pair, separated by tabs: the similarity, 1 for equal texts,
+    the numbers of their lines, and both texts; or JSON lines {"similarity", "first_line", "second_line", "first",
+    "second"}, with whole rows. A text that comes again letter by letter is in one pair, with its first occurrence.
+
+    \b
+    Example:
+      $ keras-bert duplicates reviews.txt --threshold 0.95
+    """
+    with quiet.imports():
+        from keras_bert.search import near_duplicates
+    line = _text if output_format == "text" else _json
+    with (
+        streams.open_output(output, overwrite) as results,
+        streams.misuse(FileNotFoundError, text_column="--text-column"),
+    ):
+        pairs = near_duplicates(corpus, threshold, preset, text_column, batch_tokens)
+        streams.write_lines(results, map(line, pairs))
+
+
+def _text(pair: DuplicatePair) -> str:
+    texts = (streams.shown(row.text) for row in (pair.first, pair.second))
+    return "\t".join([f"{pair.similarity:.3f}", str(pair.first.line), str(pair.second.line), *texts])
+
+
+def _json(pair: DuplicatePair) -> str:
+    return streams.json_line(
+        similarity=round(pair.similarity, 6),
+        first_line=pair.first.line,
+        second_line=pair.second.line,
+        first=pair.first.columns,
+        second=pair.second.columns,
+    )

@@ -1,0 +1,46 @@
+"""keras-bert index: a corpus -> an index to search by meaning."""
+
+from __future__ import annotations
+
+import click
+
+from keras_bert.cli import directories, interrupts, quiet, runs, streams
+
+
+@click.command()
+@click.argument("corpus")
+@click.option(
+    "--output", required=True, metavar="DIR", help="Write the index into DIR, or bring the one there up to date."
+)
+@click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
+@streams.handle_option
+@click.option(
+    "--stored",
+    type=click.Choice(["float32", "int8"]),
+    help="How vectors are stored; int8 takes a quarter of the memory. By default as in DIR, else float32.",
+)
+@click.option("--add", is_flag=True, help="Keep the rows that are in DIR, too.")
+@streams.batch_tokens_option
+def index(
+    corpus: str, output: str, text_column: str, preset: str, stored: str | None, add: bool, batch_tokens: int
+) -> None:
+    """Index texts, to search them by meaning.
+
+    CORPUS is a text a line; or CSV, TSV, JSON lines or Parquet, by the end of its name, with a column of texts. Then
+    `keras-bert search DIR` finds its rows. After an interruption, the same command resumes; with a CORPUS that has
+    changed, it encodes only the texts that are new.
+
+    \b
+    Examples:
+      $ keras-bert index reviews.csv --text-column review --output reviews-index
+      $ keras-bert index more.csv --text-column review --output reviews-index --add
+    """
+    directories.check(output)
+    with quiet.imports():
+        from keras_bert.search import build_index
+    with (
+        streams.misuse(FileNotFoundError, text_column="--text-column"),
+        interrupts.end_the_command(message=runs.INTERRUPTED),
+    ):
+        counts = build_index(corpus, output, preset, text_column, stored, add, batch_tokens)
+    click.echo(f"{output}: {counts['texts']:,} texts, {counts['encoded']:,} encoded now, {counts['cut']:,} of them cut")

@@ -1,0 +1,81 @@
+"""keras-bert search: queries -> the texts of an index that are closest in meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+
+from keras_bert.cli import quiet, streams
+
+_arguments = streams.together(
+    click.argument("directory", metavar="DIR"),
+    click.argument("text", metavar="[QUERY]...", nargs=-1),
+)
+
+
+@click.command()
+@streams.texts_to("text", "jsonl", preset=False, texts=_arguments)
+@click.option("--preset", metavar="MODEL", help="The model that made the index. By default it is found where it was.")
+@click.option("--top-k", type=click.IntRange(1), default=10, metavar="K", help="Find K texts for each query.")
+@click.option(
+    "--rerank",
+    metavar="MODEL",
+    callback=lambda ctx, parameter, handle: handle and streams.find_preset(ctx, parameter, handle),
+    help="Put the 50 closest texts in order by a cross-encoder: a directory, or hf://org/name.",
+)
+def search(
+    lines: streams.Lines,
+    results: BinaryIO,
+    directory: str,
+    output_format: str,
+    preset: str | None,
+    top_k: int,
+    rerank: Path | None,
+) -> None:
+    """Find the texts closest in meaning to a query.
+
+    DIR is the index that `keras-bert index` has written. Queries come from arguments, a file or a pipe. Writes text, a
+    line for each text found: its similarity, 1 for the same meaning, a tab, and the text; for several queries, the
+    query stands before them. Or it writes JSON lines {"query", "hits"}, one per query, where each hit has `similarity`,
+    `text`, and `row`, the row of the corpus by column. With --rerank each hit also has a `score`, and text shows that.
+
+    \b
+    Examples:
+      $ keras-bert search reviews-index "I wanted my money back" --top-k 3
+      $ keras-bert search reviews-index --file questions.txt --output hits.jsonl
+    """
+    with quiet.imports():
+        from keras_bert.search import TextIndex
+        from keras_bert.tasks.table import load_reranker
+    with streams.misuse(FileNotFoundError):
+        index = TextIndex(directory, preset)
+        reranker = rerank and load_reranker(rerank)
+    write = _json if output_format == "jsonl" else _text if lines.count() == 1 else _text_of_several
+    with lines.progress() as bar:
+        for queries in lines.chunks():
+            streams.write_lines(results, _written(queries, index.search(queries, top_k, reranker), write))
+            bar.update(len(queries))
+
+
+def _written(queries: list[str], hits: list[list[dict]], write: Callable) -> Iterator[str]:
+    for query, found in zip(queries, hits, strict=True):
+        yield from write(query, found)
+
+
+def _text(query: str, hits: list[dict[str, Any]]) -> Iterator[str]:
+    for hit in hits:
+        yield f"{hit.get('score', hit['similarity']):.3f}\t{streams.shown(hit['text'])}"
+
+
+def _text_of_several(query: str, hits: list[dict[str, Any]]) -> Iterator[str]:
+    return (f"{streams.shown(query)}\t{line}" for line in _text(query, hits))
+
+
+def _json(query: str, hits: list[dict[str, Any]]) -> Iterator[str]:
+    rounded = [
+        {name: round(each, 6) if isinstance(each, float) else each for name, each in hit.items()} for hit in hits
+    ]
+    yield streams.json_line(query=query, hits=rounded)

@@ -1,0 +1,128 @@
+"""The files of sentence-transformers' CrossEncoder beside a model: what its score is, and the maximum length.
+
+Versions up to 3 have `sbert_ce_default_activation_function` in `config.json`; versions 4 to 5.3 have `activation_fn` in
+`sentence_transformers` there; later ones have it in a file of its own, beside `modules.json`. What is written here, all
+of them read. Other options that would change a score are refused by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keras_bert import files
+from keras_bert.formats.hugging_face import CONFIG
+from keras_bert.formats.layout_table import check_plain
+
+_KEY = "sbert_ce_default_activation_function"
+_NEWER = "sentence_transformers"
+_SETTINGS = "config_sentence_transformers.json"
+_MODULES = "modules.json"
+_TRANSFORMER = "sentence_bert_config.json"
+_TOKENIZER = "tokenizer_config.json"
+
+# Our name of a logit's activation -> PyTorch's.
+ACTIVATIONS = {"sigmoid": "torch.nn.modules.activation.Sigmoid", "identity": "torch.nn.modules.linear.Identity"}
+_SPELLINGS = {name: ours for ours, full in ACTIVATIONS.items() for name in (full, f"torch.nn.{full.split('.')[-1]}")}
+
+_SHAPES = {
+    CONFIG: {_KEY: (str, None), _NEWER: ({"activation_fn": (str, None)}, None)},
+    _SETTINGS: {
+        "activation_fn": (str, None),
+        "model_type": (str, None),
+        "default_prompt_name": (str, None),
+        "prompts": ({str: (str, None)}, None),
+    },
+    _TRANSFORMER: {"max_seq_length": (int, None)},
+    _TOKENIZER: {"model_max_length": (float, None)},
+}
+_PLAIN_TRANSFORMER = {
+    "transformer_task": "sequence-classification",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+    "module_output_name": "scores",
+    "processing_kwargs": {},
+    "model_kwargs": {},
+    "processor_kwargs": {},
+    "config_kwargs": {},
+    "do_lower_case": False,
+}
+
+
+@dataclass(frozen=True)
+class CrossEncoderSettings:
+    """A preset's settings for scores of pairs.
+
+    Attributes:
+        is_stated: whether the files say that it is a CrossEncoder; if not, these are CrossEncoder's defaults.
+        activation: "sigmoid" or "identity": what makes a score of the logit.
+        max_length: of a sequence, in tokens; None: no limit.
+    """
+
+    is_stated: bool
+    activation: str
+    max_length: int | None
+
+
+def read(directory: Path) -> CrossEncoderSettings:
+    """The settings in a directory.
+
+    Raises:
+        ValueError: a setting is not supported, or a value has another type.
+    """
+    config, settings, transformer, tokenizer = (
+        files.read_json(directory / name, shape) if (directory / name).is_file() else {}
+        for name, shape in _SHAPES.items()
+    )
+    is_newest = settings.get("model_type") == "CrossEncoder"
+    if is_newest:
+        _check_modules(directory / _MODULES)
+        check_plain(transformer, _PLAIN_TRANSFORMER, directory / _TRANSFORMER)
+        _check_prompt(settings, directory / _SETTINGS)
+    stated = [
+        (_SETTINGS, settings.get("activation_fn") if is_newest else None),
+        (CONFIG, (config.get(_NEWER) or {}).get("activation_fn")),
+        (CONFIG, config.get(_KEY)),
+    ]
+    source, name = next((each for each in stated if each[1]), (CONFIG, ACTIVATIONS["sigmoid"]))
+    if name not in _SPELLINGS:
+        raise ValueError(f"{directory / source}: the activation is {name}; supported are Sigmoid and Identity")
+    is_stated = is_newest or any(name for _, name in stated)
+    return CrossEncoderSettings(is_stated, _SPELLINGS[name], _length(directory, transformer, tokenizer))
+
+
+def entries(activation: str) -> dict[str, Any]:
+    """The entries of `config.json` that CrossEncoder reads."""
+    return {_KEY: ACTIVATIONS[activation]}
+
+
+def write_length(directory: Path, length: int) -> None:
+    """Writes the maximum length of a sequence, in tokens, into the tokenizer's settings in a directory."""
+    settings = files.read_json(directory / _TOKENIZER)
+    files.write_texts(directory, {_TOKENIZER: files.to_json({**settings, "model_max_length": length})})
+
+
+def _check_modules(path: Path) -> None:
+    modules = files.read_json(path, [{"type": str, "path": str}]) if path.is_file() else []
+    kinds = [module["type"].rpartition(".")[2] for module in modules]
+    if kinds not in ([], ["Transformer"]) or any(module["path"] for module in modules):
+        raise ValueError(f"{path} asks for {', '.join(kinds)}; supported is Transformer alone, in the same directory")
+
+
+def _check_prompt(settings: dict[str, Any], path: Path) -> None:
+    name = settings.get("default_prompt_name")
+    if prompt := (settings.get("prompts") or {}).get(name):
+        raise ValueError(
+            f"{path}: default_prompt_name is {name!r}, which puts {prompt!r} before every text; prompts "
+            "of a CrossEncoder are not supported"
+        )
+
+
+def _length(directory: Path, transformer: dict[str, Any], tokenizer: dict[str, Any]) -> int | None:
+    length = transformer.get("max_seq_length")
+    length = tokenizer.get("model_max_length") if length is None else length
+    if length is None:
+        return None
+    if not length >= 1:
+        raise ValueError(f"{directory}: the maximum length is {length} tokens; expected at least 1")
+    return int(min(length, 1e9))  # "no maximum" is 1e30 in some files

@@ -1,0 +1,59 @@
+"""The vectors of texts in a file that grows, so that interrupted work is not done again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+_KEY_BYTES = 16
+
+
+def key_of(content: bytes) -> bytes:
+    """A short digest that stands for a text or a row."""
+    return hashlib.blake2b(content, digest_size=_KEY_BYTES).digest()
+
+
+class EncodedTexts:
+    """Vectors by the keys of their texts. Those that an earlier process has written are there again.
+
+    Args:
+        path: the file. What a killed process wrote incompletely is cut off.
+        width: the size of a vector.
+    """
+
+    def __init__(self, path: Path, width: int) -> None:
+        self.path, self.width = path, width
+        self._type = np.dtype([("key", f"V{_KEY_BYTES}"), ("vector", "<f4", (width,))])
+        self._file = open(path, "ab")  # noqa: SIM115  open as long as the object
+        self._file.truncate(self._file.tell() // self._type.itemsize * self._type.itemsize)
+        keys = self._records()["key"].tolist() if self._file.tell() else ()
+        self._numbers = {key: number for number, key in enumerate(keys)}
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def add(self, keys: list[bytes], vectors: np.ndarray) -> None:
+        """Adds vectors, float32 `[keys, width]`, and writes them at once."""
+        records = np.empty(len(keys), self._type)
+        records["key"] = np.frombuffer(b"".join(keys), f"V{_KEY_BYTES}")
+        records["vector"] = vectors
+        self._file.write(records.tobytes())
+        self._file.flush()
+        first = len(self._numbers)
+        self._numbers.update({key: number for number, key in enumerate(keys, start=first)})
+
+    def vectors(self, keys: Iterable[bytes]) -> np.ndarray:
+        """float32 `[keys, width]`."""
+        return self._records()["vector"][[self._numbers[key] for key in keys]]
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _records(self) -> np.memmap:
+        return np.memmap(self.path, self._type, "r")

@@ -1,0 +1,81 @@
+"""What the directory of an index says of itself: its model, its files, and which of them belong together."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from keras_bert import files
+
+RECORD = "index.json"
+_SHAPE = {
+    "preset": str,
+    "model": str,
+    "text_column": str,
+    "stored": str,
+    "texts": int,
+    "version": int,
+    "bytes": {str: int},
+}
+
+
+@dataclass(frozen=True)
+class IndexRecord:
+    """The content of `index.json`.
+
+    The other files are named after a version, which is new each time: a run that is killed leaves the old ones whole.
+    """
+
+    preset: str  # the handle of the model
+    model: str  # its digest
+    text_column: str
+    stored: str  # "float32" or "int8"
+    texts: int
+    version: int
+    bytes: dict[str, int] = field(default_factory=dict)  # of each file, by name
+
+    @property
+    def vectors(self) -> str:
+        return f"vectors-{self.version}.faiss"
+
+    @property
+    def rows(self) -> str:
+        return f"rows-{self.version}.jsonl"
+
+    @property
+    def starts(self) -> str:
+        """Where each row starts in the file of rows."""
+        return f"rows-{self.version}.npy"
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        return self.vectors, self.rows, self.starts
+
+
+def read_record(directory: Path) -> IndexRecord | None:
+    """The record of a directory; None if it has none.
+
+    Raises:
+        ValueError: the record is damaged, or a file is missing or has another size.
+    """
+    path = directory / RECORD
+    if not path.exists():
+        return None
+    values = files.read_json(path, _SHAPE)
+    record = IndexRecord(**{name: values[name] for name in _SHAPE})
+    for name in record.names:
+        size = (directory / name).stat().st_size if (directory / name).is_file() else None
+        if size is None or size != record.bytes.get(name):
+            found = "is missing" if size is None else f"has {size:,} bytes, not {record.bytes.get(name, 0):,}"
+            raise ValueError(f"{directory} is damaged: {name} {found}; remove the directory and index the corpus again")
+    return record
+
+
+def write_record(directory: Path, record: IndexRecord) -> None:
+    """Writes the record of files that are complete, and removes those of older versions."""
+    values = {**asdict(record), "bytes": {name: (directory / name).stat().st_size for name in record.names}}
+    files.write_texts(directory, {RECORD: files.to_json(values)})
+    for pattern in ("vectors-*.faiss", "rows-*.jsonl", "rows-*.npy"):
+        for path in directory.glob(pattern):
+            if path.name not in record.names:
+                path.unlink()

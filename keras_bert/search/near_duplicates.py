@@ -1,0 +1,96 @@
+"""The texts of a corpus that say almost the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_bert.embedding import shared_model
+from keras_bert.embedding.similar_pairs import similar_pairs
+from keras_bert.search import neighbours
+from keras_bert.search.corpus_rows import CorpusRow, read_corpus
+from keras_bert.search.neighbours import Neighbours
+
+_NEIGHBOURS = 100  # of a text that are looked at in a large corpus
+_ROWS = 2048  # computed at a time
+
+
+class DuplicatePair(NamedTuple):
+    """Two rows of a corpus, the earlier one first, and the similarity of their texts: 1 if they are equal."""
+
+    first: CorpusRow
+    second: CorpusRow
+    similarity: float
+
+
+def near_duplicates(
+    corpus: str | Path,
+    threshold: float = 0.9,
+    preset: str | Path = "all-MiniLM-L6-v2",
+    text_column: str = "text",
+    batch_tokens: int = 1024,
+    progress: bool | None = None,
+) -> Iterator[DuplicatePair]:
+    """The pairs of texts whose vectors have a cosine of at least `threshold`.
+
+    A text that comes again, letter by letter, makes a pair with its first occurrence only. Up to 100,000 different
+    texts all pairs are compared; above, each text with the 100 closest ones that an approximate search finds (which
+    needs Faiss: `pip install 'keras-bert-models[search]'`).
+
+    Args:
+        corpus, text_column: as for `build_index`.
+        threshold: the lowest cosine.
+        preset: a preset of a sentence encoder.
+        batch_tokens: the number of tokens in a batch, with padding.
+        progress: whether to show a progress bar; by default on a terminal.
+
+    Yields:
+        Pairs: first those of equal texts, then those of similar ones, each in the order of the corpus.
+
+    Raises:
+        FileNotFoundError, ValueError, ImportError: as `build_index`.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "pets.txt")
+        >>> _ = path.write_text("A cat sleeps.\\nI pay income tax.\\na cat is sleeping\\n")
+        >>> [(pair.first.line, pair.second.line) for pair in near_duplicates(path)]
+        [(1, 3)]
+    """
+    if not -1 <= threshold <= 1:
+        raise ValueError(f"threshold is {threshold}; expected a cosine, -1 to 1")
+    rows = read_corpus(corpus, text_column)
+    firsts: dict[str, CorpusRow] = {}
+    for row in rows:
+        firsts.setdefault(row.text, row)
+    different = list(firsts.values())
+    if len(different) > neighbours.EXACT_UP_TO:
+        neighbours.check_installed()
+    model = shared_model.model_of(preset, shared_model.load(preset))
+    vectors = model.encode(list(firsts), batch_tokens, progress)
+    for row in rows:
+        if firsts[row.text] is not row:
+            yield DuplicatePair(firsts[row.text], row, 1.0)
+    exact = len(different) <= neighbours.EXACT_UP_TO
+    pairs = similar_pairs(vectors, threshold=threshold) if exact else _by_search(vectors, threshold)
+    for first, second, similarity in pairs:
+        yield DuplicatePair(different[first], different[second], min(similarity, 1.0))
+
+
+def _by_search(vectors: np.ndarray, threshold: float) -> Iterator[tuple[int, int, float]]:
+    """As `similar_pairs`, by an approximate search of each vector's neighbours."""
+    index = Neighbours.empty(vectors[:1], len(vectors), "float32")
+    index.add(vectors)
+    found: dict[tuple[int, int], float] = {}
+    for start in range(0, len(vectors), _ROWS):
+        products, numbers = index.nearest(vectors[start : start + _ROWS], _NEIGHBOURS)
+        rows, places = np.nonzero((products >= threshold) & (numbers >= 0))
+        for row, place in zip(rows.tolist(), places.tolist(), strict=True):
+            first, second = sorted((start + row, int(numbers[row, place])))
+            if first != second:
+                found[first, second] = float(products[row, place])
+    for (first, second), product in sorted(found.items()):
+        yield first, second, product

@@ -1,0 +1,137 @@
+"""Nearest neighbours among vectors of length 1, by Faiss: exact for few, approximate for many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from keras_bert.extras import needed
+
+# Up to so many vectors, each query is compared with all of them, in some hundredths of a second; above, a graph of
+# neighbours is searched (HNSW, Malkov and Yashunin 2018), which misses about one hit in a hundred.
+EXACT_UP_TO = 100_000
+STORED = ("float32", "int8")
+_LINKS = 32  # of a vector in the graph
+_LOOKED_AT = 200  # candidates in a search of the graph
+SAMPLE = 50_000  # vectors from which int8 learns the range of each coordinate
+_MARGIN = 0.1  # of that range, for vectors that come later
+
+
+class Neighbours:
+    """Vectors that can be searched by their dot products, and kept in a file.
+
+    Args:
+        index: of Faiss.
+    """
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+
+    @classmethod
+    def empty(cls, sample: np.ndarray, size: int, stored: str, like: Neighbours | None = None) -> Neighbours:
+        """Without vectors yet.
+
+        Args:
+            sample: float32 `[vectors, width]`: up to `SAMPLE` of the vectors to come.
+            size: their number: exact up to `EXACT_UP_TO`.
+            stored: "float32"; or "int8", a quarter of the memory, which changes dot products by less than 0.01.
+            like: other ones, whose scale of int8 is taken over.
+
+        Raises:
+            ImportError: Faiss is not installed.
+        """
+        faiss, width = _faiss(), sample.shape[1]
+        product, eight_bits = faiss.METRIC_INNER_PRODUCT, faiss.ScalarQuantizer.QT_8bit
+        is_exact = size <= EXACT_UP_TO
+        if stored == "float32":
+            return cls(faiss.IndexFlatIP(width) if is_exact else faiss.IndexHNSWFlat(width, _LINKS, product))
+        index = (
+            faiss.IndexScalarQuantizer(width, eight_bits, product)
+            if is_exact
+            else faiss.IndexHNSWSQ(width, eight_bits, _LINKS, product)
+        )
+        codes = _codes(index)
+        if like is None:
+            codes.sq.rangestat_arg = _MARGIN
+            index.train(sample)
+        else:
+            codes.sq = _codes(like._index).sq
+            codes.is_trained = index.is_trained = True
+        return cls(index)
+
+    @classmethod
+    def open(cls, path: Path, mapped: bool = True) -> Neighbours:
+        """Opens a file.
+
+        Args:
+            path: the file.
+            mapped: whether to read it when it is needed, page by page. Then nothing can be added.
+
+        Raises:
+            ImportError: Faiss is not installed.
+            ValueError: the file is damaged.
+        """
+        faiss = _faiss()
+        try:
+            return cls(faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC if mapped else 0))
+        except RuntimeError:
+            raise ValueError(f"{path} is damaged; remove its directory and index the corpus again") from None
+
+    def write(self, path: Path) -> None:
+        """Writes the file for `open`. Raises OSError if it cannot be written."""
+        with open(path, "wb") as file:  # Faiss's own errors name no reason
+            _faiss().write_index(self._index, _faiss().PyCallbackIOWriter(file.write))
+
+    def __len__(self) -> int:
+        return self._index.ntotal
+
+    @property
+    def width(self) -> int:
+        return self._index.d
+
+    @property
+    def is_exact(self) -> bool:
+        return not hasattr(self._index, "hnsw")
+
+    def add(self, vectors: np.ndarray) -> None:
+        """Adds vectors, float32 `[vectors, width]`, which get the next numbers."""
+        self._index.add(np.ascontiguousarray(vectors, np.float32))
+
+    def vectors(self, numbers: np.ndarray) -> np.ndarray:
+        """The vectors of these numbers, float32 `[numbers, width]`; of int8 as they were rounded."""
+        return self._index.reconstruct_batch(np.ascontiguousarray(numbers, np.int64))
+
+    def nearest(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors with the highest dot products, the highest first.
+
+        Args:
+            queries: float32 `[queries, width]`.
+            count: how many of them.
+
+        Returns:
+            The dot products, float32 `[queries, count]`, and their vectors' numbers, int64, -1 where there are fewer.
+        """
+        queries, count = np.ascontiguousarray(queries, np.float32), min(count, len(self))
+        settings = {}
+        if not self.is_exact:
+            settings["params"] = _faiss().SearchParametersHNSW(efSearch=max(_LOOKED_AT, 2 * count))
+        products, numbers = self._index.search(queries, count, **settings)
+        order = np.lexsort((numbers, -products), axis=-1)  # of equal ones the first
+        return np.take_along_axis(products, order, axis=-1), np.take_along_axis(numbers, order, axis=-1)
+
+
+def check_installed() -> None:
+    """Raises ImportError, with the command to install it, if Faiss is missing."""
+    _faiss()
+
+
+def _faiss() -> ModuleType:
+    return needed("faiss", "faiss-cpu", "search")
+
+
+def _codes(index: Any) -> Any:
+    """The part of an index that holds int8 vectors."""
+    return _faiss().downcast_index(index.storage) if hasattr(index, "hnsw") else index

@@ -1,0 +1,114 @@
+"""TextIndex: the texts of a corpus that are closest in meaning to a query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keras_bert.embedding import shared_model
+from keras_bert.search.index_record import RECORD, read_record
+from keras_bert.search.index_rows import IndexRows
+from keras_bert.search.neighbours import Neighbours
+from keras_bert.tasks.columns import one_or_many
+
+if TYPE_CHECKING:
+    from keras_bert.tasks import BertReranker
+
+_CANDIDATES = 50  # for a reranker
+
+
+class TextIndex:
+    """An index that `build_index` has made, to search. Its files are read page by page, as searches need them.
+
+    Args:
+        directory: of the index.
+        preset: the model that made it; by default as recorded there.
+
+    Raises:
+        FileNotFoundError: there is no index, or its model is not found any more.
+        ValueError: the index is damaged, or `preset` is another model.
+        ImportError: Faiss is not installed: `pip install 'keras-bert-models[search]'`.
+
+    Example:
+        >>> import tempfile
+        >>> from keras_bert.search import build_index
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "pets.txt").write_text("a cat\\nincome tax\\na kitten\\n")
+        >>> _ = build_index(folder / "pets.txt", folder / "index")
+        >>> index = TextIndex(folder / "index")
+        >>> [hit["text"] for hit in index.search("a small cat", top_k=2)]
+        ['a cat', 'a kitten']
+    """
+
+    def __init__(self, directory: str | Path, preset: str | Path | None = None) -> None:
+        directory = Path(directory)
+        record = read_record(directory)
+        if record is None:
+            raise FileNotFoundError(f"{directory} holds no {RECORD}; index a corpus there first, or to its end")
+        self.text_column = record.text_column
+        self._rows = IndexRows(directory / record.rows, directory / record.starts)
+        self._neighbours = Neighbours.open(directory / record.vectors)
+        if not len(self._rows) == len(self._neighbours) == record.texts:
+            raise ValueError(f"{directory} is damaged: its files differ in length; index the corpus again")
+        preset = record.preset if preset is None else preset
+        if shared_model.load(preset) != record.model:
+            raise ValueError(
+                f"{preset} is not the model that made {directory}, which was {record.preset}; use that, or index the "
+                "corpus again in another directory"
+            )
+        self._model = shared_model.model_of(preset, record.model)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a search compares a query with all texts."""
+        return self._neighbours.is_exact
+
+    def search(self, query: str | Iterable[str], top_k: int = 10, reranker: BertReranker | None = None) -> Any:
+        """Finds the texts that are closest in meaning to a query, or to each of many.
+
+        Args:
+            query: a str, or many.
+            top_k: how many texts to find.
+            reranker: reads each query with the 50 closest texts (or `top_k`, if that is more), and puts these in order.
+
+        Returns:
+            A list of dicts, the best text first: `similarity`, the cosine of the vectors of query and text; `text`;
+            `row`, the whole row of the corpus by column; and with a reranker its `score`, by which they are in order.
+            For many queries, a list of these.
+
+        Raises:
+            TypeError: a query is not a str.
+            ValueError: `top_k` is less than 1.
+
+        Warns:
+            UserWarning: the number of queries that were cut to the model's maximum length.
+        """
+        if top_k < 1:
+            raise ValueError(f"top_k is {top_k}; expected at least 1")
+        is_one, queries = one_or_many(query)
+        queries = list(queries)
+        count = top_k if reranker is None else max(top_k, _CANDIDATES)
+        products, numbers = self._neighbours.nearest(self._model.encode(queries, progress=False), count)
+        hits = [self._hits(*each) for each in zip(products, numbers, strict=True)]
+        if reranker is not None:
+            texts = [[hit["text"] for hit in found] for found in hits]
+            ranked = reranker.rank(queries, texts, top_k, progress=False)
+            hits = [
+                [{"score": each["score"], **found[each["index"]]} for each in order]
+                for found, order in zip(hits, ranked, strict=True)
+            ]
+        return hits[0] if is_one else hits
+
+    def _hits(self, products: np.ndarray, numbers: np.ndarray) -> list[dict[str, Any]]:
+        hits = []
+        for product, number in zip(products.tolist(), numbers.tolist(), strict=True):
+            if number >= 0:
+                row = self._rows[number]
+                hits.append({"similarity": product, "text": row[self.text_column], "row": row})
+        return hits

@@ -1,0 +1,252 @@
+"""BertReranker: how well a passage answers a query (Nogueira and Cho 2019, "Passage Re-ranking with BERT")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert.data import TextExamples
+from keras_bert.encoder import BertEncoder
+from keras_bert.formats import Checkpoint, cross_encoder
+from keras_bert.tasks import metrics
+from keras_bert.tasks.columns import columns_of, one_or_many, plain
+from keras_bert.tasks.long_text import pooled_output
+from keras_bert.tasks.preset import RowSettings, TaskPreset
+from keras_bert.tasks.preset import preprocessor as preprocessor_of
+from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.text import BertPreprocessor
+
+_SCORES = {"sigmoid": ops.sigmoid, "identity": lambda logits: logits}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertReranker(BertTask):
+    """Scores how well a passage answers a query. It reads both at once, as sentence-transformers' CrossEncoder does.
+
+    It is exact and slow: a search by vectors finds some hundred candidates, and a reranker puts them in order.
+
+    Args:
+        encoder, preprocessor: see `BertTask`. The preprocessor has no stride.
+        activation: what makes a score of the logit: "sigmoid" (scores from 0 to 1) or "identity".
+        dropout: the rate before the head; by default the encoder's `hidden_dropout`.
+
+    Call arguments:
+        inputs: pairs of a query and a passage, or packed inputs, see `BertTask`.
+
+    Returns:
+        float32 `[batch, 1]`: logits.
+
+    Raises:
+        ValueError: a bad argument, or the family has no such head.
+
+    Example:
+        >>> from keras_bert import BertConfig
+        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
+        >>> model = BertReranker(BertEncoder(BertConfig.tiny()), preprocessor)  # drawn at random
+        >>> [sorted(answer) for answer in model.rank("how many legs?", ["A cat has four legs.", "It rains."])]
+        [['index', 'score', 'text'], ['index', 'score', 'text']]
+    """
+
+    HEAD = "sequence"
+    EXAMPLES = TextExamples
+    STATED_ELSEWHERE = ("activation",)
+    text_names = ("text", "text_pair")
+
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        preprocessor: BertPreprocessor,
+        activation: str = "sigmoid",
+        dropout: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if activation not in _SCORES:
+            raise ValueError(f"activation is {activation!r}; expected {' or '.join(_SCORES)}")
+        if preprocessor.stride is not None:
+            raise ValueError(f"stride is {preprocessor.stride}, but pairs are not scored by windows; leave it out")
+        super().__init__(encoder, preprocessor, **kwargs)
+        self.activation = activation
+        self._add_head(1, dropout)
+
+    @property
+    def reads_pooler(self) -> bool:
+        # In RoBERTa's family, the head has a dense layer in the pooler's place.
+        return self.encoder.pooler is not None and self.head.transform is None
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        if not isinstance(inputs, dict):
+            _check_pairs(isinstance(inputs, tuple | list))
+        pooled = pooled_output(self.encoder, self.packed(inputs), "mean", training, self.reads_pooler)
+        return ops.cast(self.head(pooled, training=training), "float32")
+
+    def score(
+        self,
+        text: str | Iterable[str],
+        text_pair: str | Iterable[str],
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> Any:
+        """Scores how well a passage answers a query, for one pair or many.
+
+        Args:
+            text, text_pair: the query and the passage, each a str; or as many of both.
+            batch_tokens: the tokens per batch, padding included.
+            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
+
+        Returns:
+            A float; for many pairs, float32 `[pairs]`.
+
+        Raises:
+            TypeError, ValueError: only one is a str, an item is not a str, or their numbers differ.
+
+        Warns:
+            UserWarning: the number of pairs that were truncated to the model's maximum length.
+        """
+        is_one, pairs = one_or_many(text, text_pair)
+        logits = [row for chunk in self._by_length(pairs, batch_tokens, progress) for row in chunk]
+        scores = self._scores(np.reshape(logits, (-1, 1)).astype(np.float32))
+        return float(scores[0]) if is_one else ops.convert_to_numpy(scores)
+
+    def rank(
+        self,
+        query: str | Sequence[str],
+        passages: Sequence[str] | Sequence[Sequence[str]],
+        top_k: int | None = None,
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> Any:
+        """Puts passages in order by how well they answer a query.
+
+        Args:
+            query: a str, or many.
+            passages: a list of str; for many queries, a list of them for each.
+            top_k: how many to return, the best; by default all.
+            batch_tokens, progress: see `score`.
+
+        Returns:
+            A list of dicts, the best passage first: its `index` in `passages`, its `score`, and its `text`. For many
+            queries, a list of these.
+
+        Raises:
+            TypeError, ValueError: as `score`; or `top_k` is less than 1.
+        """
+        if top_k is not None and top_k < 1:
+            raise ValueError(f"top_k is {top_k}; expected at least 1")
+        is_one = isinstance(query, str)
+        queries, lists = ([query], [passages]) if is_one else (list(query), list(passages))
+        if any(isinstance(each, str | bytes) for each in lists):
+            raise TypeError("passages is a single str where a list of them is expected: [passage]")
+        if len(queries) != len(lists):
+            raise ValueError(f"there are {len(queries):,} queries, but {len(lists):,} lists of passages")
+        repeated = [query for query, texts in zip(queries, lists, strict=True) for _ in texts]
+        scores = iter(
+            self.score(repeated, [text for texts in lists for text in texts], batch_tokens, progress).tolist()
+        )
+        ranked = []
+        for texts in lists:
+            found = [{"index": index, "score": next(scores), "text": text} for index, text in enumerate(texts)]
+            ranked.append(sorted(found, key=lambda each: -each["score"])[:top_k])
+        return ranked[0] if is_one else ranked
+
+    def _scores(self, logits: Any) -> Any:
+        """float32 `[batch, 1]` -> `[batch]`."""
+        return _SCORES[self.activation](ops.convert_to_tensor(logits)[:, 0])
+
+    def serve(self, text: Any, text_pair: Any) -> dict[str, Any]:
+        """The serving signature: `text`, `text_pair`, string `[batch]` -> `score`, float32 `[batch]`."""
+        return {"score": self._scores(self((text, text_pair), training=False))}
+
+    # -- Learning
+
+    def training_loss(self) -> keras.losses.Loss:
+        """The loss to compile with: binary cross-entropy of the logit."""
+        return keras.losses.BinaryCrossentropy(from_logits=True)
+
+    def targets(self, y: Any) -> Any:
+        """Labels, from 0 (the passage is no answer) to 1 (it is) -> float32 `[examples, 1]`; tensors stay.
+
+        Raises:
+            ValueError: a label is not a number from 0 to 1.
+        """
+        y = plain(y)
+        if y is None or not isinstance(y, list | tuple | np.ndarray):
+            return y
+        try:
+            labels = np.asarray(y, np.float32).reshape(len(y), 1)
+        except ValueError:
+            raise ValueError("labels must be a number for each pair, 0 (no answer) to 1 (an answer)") from None
+        if bad := np.flatnonzero(~((labels >= 0) & (labels <= 1))).tolist():
+            raise ValueError(f"label {bad[0]} is {y[bad[0]]}; expected a number from 0 (no answer) to 1 (an answer)")
+        return labels
+
+    def examples(self, x: Any, y: Any) -> TokenizedExamples:
+        _check_pairs(len(columns_of(x)) > 1)
+        return super().examples(x, y)
+
+    # -- Answers, and measures of them
+
+    @property
+    def example_settings(self) -> dict[str, Any]:
+        return {"problem_type": "regression"}  # labels are numbers
+
+    def answers(self, x: Any) -> list[Any]:
+        _check_pairs(len(columns_of(x)) > 1)
+        return self.score(*columns_of(x), progress=False).tolist()
+
+    def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
+        """`average_precision` of the scores, where labels of at least 0.5 are answers."""
+        return metrics.average_precision(np.ravel(self.targets(y)) >= 0.5, answers)
+
+    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
+        return [{"score": score} for score in self.score(*texts, progress=False).tolist()]
+
+    # -- Files
+
+    @classmethod
+    def is_in(cls, checkpoint: Checkpoint, directory: Path) -> bool:
+        return (
+            super().is_in(checkpoint, directory)
+            and checkpoint.shapes(cls.HEAD).get("logits/bias") == (1,)
+            and cross_encoder.read(directory).is_stated
+        )
+
+    @classmethod
+    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+        stated = cross_encoder.read(found.directory)
+        if stated.is_stated and found.head_size > 1:
+            raise ValueError(
+                f"{found.handle} gives {found.head_size} numbers for a pair, not one score; load it as a BertClassifier"
+            )
+        return {"activation": stated.activation, **found.settings, **given}
+
+    @classmethod
+    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
+        positions = encoder.config.max_positions
+        longest = min(cross_encoder.read(found.directory).max_length or positions, positions)
+        return preprocessor_of(found, positions, rows, max_sequence_length=longest)
+
+    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
+        """Writes weights, settings and the tokenizer's files, for `from_preset` and `CrossEncoder(directory)`; see
+        `BertTask.save_preset`."""
+        super().save_preset(directory, overwrite)
+        longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
+        cross_encoder.write_length(Path(directory), longest)
+
+    def _takes_head(self, found: TaskPreset) -> bool:
+        return found.head_size == 1
+
+    def settings(self) -> dict[str, Any]:
+        return {"activation": self.activation, "dropout": self.dropout_rate}
+
+    def hugging_face_settings(self) -> dict[str, Any]:
+        return cross_encoder.entries(self.activation)
+
+
+def _check_pairs(are_pairs: bool) -> None:
+    if not are_pairs:
+        raise ValueError("this model takes pairs, a query and a passage: a tuple of two, (queries, passages)")

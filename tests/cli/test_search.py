@@ -1,0 +1,115 @@
+"""keras-bert index, search and duplicates: what they write and say, and what they refuse."""
+
+import json
+import random
+import re
+import signal
+import time
+
+import pytest
+
+from keras_bert import BertReranker
+from keras_bert.search import TextIndex
+
+from ..support import small
+from ..support.processes import HANGS
+
+TABLE = 'id,review\n7,good film\n8,the cold river\n9,"good film\n!"\n'
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "films.csv").write_text(TABLE)
+    return tmp_path
+
+
+def out(result) -> str:
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def test_index_and_search(run, folder, small_preset):
+    command = ("index", "films.csv", "--text-column", "review", "--output", "films")
+    assert out(run(*command)) == "films: 3 texts, 3 encoded now, 0 of them cut\n"
+    (folder / "more.csv").write_text("review\nbank money\n")
+    assert out(run("index", "more.csv", *command[2:], "--add")) == "films: 4 texts, 1 encoded now, 0 of them cut\n"
+    expected = TextIndex("films").search("good film", top_k=2)
+    text = [f"{hit['similarity']:.3f}\t{' '.join(hit['text'].split())}" for hit in expected]
+    assert text == ["1.000\tgood film", f"{expected[1]['similarity']:.3f}\tgood film !"]
+    assert out(run("search", "films", "good film", "--top-k", "2", small=False)).splitlines() == text
+    several = out(run("search", "films", "--top-k", "1", small=False, input=b"good film\nbank\tmoney\n"))
+    assert several == "good film\t1.000\tgood film\nbank money\t1.000\tbank money\n"
+    (folder / "queries.txt").write_text("good film\n\n")
+    run(
+        "search", "films", "--file", "queries.txt", "--output", "hits.jsonl", "--preset", str(small_preset), small=False
+    )
+    first, second = map(json.loads, (folder / "hits.jsonl").read_text().splitlines())
+    assert (first["query"], second["query"], len(second["hits"])) == ("good film", "", 4)
+    assert first["hits"][0] == {
+        "similarity": pytest.approx(1, abs=1e-5),
+        "text": "good film",
+        "row": {"id": "7", "review": "good film"},
+    }
+
+
+def test_rerank(run, fails, folder, classifier):
+    out(run("index", "films.csv", "--text-column", "review", "--output", "films"))
+    reranker = small.task(BertReranker, config={"num_layers": 1})
+    reranker.save_preset("reranker")
+    best = TextIndex("films").search("a river", top_k=2, reranker=reranker)
+    command = ("search", "films", "a river", "--top-k", "2", "--rerank")
+    shown = out(run(*command, "reranker", small=False))
+    assert shown == "".join(f"{hit['score']:.3f}\t{' '.join(hit['text'].split())}\n" for hit in best)
+    written = json.loads(out(run(*command, "reranker", "--format", "jsonl", small=False)))
+    assert [hit["row"] for hit in written["hits"]] == [hit["row"] for hit in best]
+    assert list(written["hits"][0]) == ["score", "similarity", "text", "row"]
+    told = fails(*command, classifier, small=False)
+    assert told == f"{classifier} has no head that scores pairs; take a cross-encoder, or fine-tune a BertReranker"
+    assert "neither a directory nor a known preset" in fails(*command, "none", small=False)
+
+
+def test_duplicates(run, folder):
+    options = ("duplicates", "films.csv", "--text-column", "review", "--threshold", "0.999")
+    (folder / "films.csv").write_text(TABLE + "10,good film\n")
+    assert out(run(*options)) == "1.000\t2\t6\tgood film\tgood film\n"
+    assert json.loads(out(run(*options, "--format", "jsonl"))) == {
+        "similarity": 1.0,
+        "first_line": 2,
+        "second_line": 6,
+        "first": {"id": "7", "review": "good film"},
+        "second": {"id": "10", "review": "good film"},
+    }
+
+
+def test_mistakes(fails, folder):
+    (folder / "empty.txt").write_text("")
+    assert fails("index", "empty.txt", "--output", "films") == "empty.txt is empty"
+    assert fails("index", "none.txt", "--output", "films") == "there is no file none.txt"
+    told = "films.csv has no column 'text' for --text-column; its columns are 'id', 'review'"
+    assert fails("index", "films.csv", "--output", "films") == told
+    assert fails("duplicates", "films.csv") == told
+    assert fails("search", "films", "a film", small=False) == (
+        "films holds no index.json; index a corpus there first, or to its end"
+    )
+    assert not (folder / "films").exists()
+
+
+@pytest.mark.slow
+def test_an_interrupted_index_goes_on(run, start, folder, small_preset):
+    generator, words = random.Random(0), small.WORDS.split()
+    texts = {" ".join(generator.choices(words, k=generator.randint(4, 20))) for _ in range(8000)}
+    (folder / "texts.txt").write_text("\n".join(sorted(texts)))
+    command = ("index", "texts.txt", "--output", "texts", "--preset", str(small_preset))
+    process = start(*command)
+    while not any(path.stat().st_size for path in folder.glob("texts/encoded-*.bin")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=HANGS)
+    assert (process.returncode, told) == (130, b"Interrupted; run the same command to resume.\n")
+    shown = out(run(*command, small=False))
+    count, encoded = (int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?= texts| encoded)", shown))
+    assert count == len(texts)
+    assert 0 < encoded <= count - 2048
+    assert len(TextIndex("texts")) == count

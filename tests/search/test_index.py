@@ -1,0 +1,261 @@
+"""Indexes: what a search finds, what is encoded anew, what an interruption leaves, what is refused."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from keras_bert import BertReranker
+from keras_bert.search import TextIndex, build_index, building, neighbours
+from keras_bert.search.index_record import RECORD
+
+from ..support import small
+
+
+@pytest.fixture
+def vectors(small_preset, read_once, sentences):
+    return read_once(small_preset).encode(sentences, progress=False)
+
+
+def names_of(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+@pytest.mark.parametrize("stored", ["float32", "int8"])
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_a_search_finds_the_nearest(
+    corpus, tmp_path, small_preset, sentences, vectors, read_once, monkeypatch, stored, is_exact
+):
+    monkeypatch.setattr(neighbours, "EXACT_UP_TO", 1000 if is_exact else 10)
+    count = len(sentences)
+    counts = build_index(corpus, tmp_path / "index", small_preset, stored=stored)
+    assert counts == {"texts": count, "encoded": count, "cut": 0}
+    index = TextIndex(tmp_path / "index")
+    assert (len(index), index.is_exact) == (count, is_exact)
+    cosines = vectors @ read_once(small_preset).encode("a good film", progress=False)
+    hits = index.search("a good film", top_k=5)
+    tolerance = 1e-5 if stored == "float32" else 0.01
+    expected = np.sort(cosines)[::-1][:5]
+    np.testing.assert_allclose([hit["similarity"] for hit in hits], expected, rtol=0, atol=tolerance)
+    for hit in hits:
+        np.testing.assert_allclose(hit["similarity"], cosines[sentences.index(hit["text"])], rtol=0, atol=tolerance)
+    assert [hit["row"] for hit in hits] == [{"text": hit["text"]} for hit in hits]
+    found = index.search(sentences, top_k=1)
+    assert [hits[0]["text"] for hits in found] == sentences
+    assert len(index.search("film", top_k=10**6)) == count
+
+
+def test_a_reranker_puts_the_hits_in_order(corpus, tmp_path, small_preset, sentences):
+    reranker = small.task(BertReranker, config={"num_layers": 1})
+    build_index(corpus, tmp_path / "index", small_preset)
+    index = TextIndex(tmp_path / "index")
+    candidates = {hit["text"]: hit for hit in index.search("film", top_k=50)}
+    scores = reranker.score(["film"] * 50, list(candidates))
+    best = [text for _, text in sorted(zip(-scores, candidates, strict=True))]
+    hits = index.search("film", top_k=3, reranker=reranker)
+    assert [hit["text"] for hit in hits] == best[:3]
+    assert hits[0].pop("score") == pytest.approx(float(scores.max()), abs=1e-5)
+    assert hits[0] == candidates[best[0]]
+    assert {hit["text"] for hit in index.search("film", top_k=55, reranker=reranker)} > candidates.keys()
+
+
+def test_int8_takes_a_quarter(corpus, tmp_path, small_preset, sentences):
+    sizes = {}
+    for stored in ("float32", "int8"):
+        build_index(corpus, tmp_path / stored, small_preset, stored=stored)
+        sizes[stored] = (
+            len(neighbours.Neighbours.open(tmp_path / stored / "vectors-1.faiss")),
+            (tmp_path / stored / "vectors-1.faiss").stat().st_size,
+        )
+    count, size = sizes["float32"]
+    assert size - sizes["int8"][1] == pytest.approx(count * 32 * 3, abs=500)
+
+
+@pytest.mark.parametrize("stored", ["float32", "int8"])
+@pytest.mark.parametrize("limit", [1000, 10, 40])  # exact, approximate, and from one to the other
+def test_only_new_texts_are_encoded(corpus, tmp_path, small_preset, sentences, monkeypatch, stored, limit):
+    monkeypatch.setattr(neighbours, "EXACT_UP_TO", limit)
+    directory, count = tmp_path / "index", len(sentences)
+
+    def index(texts, **options):
+        corpus.write_text("\n".join(texts))
+        counts = build_index(corpus, directory, small_preset, stored=stored, **options)
+        found = TextIndex(directory)
+        assert len(names_of(directory)) == 4
+        assert found.is_exact == (counts["texts"] <= limit)
+        return counts, [hits[0]["text"] for hits in found.search(sentences, top_k=1)]
+
+    assert index(sentences[:30])[0] == {"texts": 30, "encoded": 30, "cut": 0}
+    assert index(sentences) == ({"texts": count, "encoded": count - 30, "cut": 0}, sentences)
+    assert index(sentences[::-1]) == ({"texts": count, "encoded": 0, "cut": 0}, sentences)
+    counts, found = index(sentences[:20])
+    assert counts == {"texts": 20, "encoded": 0, "cut": 0}
+    assert found[:20] == sentences[:20]
+    assert index(sentences[10:], add=True) == ({"texts": count, "encoded": count - 20, "cut": 0}, sentences)
+    assert index(sentences[:5], add=True) == ({"texts": count, "encoded": 0, "cut": 0}, sentences)
+
+
+def test_rows_of_tables(tmp_path, small_preset):
+    """Equal rows are one; equal texts of different rows are encoded once."""
+    table, lines, directory = tmp_path / "films.csv", tmp_path / "films.jsonl", tmp_path / "index"
+    table.write_text('id,review\n7,"good film, great plot"\n8,bad film\n8,bad film\n9,bad film\n')
+    assert build_index(table, directory, small_preset, "review") == {"texts": 3, "encoded": 2, "cut": 0}
+    hits = TextIndex(directory).search("bad film")
+    assert [hit["row"] for hit in hits[:2]] == [{"id": str(n), "review": "bad film"} for n in (8, 9)]
+    assert hits[2]["row"] == {"id": "7", "review": "good film, great plot"}
+    rows = [{"review": "日本語 \u2028", "stars": [1, None]}, {"review": "word " * 600}]
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert build_index(lines, directory, small_preset, "review", add=True) == {"texts": 5, "encoded": 2, "cut": 1}
+    assert TextIndex(directory).search("日本語 \u2028", top_k=1)[0]["row"] == rows[0]
+
+
+def test_parquet(tmp_path, small_preset):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"id": [7, 8], "text": ["good film", "cold river"]}), tmp_path / "films.parquet")
+    assert build_index(tmp_path / "films.parquet", tmp_path / "index", small_preset)["texts"] == 2
+    assert TextIndex(tmp_path / "index").search("cold river")[0]["row"] == {"id": 8, "text": "cold river"}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_an_interrupted_run_goes_on(corpus, tmp_path, small_preset, sentences, monkeypatch, read_once, killed):
+    directory, model, encoded = tmp_path / "index", read_once(small_preset), []
+    encode = type(model).encode_counted
+
+    def interrupt(self, texts, *arguments):
+        if encoded:
+            raise KeyboardInterrupt
+        encoded.extend(texts)
+        return encode(self, texts, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(model), "encode_counted", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            build_index(corpus, directory, small_preset)
+    (left,) = names_of(directory)
+    if killed:  # in the middle of a write
+        with open(directory / left, "ab") as file:
+            file.write(b"half a record")
+    with pytest.raises(FileNotFoundError, match="holds no index.json"):
+        TextIndex(directory)
+    count = len(sentences)
+    assert build_index(corpus, directory, small_preset) == {"texts": count, "encoded": count - 16, "cut": 0}
+    assert [hits[0]["text"] for hits in TextIndex(directory).search(sentences, top_k=1)] == sentences
+    assert names_of(directory) == [RECORD, "rows-1.jsonl", "rows-1.npy", "vectors-1.faiss"]
+
+
+def test_a_failed_run_leaves_the_old_index(corpus, tmp_path, small_preset, sentences, monkeypatch):
+    directory = tmp_path / "index"
+    build_index(corpus, directory, small_preset)
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    corpus.write_text("the river\n")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(building, "write_rows", fail)
+        with pytest.raises(OSError, match="No space left"):
+            build_index(corpus, directory, small_preset)
+    assert before.items() <= {path.name: path.read_bytes() for path in directory.iterdir()}.items()
+    assert TextIndex(directory).search(sentences[3], top_k=1)[0]["text"] == sentences[3]
+    assert build_index(corpus, directory, small_preset) == {"texts": 1, "encoded": 0, "cut": 0}
+    assert names_of(directory) == [RECORD, "rows-2.jsonl", "rows-2.npy", "vectors-2.faiss"]
+
+
+@pytest.fixture
+def other_preset(tmp_path, small_preset):
+    """Another model: two words of its vocabulary have changed places."""
+    other = tmp_path / "other"
+    shutil.copytree(small_preset, other)
+    (other / "vocab.txt").write_text("\n".join([*small.VOCABULARY[:-2], small.VOCABULARY[-1], small.VOCABULARY[-2]]))
+    return other
+
+
+def test_another_model_is_refused(corpus, tmp_path, small_preset, other_preset):
+    directory = tmp_path / "index"
+    build_index(corpus, directory, small_preset)
+    with pytest.raises(ValueError, match=f"{directory} is an index of another model, {small_preset}, not of"):
+        build_index(corpus, directory, other_preset)
+    with pytest.raises(ValueError, match=f"{other_preset} is not the model that made {directory}, which was"):
+        TextIndex(directory, other_preset)
+    moved = tmp_path / "moved"
+    shutil.copytree(small_preset, moved)
+    assert len(TextIndex(directory, moved)) == len(TextIndex(directory))  # the same model, wherever it is
+
+
+def test_what_cannot_be_indexed(corpus, tmp_path, small_preset):
+    """And that is said before anything is written."""
+    files = {
+        "empty.txt": "",
+        "blank.txt": " \n\n",
+        "short.csv": "text,id\na film\n",
+        "twice.csv": "text,text\na,b\n",
+        "rows.jsonl": '{"text": "a"}\n{"text": 5}\n',
+        "bad.jsonl": '{"text": "a"}\n{"text": \n',
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    for name, options, error, message in (
+        ("none.txt", {}, FileNotFoundError, "there is no file .*none.txt"),
+        ("empty.txt", {}, ValueError, "empty.txt is empty"),
+        ("blank.txt", {}, ValueError, "blank.txt is empty"),
+        ("latin.txt", {}, ValueError, "latin.txt, line 1, is not UTF-8"),
+        ("short.csv", {}, ValueError, "short.csv, line 2: 1 cell instead of 2"),
+        ("twice.csv", {}, ValueError, "twice.csv has 2 columns 'text'; the names must differ"),
+        ("rows.jsonl", {}, ValueError, "rows.jsonl, line 2: there is no text 'text' in it"),
+        ("bad.jsonl", {}, ValueError, "bad.jsonl, line 2: not JSON"),
+        ("rows.jsonl", {"text_column": "body"}, ValueError, "rows.jsonl has no column 'body' for text_column"),
+        ("sentences.txt", {"stored": "int4"}, ValueError, "stored is 'int4'; expected float32 or int8"),
+        ("sentences.txt", {"batch_tokens": 8}, ValueError, "batch_tokens is 8, less than one text"),
+        ("sentences.txt", {"preset": tmp_path / "no"}, FileNotFoundError, "neither a directory nor a known preset"),
+    ):
+        with pytest.raises(error, match=message):
+            build_index(tmp_path / name, tmp_path / "index", **{"preset": small_preset, **options})
+        assert not (tmp_path / "index").exists()
+
+
+def test_other_settings_are_refused(corpus, tmp_path, small_preset):
+    directory = tmp_path / "index"
+    build_index(corpus, directory, small_preset, stored="int8")
+    (tmp_path / "films.jsonl").write_text('{"body": "a film"}\n')
+    with pytest.raises(ValueError, match="stores vectors as int8, not as float32; choose another directory"):
+        build_index(corpus, directory, small_preset, stored="float32")
+    with pytest.raises(ValueError, match="has its texts in 'text', not in 'body'"):
+        build_index(tmp_path / "films.jsonl", directory, small_preset, "body", add=True)
+    with pytest.raises(ValueError, match="top_k is 0; expected at least 1"):
+        TextIndex(directory).search("film", top_k=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("index.json", lambda content: b"{"),
+        ("index.json", lambda content: content.replace(b'"texts": ', b'"texts": 1')),
+        ("index.json", lambda content: content.replace(b'"stored"', b'"kept"')),
+        ("rows-1.jsonl", lambda content: content[:-9]),
+        ("rows-1.npy", lambda content: b"x" * len(content)),
+        ("rows-1.npy", lambda content: content[:-8] + bytes(8)),
+        ("vectors-1.faiss", lambda content: content[:-1]),
+        ("vectors-1.faiss", lambda content: b"x" * len(content)),
+        ("vectors-1.faiss", None),
+    ],
+)
+def test_a_damaged_index_is_refused(corpus, tmp_path, small_preset, name, damage):
+    directory = tmp_path / "index"
+    build_index(corpus, directory, small_preset)
+    if damage:
+        (directory / name).write_bytes(damage((directory / name).read_bytes()))
+    else:
+        (directory / name).unlink()
+    with pytest.raises(ValueError, match=r"damaged|is not a JSON file|has no stored") as error:
+        TextIndex(directory)
+    assert name in str(error.value) or "its files differ in length" in str(error.value)
+
+
+def test_without_faiss(corpus, tmp_path, small_preset, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(ImportError, match=r"this needs faiss-cpu: pip install 'keras-bert-models\[search\]'"):
+        build_index(corpus, tmp_path / "index", small_preset)

@@ -1,0 +1,37 @@
+"""Near-duplicates are the pairs of the whole matrix of similarities."""
+
+import json
+
+import numpy as np
+import pytest
+
+from keras_bert.search import near_duplicates, neighbours
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_pairs(corpus, small_preset, read_once, sentences, monkeypatch, is_exact):
+    monkeypatch.setattr(neighbours, "EXACT_UP_TO", 1000 if is_exact else 10)
+    vectors = read_once(small_preset).encode(sentences, progress=False)
+    matrix = np.triu(vectors @ vectors.T, k=1)
+    threshold = float(np.sort(matrix, axis=None)[-25:-23].mean())
+    expected = [(int(i), int(j)) for i, j in zip(*np.nonzero(matrix > threshold), strict=True)]
+    assert len(expected) == 24
+    pairs = list(near_duplicates(corpus, threshold, small_preset))
+    assert [(pair.first.line - 1, pair.second.line - 1) for pair in pairs] == expected
+    np.testing.assert_allclose([pair.similarity for pair in pairs], [matrix[i] for i in expected], rtol=0, atol=1e-5)
+
+
+def test_equal_texts_pair_with_the_first(tmp_path, small_preset):
+    path = tmp_path / "films.jsonl"
+    texts = ["good film", "cold river", "good film", "good film"]
+    path.write_text("".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(texts)))
+    pairs = list(near_duplicates(path, 1.0, small_preset))
+    assert [(pair.first.line, pair.second.line, pair.similarity) for pair in pairs] == [(1, 3, 1.0), (1, 4, 1.0)]
+    assert pairs[0].second.columns == {"id": 2, "text": "good film"}
+
+
+def test_mistakes(corpus, small_preset, tmp_path):
+    with pytest.raises(ValueError, match=r"threshold is 1.5; expected a cosine"):
+        list(near_duplicates(corpus, 1.5, small_preset))
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        list(near_duplicates(tmp_path / "none.txt", 0.5, small_preset))
