@@ -66,7 +66,8 @@ def convert(source: Path, destination: str, format: str) -> None:
             tokenizer.save_preset(unfinished)
         if (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
             settings = sentence_transformers.read(source)
-            sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings)
+            dense = sentence_transformers.read_dense_weights(source)
+            sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings, dense_weights=dense)
     heads = ", ".join(sorted(checkpoint.heads)) or "no head"
     click.echo(f"{destination}: {checkpoint.config.family} from {checkpoint.format} to {format}, with {heads}")
     if tokenizer is None:

@@ -14,12 +14,19 @@ from keras_bert.cli import interrupts, quiet, runs, streams
 @click.option("--output", required=True, metavar="DIR", help="Write the copies into DIR, or resume there.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
 @streams.preset_option
+@streams.prompt_option
 @click.option(
     "--processes", type=click.IntRange(1), default=1, help="The number of processes. Each embeds whole files."
 )
 @streams.batch_tokens_option
 def embed(
-    inputs: tuple[str, ...], output: str, text_column: str, preset: Path, processes: int, batch_tokens: int
+    inputs: tuple[str, ...],
+    output: str,
+    text_column: str,
+    preset: Path,
+    prompt: str | None,
+    processes: int,
+    batch_tokens: int,
 ) -> None:
     """Copy files with a vector in each row.
 
@@ -35,5 +42,5 @@ def embed(
         from keras_bert.embedding import embed_files
 
     with streams.misuse(), interrupts.killed_processes(), interrupts.end_the_command(message=runs.INTERRUPTED):
-        counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes)
+        counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes, prompt=prompt)
     click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")

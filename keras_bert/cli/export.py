@@ -96,16 +96,28 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool) -> No
 @_options
 @click.option("--version", type=click.IntRange(1), help="The version; by default one more than the highest in DIR.")
 @_dtype
-def serving(preset: Path, output: str, version: int | None, dtype: str | None, overwrite: bool) -> None:
+@streams.prompt_option
+def serving(
+    preset: Path, output: str, version: int | None, dtype: str | None, prompt: str | None, overwrite: bool
+) -> None:
     """Export a model for TF Serving: strings to answers.
 
     Writes DIR/<version>/, which `keras-bert serve` serves too. A fine-tuned preset answers as `predict` does; any other
-    gives sentence vectors.
+    gives sentence vectors, each text after the prompt.
     """
     with quiet.imports():
         from keras_bert.saved_model import export_serving
         from keras_bert.tasks.table import task_of
-    _export(lambda: export_serving(task_of(preset).from_preset(preset), output, version, dtype, overwrite), output)
+
+    def write() -> Path:
+        task = task_of(preset)
+        try:
+            model = task.from_preset(preset, **({} if prompt is None else {"default_prompt": prompt}))
+        except TypeError as error:
+            raise streams.Misuse(f"{preset} holds a {task.__name__}, which has no prompts") from error
+        return export_serving(model, output, version, dtype, overwrite)
+
+    _export(write, output)
 
 
 def _export(write: Callable[[], Path | None], output: str) -> None:

@@ -32,6 +32,7 @@ def embed_files(
     processes: int = 1,
     pipeline_options: PipelineOptions | None = None,
     progress: bool | None = None,
+    prompt: str | None = None,
 ) -> dict[str, int]:
     """Writes a copy of each file, with the same rows and an additional column, `vector`.
 
@@ -51,6 +52,8 @@ def embed_files(
             'keras-bert-models[beam]'`). Its workers need this package, and the same paths to files, directory and
             preset.
         progress: whether to show a progress bar; by default on a terminal. A pipeline has none.
+        prompt: the name of the prompt to put before each text; by default the model's default prompt, see
+            `BertSentenceEncoder.encode`.
 
     Returns:
         Counts: `files`, `rows`, and `cut`, the texts that were cut to the model's maximum length.
@@ -80,9 +83,9 @@ def embed_files(
         sources, directory = [path.absolute() for path in sources], directory.absolute()
         preset = Path(preset).absolute() if Path(preset).is_dir() else preset
     _check_files(sources, directory)
-    digest = load(preset)
-    model_of(preset, digest).encode([], batch_tokens)  # raises if batch_tokens is too small
-    embedder = FileEmbedder(sources, preset, digest, text_column, batch_tokens)
+    digest = load(preset, prompt)
+    model_of(preset, digest, prompt).encode([], batch_tokens)  # raises if batch_tokens is too small
+    embedder = FileEmbedder(sources, preset, digest, prompt, text_column, batch_tokens)
     settings = {"preset": digest, "text_column": text_column, "batch_tokens": batch_tokens}
     parts = Parts(directory, NOTES, "vectors", settings, [path.name for path in sources], embedder.write)
     for path in sources:
@@ -108,7 +111,8 @@ class FileEmbedder:
 
     sources: list[Path]
     preset: str | Path
-    digest: str  # of the preset's model
+    digest: str  # of the preset's model, with the prompt
+    prompt: str | None
     text_column: str
     batch_tokens: int
 
@@ -121,9 +125,9 @@ class FileEmbedder:
         """Writes the copy of a file. Yields its size and time, and counts of `rows` and `cut` texts."""
         path = self.sources[number]
         read, its_format = _stamp(path), _format_of(path)
-        model = model_of(self.preset, self.digest)
+        model = model_of(self.preset, self.digest, self.prompt)
         yield {**read, "rows": 0, "cut": 0}
-        with its_format.writer(output, path, model.encoder.config.hidden_size) as write:
+        with its_format.writer(output, path, model.vector_size) as write:
             for rows, texts in its_format.parts(path, self.text_column, _ROWS_AT_A_TIME):
                 vectors, cut = model.encode_counted(texts, self.batch_tokens)
                 write(rows, vectors)

@@ -15,19 +15,23 @@ _loaded: dict[str, BertSentenceEncoder] = {}
 _loading = threading.Lock()
 
 
-def load(preset: str | Path) -> str:
-    """Loads a preset in place of any other, and returns its digest. Raises as `BertSentenceEncoder.from_preset`."""
-    model = BertSentenceEncoder.from_preset(preset)
+def load(preset: str | Path, prompt: str | None) -> str:
+    """Loads a preset in place of any other, and returns its digest. Raises as `BertSentenceEncoder.from_preset`.
+
+    Args:
+        prompt: the name of the prompt for all texts; by default as the preset says.
+    """
+    model = BertSentenceEncoder.from_preset(preset, default_prompt=prompt)
     digest = _digest(model)
     _loaded.clear()
     _loaded[digest] = model
     return digest
 
 
-def model_of(preset: str | Path, digest: str) -> BertSentenceEncoder:
+def model_of(preset: str | Path, digest: str, prompt: str | None) -> BertSentenceEncoder:
     """The model of a digest, loaded if necessary. Raises ValueError if the preset holds another model."""
     with _loading:
-        if digest not in _loaded and load(preset) != digest:
+        if digest not in _loaded and load(preset, prompt) != digest:
             raise ValueError(f"{preset} does not hold the model of the earlier vectors any more")
         return _loaded[digest]
 
@@ -35,9 +39,9 @@ def model_of(preset: str | Path, digest: str) -> BertSentenceEncoder:
 def _digest(model: BertSentenceEncoder) -> str:
     """A digest of everything that the vectors depend on."""
     preprocessor, encoder = model.preprocessor, model.encoder
-    settings = [repr(encoder.config), encoder.dtype_policy.name, model.pooling]
+    settings = [repr(encoder.config), encoder.dtype_policy.name, model.settings()]
     settings += [preprocessor.max_sequence_length, preprocessor.tokenizer.get_config()]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=repr).encode())
-    for weight in encoder.weights:
+    for weight in model.weights:
         digest.update(ops.convert_to_numpy(weight).tobytes())
     return digest.hexdigest()

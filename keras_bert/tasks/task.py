@@ -305,10 +305,7 @@ class BertTask(Replicated, Compilable, keras.Model):
         encoder = BertEncoder.from_preset(found.directory, **fields, **({} if dtype is None else {"dtype": dtype}))
         rows = preset.RowSettings(sequence_length, long_text, stride)
         model = cls(encoder, cls._read_preprocessor(found, encoder, rows), **arguments)
-        with formats.open_checkpoint(found.directory) as checkpoint:
-            for name, head in model.heads.items():
-                if name in found.heads and model._takes_head(found):
-                    load_weights(head, checkpoint, name)
+        model._load_heads(found)
         if precision != "float32":
             model.set_precision(precision)
         return model
@@ -365,6 +362,13 @@ class BertTask(Replicated, Compilable, keras.Model):
         cls, found: preset.TaskPreset, encoder: BertEncoder, rows: preset.RowSettings
     ) -> BertPreprocessor | None:
         return preset.preprocessor(found, encoder.config.max_positions, rows)
+
+    def _load_heads(self, found: preset.TaskPreset) -> None:
+        """Loads what a preset has beside the encoder."""
+        with formats.open_checkpoint(found.directory) as checkpoint:
+            for name, head in self.heads.items():
+                if name in found.heads and self._takes_head(found):
+                    load_weights(head, checkpoint, name)
 
     def _takes_head(self, found: preset.TaskPreset) -> bool:
         """Whether to load the heads of a preset."""

@@ -21,9 +21,9 @@ def read_once():
     """A `from_preset` that returns the same model for the same files: each new model would be traced anew."""
     models = {}
 
-    def from_preset(preset):
-        if not Path(preset).is_dir():
-            return BertSentenceEncoder.from_preset(preset)
+    def from_preset(preset, default_prompt=None):
+        if default_prompt or not Path(preset).is_dir():
+            return BertSentenceEncoder.from_preset(preset, default_prompt=default_prompt)
         content = tuple(path.read_bytes() for path in sorted(Path(preset).iterdir()))
         if content not in models:
             models[content] = BertSentenceEncoder.from_preset(preset)

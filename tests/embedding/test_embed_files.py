@@ -157,12 +157,14 @@ def test_a_preset_that_changes_meanwhile(tmp_path, small_preset, shards):
     """Processes that begin later see it."""
     other = tmp_path / "other"
     shutil.copytree(small_preset, other)
-    embedder = pickle.loads(pickle.dumps(FileEmbedder(shards, other, shared_model.load(other), "text", 1024)))
+    embedder = pickle.loads(
+        pickle.dumps(FileEmbedder(shards, other, shared_model.load(other, None), None, "text", 1024))
+    )
     (other / "vocab.txt").write_text("\n".join([*small.VOCABULARY[:-2], small.VOCABULARY[-1], small.VOCABULARY[-2]]))
     list(embedder.write(2, tmp_path / "c.jsonl"))  # this process has it
-    shared_model.load(small_preset)  # and now another one, which is the same
+    shared_model.load(small_preset, None)  # and now another one, which is the same
     list(embedder.write(2, tmp_path / "c.jsonl"))
-    shared_model.load(other)
+    shared_model.load(other, None)
     with pytest.raises(ValueError, match="does not hold the model of the earlier vectors any more"):
         list(embedder.write(2, tmp_path / "c.jsonl"))
 
