@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert import BertSentenceEncoder
+from keras_bert.tasks import sentence_losses as losses
 
 from ..support import small
 
@@ -100,3 +101,70 @@ def test_shorter_vectors(library, transformer, tmp_path, normalize):
     theirs.save_pretrained(str(tmp_path), create_model_card=False)
     ours = BertSentenceEncoder.from_preset(tmp_path, truncate_dim=8)
     close(ours.encode(TEXTS), theirs.encode(TEXTS, truncate_dim=8, normalize_embeddings=normalize))
+
+
+# -- Losses
+
+BATCH, SIZE = 7, 16
+
+
+def drawn(columns):
+    return np.random.default_rng(0).normal(size=(BATCH, columns, SIZE)).astype(np.float32)
+
+
+def loss_of(theirs, vectors, labels):
+    torch = pytest.importorskip("torch")
+    columns = [torch.tensor(vectors[:, column]) for column in range(vectors.shape[1])]
+    return float(theirs.compute_loss_from_embeddings(columns, None if labels is None else torch.tensor(labels)))
+
+
+GRADES = np.array([0.2, 0.2, 1.0, 0.0, 0.7, 0.5, 0.9], np.float32)
+LABELS = np.array([1, 0, 0, 1, 1, 0, 1], np.float32)
+
+
+def test_losses(library):
+    theirs = library.sentence_transformer.losses
+    both = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
+    pairs = [
+        (losses.MultipleNegativesRankingLoss(), theirs.MultipleNegativesRankingLoss(None), 2, None),
+        (losses.MultipleNegativesRankingLoss(7.0), theirs.MultipleNegativesRankingLoss(None, 7.0), 3, None),
+        (losses.MultipleNegativesRankingLoss(), theirs.MultipleNegativesRankingLoss(None), 5, None),
+        (
+            losses.MultipleNegativesRankingLoss(symmetric=True),
+            theirs.MultipleNegativesRankingLoss(None, **both), 2, None,
+        ),
+        (
+            losses.MultipleNegativesRankingLoss(symmetric=True),
+            theirs.MultipleNegativesRankingLoss(None, **both), 4, None,
+        ),
+        (losses.CoSENTLoss(), theirs.CoSENTLoss(None), 2, GRADES),
+        (losses.AnglELoss(), theirs.AnglELoss(None), 2, GRADES),
+        (losses.CosineSimilarityLoss(), theirs.CosineSimilarityLoss(None), 2, GRADES),
+        (losses.ContrastiveLoss(), theirs.ContrastiveLoss(None), 2, LABELS),
+        (losses.TripletLoss(5.0), theirs.TripletLoss(None), 3, None),
+    ]  # fmt: skip
+    for ours, other, columns, labels in pairs:
+        vectors = drawn(columns)
+        found = float(ours(np.zeros(BATCH) if labels is None else labels, vectors))
+        assert found == pytest.approx(loss_of(other, vectors, labels), rel=1e-5), ours.name
+
+
+def test_the_loss_of_shorter_vectors(library):
+    torch = pytest.importorskip("torch")
+
+    class Vectors(torch.nn.Module):
+        """A model whose inputs are vectors already."""
+
+        def forward(self, features):
+            return {"sentence_embedding": features["vectors"]}
+
+        def get_embedding_dimension(self):
+            return SIZE
+
+    theirs, model, vectors = library.sentence_transformer.losses, Vectors(), drawn(3)
+    dims, weights = [16, 8, 3], [1.0, 0.5, 2.0]
+    matryoshka = theirs.MatryoshkaLoss(model, theirs.MultipleNegativesRankingLoss(model), dims, weights)
+    features = [{"vectors": torch.tensor(vectors[:, column])} for column in range(3)]
+    expected = float(matryoshka(features, None))
+    ours = losses.MatryoshkaLoss(losses.MultipleNegativesRankingLoss(), dims, weights)
+    assert float(ours(np.zeros(BATCH), vectors)) == pytest.approx(expected, rel=1e-5)
