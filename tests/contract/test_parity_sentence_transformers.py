@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert import BertSentenceEncoder
+from keras_bert.tasks import metrics, vector_metrics
 from keras_bert.tasks import sentence_losses as losses
 
 from ..support import small
@@ -168,3 +169,78 @@ def test_the_loss_of_shorter_vectors(library):
     expected = float(matryoshka(features, None))
     ours = losses.MatryoshkaLoss(losses.MultipleNegativesRankingLoss(), dims, weights)
     assert float(ours(np.zeros(BATCH), vectors)) == pytest.approx(expected, rel=1e-5)
+
+
+# -- Measures
+
+
+@pytest.fixture(scope="module")
+def evaluation():
+    return pytest.importorskip("sentence_transformers.sentence_transformer.evaluation")
+
+
+@pytest.fixture
+def fixed(library):
+    """A model of theirs whose vectors are given: a text is the number of its row."""
+    import torch
+
+    vectors = np.random.default_rng(0).normal(size=(90, SIZE)).astype(np.float32)
+    vectors[70:] = vectors[10:30]  # some are equal
+
+    class Fixed:
+        similarity_fn_name = "cosine"
+        similarity = staticmethod(library.util.cos_sim)
+        model_card_data = None
+
+        def encode(self, texts, convert_to_tensor=False, **_):
+            found = vectors[[int(text) for text in texts]]
+            return torch.tensor(found) if convert_to_tensor else found
+
+        encode_query = encode_document = encode
+
+    return vectors, Fixed()
+
+
+def theirs_on(evaluator, model):
+    evaluator.store_metrics_in_model_card_data = lambda *_: None
+    return evaluator(model)
+
+
+def test_retrieval(evaluation, fixed):
+    vectors, model = fixed
+    generator = np.random.default_rng(1)
+    queries = {str(i): str(i) for i in range(10)}
+    # Their order among equal cosines is that of the names: of three digits, so that it is the order of the corpus.
+    corpus = {f"{i:03}": str(i) for i in range(10, 90)}
+    relevant = {i: {f"{j:03}" for j in generator.choice(80, 1 + int(i) % 6, replace=False) + 10} for i in queries}
+    at = [1, 3, 5, 10, 40]
+    evaluator = evaluation.InformationRetrievalEvaluator(
+        queries, corpus, relevant, mrr_at_k=at, ndcg_at_k=at, accuracy_at_k=at, precision_recall_at_k=at, map_at_k=at
+    )
+    expected = theirs_on(evaluator, model)
+    rows = [{int(name) - 10 for name in names} for names in relevant.values()]
+    found = vector_metrics.retrieval(vectors[:10], vectors[10:], rows, at)
+    assert {f"cosine_{name}": value for name, value in found.items()} == pytest.approx(expected, rel=1e-9)
+    assert len(found) == 6 * len(at)
+
+
+def test_pairs_and_triplets(evaluation, fixed):
+    vectors, model = fixed
+    first, second = [str(i) for i in range(30)], [str(i) for i in range(30, 60)]
+    labels = np.random.default_rng(1).integers(0, 2, 30)
+    labels[3], labels[4] = 1, 0
+    expected = theirs_on(evaluation.BinaryClassificationEvaluator(first, second, labels.tolist()), model)
+    found = vector_metrics.pair_classification(labels, vector_metrics.cosines(vectors[:30], vectors[30:60]))
+    for name, value in found.items():
+        theirs = "ap" if name == "average_precision" else name
+        assert value == pytest.approx(expected[f"cosine_{theirs}"], abs=1e-6), name
+
+    grades = np.random.default_rng(2).random(30)
+    expected = theirs_on(evaluation.EmbeddingSimilarityEvaluator(first, second, grades.tolist()), model)
+    found = metrics.correlation(grades, vector_metrics.cosines(vectors[:30], vectors[30:60]))
+    assert {f"{name}_cosine": value for name, value in found.items()} == pytest.approx(expected, abs=1e-6)
+
+    third = [str(i) for i in range(60, 90)]
+    expected = theirs_on(evaluation.TripletEvaluator(first, second, third), model)
+    found = vector_metrics.triplet_accuracy(vectors[:30], vectors[30:60], vectors[60:])
+    assert found["triplet_accuracy"] == pytest.approx(expected["cosine_accuracy"])
