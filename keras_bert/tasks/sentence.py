@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,14 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import sentence_transformers
 from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import one_or_many
+from keras_bert.tasks.columns import columns_of, one_or_many, plain
 from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.preset import preprocessor as preprocessor_of
-from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.sentence_losses import CoSENTLoss, MultipleNegativesRankingLoss
+from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tasks.text_columns import TextVectors, measured, text_numbers
 from keras_bert.text import BertPreprocessor
+from keras_bert.text.strings import as_strings
 
 
 def _pooled(pooling: str, hidden: Any, mask: Any) -> Any:
@@ -56,6 +59,9 @@ class BertSentenceEncoder(BertTask):
         prompts: texts to put before a text, by name, such as `{"query": "query: ", "passage": "passage: "}`.
         default_prompt: the name of the prompt for all texts for which `encode` gets no other.
         include_prompt: whether the pooling takes the prompt's tokens.
+        column_prompts: the names of the prompts of anchors, positives and so on in columns of texts, such as `("query",
+            "passage")`; the last one is also that of further columns. By default, and for None, they get the default
+            prompt.
         truncate_dim: the number of values of a vector to keep, for models that were trained for it (Kusupati et al.
             2022, "Matryoshka Representation Learning"). What is kept gets length 1 again, if `normalize`.
 
@@ -63,10 +69,12 @@ class BertSentenceEncoder(BertTask):
         ValueError: a bad argument, or the vocabulary and the encoder's embedding table differ in size.
 
     Call arguments:
-        texts: a string tensor `[batch]`, or a list of str. They get the default prompt.
+        texts: a string tensor `[batch]`, or a list of str. They get the default prompt. Or several columns, to compare
+            with each other: a tuple of two or more.
 
     Returns:
-        float32 `[batch, vector_size]`, each row of length 1 if `normalize`.
+        float32 `[batch, vector_size]`, each vector of length 1 if `normalize`; for columns `[batch, columns,
+        vector_size]`, as the losses in `keras_bert.tasks.sentence_losses` take them.
 
     Example:
         >>> from keras_bert import BertSentenceEncoder
@@ -89,6 +97,7 @@ class BertSentenceEncoder(BertTask):
         prompts: Mapping[str, str] | None = None,
         default_prompt: str | None = None,
         include_prompt: bool = True,
+        column_prompts: Sequence[str | None] | None = None,
         truncate_dim: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -100,7 +109,9 @@ class BertSentenceEncoder(BertTask):
         self.prompts = dict(prompts or {})
         self.include_prompt = include_prompt
         self.default_prompt = default_prompt or None
-        self.prompt_text(default_prompt)  # raises
+        self.column_prompts = list(column_prompts or [])
+        for name in (default_prompt, *self.column_prompts):
+            self.prompt_text(name)  # raises
         self.dense = None if dense is None else _dense(encoder.config.hidden_size, **dense)
         size = encoder.config.hidden_size if self.dense is None else self.dense.units
         if truncate_dim is not None and not 1 <= truncate_dim <= size:
@@ -127,15 +138,20 @@ class BertSentenceEncoder(BertTask):
             raise ValueError(f"there is no prompt {name!r}; this model has {known or 'no prompts'}")
         return self.prompts[name] if name else ""
 
-    def packed(self, inputs: Any) -> dict[str, Any]:
-        prompt = self.prompt_text(None)
-        if prompt and not isinstance(inputs, dict):
-            inputs = tf.strings.join([prompt, inputs])
-        return super().packed(inputs)
+    def _column_prompt(self, column: int) -> str:
+        names = self.column_prompts or [None]
+        return self.prompt_text(names[min(column, len(names) - 1)])
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        skipped = 0 if isinstance(inputs, dict) else self._skipped(self.prompt_text(None))
-        return self._vectors(self.packed(inputs), skipped, training)
+        if not isinstance(inputs, tuple | list):
+            # Nobody knows which prompt is in packed inputs.
+            prompt = "" if isinstance(inputs, dict) else self.prompt_text(None)
+            return self._vectors(self.packed(_after(prompt, inputs)), self._skipped(prompt), training)
+        vectors = []
+        for column, texts in enumerate(inputs):
+            prompt = self._column_prompt(column)
+            vectors.append(self._vectors(self.packed(_after(prompt, texts)), self._skipped(prompt), training))
+        return ops.stack(vectors, axis=1)  # [batch, columns, size]
 
     def _vectors(self, packed: dict[str, Any], skipped: int, training: bool | None = None) -> Any:
         """Packed inputs -> vectors. The pooling leaves out the `skipped` first tokens."""
@@ -205,12 +221,16 @@ class BertSentenceEncoder(BertTask):
             UserWarning: the number of texts that were truncated to the model's maximum length.
         """
         is_one, texts = one_or_many(text)
-        before = self.prompt_text(prompt)
-        results = [np.zeros((0, self.vector_size), np.float32)]
-        encoded = self._by_length_after(before)(texts, batch_tokens, progress, before)
-        results.extend(np.stack(chunk) for chunk in encoded)
-        vectors = np.concatenate(results)
+        vectors = self._encoded(texts, self.prompt_text(prompt), batch_tokens, progress)
         return vectors[0] if is_one else vectors
+
+    def _encoded(
+        self, texts: Iterable[str], prompt: str, batch_tokens: int = 1024, progress: bool | None = None
+    ) -> np.ndarray:
+        results = [np.zeros((0, self.vector_size), np.float32)]
+        for chunk in self._by_length_after(prompt)(texts, batch_tokens, progress, prompt):
+            results.append(np.stack(chunk))
+        return np.concatenate(results)
 
     def encode_counted(self, texts: Iterable[str], batch_tokens: int = 1024) -> tuple[np.ndarray, int]:
         """The result of `encode` and the number of truncated texts, without progress bar and warning."""
@@ -220,6 +240,87 @@ class BertSentenceEncoder(BertTask):
             results.append(np.stack(chunk))
             cut += cut_here
         return np.concatenate(results), cut
+
+    # -- Learning from columns of texts
+
+    def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
+        if y is None and isinstance(x, tuple) and isinstance(x[0], list | np.ndarray):
+            y = text_numbers(x)
+        return super().arrays(x, y)
+
+    def targets(self, y: Any) -> Any:
+        """Scores of pairs, as float32; arrays of more axes and tensors stay as they are.
+
+        Raises:
+            ValueError: a score is not finite.
+        """
+        y = plain(y)
+        if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) or np.ndim(y) != 1:
+            return y
+        scores = np.asarray(y, np.float32)
+        if bad := np.flatnonzero(~np.isfinite(scores)).tolist():
+            raise ValueError(f"score {bad[0]} (from 0) is {scores[bad[0]]}, which is no number to learn")
+        return scores
+
+    def examples(self, x: Any, y: Any) -> TokenizedExamples:
+        """Tokenizes columns of texts, each with its prompt. Without scores, the targets are `text_numbers`."""
+        columns = self._columns(x, y)
+        segments = tuple(
+            self.preprocessor.tokenizer.tokenize(_after(self._column_prompt(number), as_strings(list(column))))
+            for number, column in enumerate(columns)
+        )
+        lengths = np.max([self._by_length.lengths([segment]) for segment in segments], axis=0)
+        targets = text_numbers(columns) if y is None else self.targets(y)
+        return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
+
+    def _columns(self, x: Any, y: Any) -> tuple[Any, ...]:
+        columns = columns_of(plain(x), None)
+        if len(columns) < 2:
+            raise ValueError(
+                "vectors learn from texts that are compared: x is a tuple of two lists, (anchors, positives), or of "
+                "more, with negatives"
+            )
+        if len(counts := {len(column) for column in columns}) > 1:
+            raise ValueError(f"the columns have {' and '.join(f'{count:,}' for count in sorted(counts))} texts")
+        if y is not None and len(columns) > 2:
+            raise ValueError(f"scores are of pairs, but there are {len(columns)} columns of texts")
+        if y is not None and len(y) != len(columns[0]):
+            raise ValueError(f"there are {len(columns[0]):,} pairs, but {len(y):,} scores")
+        return columns
+
+    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[Any, Any]:
+        if targets.shape.rank == 2:  # small numbers of texts, which a loss may hold as float32
+            _, numbers = tf.unique(tf.reshape(targets, [-1]))
+            targets = tf.reshape(numbers, tf.shape(targets))
+            targets = tf.ensure_shape(targets, [None, len(segments)])
+        return tuple(self.preprocessor.pack(segment) for segment in segments), targets
+
+    def training_loss(self) -> keras.losses.Loss:
+        """The loss of anchors and positives: `MultipleNegativesRankingLoss`."""
+        return MultipleNegativesRankingLoss()
+
+    def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
+        """For scores `CoSENTLoss`, else `MultipleNegativesRankingLoss`."""
+        return CoSENTLoss() if examples.targets.shape.rank == 1 else self.training_loss()
+
+    def check_examples(self, x: Any, y: Any) -> None:
+        self._columns(x, y)
+        self.targets(y)
+
+    def answers(self, x: Any) -> list[TextVectors]:
+        """The texts and vectors of each row of columns; each text is encoded once."""
+        columns, by_column = [list(column) for column in columns_of(plain(x), None)], []
+        for number, column in enumerate(columns):
+            texts = list(dict.fromkeys(column))
+            vectors = dict(zip(texts, self._encoded(texts, self._column_prompt(number), progress=False), strict=True))
+            by_column.append([vectors[text] for text in column])
+        rows = zip(zip(*columns, strict=True), zip(*by_column, strict=True), strict=True)
+        return [TextVectors(texts, np.stack(vectors)) for texts, vectors in rows]
+
+    def measures(self, answers: Sequence[TextVectors], y: Any) -> dict[str, float]:
+        """For scores `spearman` and `pearson`, or, if they are 0 and 1, `average_precision` and others; else measures
+        of a search for the positives, `ndcg@10` and others. See `text_columns.measured`."""
+        return measured(answers, y)
 
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
         return [{"embedding": vector.tolist()} for vector in self.encode(*texts, progress=False)]
@@ -272,8 +373,14 @@ class BertSentenceEncoder(BertTask):
             "prompts": dict(self.prompts),
             "default_prompt": self.default_prompt,
             "include_prompt": self.include_prompt,
+            "column_prompts": list(self.column_prompts),
             "truncate_dim": self.truncate_dim,
         }
+
+
+def _after(prompt: str, texts: Any) -> Any:
+    """A string tensor with a prompt before each text; packed inputs as they are."""
+    return tf.strings.join([prompt, texts]) if prompt and not isinstance(texts, dict) else texts
 
 
 def _dense(inputs: int, units: int, activation: str = "tanh", use_bias: bool = True) -> keras.layers.Dense:

@@ -291,6 +291,17 @@ class MatryoshkaLoss(keras.losses.Loss):
         return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
 
 
+# By name, for commands; each can be made without arguments.
+LOSSES = {
+    "multiple_negatives_ranking": MultipleNegativesRankingLoss,
+    "cosent": CoSENTLoss,
+    "angle": AnglELoss,
+    "cosine_similarity": CosineSimilarityLoss,
+    "contrastive": ContrastiveLoss,
+    "triplet": TripletLoss,
+}
+
+
 def _columns(vectors: Any, least: int, most: int | None = 0, normalize: bool = True) -> list[Any]:
     """Vectors `[batch, columns, size]` -> those of each column, `[batch, size]`, by default with length 1."""
     most = least if most == 0 else most

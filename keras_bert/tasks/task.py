@@ -148,6 +148,10 @@ class BertTask(Replicated, Compilable, keras.Model):
         """The loss to compile with."""
         raise TypeError(f"a {type(self).__name__} has no loss of its own; compile it with one, and call fit")
 
+    def loss_for(self, examples: TokenizedExamples) -> Any:
+        """The loss to train on these examples with, if no other is asked for."""
+        return self.training_loss()
+
     def targets(self, y: Any) -> Any:
         """Labels as users pass them -> targets of a loss; arrays and tensors of numbers stay as they are."""
         return y
@@ -163,6 +167,8 @@ class BertTask(Replicated, Compilable, keras.Model):
             ValueError: `x` and `y` differ in length, or a label is not one of the model's.
         """
         columns = columns_of(x)
+        if y is None:
+            raise ValueError(f"there are {len(columns[0]):,} texts, but no labels")
         if len({len(column) for column in (*columns, y)}) > 1:
             counts = " and ".join(f"{len(column):,}" for column in columns)
             raise ValueError(f"there are {counts} texts, but {len(y):,} labels")
