@@ -64,9 +64,10 @@ def read_once() -> Callable[[str | Path], Any]:
 
     models = {}
 
-    def from_preset(preset: str | Path) -> Any:
-        if not Path(preset).is_dir():
-            return BertSentenceEncoder.from_preset(preset)
+    def from_preset(preset: str | Path, **settings: Any) -> Any:
+        given = {name: value for name, value in settings.items() if value not in (None, "float32")}
+        if given or not Path(preset).is_dir():
+            return BertSentenceEncoder.from_preset(preset, **given)
         content = tuple(path.read_bytes() for path in sorted(Path(preset).iterdir()))
         if content not in models:
             models[content] = BertSentenceEncoder.from_preset(preset)

@@ -71,7 +71,8 @@ def convert(source: Path, destination: str, format: str) -> None:
             cross_encoder.write_length(unfinished, scores.max_length)
         elif not is_cross_encoder and (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
             settings = sentence_transformers.read(source)
-            sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings)
+            dense = sentence_transformers.read_dense_weights(source)
+            sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings, dense_weights=dense)
     heads = ", ".join(sorted(checkpoint.heads)) or "no head"
     click.echo(f"{destination}: {checkpoint.config.family} from {checkpoint.format} to {format}, with {heads}")
     if tokenizer is None:

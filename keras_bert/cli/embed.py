@@ -15,6 +15,7 @@ from keras_bert.cli import precision as numeric
 @click.option("--output", required=True, metavar="DIR", help="Write the copies into DIR, or resume there.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
 @streams.preset_option
+@streams.prompt_option
 @click.option(
     "--processes", type=click.IntRange(1), default=1, help="The number of processes. Each embeds whole files."
 )
@@ -25,6 +26,7 @@ def embed(
     output: str,
     text_column: str,
     preset: Path,
+    prompt: str | None,
     processes: int,
     batch_tokens: int,
     precision: str,
@@ -43,5 +45,6 @@ def embed(
         from keras_bert.embedding import embed_files
 
     with streams.misuse(), interrupts.killed_processes(), interrupts.end_the_command(message=runs.INTERRUPTED):
-        counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes, precision)
+        options = {"precision": precision, "prompt": prompt}
+        counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes, **options)
     click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")

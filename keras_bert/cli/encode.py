@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -16,15 +17,23 @@ if TYPE_CHECKING:
 
 @click.command()
 @streams.texts_to("jsonl", "npy", "text")
+@streams.prompt_option
 @streams.batch_tokens_option
 @precision.options
 def encode(
-    lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str, batch_tokens: int, **numeric: Any
+    lines: streams.Lines,
+    results: BinaryIO,
+    preset: Path,
+    output_format: str,
+    prompt: str | None,
+    batch_tokens: int,
+    **numeric: Any,
 ) -> None:
     """Turn each text into one vector that represents its meaning.
 
-    Each vector has length 1. Writes JSON lines {"text": ..., "vector": [...]}; npy, a float32 array with a row for each
-    text; or text, one vector per line. Inputs of any size are read and written in chunks.
+    Each vector has length 1, unless the model says otherwise. Writes JSON lines {"text": ..., "vector": [...]}; npy, a
+    float32 array with a row for each text; or text, one vector per line. Inputs of any size are read and written in
+    chunks.
 
     \b
     Examples:
@@ -35,10 +44,11 @@ def encode(
         from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.json_lines import with_vector
         from keras_bert.embedding.npy import write_npy
-    model = precision.load(BertSentenceEncoder.from_preset, preset, **numeric)
+    from_preset = functools.partial(BertSentenceEncoder.from_preset, default_prompt=prompt)
+    model = precision.load(from_preset, preset, **numeric)
     encoded = streams.encoded(model, lines, batch_tokens)
     if output_format == "npy":
-        write_npy(results, (vectors for _, vectors in encoded), model.encoder.config.hidden_size)
+        write_npy(results, (vectors for _, vectors in encoded), model.vector_size)
         return
 
     def line(text: str, vector: np.ndarray) -> str:

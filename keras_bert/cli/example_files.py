@@ -23,16 +23,19 @@ _IN_THE_SHELL = {"skip_bad=True": "--skip-bad", "header=False": "--no-header", "
 
 COLUMNS = ("text_column", "text_pair_column", "label_column", "no_header", "format")
 
-# The columns of a table, by name, or by number from 1.
-text_options = streams.together(
-    click.option("--text-column", default="text", show_default=True, metavar="C", help="The column of the texts."),
-    click.option("--text-pair-column", metavar="C", help="The column of the second texts, for pairs."),
+format_options = streams.together(
     click.option(
         "--format",
         type=click.Choice(sorted(set(rows.FORMATS.values()))),
         help="The format of the file. By default as its name ends.",
     ),
     click.option("--no-header", is_flag=True, help="The first line is an example; columns go by number, from 1."),
+)
+# The columns of a table, by name, or by number from 1.
+text_options = streams.together(
+    click.option("--text-column", default="text", show_default=True, metavar="C", help="The column of the texts."),
+    click.option("--text-pair-column", metavar="C", help="The column of the second texts, for pairs."),
+    format_options,
 )
 column_options = streams.together(
     text_options,
@@ -57,6 +60,12 @@ def read(kind: type, path: str, skip_bad: bool = False, problem_type: str | None
     """
     with _in_the_shell(path):
         return _READERS[kind](path, skip_bad, problem_type, **columns)
+
+
+def read_columns(path: str, **settings: Any) -> data.ColumnExamples:
+    """Texts to compare, see `keras_bert.data.read_columns`. Raises Misuse if the file cannot be used."""
+    with _in_the_shell(path):
+        return data.read_columns(path, **settings)
 
 
 def read_rows(path: str, format: str, header: bool) -> tuple[list[str], list[tuple[int, list[str] | str]]]:

@@ -1,5 +1,6 @@
 """keras-bert export: a preset -> SavedModels for TF Hub and TF Serving."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,19 +98,33 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool) -> No
 @_options
 @click.option("--version", type=click.IntRange(1), help="The version; by default one more than the highest in DIR.")
 @_dtype
+@streams.prompt_option
 @precision.options
-def serving(preset: Path, output: str, version: int | None, dtype: str | None, overwrite: bool, **numeric: Any) -> None:
+def serving(
+    preset: Path,
+    output: str,
+    version: int | None,
+    dtype: str | None,
+    prompt: str | None,
+    overwrite: bool,
+    **numeric: Any,
+) -> None:
     """Export a model for TF Serving: strings to answers.
 
     Writes DIR/<version>/, which `keras-bert serve` serves too. A fine-tuned preset answers as `predict` does; any other
-    gives sentence vectors.
+    gives sentence vectors, each text after the prompt.
     """
     with quiet.imports():
         from keras_bert.saved_model import export_serving
         from keras_bert.tasks.table import task_of
 
     def write() -> Path:
-        model = precision.load(task_of(preset).from_preset, preset, **numeric)
+        task = task_of(preset)
+        settings = {} if prompt is None else {"default_prompt": prompt}
+        try:
+            model = precision.load(functools.partial(task.from_preset, **settings), preset, **numeric)
+        except TypeError as error:
+            raise streams.Misuse(f"{preset} holds a {task.__name__}, which has no prompts") from error
         return export_serving(model, output, version, dtype, overwrite)
 
     _export(write, output)

@@ -12,6 +12,9 @@ from keras_bert import data
 from keras_bert.cli import example_files, overwriting, quiet, runs, streams
 from keras_bert.recipe import EPOCHS, FineTuningRecipe
 
+# The names of `keras_bert.tasks.sentence_losses.LOSSES`, without its imports, for a quick --help.
+LOSSES = ("multiple_negatives_ranking", "cosent", "angle", "cosine_similarity", "contrastive", "triplet")
+
 
 def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callable], Callable]:
     """The options of every command that fine-tunes; see `runs.recipe_options`."""
@@ -50,7 +53,7 @@ def _long_text(*choices: str) -> Callable:
 
 @click.group()
 def finetune() -> None:
-    """Fine-tune a model to classify, to tag, to answer or to rank.
+    """Fine-tune a model to classify, to tag, to answer, to rank or to embed.
 
     Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
     measures. After an interruption, the same command resumes the run. To train a model further, begin with it: --preset
@@ -172,6 +175,92 @@ def rank(train: str, validation: str | None, **options: Any) -> None:
     train_on_examples(read, make, train, validation, columns, **options)
 
 
+@finetune.command()
+@options(FineTuningRecipe, without="class_weight")
+@streams.preset_option
+@click.option("--query-column", default="query", show_default=True, metavar="C", help="The column of the anchors.")
+@click.option(
+    "--positive-column", default="positive", show_default=True, metavar="C", help="The column of what fits them."
+)
+@click.option(
+    "--negative-column", multiple=True, metavar="C", help="A column of what does not fit them; may be repeated."
+)
+@click.option("--score-column", metavar="C", help="The column of how alike query and positive are, as a number.")
+@click.option("--query-prompt", metavar="NAME", help="The name of the model's prompt for queries.")
+@click.option("--positive-prompt", metavar="NAME", help="The name of the model's prompt for positives and negatives.")
+@click.option(
+    "--loss",
+    type=click.Choice(LOSSES),
+    help="The loss. By default cosent for scores, else multiple_negatives_ranking.",
+)
+@click.option(
+    "--matryoshka-dims",
+    metavar="N,...",
+    help="Train vectors that can be cut to each of these numbers of values, such as 384,128.",
+)
+@example_files.format_options
+def embed(
+    train: str,
+    validation: str | None,
+    query_column: str,
+    positive_column: str,
+    negative_column: tuple[str, ...],
+    score_column: str | None,
+    query_prompt: str | None,
+    positive_prompt: str | None,
+    loss: str | None,
+    matryoshka_dims: str | None,
+    no_header: bool,
+    format: str | None,
+    **options: Any,
+) -> None:
+    """Sentence vectors: pairs, triplets or pairs with scores, as CSV, TSV or JSON lines.
+
+    Without scores, a query learns to find its positive among all positives and negatives of a batch, so a large
+    --batch-size helps; equal texts are never each other's negatives. Scores can be any numbers.
+
+    \b
+    Example:
+      $ keras-bert finetune embed --train qa.jsonl --query-column question --positive-column context --output my-encoder
+    """
+    if score_column is not None and negative_column:
+        raise streams.Misuse("--score-column and --negative-column are given: scores are of pairs")
+    columns = {"text_columns": [query_column, positive_column, *negative_column], "score_column": score_column}
+    dims = _numbers(matryoshka_dims)
+
+    def read(path: str) -> data.ColumnExamples:
+        rows = {"header": not no_header, "format": format, "skip_bad": options["skip_bad"]}
+        return example_files.read_columns(path, **columns, **rows)
+
+    def make(learned: data.ColumnExamples, preset: Path, **settings: Any) -> Any:
+        from keras_bert import BertSentenceEncoder
+        from keras_bert.tasks import sentence_losses
+
+        if query_prompt is not None or positive_prompt is not None:
+            settings["column_prompts"] = (query_prompt, positive_prompt)
+        by_default = "multiple_negatives_ranking" if learned.scores is None else "cosent"
+        chosen = sentence_losses.LOSSES[loss or by_default]()
+        if dims:
+            chosen = sentence_losses.MatryoshkaLoss(chosen, dims)
+        return BertSentenceEncoder.from_preset(preset, **settings), {"loss": chosen}
+
+    told = {"query_column": query_column, "positive_column": positive_column, "negative_column": negative_column}
+    told |= {"score_column": score_column, "query_prompt": query_prompt, "positive_prompt": positive_prompt}
+    settings = {**told, "loss": loss, "matryoshka_dims": matryoshka_dims}
+    train_on_examples(read, make, train, validation, settings, **options)
+
+
+def _numbers(text: str | None) -> list[int]:
+    """The whole numbers in a list with commas. Raises Misuse if they are none."""
+    try:
+        numbers = [int(each) for each in text.split(",")] if text else []
+    except ValueError:
+        numbers = [0]
+    if any(number < 1 for number in numbers):
+        raise streams.Misuse(f"--matryoshka-dims is {text}; expected whole numbers with commas, such as 384,128")
+    return numbers
+
+
 def train_on_examples(
     read: Callable[[str], Any], make: Callable[..., Any], train: str, evaluated: str | None, settings: dict[str, Any],
     output: str, overwrite: bool, preset: Path, sequence_length: int | None, dtype: str, strategy: str, skip_bad: bool,
@@ -196,6 +285,7 @@ def train_on_examples(
         import keras
 
         from keras_bert import training
+        from keras_bert.tasks import columns
         from keras_bert.training import report, run_files, workers
         from keras_bert.training.held_out import hold_out
 
@@ -213,15 +303,16 @@ def train_on_examples(
             learned.check_can_be_learned(train)
             count = len(learned)
             if recipe.validation_split is not None:
-                (_, labels), to_measure = hold_out(learned.xy, recipe.validation_split, recipe.seed)
-                count = len(labels)
+                _, to_measure = hold_out(learned.xy, recipe.validation_split, recipe.seed)
+                count -= columns.count_of(to_measure[0])
             by_default, recipe = recipe.epochs is None, recipe.for_examples(count)
             runs.begin(directory, devices, recipe.epochs, after, vars(recipe), overwrite)
             report.check_installed()
             keras.utils.set_random_seed(recipe.seed)
             with devices.scope():
                 model, more = make(learned, preset, sequence_length=sequence_length)
-            click.echo(_about(learned, to_measure, train, evaluated), err=True)
+            measured = None if to_measure is None else columns.count_of(to_measure[0])
+            click.echo(_about(len(learned), measured, train, evaluated), err=True)
             if by_default and recipe.epochs > EPOCHS:
                 message = f"{recipe.epochs} epochs, as there are few examples; --epochs sets another number"
                 click.echo(message, err=True)
@@ -251,9 +342,9 @@ def train_on_examples(
         runs.tell_measures(measures)
 
 
-def _about(learned: Any, to_measure: Any, train: str, validation: str | None) -> str:
-    told = f"{len(learned):,} examples from {train}"
-    if to_measure is None:
+def _about(learned: int, measured: int | None, train: str, validation: str | None) -> str:
+    told = f"{learned:,} examples from {train}"
+    if measured is None:
         return told
     held_out, source = (" of them held out", "") if validation is None else ("", f" from {validation}")
-    return f"{told}, {len(to_measure[1]):,}{held_out} to measure with{source}"
+    return f"{told}, {measured:,}{held_out} to measure with{source}"

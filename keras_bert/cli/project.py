@@ -14,8 +14,11 @@ from keras_bert.cli import quiet, streams
 @streams.preset_option
 @click.option("--output", required=True, metavar="DIR", help="Write into DIR; after an error, nothing is written.")
 @click.option("--overwrite", is_flag=True, help="Replace DIR if this command has written it.")
+@streams.prompt_option
 @streams.batch_tokens_option
-def project(file: str | None, preset: Path, output: str, overwrite: bool, batch_tokens: int) -> None:
+def project(
+    file: str | None, preset: Path, output: str, overwrite: bool, prompt: str | None, batch_tokens: int
+) -> None:
     """Write vectors of texts for TensorBoard's Embedding Projector.
 
     It shows them as points in space. DIR gets vectors.tsv, metadata.tsv (the texts) and projector_config.pbtxt. Inputs
@@ -30,7 +33,7 @@ def project(file: str | None, preset: Path, output: str, overwrite: bool, batch_
     with quiet.imports():
         from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.projector import write_projector
-    model = streams.load(BertSentenceEncoder.from_preset, preset)
+    model = streams.load(BertSentenceEncoder.from_preset, preset, default_prompt=prompt)
     with streams.misuse(FileExistsError):
         count = write_projector(output, streams.encoded(model, lines, batch_tokens), overwrite)
     click.echo(f"{count:,} {'text' if count == 1 else 'texts'}; to see them: tensorboard --logdir {output}")

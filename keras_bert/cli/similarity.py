@@ -15,6 +15,7 @@ _BIG = 1e9  # bytes of a matrix from which on there is a warning
 
 @click.command()
 @streams.texts_to("text", "jsonl", "npy")
+@streams.prompt_option
 @click.option("--top", type=click.IntRange(1), metavar="K", help="Write only the K most similar pairs, the best first.")
 @click.option("--threshold", type=float, metavar="X", help="Write only pairs with a similarity of X or more.")
 def similarity(
@@ -22,6 +23,7 @@ def similarity(
     results: BinaryIO,
     preset: Path,
     output_format: str,
+    prompt: str | None,
     top: int | None,
     threshold: float | None,
 ) -> None:
@@ -50,7 +52,7 @@ def similarity(
         from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.npy import write_npy
         from keras_bert.embedding.similar_pairs import similar_pairs
-    model = streams.load(BertSentenceEncoder.from_preset, preset)
+    model = streams.load(BertSentenceEncoder.from_preset, preset, default_prompt=prompt, normalize=True)
     vectors = model.encode(texts)  # of length 1: dot products are cosines
     if chosen or output_format == "jsonl":
         pairs = similar_pairs(vectors, top, -math.inf if threshold is None else threshold)

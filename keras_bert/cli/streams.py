@@ -156,6 +156,13 @@ batch_tokens_option = click.option(
     "--batch-tokens", type=int, default=1024, help="The number of tokens in a batch, with padding."
 )
 
+prompt_option = click.option(
+    "--prompt",
+    metavar="NAME",
+    help='The name of the model\'s prompt to put before each text, such as query; "" is none. By default the one that '
+    "the model says.",
+)
+
 
 def together(*options: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
     """Combines options into one decorator."""
@@ -207,10 +214,10 @@ def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | 
     return chosen
 
 
-def load(from_preset: Callable[[Path], T], preset: Path) -> T:
-    """`from_preset(preset)`. Raises Misuse if files of the preset are missing or damaged."""
+def load(from_preset: Callable[..., T], preset: Path, **arguments: Any) -> T:
+    """`from_preset(preset, **arguments)`. Raises Misuse if files are missing or damaged, or an argument is bad."""
     with misuse(OSError):
-        return from_preset(preset)
+        return from_preset(preset, **arguments)
 
 
 def one_line(error: Exception) -> str:

@@ -13,16 +13,18 @@ first ten. With `skip_bad=True`, bad rows are left out, with a UserWarning that 
 """
 
 from keras_bert.data.conll import read_conll
-from keras_bert.data.examples import Answer, QuestionExamples, TextExamples, WordExamples
+from keras_bert.data.examples import Answer, ColumnExamples, QuestionExamples, TextExamples, WordExamples
 from keras_bert.data.folders import read_folders
 from keras_bert.data.squad import read_squad
-from keras_bert.data.tables import read_table
+from keras_bert.data.tables import read_columns, read_table
 
 __all__ = [
     "Answer",
+    "ColumnExamples",
     "QuestionExamples",
     "TextExamples",
     "WordExamples",
+    "read_columns",
     "read_conll",
     "read_folders",
     "read_squad",

@@ -65,6 +65,47 @@ class TextExamples:
 
 
 @dataclass(frozen=True)
+class ColumnExamples:
+    """Texts to compare, for sentence vectors: anchors, such as questions, and what they are compared with.
+
+    Attributes:
+        columns: two or more lists of texts, none of them empty: anchors, positives and maybe negatives; or, with
+            scores, first and second texts.
+        scores: how alike the two texts of each pair are. None if the file was read without scores.
+
+    Raises:
+        ValueError: the lists have different lengths.
+
+    Example:
+        >>> len(ColumnExamples((["Who sang?"], ["Ada sang."])))
+        1
+    """
+
+    columns: tuple[list[str], ...]
+    scores: list[float] | None = None
+
+    def __post_init__(self) -> None:
+        _check_lengths(**{f"column {i}": column for i, column in enumerate(self.columns)}, scores=self.scores)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    @property
+    def xy(self) -> tuple[Any, Any]:
+        """The columns, and scores or None, as `fine_tune` takes them."""
+        return self.columns, self.scores
+
+    def check_can_be_learned(self, path: str | Path) -> None:
+        """Raises ValueError, with the file's name, if all scores, or all positives, are the same."""
+        if self.scores is not None:
+            _check_can_be_learned(path, "pairs", self.scores)
+        elif len(set(self.columns[1])) == 1:
+            raise ValueError(
+                f"{path}: all {len(self):,} positives are the same text; an anchor needs others to compare"
+            )
+
+
+@dataclass(frozen=True)
 class WordExamples:
     """Sentences split into words, with a label for every word.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_bert.data.decoding import one_text
-from keras_bert.data.examples import TextExamples
+from keras_bert.data.examples import ColumnExamples, TextExamples
 from keras_bert.data.labels import KINDS, parse_label
 from keras_bert.data.problems import Problems
 from keras_bert.data.rows import Rows, format_of, read_rows
@@ -82,6 +83,56 @@ def read_table(
             labels.append(label)
     problems.settle(len(rows.rows), skip_bad)
     return TextExamples(texts, pairs if has_pairs else None, labels if has_labels else None)
+
+
+def read_columns(
+    path: str | Path,
+    *,
+    text_columns: Sequence[str | int],
+    score_column: str | int | None = None,
+    header: bool = True,
+    format: str | None = None,
+    skip_bad: bool = False,
+) -> ColumnExamples:
+    """Reads texts to compare from a file with one example a row.
+
+    Args:
+        path: the file.
+        text_columns: two columns or more: of the anchors, the positives, and maybe negatives. By name or number, as for
+            `read_table`.
+        score_column: the column of the scores of pairs, numbers. Without it, no scores are read.
+        header, format, skip_bad: see `read_table`.
+
+    Raises:
+        ValueError: as for `read_table`; or there are not two columns or more, or scores and more than two.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "questions.tsv")
+        >>> _ = path.write_text("question\\tcontext\\nWho sang?\\tAda sang.\\n")
+        >>> read_columns(path, text_columns=["question", "context"])
+        ColumnExamples(columns=(['Who sang?'], ['Ada sang.']), scores=None)
+    """
+    if len(text_columns) < 2 or (score_column is not None and len(text_columns) > 2):
+        raise ValueError(f"text_columns is {list(text_columns)}; expected two, or without scores more")
+    rows = read_rows(path, format_of(path, format), header)
+    problems = Problems(path, "rows")
+    one_is_good = any(not isinstance(row, str) for _, row in rows.rows)
+    keys = [_key(rows, column, path) if one_is_good else None for column in (*text_columns, score_column)]
+    found, scores = [], []
+    for line, row in rows.rows:
+        try:
+            if isinstance(row, str):
+                raise ValueError(row)
+            texts = [one_text(*_string(row, *each)) for each in zip(keys[:-1], text_columns, strict=True)]
+            score = None if score_column is None else parse_label(_cell(row, keys[-1], score_column), "number")
+        except ValueError as error:
+            problems.add(f"line {line}", str(error))
+        else:
+            found.append(texts)
+            scores.append(score)
+    problems.settle(len(rows.rows), skip_bad)
+    return ColumnExamples(tuple(map(list, zip(*found, strict=True))), None if score_column is None else scores)
 
 
 def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | None:

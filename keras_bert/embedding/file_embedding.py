@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
@@ -33,6 +33,7 @@ def embed_files(
     precision: str = "float32",
     pipeline_options: PipelineOptions | None = None,
     progress: bool | None = None,
+    prompt: str | None = None,
 ) -> dict[str, int]:
     """Writes a copy of each file, with the same rows and an additional column, `vector`.
 
@@ -53,6 +54,8 @@ def embed_files(
             'keras-bert-models[beam]'`). Its workers need this package, and the same paths to files, directory and
             preset.
         progress: whether to show a progress bar; by default on a terminal. A pipeline has none.
+        prompt: the name of the prompt to put before each text; by default the model's default prompt, see
+            `BertSentenceEncoder.encode`.
 
     Returns:
         Counts: `files`, `rows`, and `cut`, the texts that were cut to the model's maximum length.
@@ -82,11 +85,12 @@ def embed_files(
         sources, directory = [path.absolute() for path in sources], directory.absolute()
         preset = Path(preset).absolute() if Path(preset).is_dir() else preset
     _check_files(sources, directory)
-    digest = load(preset, precision)
-    model_of(preset, digest, precision).encode([], batch_tokens)  # raises if batch_tokens is too small
-    embedder = FileEmbedder(sources, preset, digest, text_column, batch_tokens, precision)
-    settings = {"preset": digest, "text_column": text_column, "batch_tokens": batch_tokens}
-    parts = Parts(directory, NOTES, "vectors", settings, [path.name for path in sources], embedder.write)
+    settings = {"precision": precision, "default_prompt": prompt}
+    digest = load(preset, **settings)
+    model_of(preset, digest, **settings).encode([], batch_tokens)  # raises if batch_tokens is too small
+    embedder = FileEmbedder(sources, preset, digest, text_column, batch_tokens, settings)
+    noted = {"preset": digest, "text_column": text_column, "batch_tokens": batch_tokens}
+    parts = Parts(directory, NOTES, "vectors", noted, [path.name for path in sources], embedder.write)
     for path in sources:
         noted = parts.notes.get(path.name)
         if noted and not _stamp(path).items() <= noted.items():
@@ -113,7 +117,7 @@ class FileEmbedder:
     digest: str  # of the preset's model
     text_column: str
     batch_tokens: int
-    precision: str = "float32"
+    settings: dict[str, Any] = field(default_factory=dict)  # of the preset's `from_preset`
 
     def count(self, number: int) -> int:
         """The number of rows of a file. Raises ValueError if a row cannot be embedded."""
@@ -124,9 +128,9 @@ class FileEmbedder:
         """Writes the copy of a file. Yields its size and time, and counts of `rows` and `cut` texts."""
         path = self.sources[number]
         read, its_format = _stamp(path), _format_of(path)
-        model = model_of(self.preset, self.digest, self.precision)
+        model = model_of(self.preset, self.digest, **self.settings)
         yield {**read, "rows": 0, "cut": 0}
-        with its_format.writer(output, path, model.encoder.config.hidden_size) as write:
+        with its_format.writer(output, path, model.vector_size) as write:
             for rows, texts in its_format.parts(path, self.text_column, _ROWS_AT_A_TIME):
                 vectors, cut = model.encode_counted(texts, self.batch_tokens)
                 write(rows, vectors)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 from keras import ops
 
@@ -15,19 +16,20 @@ _loaded: dict[str, BertSentenceEncoder] = {}
 _loading = threading.Lock()
 
 
-def load(preset: str | Path, precision: str = "float32") -> str:
-    """Loads a preset in place of any other, and returns its digest. Raises as `BertSentenceEncoder.from_preset`."""
-    model = BertSentenceEncoder.from_preset(preset, precision=precision)
+def load(preset: str | Path, **settings: Any) -> str:
+    """Loads a preset in place of any other, and returns its digest. Takes what `BertSentenceEncoder.from_preset` takes,
+    and raises as it does."""
+    model = BertSentenceEncoder.from_preset(preset, **settings)
     digest = _digest(model)
     _loaded.clear()
     _loaded[digest] = model
     return digest
 
 
-def model_of(preset: str | Path, digest: str, precision: str = "float32") -> BertSentenceEncoder:
+def model_of(preset: str | Path, digest: str, **settings: Any) -> BertSentenceEncoder:
     """The model of a digest, loaded if necessary. Raises ValueError if the preset holds another model."""
     with _loading:
-        if digest not in _loaded and load(preset, precision) != digest:
+        if digest not in _loaded and load(preset, **settings) != digest:
             raise ValueError(f"{preset} does not hold the model of the earlier vectors any more")
         return _loaded[digest]
 
@@ -35,9 +37,9 @@ def model_of(preset: str | Path, digest: str, precision: str = "float32") -> Ber
 def _digest(model: BertSentenceEncoder) -> str:
     """A digest of everything that the vectors depend on."""
     preprocessor, encoder = model.preprocessor, model.encoder
-    settings = [repr(encoder.config), encoder.dtype_policy.name, model.precision, model.pooling]
+    settings = [repr(encoder.config), encoder.dtype_policy.name, model.precision, model.settings()]
     settings += [preprocessor.max_sequence_length, preprocessor.tokenizer.get_config()]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=repr).encode())
-    for weight in encoder.weights:
+    for weight in model.weights:
         digest.update(ops.convert_to_numpy(weight).tobytes())
     return digest.hexdigest()

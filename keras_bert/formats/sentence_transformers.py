@@ -1,28 +1,53 @@
-"""The files of sentence-transformers beside a model: modules, pooling and maximum length.
+"""The files of sentence-transformers beside a model: modules, pooling, a dense layer, prompts and maximum length.
 
 Other options that would change a vector are refused by name.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_bert import files
 from keras_bert.formats.layout_table import check_plain
+from keras_bert.formats.safetensors_file import open_safetensors, write_safetensors
+from keras_bert.formats.torch_file import TorchFile
 
 MODULES = "modules.json"
 POOLING = "1_Pooling/config.json"
 LENGTH = "sentence_bert_config.json"
-FILES = (MODULES, POOLING, LENGTH)
-_KINDS = ("Transformer", "Pooling", "Normalize")
-_PROMPTS = "config_sentence_transformers.json"
+PROMPTS = "config_sentence_transformers.json"
+FILES = (MODULES, POOLING, LENGTH, PROMPTS)
+_DENSE = "2_Dense"
+_KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
+_CHAINS = [["Transformer", "Pooling", *dense, *last] for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
 _TOKENIZER = "tokenizer_config.json"
+_WEIGHTS = {"model.safetensors": open_safetensors, "pytorch_model.bin": TorchFile}
 # Names of the Transformer's file; the first match counts.
 _LENGTHS = [f"sentence_{name}_config.json" for name in ("bert", "roberta", "distilbert", "albert", "xlm-roberta")]
 
-# Our name of a pooling -> its switch in files up to version 5; later files have {"pooling_mode": "mean"}.
-_SWITCHES = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "max": "pooling_mode_max_tokens"}
+# A pooling -> its switch in files up to version 5; later files have {"pooling_mode": "mean"}.
+_SWITCHES = {
+    "mean": "pooling_mode_mean_tokens",
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+}
+# The classes that sentence-transformers names -> Keras's names of activations.
+_ACTIVATIONS = {
+    "torch.nn.modules.activation.Tanh": "tanh",
+    "torch.nn.modules.linear.Identity": "linear",
+    "torch.nn.modules.activation.ReLU": "relu",
+    "torch.nn.modules.activation.GELU": "gelu",
+}
+_DENSE_SHAPE = {"in_features": int, "out_features": int, "bias": (bool, None), "activation_function": (str, None)}
+POOLINGS, DENSE_ACTIVATIONS = tuple(_SWITCHES), tuple(_ACTIVATIONS.values())
 # Options of the Transformer -> the only supported value.
 _PLAIN_TRANSFORMER = {
     "transformer_task": "feature-extraction",
@@ -39,15 +64,20 @@ _PLAIN_TRANSFORMER = {
 }
 _PLAIN_MODALITIES = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
 _PLAIN_NORMALIZE = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
+_PLAIN_DENSE = {**_PLAIN_NORMALIZE, "use_residual": False}
 
 
 @dataclass(frozen=True)
 class SentenceSettings:
     """A preset's settings for sentence vectors."""
 
-    pooling: str  # "mean", "cls" or "max"
+    pooling: str  # one of `POOLINGS`
     max_length: int | None  # of a sequence, in tokens; None: no limit
-    normalized: bool = True  # whether vectors have length 1
+    normalize: bool = True  # whether vectors get length 1
+    dense: dict[str, Any] | None = None  # a layer after the pooling: its `units`, `activation` and `use_bias`
+    prompts: dict[str, str] = field(default_factory=dict)  # by name
+    default_prompt: str | None = None  # the name of the one that texts get if no other is asked for
+    include_prompt: bool = True  # whether the pooling takes the prompt's tokens
 
 
 def read(directory: Path) -> SentenceSettings:
@@ -60,22 +90,59 @@ def read(directory: Path) -> SentenceSettings:
     length = _read_length(directory)
     if not (directory / MODULES).is_file():
         return SentenceSettings("mean", length)
-    _check_prompts(directory / _PROMPTS)
     modules = _read_modules(directory)
     if "Normalize" in modules:
         path = modules["Normalize"] / "config.json"
         check_plain(_read_if_there(path), _PLAIN_NORMALIZE, path)
-    return SentenceSettings(_read_pooling(modules["Pooling"] / "config.json"), length, "Normalize" in modules)
+    return SentenceSettings(
+        **_read_pooling(modules["Pooling"] / "config.json"),
+        max_length=length,
+        normalize="Normalize" in modules,
+        dense=_read_dense(modules["Dense"] / "config.json") if "Dense" in modules else None,
+        **_read_prompts(directory / PROMPTS),
+    )
 
 
-def write(directory: Path, hidden_size: int, settings: SentenceSettings, overwrite: bool = False) -> None:
+def read_dense_weights(directory: Path) -> dict[str, np.ndarray]:
+    """The weights of the module Dense: `kernel`, float32 `[inputs, units]`, and maybe `bias`; empty without a Dense.
+
+    Raises:
+        FileNotFoundError: it has no weights.
+        ValueError: they do not have the shapes that its configuration says.
+    """
+    modules = _read_modules(directory) if (directory / MODULES).is_file() else {}
+    if "Dense" not in modules:
+        return {}
+    config = files.read_json(modules["Dense"] / "config.json", _DENSE_SHAPE)
+    path = files.find(modules["Dense"], *_WEIGHTS)
+    expected = {"linear.weight": (config["out_features"], config["in_features"])}
+    if config.get("bias") is not False:
+        expected["linear.bias"] = (config["out_features"],)
+    with closing(_WEIGHTS[path.name](path)) as file:
+        shapes = {name: file.shape(name) for name in sorted(file.names)}
+        if shapes != dict(sorted(expected.items())):
+            raise ValueError(f"{path} has {shapes}; {path.parent / 'config.json'} says {expected}")
+        values = {name.removeprefix("linear."): file.read(name) for name in expected}
+    return {"kernel": values.pop("weight").T, **values}
+
+
+def write(
+    directory: Path,
+    hidden_size: int,
+    settings: SentenceSettings,
+    overwrite: bool = False,
+    dense_weights: Mapping[str, np.ndarray] | None = None,
+) -> None:
     """Writes the files, so that `SentenceTransformer(directory)` gives the same vectors.
+
+    Args:
+        dense_weights: those of the dense layer, as `read_dense_weights` gives them.
 
     Raises:
         FileExistsError: one of them exists and `overwrite` is False.
     """
     files.refuse_to_overwrite(directory, FILES, overwrite)
-    kinds = _KINDS if settings.normalized else _KINDS[:2]
+    kinds = ["Transformer", "Pooling", *["Dense"] * bool(settings.dense), *["Normalize"] * settings.normalize]
     paths = ["", *(f"{i}_{kind}" for i, kind in enumerate(kinds) if i)]
     modules = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
@@ -84,25 +151,45 @@ def write(directory: Path, hidden_size: int, settings: SentenceSettings, overwri
     switches = {switch: pooling == settings.pooling for pooling, switch in _SWITCHES.items()}
     values = {
         MODULES: modules,
-        POOLING: {"word_embedding_dimension": hidden_size, **switches},
+        POOLING: {"word_embedding_dimension": hidden_size, **switches, "include_prompt": settings.include_prompt},
         LENGTH: {"max_seq_length": settings.max_length, "do_lower_case": False},
+        PROMPTS: {"prompts": settings.prompts, "default_prompt_name": settings.default_prompt},
     }
+    if settings.dense:
+        _write_dense(directory / _DENSE, hidden_size, settings.dense, dense_weights)
     files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
     for path in paths:
         (directory / path).mkdir(exist_ok=True)
 
 
-def _check_prompts(path: Path) -> None:
+def _write_dense(directory: Path, inputs: int, settings: dict[str, Any], weights: Mapping[str, np.ndarray]) -> None:
+    theirs = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
+    config = {
+        "in_features": inputs,
+        "out_features": settings["units"],
+        "bias": settings["use_bias"],
+        "activation_function": theirs[settings["activation"]],
+    }
+    tensors = {"linear.weight": np.transpose(weights["kernel"])}
+    if settings["use_bias"]:
+        tensors["linear.bias"] = weights["bias"]
+    write_safetensors(
+        directory / "model.safetensors", {name: each.shape for name, each in tensors.items()}, tensors.items()
+    )
+    files.write_texts(directory, {"config.json": files.to_json(config)})
+
+
+def _read_prompts(path: Path) -> dict[str, Any]:
     shape = {"default_prompt_name": (str, None), "prompts": ({str: (str, None)}, None)}
     values = _read_if_there(path, shape)
     check_plain(values, {"model_type": "SentenceTransformer", "truncate_dim": None}, path)
-    name = values.get("default_prompt_name")
-    prompt = (values.get("prompts") or {}).get(name)
-    if prompt:
+    prompts = {name: prompt or "" for name, prompt in (values.get("prompts") or {}).items()}
+    default = values.get("default_prompt_name")
+    if default is not None and default not in prompts:
         raise ValueError(
-            f"{path}: default_prompt_name is {name!r}, which puts {prompt!r} before every text; prompts are not "
-            "supported: set default_prompt_name to null, and put the prompt into your texts"
+            f"{path}: default_prompt_name is {default!r}, but its prompts are {', '.join(prompts) or 'none'}"
         )
+    return {"prompts": prompts, "default_prompt": default}
 
 
 def _read_modules(directory: Path) -> dict[str, Path]:
@@ -110,27 +197,39 @@ def _read_modules(directory: Path) -> dict[str, Path]:
     path = directory / MODULES
     modules = files.read_json(path, [{"type": str, "path": str}])
     kinds = [re.sub(r"^sentence_transformers\.(.*\.)?", "", module["type"]) for module in modules]
-    if kinds not in ([*_KINDS], [*_KINDS[:2]]):
+    if kinds not in _CHAINS:
         raise ValueError(
             f"{path} asks for {', '.join(kinds) or 'nothing'}; supported are {', '.join(_KINDS)}, in this order; "
-            "the last may be missing"
+            "the last two may be missing"
         )
     for kind, module in zip(kinds, modules, strict=True):
         if not re.fullmatch("" if kind == "Transformer" else r"[\w-]*", module["path"]):
             raise ValueError(f"{path}: the path of {kind} is {module['path']!r}, which is not supported")
+        config = directory / module["path"] / "config.json"
+        if kind in ("Pooling", "Dense") and not config.is_file():
+            raise FileNotFoundError(f"{path} asks for {kind}, which needs {config}, but there is no such file")
     return {kind: directory / module["path"] for kind, module in zip(kinds, modules, strict=True)}
 
 
-def _read_pooling(path: Path) -> str:
-    values = files.read_json(path, {"pooling_mode": (str, [str], None)})
-    check_plain(values, {"include_prompt": True}, path)
+def _read_pooling(path: Path) -> dict[str, Any]:
+    values = files.read_json(path, {"pooling_mode": (str, [str], None), "include_prompt": (bool, None)})
     modes = values.get("pooling_mode")
     if modes is None:
         modes = [key for key, on in values.items() if key.startswith("pooling_mode_") and on] or ["mean"]
     for pooling, switch in _SWITCHES.items():
         if modes in (pooling, [pooling], [switch]):
-            return pooling
+            return {"pooling": pooling, "include_prompt": values.get("include_prompt") is not False}
     raise ValueError(f"{path} asks for the pooling {modes}; supported is one of {', '.join(_SWITCHES)}")
+
+
+def _read_dense(path: Path) -> dict[str, Any]:
+    values = files.read_json(path, _DENSE_SHAPE)
+    check_plain(values, _PLAIN_DENSE, path)
+    activation = values.get("activation_function") or "torch.nn.modules.activation.Tanh"
+    if activation not in _ACTIVATIONS:
+        raise ValueError(f"{path}: activation_function is {activation!r}; supported are {', '.join(_ACTIVATIONS)}")
+    use_bias = values.get("bias") is not False
+    return {"units": values["out_features"], "activation": _ACTIVATIONS[activation], "use_bias": use_bias}
 
 
 def _read_length(directory: Path) -> int | None:

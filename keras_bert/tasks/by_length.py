@@ -55,7 +55,11 @@ class ByLength:
         }
 
     def __call__(
-        self, texts: Iterable[str] | Iterable[tuple[str, str]], batch_tokens: int, progress: bool | None = None
+        self,
+        texts: Iterable[str] | Iterable[tuple[str, str]],
+        batch_tokens: int,
+        progress: bool | None = None,
+        prompt: str = "",
     ) -> Iterator[list[np.ndarray]]:
         """Yields the results of `compute`, in the order of the texts, as one list per chunk of texts.
 
@@ -64,6 +68,7 @@ class ByLength:
             batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
                 takes longer than a second.
+            prompt: is put before each (first) text.
 
         Raises:
             TypeError: `texts` is a single str, or something in it is not a str.
@@ -73,14 +78,18 @@ class ByLength:
             UserWarning: the number of texts that were truncated to the model's maximum length.
         """
         cut = 0
-        for results, cut_here in self.counted(texts, batch_tokens, progress):
+        for results, cut_here in self.counted(texts, batch_tokens, progress, prompt):
             cut += cut_here
             yield results
         if cut:
             self.warn(self._preprocessor.sequence_length or self._preprocessor.max_sequence_length, cut)
 
     def counted(
-        self, texts: Iterable[str] | Iterable[tuple[str, str]], batch_tokens: int, progress: bool | None = None
+        self,
+        texts: Iterable[str] | Iterable[tuple[str, str]],
+        batch_tokens: int,
+        progress: bool | None = None,
+        prompt: str = "",
     ) -> Iterator[tuple[list[np.ndarray], int]]:
         """The same, with the number of truncated texts, and no warning."""
         if isinstance(texts, str | bytes):
@@ -93,7 +102,7 @@ class ByLength:
         has_windows = self._preprocessor.stride is not None
         with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:
             for chunk in _chunks(texts):
-                segments = self.tokenized(chunk)
+                segments = self.tokenized(chunk, prompt)
                 lengths = self.lengths(segments)
                 cut = int(np.sum(lengths > longest)) if not has_windows else 0
                 padded = lengths if has_windows else np.minimum(lengths, longest)
@@ -104,10 +113,12 @@ class ByLength:
         """Warns that `cut` texts had more than `longest` tokens."""
         warnings.warn(f"texts cut to {longest} tokens, the most that this model is meant for: {cut}", stacklevel=5)
 
-    def tokenized(self, texts: list[Any]) -> list[tf.RaggedTensor]:
+    def tokenized(self, texts: list[Any], prompt: str = "") -> list[tf.RaggedTensor]:
         """Texts, or pairs of texts -> one or two ragged int32 tensors `[texts, (tokens)]`."""
         are_pairs = bool(texts) and isinstance(texts[0], tuple | list)
         columns = [list(column) for column in zip(*texts, strict=True)] if are_pairs else [texts]
+        if prompt:
+            columns[0] = tf.strings.join([prompt, as_strings(columns[0])])
         return [self._preprocessor.tokenizer.tokenize(column) for column in columns]
 
     def lengths(self, segments: list[tf.RaggedTensor]) -> np.ndarray:
@@ -145,7 +156,7 @@ class BySentence(ByLength):
     begins, else 0. Truncation raises no warning.
     """
 
-    def tokenized(self, sentences: list[Any]) -> list[tf.RaggedTensor]:
+    def tokenized(self, sentences: list[Any], prompt: str = "") -> list[tf.RaggedTensor]:
         words = [word for sentence in sentences for word in sentence]
         by_sentence = tf.RaggedTensor.from_row_lengths(as_strings(words), [len(sentence) for sentence in sentences])
         return list(flat_tokens(self._preprocessor.tokenizer.tokenize_words(by_sentence)))

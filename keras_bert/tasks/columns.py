@@ -40,17 +40,25 @@ def one_or_many(*columns: Any) -> tuple[bool, Iterable[Any]]:
     return is_one, list(zip(*columns, strict=True))
 
 
-def columns_of(x: Any) -> tuple[Any, ...]:
+def columns_of(x: Any, most: int | None = 2) -> tuple[Any, ...]:
     """The columns of texts in examples: one list, or for pairs the two lists of a tuple.
+
+    Args:
+        most: the number of columns that a tuple may have; None: any.
 
     Raises:
         ValueError: it is a tuple of something else.
     """
     if not isinstance(x, tuple):
         return (x,)
-    if len(x) != 2 or any(isinstance(column, str | bytes) for column in x):
+    if not 2 <= len(x) <= (most or len(x)) or any(isinstance(column, str | bytes) for column in x):
         raise ValueError(f"x is a tuple of {len(x)}; expected a list of texts, or for pairs a tuple of two such lists")
     return x
+
+
+def count_of(x: Any) -> int:
+    """The number of examples: the length of their first column."""
+    return len(columns_of(plain(x), None)[0])
 
 
 def plain(x: Any) -> Any:
@@ -75,7 +83,7 @@ def as_tensors(inputs: Any) -> Any:
 
 def as_arrays(x: Any) -> Any:
     """Texts as arrays, for Keras to batch; anything else as it is."""
-    if isinstance(x, tuple) and len(x) == 2:
+    if isinstance(x, tuple):
         return tuple(as_arrays(each) for each in x)
     is_list = isinstance(x, list) and x and isinstance(x[0], str)
     is_array = isinstance(x, np.ndarray) and x.dtype.kind == "U"

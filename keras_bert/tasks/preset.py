@@ -101,7 +101,7 @@ class TaskPreset(NamedTuple):
         warnings.warn(
             f"{self.directory} has a trained head for {_listed(saved)}; for {_listed(labels)} a new one is drawn at "
             "random, to be trained. To use the trained one, leave labels out, or give its names in its order",
-            stacklevel=4,  # where from_preset was called
+            stacklevel=5,  # where from_preset was called
         )
         return False
 

@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import sentence_transformers
+from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import one_or_many
+from keras_bert.tasks.columns import columns_of, one_or_many, plain
 from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.preset import preprocessor as preprocessor_of
-from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.sentence_losses import CoSENTLoss, MultipleNegativesRankingLoss
+from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tasks.text_columns import TextVectors, measured, text_numbers
 from keras_bert.text import BertPreprocessor
+from keras_bert.text.strings import as_strings
 
 
-def _mean(hidden: Any, mask: Any) -> Any:
-    return ops.sum(hidden * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1.0)
-
-
-def _cls(hidden: Any, mask: Any) -> Any:
-    return hidden[:, 0]
-
-
-def _max(hidden: Any, mask: Any) -> Any:
-    return ops.max(ops.where(mask > 0, hidden, -3.4028235e38), axis=1)
-
-
-# float32 [batch, seq_length, hidden], float32 [batch, seq_length, 1] (1 = token) -> [batch, hidden]
-_POOLINGS = {"mean": _mean, "cls": _cls, "max": _max}
+def _pooled(pooling: str, hidden: Any, mask: Any) -> Any:
+    """float32 `[batch, seq_length, hidden]`, float32 `[batch, seq_length, 1]` (1 = token) -> `[batch, hidden]`."""
+    if pooling == "max":
+        return ops.max(ops.where(mask > 0, hidden, -3.4028235e38), axis=1)
+    total, number = ops.sum(mask, axis=1, keepdims=True), ops.cumsum(mask, axis=1)  # of each token, from 1
+    if pooling == "mean":
+        weights = mask / ops.maximum(total, 1.0)
+    elif pooling == "mean_sqrt_len_tokens":
+        weights = mask / ops.sqrt(ops.maximum(total, 1.0))
+    elif pooling == "weightedmean":
+        positions = mask * ops.cumsum(ops.ones_like(mask), axis=1)
+        weights = positions / ops.maximum(ops.sum(positions, axis=1, keepdims=True), 1.0)
+    else:
+        chosen = number == (1.0 if pooling == "cls" else total)
+        weights = mask * ops.cast(chosen, mask.dtype)
+    return ops.sum(hidden * weights, axis=1)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -44,17 +50,31 @@ class BertSentenceEncoder(BertTask):
     Args:
         encoder: gives hidden states.
         preprocessor: strings -> the encoder's inputs.
-        pooling: how to pool the hidden states: "mean" (over all tokens but padding), "cls" (the first token's) or
-            "max" (elementwise, over all tokens but padding).
+        pooling: how to pool the hidden states of all tokens but padding: "mean"; "cls", the first token's; "max",
+            elementwise; "lasttoken", the last token's; "mean_sqrt_len_tokens", the sum divided by the square root of
+            their number; or "weightedmean", weighted by their positions, from 1.
+        normalize: whether each vector gets length 1.
+        dense: a layer after the pooling: `{"units": int, "activation": str, "use_bias": bool}`, as of
+            `keras.layers.Dense`. The activation is "linear", "tanh", "relu" or "gelu".
+        prompts: texts to put before a text, by name, such as `{"query": "query: ", "passage": "passage: "}`.
+        default_prompt: the name of the prompt for all texts for which `encode` gets no other.
+        include_prompt: whether the pooling takes the prompt's tokens.
+        column_prompts: the names of the prompts of anchors, positives and so on in columns of texts, such as `("query",
+            "passage")`; the last one is also that of further columns. By default, and for None, they get the default
+            prompt.
+        truncate_dim: the number of values of a vector to keep, for models that were trained for it (Kusupati et al.
+            2022, "Matryoshka Representation Learning"). What is kept gets length 1 again, if `normalize`.
 
     Raises:
-        ValueError: an unknown pooling, or the vocabulary and the encoder's embedding table differ in size.
+        ValueError: a bad argument, or the vocabulary and the encoder's embedding table differ in size.
 
     Call arguments:
-        texts: a string tensor `[batch]`, or a list of str.
+        texts: a string tensor `[batch]`, or a list of str. They get the default prompt. Or several columns, to compare
+            with each other: a tuple of two or more.
 
     Returns:
-        float32 `[batch, hidden]`, each row of length 1.
+        float32 `[batch, vector_size]`, each vector of length 1 if `normalize`; for columns `[batch, columns,
+        vector_size]`, as the losses in `keras_bert.tasks.sentence_losses` take them.
 
     Example:
         >>> from keras_bert import BertSentenceEncoder
@@ -64,31 +84,122 @@ class BertSentenceEncoder(BertTask):
         True
     """
 
-    STATED_ELSEWHERE = ("pooling",)
+    STATED_ELSEWHERE = ("pooling", "normalize", "dense", "prompts", "default_prompt", "include_prompt")
     FILES = sentence_transformers.FILES
 
     def __init__(
-        self, encoder: BertEncoder, preprocessor: BertPreprocessor, pooling: str = "mean", **kwargs: Any
+        self,
+        encoder: BertEncoder,
+        preprocessor: BertPreprocessor,
+        pooling: str = "mean",
+        normalize: bool = True,
+        dense: Mapping[str, Any] | None = None,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt: str | None = None,
+        include_prompt: bool = True,
+        column_prompts: Sequence[str | None] | None = None,
+        truncate_dim: int | None = None,
+        **kwargs: Any,
     ) -> None:
-        if pooling not in _POOLINGS:
-            raise ValueError(f"pooling must be one of {', '.join(_POOLINGS)}, not {pooling!r}")
+        if pooling not in POOLINGS:
+            raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, not {pooling!r}")
         super().__init__(encoder, preprocessor, **kwargs)
         self.pooling = pooling
-        self._by_length = ByLength(preprocessor, lambda texts: self(preprocessor.pack(texts), training=False))
+        self.normalize = normalize
+        self.prompts = dict(prompts or {})
+        self.include_prompt = include_prompt
+        self.default_prompt = default_prompt or None
+        self.column_prompts = list(column_prompts or [])
+        for name in (default_prompt, *self.column_prompts):
+            self.prompt_text(name)  # raises
+        self.dense = None if dense is None else _dense(encoder.config.hidden_size, **dense)
+        size = encoder.config.hidden_size if self.dense is None else self.dense.units
+        if truncate_dim is not None and not 1 <= truncate_dim <= size:
+            raise ValueError(f"truncate_dim is {truncate_dim}, but this model's vectors have {size} values")
+        self.truncate_dim = truncate_dim
+        self._by_skipped: dict[int, ByLength] = {}
         self.built = True
 
+    @property
+    def vector_size(self) -> int:
+        """The number of values of a vector."""
+        size = self.encoder.config.hidden_size if self.dense is None else self.dense.units
+        return self.truncate_dim or size
+
+    def prompt_text(self, name: str | None) -> str:
+        """The text of a prompt; by default of the default prompt. The name "" is that of no prompt.
+
+        Raises:
+            ValueError: there is no such prompt.
+        """
+        name = self.default_prompt if name is None else name
+        if name and name not in self.prompts:
+            known = ", ".join(self.prompts)
+            raise ValueError(f"there is no prompt {name!r}; this model has {known or 'no prompts'}")
+        return self.prompts[name] if name else ""
+
+    def _column_prompt(self, column: int) -> str:
+        names = self.column_prompts or [None]
+        return self.prompt_text(names[min(column, len(names) - 1)])
+
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        packed = self.packed(inputs)
+        if not isinstance(inputs, tuple | list):
+            # Nobody knows which prompt is in packed inputs.
+            prompt = "" if isinstance(inputs, dict) else self.prompt_text(None)
+            return self._vectors(self.packed(_after(prompt, inputs)), self._skipped(prompt), training)
+        vectors = []
+        for column, texts in enumerate(inputs):
+            prompt = self._column_prompt(column)
+            vectors.append(self._vectors(self.packed(_after(prompt, texts)), self._skipped(prompt), training))
+        return ops.stack(vectors, axis=1)  # [batch, columns, size]
+
+    def _vectors(self, packed: dict[str, Any], skipped: int, training: bool | None = None) -> Any:
+        """Packed inputs -> vectors. The pooling leaves out the `skipped` first tokens."""
         hidden = self.encoder(packed, training=training)["sequence_output"]
-        mask = ops.expand_dims(ops.cast(packed["input_mask"], "float32"), -1)  # [batch, seq_length, 1]
-        pooled = _POOLINGS[self.pooling](ops.cast(hidden, "float32"), mask)
-        return ops.normalize(pooled, axis=-1)
+        mask = ops.cast(packed["input_mask"], "float32")
+        if skipped:
+            mask = mask * ops.cast(ops.cumsum(ops.ones_like(mask), axis=1) > skipped, "float32")
+        vectors = _pooled(self.pooling, ops.cast(hidden, "float32"), ops.expand_dims(mask, -1))
+        if self.dense is not None:
+            vectors = self.dense(vectors)
+        vectors = vectors[:, : self.truncate_dim]
+        return ops.normalize(vectors, axis=-1) if self.normalize else vectors
+
+    def _skipped(self, prompt: str) -> int:
+        """The number of first tokens, [CLS] among them, that the pooling leaves out."""
+        if self.include_prompt or not prompt:
+            return 0
+        with tf.init_scope():
+            return 1 + len(self.preprocessor.tokenizer.tokenize(prompt))
+
+    def _by_length_after(self, prompt: str) -> ByLength:
+        """Runs the model over texts that begin with a prompt."""
+        skipped = self._skipped(prompt)
+        if skipped not in self._by_skipped:
+            self._by_skipped[skipped] = ByLength(
+                self.preprocessor, lambda texts: self._vectors(self.preprocessor.pack(texts), skipped, training=False)
+            )
+        return self._by_skipped[skipped]
+
+    @property
+    def _by_length(self) -> ByLength:
+        return self._by_length_after("")
+
+    def retrace(self) -> None:
+        for each in self._by_skipped.values():
+            each.retrace()
 
     def serve(self, text: Any) -> dict[str, Any]:
         """The serving signature: string `[batch]` -> `embedding`, float32 `[batch, hidden]`, as from a call."""
         return {"embedding": self(text, training=False)}
 
-    def encode(self, text: str | Iterable[str], batch_tokens: int = 1024, progress: bool | None = None) -> np.ndarray:
+    def encode(
+        self,
+        text: str | Iterable[str],
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+        prompt: str | None = None,
+    ) -> np.ndarray:
         """Encodes a text, or any number of texts, batched by similar length so that little work is spent on padding.
 
         Args:
@@ -96,45 +207,128 @@ class BertSentenceEncoder(BertTask):
             batch_tokens: the tokens per batch, padding included. The default fits a CPU's caches; use more on a GPU.
             progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
                 takes longer than a second.
+            prompt: the name of the prompt to put before each text, such as "query"; by default the default prompt. ""
+                is no prompt.
 
         Returns:
-            float32 `[hidden]`; for many texts `[number of texts, hidden]`, in the order given. Each vector has length
-            1.
+            float32 `[vector_size]`; for many texts `[number of texts, vector_size]`, in the order given.
 
         Raises:
             TypeError: a text is not a str.
-            ValueError: `batch_tokens` is less than one sequence of maximum length.
+            ValueError: `batch_tokens` is less than one sequence of maximum length, or there is no such prompt.
 
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.
         """
         is_one, texts = one_or_many(text)
-        results = [np.zeros((0, self.encoder.config.hidden_size), np.float32)]
-        results.extend(np.stack(chunk) for chunk in self._by_length(texts, batch_tokens, progress))
-        vectors = np.concatenate(results)
+        vectors = self._encoded(texts, self.prompt_text(prompt), batch_tokens, progress)
         return vectors[0] if is_one else vectors
+
+    def _encoded(
+        self, texts: Iterable[str], prompt: str, batch_tokens: int = 1024, progress: bool | None = None
+    ) -> np.ndarray:
+        results = [np.zeros((0, self.vector_size), np.float32)]
+        for chunk in self._by_length_after(prompt)(texts, batch_tokens, progress, prompt):
+            results.append(np.stack(chunk))
+        return np.concatenate(results)
 
     def encode_counted(self, texts: Iterable[str], batch_tokens: int = 1024) -> tuple[np.ndarray, int]:
         """The result of `encode` and the number of truncated texts, without progress bar and warning."""
-        results, cut = [np.zeros((0, self.encoder.config.hidden_size), np.float32)], 0
-        for chunk, cut_here in self._by_length.counted(texts, batch_tokens, progress=False):
+        results, cut = [np.zeros((0, self.vector_size), np.float32)], 0
+        before = self.prompt_text(None)
+        for chunk, cut_here in self._by_length_after(before).counted(texts, batch_tokens, False, before):
             results.append(np.stack(chunk))
             cut += cut_here
         return np.concatenate(results), cut
+
+    # -- Learning from columns of texts
+
+    def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
+        if y is None and isinstance(x, tuple) and isinstance(x[0], list | np.ndarray):
+            y = text_numbers(x)
+        return super().arrays(x, y)
+
+    def targets(self, y: Any) -> Any:
+        """Scores of pairs, as float32; arrays of more axes and tensors stay as they are.
+
+        Raises:
+            ValueError: a score is not finite.
+        """
+        y = plain(y)
+        if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) or np.ndim(y) != 1:
+            return y
+        scores = np.asarray(y, np.float32)
+        if bad := np.flatnonzero(~np.isfinite(scores)).tolist():
+            raise ValueError(f"score {bad[0]} (from 0) is {scores[bad[0]]}, which is no number to learn")
+        return scores
+
+    def examples(self, x: Any, y: Any) -> TokenizedExamples:
+        """Tokenizes columns of texts, each with its prompt. Without scores, the targets are `text_numbers`."""
+        columns = self._columns(x, y)
+        segments = tuple(
+            self.preprocessor.tokenizer.tokenize(_after(self._column_prompt(number), as_strings(list(column))))
+            for number, column in enumerate(columns)
+        )
+        lengths = np.max([self._by_length.lengths([segment]) for segment in segments], axis=0)
+        targets = text_numbers(columns) if y is None else self.targets(y)
+        return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
+
+    def _columns(self, x: Any, y: Any) -> tuple[Any, ...]:
+        columns = columns_of(plain(x), None)
+        if len(columns) < 2:
+            raise ValueError(
+                "vectors learn from texts that are compared: x is a tuple of two lists, (anchors, positives), or of "
+                "more, with negatives"
+            )
+        if len(counts := {len(column) for column in columns}) > 1:
+            raise ValueError(f"the columns have {' and '.join(f'{count:,}' for count in sorted(counts))} texts")
+        if y is not None and len(columns) > 2:
+            raise ValueError(f"scores are of pairs, but there are {len(columns)} columns of texts")
+        if y is not None and len(y) != len(columns[0]):
+            raise ValueError(f"there are {len(columns[0]):,} pairs, but {len(y):,} scores")
+        return columns
+
+    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[Any, Any]:
+        if targets.shape.rank == 2:  # small numbers of texts, which a loss may hold as float32
+            _, numbers = tf.unique(tf.reshape(targets, [-1]))
+            targets = tf.reshape(numbers, tf.shape(targets))
+            targets = tf.ensure_shape(targets, [None, len(segments)])
+        return tuple(self.preprocessor.pack(segment) for segment in segments), targets
+
+    def training_loss(self) -> keras.losses.Loss:
+        """The loss of anchors and positives: `MultipleNegativesRankingLoss`."""
+        return MultipleNegativesRankingLoss()
+
+    def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
+        """For scores `CoSENTLoss`, else `MultipleNegativesRankingLoss`."""
+        return CoSENTLoss() if examples.targets.shape.rank == 1 else self.training_loss()
+
+    def check_examples(self, x: Any, y: Any) -> None:
+        self._columns(x, y)
+        self.targets(y)
+
+    def answers(self, x: Any) -> list[TextVectors]:
+        """The texts and vectors of each row of columns; each text is encoded once."""
+        columns, by_column = [list(column) for column in columns_of(plain(x), None)], []
+        for number, column in enumerate(columns):
+            texts = list(dict.fromkeys(column))
+            vectors = dict(zip(texts, self._encoded(texts, self._column_prompt(number), progress=False), strict=True))
+            by_column.append([vectors[text] for text in column])
+        rows = zip(zip(*columns, strict=True), zip(*by_column, strict=True), strict=True)
+        return [TextVectors(texts, np.stack(vectors)) for texts, vectors in rows]
+
+    def measures(self, answers: Sequence[TextVectors], y: Any) -> dict[str, float]:
+        """For scores `spearman` and `pearson`, or, if they are 0 and 1, `average_precision` and others; else measures
+        of a search for the positives, `ndcg@10` and others. See `text_columns.measured`."""
+        return measured(answers, y)
 
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
         return [{"embedding": vector.tolist()} for vector in self.encode(*texts, progress=False)]
 
     @classmethod
     def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
-        settings = sentence_transformers.read(found.directory)
-        if not settings.normalized:
-            warnings.warn(
-                f"{found.directory} asks for vectors of any length; here each gets length 1, which changes dot "
-                "products, but not cosines",
-                stacklevel=3,
-            )
-        return {"pooling": settings.pooling, **found.settings, **given}
+        stated = vars(sentence_transformers.read(found.directory))
+        return {**{name: stated[name] for name in cls.STATED_ELSEWHERE}, **found.settings, **given}
 
     @classmethod
     def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
@@ -142,13 +336,56 @@ class BertSentenceEncoder(BertTask):
         longest = min(sentence_transformers.read(found.directory).max_length or positions, positions)
         return preprocessor_of(found, positions, rows, max_sequence_length=longest)
 
+    def _load_heads(self, found: TaskPreset) -> None:
+        if self.dense is None or self.settings()["dense"] != sentence_transformers.read(found.directory).dense:
+            return  # a dense layer that was asked for is new
+        weights = sentence_transformers.read_dense_weights(found.directory)
+        for variable in self.dense.weights:
+            value = weights[variable.name]
+            if value.shape != tuple(variable.shape):
+                raise ValueError(
+                    f"the {variable.name} of Dense in {found.directory} has the shape {list(value.shape)}; vectors of "
+                    f"this encoder need {list(variable.shape)}"
+                )
+            variable.assign(value)
+
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes weights, settings and the tokenizer's files, for `from_preset` and `SentenceTransformer(directory)`;
         see `BertTask.save_preset`."""
         super().save_preset(directory, overwrite)
         longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
-        settings = sentence_transformers.SentenceSettings(self.pooling, longest)
-        sentence_transformers.write(Path(directory), self.encoder.config.hidden_size, settings, overwrite)
+        stated = {name: value for name, value in self.settings().items() if name in self.STATED_ELSEWHERE}
+        settings = sentence_transformers.SentenceSettings(max_length=longest, **stated)
+        weights = {} if self.dense is None else {each.name: ops.convert_to_numpy(each) for each in self.dense.weights}
+        hidden_size = self.encoder.config.hidden_size
+        sentence_transformers.write(Path(directory), hidden_size, settings, overwrite, weights)
 
     def settings(self) -> dict[str, Any]:
-        return {"pooling": self.pooling}
+        of_dense = self.dense and {
+            "units": self.dense.units,
+            "activation": self.dense.activation.__name__,
+            "use_bias": self.dense.use_bias,
+        }
+        return {
+            "pooling": self.pooling,
+            "normalize": self.normalize,
+            "dense": of_dense,
+            "prompts": dict(self.prompts),
+            "default_prompt": self.default_prompt,
+            "include_prompt": self.include_prompt,
+            "column_prompts": list(self.column_prompts),
+            "truncate_dim": self.truncate_dim,
+        }
+
+
+def _after(prompt: str, texts: Any) -> Any:
+    """A string tensor with a prompt before each text; packed inputs as they are."""
+    return tf.strings.join([prompt, texts]) if prompt and not isinstance(texts, dict) else texts
+
+
+def _dense(inputs: int, units: int, activation: str = "tanh", use_bias: bool = True) -> keras.layers.Dense:
+    if activation not in DENSE_ACTIVATIONS:
+        raise ValueError(f"the activation of dense is {activation!r}; expected {', '.join(DENSE_ACTIVATIONS)}")
+    layer = keras.layers.Dense(units, activation, use_bias, dtype="float32", name="dense")
+    layer.build((None, inputs))
+    return layer

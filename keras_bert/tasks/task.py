@@ -155,6 +155,10 @@ class BertTask(Replicated, Compilable, keras.Model):
         """The loss to compile with."""
         raise TypeError(f"a {type(self).__name__} has no loss of its own; compile it with one, and call fit")
 
+    def loss_for(self, examples: TokenizedExamples) -> Any:
+        """The loss to train on these examples with, if no other is asked for."""
+        return self.training_loss()
+
     def targets(self, y: Any) -> Any:
         """Labels as users pass them -> targets of a loss; arrays and tensors of numbers stay as they are."""
         return y
@@ -170,6 +174,8 @@ class BertTask(Replicated, Compilable, keras.Model):
             ValueError: `x` and `y` differ in length, or a label is not one of the model's.
         """
         columns = columns_of(x)
+        if y is None:
+            raise ValueError(f"there are {len(columns[0]):,} texts, but no labels")
         if len({len(column) for column in (*columns, y)}) > 1:
             counts = " and ".join(f"{len(column):,}" for column in columns)
             raise ValueError(f"there are {counts} texts, but {len(y):,} labels")
@@ -317,10 +323,7 @@ class BertTask(Replicated, Compilable, keras.Model):
         encoder = BertEncoder.from_preset(found.directory, **fields, **({} if dtype is None else {"dtype": dtype}))
         rows = preset.RowSettings(sequence_length, long_text, stride)
         model = cls(encoder, cls._read_preprocessor(found, encoder, rows), **arguments)
-        with formats.open_checkpoint(found.directory) as checkpoint:
-            for name, head in model.heads.items():
-                if name in found.heads and model._takes_head(found):
-                    load_weights(head, checkpoint, name)
+        model._load_heads(found)
         if precision != "float32":
             model.set_precision(precision)
         return model
@@ -382,6 +385,13 @@ class BertTask(Replicated, Compilable, keras.Model):
         cls, found: preset.TaskPreset, encoder: BertEncoder, rows: preset.RowSettings
     ) -> BertPreprocessor | None:
         return preset.preprocessor(found, encoder.config.max_positions, rows)
+
+    def _load_heads(self, found: preset.TaskPreset) -> None:
+        """Loads what a preset has beside the encoder."""
+        with formats.open_checkpoint(found.directory) as checkpoint:
+            for name, head in self.heads.items():
+                if name in found.heads and self._takes_head(found):
+                    load_weights(head, checkpoint, name)
 
     def _takes_head(self, found: preset.TaskPreset) -> bool:
         """Whether to load the heads of a preset."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes
+from keras_bert.tasks.columns import count_of
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.training import evaluation, fingerprints, workers
 from keras_bert.training.adapting import adapting
@@ -29,6 +31,7 @@ def fine_tune(
     validation: tuple[Any, Any] | None = None,
     directory: str | Path | None = None,
     *,
+    loss: keras.losses.Loss | None = None,
     teacher: BertTask | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     progress: bool | None = None,
@@ -44,12 +47,15 @@ def fine_tune(
 
     Args:
         model: a task model. It is compiled here.
-        train: examples and their labels, `(x, y)`, as the model's `fit` takes them.
+        train: examples and their labels, `(x, y)`, as the model's `fit` takes them. For sentence vectors `x` is a tuple
+            of columns, `(anchors, positives)`, maybe with negatives, and `y` is None or, for two columns, scores.
         validation: the same, to choose the best epoch; without it, and without `validation_split`, the last epoch is
             kept. `validation_split` draws single examples: questions about one context may be on both sides.
         directory: for the state of the run. An interrupted run in it is resumed, and ends with the same weights as
             without the interruption; it must begin with the same encoder (new weights, as of a head, need not be the
             same). Of a finished run, the weights stay. TensorBoard's logs go there too, if `tensorboard` is installed.
+        loss: by default the one that suits the task and its examples, such as cross-entropy for classes; for sentence
+            vectors see `keras_bert.tasks.sentence_losses`.
         teacher: a fine-tuned model of the same task, from whose answers the model learns too; see `learning_from`.
         callbacks: further Keras callbacks. For them, each epoch is a `fit` of its own.
         progress: whether to show a progress bar; by default on a terminal.
@@ -88,7 +94,7 @@ def fine_tune(
         if validation is not None:
             raise ValueError("validation and validation_split are given: one of the two says what to measure with")
         train, validation = hold_out(train, recipe.validation_split, recipe.seed)
-    recipe = recipe.for_examples(len(train[1]))
+    recipe = recipe.for_examples(count_of(train[0]))
     weights = model.class_weights(recipe.class_weight) if recipe.class_weight else None
     if validation is not None:
         _check_examples("validation", validation)
@@ -118,8 +124,10 @@ def fine_tune(
         fingerprints.EXAMPLES: fingerprints.of_tokens(examples),
         fingerprints.VALIDATION: validation and fingerprints.of_examples(*validation),
     }
+    if loss is not None:
+        settings["loss"] = json.dumps(keras.saving.serialize_keras_object(loss), sort_keys=True)
     with adapting(model, recipe.frozen_layers, recipe.lora_rank), learning_from(teacher, model, recipe.temperature):
-        compile_model(model, recipe, batches, **layers)
+        compile_model(model, recipe, batches, loss or model.loss_for(examples), **layers)
         if few := _few_updates(recipe, batches):
             warnings.warn(few, stacklevel=2)
         run = Run(model, directory and Path(directory), settings)

@@ -52,8 +52,9 @@ def of_tokens(examples: TokenizedExamples) -> str:
 
 
 def of_examples(x: Any, y: Any) -> str:
-    """A digest of examples and labels as users pass them."""
-    return _of(part for column in (*columns_of(plain(x)), plain(y)) for part in (*map(_bytes, column), b"\0"))
+    """A digest of examples and labels, if there are any, as users pass them."""
+    y = () if y is None else y
+    return _of(part for column in (*columns_of(plain(x), None), plain(y)) for part in (*map(_bytes, column), b"\0"))
 
 
 def of_records(records: Records) -> str:

@@ -28,7 +28,8 @@ def hold_out(examples: tuple[Any, Any], share: float, seed: int) -> tuple[tuple[
         >>> hold_out((["a", "b", "c", "d"], [1, 2, 3, 4]), share=0.25, seed=1)
         ((['a', 'b', 'c'], [1, 2, 3]), (['d'], [4]))
     """
-    counts = {len(column) for column in (*columns_of(plain(examples[0])), examples[1])}
+    columns = [*columns_of(plain(examples[0]), None), *([] if examples[1] is None else [examples[1]])]
+    counts = {len(column) for column in columns}
     if len(counts) > 1:
         raise ValueError(f"there are {' and '.join(f'{each:,}' for each in sorted(counts))} examples and labels")
     (count,) = counts
@@ -45,6 +46,8 @@ def hold_out(examples: tuple[Any, Any], share: float, seed: int) -> tuple[tuple[
 
 def _chosen(column: Any, rows: np.ndarray) -> Any:
     """Some rows of texts, pairs (a tuple of two columns) or labels."""
+    if column is None:  # there are no labels
+        return None
     if isinstance(column, tuple):
         return tuple(_chosen(each, rows) for each in column)
     if tf.is_tensor(column):

@@ -35,11 +35,18 @@ class Epoch(NamedTuple):
 
 
 def compile_model(
-    model: keras.Model, recipe: Recipe, batches: int, kind: type[AdamW] = AdamW, metrics: Any = list, **settings: Any
+    model: keras.Model,
+    recipe: Recipe,
+    batches: int,
+    loss: Any = None,
+    kind: type[AdamW] = AdamW,
+    metrics: Any = list,
+    **settings: Any,
 ) -> None:
     """Compiles a model with the optimizer of a recipe. The learning rate is 0 again at the end of the run.
 
     Args:
+        loss: by default the model's `training_loss()`.
         kind: the class of the optimizer.
         metrics: returns the metrics of training.
         settings: further arguments of the optimizer.
@@ -58,7 +65,7 @@ def compile_model(
             gradient_accumulation_steps=accumulate if accumulate > 1 else None,
             **settings,
         )
-        model.compile(optimizer, model.training_loss(), weighted_metrics=metrics(), jit_compile=False)
+        model.compile(optimizer, loss or model.training_loss(), weighted_metrics=metrics(), jit_compile=False)
         model.optimizer.build(model.trainable_variables)
 
 

@@ -130,7 +130,7 @@ def pretrain(
     }  # fmt: skip
     kind = {"adamw": AdamW, "lamb": LAMB}[recipe.optimizer]
     with learning_from(teacher, model, recipe.temperature):
-        compile_model(model, recipe, sum(settings["steps"]), kind, model.training_metrics, epsilon=1e-6)
+        compile_model(model, recipe, sum(settings["steps"]), kind=kind, metrics=model.training_metrics, epsilon=1e-6)
         # Keras makes a metric's variables at its first use, and they are part of the state.
         model.evaluate(_in_order(found[0], recipe.batch_size).take(1), verbose=0)
         run = Run(model, Path(directory), settings)

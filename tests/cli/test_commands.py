@@ -83,6 +83,40 @@ def test_encode_batch_tokens(run, fails):
     assert run("encode", "a", "--batch-tokens", "512").exit_code == 0
 
 
+@pytest.fixture(scope="module")
+def prompted(small_preset, tmp_path_factory):
+    """The directory of a model with prompts, whose vectors have any length."""
+    directory = tmp_path_factory.mktemp("prompted") / "model"
+    prompts = {"query": "you ask: ", "story": "the story: "}
+    parts = BertSentenceEncoder.from_preset(small_preset)
+    settings = {"prompts": prompts, "default_prompt": "story", "normalize": False}
+    BertSentenceEncoder(parts.encoder, parts.preprocessor, **settings).save_preset(directory)
+    return str(directory)
+
+
+def test_prompts(run, fails, prompted, tmp_path):
+    model = BertSentenceEncoder.from_preset(prompted)
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in ("good", "bad")))
+    for options, name in (((), "story"), (("--prompt", "query"), "query"), (("--prompt", ""), "")):
+        expected = model.encode(["good", "bad"], prompt=name)
+        rows = json_rows(run("encode", "good", "bad", "--preset", prompted, *options))
+        np.testing.assert_allclose([row["vector"] for row in rows], expected, rtol=0, atol=1e-5)
+        output = tmp_path / f"vectors{name}"
+        command = ("embed", str(tmp_path / "texts.jsonl"), "--output", str(output), "--preset", prompted, *options)
+        assert run(*command).exit_code == 0
+        rows = [json.loads(line) for line in (output / "texts.jsonl").read_text().splitlines()]
+        np.testing.assert_allclose([row["vector"] for row in rows], expected, rtol=0, atol=1e-5)
+        first, second = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+        (pair,) = json_rows(run("similarity", "good", "bad", "--preset", prompted, "--format", "jsonl", *options))
+        assert pair["similarity"] == pytest.approx(first @ second, abs=2e-6)
+    told = fails("encode", "good", "--preset", prompted, "--prompt", "passage")
+    assert told == "there is no prompt 'passage'; this model has query, story"
+    assert fails("encode", "a", "--prompt", "query") == "there is no prompt 'query'; this model has no prompts"
+    # The vectors in a directory are all of one prompt.
+    told = fails(*command[:4], "--preset", prompted, "--prompt", "query")
+    assert "other settings" in told or "another" in told, told
+
+
 def test_tokenize_json_lines(run, small_preset):
     rows = json_rows(run("tokenize", "--format", "jsonl", *TEXTS))
     tokenizer = WordPieceTokenizer.from_preset(small_preset)

@@ -57,6 +57,19 @@ def test_what_is_exported(run, exports, small_preset, untrained, classifier, tmp
     ]  # fmt: skip
 
 
+def test_a_prompt_is_exported(run, fails, exports, small_preset, classifier, tmp_path):
+    parts = BertSentenceEncoder.from_preset(small_preset)
+    model = BertSentenceEncoder(parts.encoder, parts.preprocessor, prompts={"query": "you ask: "})
+    model.save_preset(tmp_path / "prompted")
+    command = ("export", "serving", "--output", str(tmp_path / "saved"), "--prompt", "query", "--preset")
+    assert run(*command, str(tmp_path / "prompted")).exit_code == 0
+    ((exported, *_),) = exports
+    np.testing.assert_allclose(
+        exported.serve(TEXT)["embedding"], model.encode(["you ask: The film"]), rtol=0, atol=1e-6
+    )
+    assert fails(*command, classifier) == f"{classifier} holds a BertClassifier, which has no prompts"
+
+
 def test_what_is_there_and_what_is_damaged_is_told(run, fails, small_preset, monkeypatch):
     def refuse(*_):
         raise FileExistsError("new exists; pass overwrite=True to replace it, or choose another name")

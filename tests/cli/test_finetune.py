@@ -13,6 +13,7 @@ from safetensors import safe_open
 from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer, BertTokenClassifier, training
 from keras_bert.cli import main, runs
 from keras_bert.data import Answer
+from keras_bert.tasks import sentence_losses
 from keras_bert.training.state import read_notes, save_state
 
 from ..support import small
@@ -350,3 +351,29 @@ def test_a_directory_that_cannot_be_made(run, untrained, table, tmp_path):
         2,
         f"Error: cannot write into {output}: Not a directory",
     )
+
+
+def test_embed_mistakes(fails, untrained, tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text("query\tpositive\tscore\nwho?\tAda\t1\nwhy?\t\t2\nwhat?\tthat\t3\n")
+    command = ("finetune", "embed", "--preset", untrained, "--output", str(tmp_path / "model"), "--train", str(path))
+    told = f"{path}: 1 of 3 rows cannot be used: line 3: positive is empty. Mend the file, or leave them out with "
+    assert fails(*command) == f"{told}--skip-bad"
+    told = fails(*command, "--query-column", "question")
+    assert told.startswith(f"{path} has no column 'question'; its columns are 'query', 'positive', 'score'")
+    told = fails(*command, "--score-column", "score", "--negative-column", "score")
+    assert told == "--score-column and --negative-column are given: scores are of pairs"
+    for numbers in ("32,x", "0", ","):
+        told = fails(*command, "--matryoshka-dims", numbers)
+        assert told == f"--matryoshka-dims is {numbers}; expected whole numbers with commas, such as 384,128"
+    path.write_text("query\tpositive\nwho?\tAda\nwhat?\tthat\n")
+    told = fails(*command, "--query-prompt", "question")
+    assert told == "there is no prompt 'question'; this model has no prompts"
+    assert not (tmp_path / "model").exists()
+
+
+def test_the_losses_of_embed():
+    (option,) = (each for each in main.commands["finetune"].commands["embed"].params if each.name == "loss")
+    assert list(option.type.choices) == list(sentence_losses.LOSSES)
+    for name, kind in sentence_losses.LOSSES.items():
+        assert kind().name == name

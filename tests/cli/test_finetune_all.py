@@ -8,8 +8,9 @@ import time
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer, BertReranker
+from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer, BertReranker, BertSentenceEncoder
 
+from ..support import small
 from ..support.commands import KINDS, QUICK, columns
 from ..support.processes import HANGS
 
@@ -176,3 +177,36 @@ def test_an_interrupted_run_goes_on(run, start, untrained, table, tmp_path):
         assert ("epoch 1 of 8:" in result.stderr) == (name == "unbroken")
     models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("broken", "unbroken")]
     assert models[0] == models[1]
+
+
+def test_embed(run, untrained, tmp_path):
+    generator = np.random.default_rng(0)
+    words = small.WORDS.split()
+    queries = [" ".join(generator.choice(words, 4)) for _ in range(48)]
+    rows = [{"question": query, "context": " ".join(generator.permutation(query.split()))} for query in queries]
+    path, model = tmp_path / "train.jsonl", str(tmp_path / "model")
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ("--query-column", "question", "--positive-column", "context", "--matryoshka-dims", "32,8")
+    command = ("--train", str(path), "--eval", str(path), "--preset", untrained, "--output", model, *options, *QUICK)
+    result = run("finetune", "embed", *command)
+    assert result.exit_code == 0, result.output
+    measures = dict(line.split("\t") for line in result.stdout.splitlines())
+    assert list(measures) == ["ndcg@10", "mrr@10", "accuracy@1", "recall@10"]
+    assert float(measures["ndcg@10"]) > 0.8
+    report = (tmp_path / "model" / "report.md").read_text()
+    assert "| query_column | question |" in report
+    assert "| matryoshka_dims | 32,8 |" in report
+    assert run("finetune", "embed", *command).stdout == result.stdout  # the run is finished
+    vectors = BertSentenceEncoder.from_preset(model, truncate_dim=8).encode([rows[0]["question"], rows[0]["context"]])
+    assert vectors[0] @ vectors[1] > 0.8
+
+    (tmp_path / "scored.tsv").write_text(
+        "".join(
+            f"{row['question']}\t{row['context'] if i % 2 else queries[i - 1]}\t{i % 2}\n" for i, row in enumerate(rows)
+        )
+    )
+    options = ("--query-column", "1", "--positive-column", "2", "--score-column", "3", "--no-header", "--loss", "angle")
+    files = ("--train", str(tmp_path / "scored.tsv"), "--eval-split", "0.5")
+    result = run("finetune", "embed", *files, "--preset", model, "--output", f"{model}-2", *options, *QUICK)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("average_precision\t")

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keras_bert.data import TextExamples, read_table
+from keras_bert.data import ColumnExamples, TextExamples, read_columns, read_table
 
 
 def test_a_lone_quote_is_text_in_tsv_and_not_in_csv(write):
@@ -194,3 +194,39 @@ def test_what_is_not_utf_8_is_told_by_line(write, raw, line, byte, advice):
     for name in ("a.csv", "a.tsv", "a.jsonl"):
         with pytest.raises(ValueError, match=f"{name}, line {line}, is not UTF-8: bad byte {byte}.*iconv {advice}"):
             read_table(write(name, raw), skip_bad=True)
+
+
+def test_columns_of_texts(write):
+    content = '{"q": "who?", "p": "Ada", "n": "Bob"}\n{"q": "why?", "p": "so", "n": "no", "more": 1}\n'
+    path = write("a.jsonl", content)
+    assert read_columns(path, text_columns=["q", "p"]).xy == ((["who?", "why?"], ["Ada", "so"]), None)
+    assert read_columns(path, text_columns=["q", "p", "n"]).columns[2] == ["Bob", "no"]
+    scored = read_columns(write("a.csv", "a,b,4.5\nc,d,0\n"), text_columns=[1, 2], score_column=3, header=False)
+    assert scored.xy == ((["a", "c"], ["b", "d"]), [4.5, 0.0])
+
+
+def test_columns_of_texts_that_cannot_be_used(write):
+    path = write("a.tsv", "q\tp\tscore\nwho?\tAda\t1\nwhy?\t \t1\nwhat?\tthat\thigh\nso\n")
+    told = r"3 of 4 rows cannot be used: line 3: p is empty; line 4: .*'high'.*; line 5: 1 cell instead of 3"
+    with pytest.raises(ValueError, match=told):
+        read_columns(path, text_columns=["q", "p"], score_column="score")
+    with pytest.warns(UserWarning, match="3 of 4 rows are left out"):
+        examples = read_columns(path, text_columns=["q", "p"], score_column="score", skip_bad=True)
+    assert examples == ColumnExamples((["who?"], ["Ada"]), [1.0])
+    with pytest.raises(ValueError, match="has no column 'n'; its columns are 'q', 'p', 'score'"):
+        read_columns(path, text_columns=["q", "n"])
+    for columns, score in ((["q"], None), (["q", "p", "p"], "score")):
+        with pytest.raises(ValueError, match="expected two, or without scores more"):
+            read_columns(path, text_columns=columns, score_column=score)
+
+
+def test_columns_of_texts_that_teach_nothing():
+    with pytest.raises(ValueError, match="a.csv: all 2 positives are the same text"):
+        ColumnExamples((["a", "b"], ["c", "c"])).check_can_be_learned("a.csv")
+    with pytest.raises(
+        ValueError, match=r"a.csv: all 2 labels are 1.0; to tell pairs apart takes at least two numbers"
+    ):
+        ColumnExamples((["a", "b"], ["c", "d"]), [1.0, 1.0]).check_can_be_learned("a.csv")
+    ColumnExamples((["a", "b"], ["c", "d"])).check_can_be_learned("a.csv")
+    with pytest.raises(ValueError, match="parallel lists have different lengths"):
+        ColumnExamples((["a", "b"], ["c"]))

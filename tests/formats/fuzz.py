@@ -37,7 +37,7 @@ FILES = {
     "garden-index": ["bert_model.ckpt.index"],
     "h5": ["model.weights.h5"],
     "h5-config": ["config.json"],
-    "sentences": ["modules.json", "1_Pooling/config.json", "sentence_bert_config.json"],
+    "sentences": [*sentence_transformers.FILES, "2_Dense/config.json"],
 }
 if importlib.util.find_spec("torch"):
     FILES["torch"] = ["pytorch_model.bin"]
@@ -56,7 +56,9 @@ def valid(kind, directory):
     form = {"tf1": "tf1", "garden": "garden"}.get(kind.partition("-")[0], "hugging_face")
     formats.write(directory, config, weights, format=form)
     if kind == "sentences":
-        sentence_transformers.write(directory, 12, sentence_transformers.SentenceSettings("mean", 16))
+        dense = {"units": 2, "activation": "tanh", "use_bias": False}
+        settings = sentence_transformers.SentenceSettings("mean", 16, dense=dense, prompts={"query": "query: "})
+        sentence_transformers.write(directory, 12, settings, dense_weights={"kernel": np.ones((12, 2), np.float32)})
     if kind in ("shards", "torch"):
         tensors = load_file(directory / "model.safetensors")
         (directory / "model.safetensors").unlink()
@@ -73,6 +75,7 @@ def valid(kind, directory):
 def read(kind, directory):
     if kind == "sentences":
         sentence_transformers.read(directory)
+        sentence_transformers.read_dense_weights(directory)
         return {}
     with formats.open_checkpoint(directory) as checkpoint:
         parts = {part: checkpoint.read(part) for part in ("encoder", *sorted(checkpoint.heads))}

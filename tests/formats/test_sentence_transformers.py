@@ -2,7 +2,9 @@
 
 import json
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from keras_bert.formats import sentence_transformers
 from keras_bert.formats.sentence_transformers import SentenceSettings
@@ -24,12 +26,77 @@ def change(directory, name, **values):
     path.write_text(json.dumps({**before, **values}))
 
 
-@pytest.mark.parametrize("normalized", [True, False])
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
-def test_round_trip(pooling, normalized, tmp_path):
-    settings = SentenceSettings(pooling, 24, normalized)
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("pooling", sentence_transformers.POOLINGS)
+def test_round_trip(pooling, normalize, tmp_path):
+    prompts = {"query": "query: ", "none": ""}
+    settings = SentenceSettings(pooling, 24, normalize, None, prompts, "query", include_prompt=normalize)
     sentence_transformers.write(tmp_path, 12, settings)
     assert sentence_transformers.read(tmp_path) == settings
+    assert sentence_transformers.read_dense_weights(tmp_path) == {}
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("activation", sentence_transformers.DENSE_ACTIVATIONS)
+def test_a_dense_layer(activation, use_bias, tmp_path):
+    dense = {"units": 3, "activation": activation, "use_bias": use_bias}
+    weights = {"kernel": np.arange(36, dtype=np.float32).reshape(12, 3), "bias": np.ones(3, np.float32)}
+    settings = SentenceSettings("mean", 24, dense=dense)
+    sentence_transformers.write(tmp_path, 12, settings, dense_weights=weights)
+    assert sentence_transformers.read(tmp_path) == settings
+    found = sentence_transformers.read_dense_weights(tmp_path)
+    assert list(found) == (["kernel", "bias"] if use_bias else ["kernel"])
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, weights[name])
+    assert load_file(tmp_path / "2_Dense" / "model.safetensors")["linear.weight"].shape == (3, 12)
+    change(tmp_path, "2_Dense/config.json", out_features=4)
+    with pytest.raises(ValueError, match=r"model\.safetensors has .*\(3, 12\).*config\.json says .*\(4, 12\)"):
+        sentence_transformers.read_dense_weights(tmp_path)
+    (tmp_path / "2_Dense" / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match=r"2_Dense has no model\.safetensors or pytorch_model\.bin"):
+        sentence_transformers.read_dense_weights(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"activation_function": "their_package.Swish"}, "activation_function is 'their_package.Swish'; supported are"),
+        ({"use_residual": True}, "use_residual is True; only False is supported"),
+        ({"module_input_name": "token_embeddings"}, "module_input_name is 'token_embeddings'; only"),
+        ({"out_features": "3"}, "has '3' in out_features; expected a whole number"),
+    ],
+)
+def test_dense_layers_that_are_refused(values, message, tmp_path):
+    dense = {"units": 3, "activation": "tanh", "use_bias": False}
+    settings = SentenceSettings("mean", 24, dense=dense)
+    sentence_transformers.write(tmp_path, 12, settings, dense_weights={"kernel": np.zeros((12, 3), np.float32)})
+    change(tmp_path, "2_Dense/config.json", **values)
+    with pytest.raises(ValueError, match=message):
+        sentence_transformers.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "pooling", "length", "normalize"),
+    [
+        ("all-mpnet-base-v2", "mean", 384, True),
+        ("all-mpnet-base-v2-st5.5", "mean", 384, True),  # whose length only the tokenizer says
+        ("bge-m3-st5.5", "cls", 8192, True),
+        ("e5-small-v2", "mean", 512, True),
+        ("bge-small-en-v1.5-setfit", "cls", 512, True),
+        ("multilingual-e5-large-instruct", "mean", 512, True),
+    ],
+)
+def test_published_directories(shared_data, name, pooling, length, normalize):
+    found = sentence_transformers.read(shared_data / "modern" / name)
+    assert (found.pooling, found.max_length, found.normalize) == (pooling, length, normalize)
+    assert (found.dense, found.default_prompt, found.include_prompt) == (None, None, True)
+
+
+def test_published_directories_that_are_refused(shared_data):
+    with pytest.raises(ValueError, match="asks for Transformer, Pooling, Pooling, Normalize; supported are"):
+        sentence_transformers.read(shared_data / "modern" / "noinstruct-small-two-poolings")
+    with pytest.raises(ValueError, match=r"asks for custom_st\.Transformer; supported are"):
+        sentence_transformers.read(shared_data / "modern" / "eurobert-jina-v5-nano")
 
 
 def test_a_directory_without_modules(tmp_path):
@@ -41,9 +108,7 @@ def test_a_directory_without_modules(tmp_path):
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("config_sentence_transformers.json", {"similarity_fn_name": "dot", "prompts": PROMPTS}),
-        ("config_sentence_transformers.json", {"default_prompt_name": "none", "prompts": PROMPTS}),
-        ("config_sentence_transformers.json", {"default_prompt_name": "later", "prompts": PROMPTS}),
+        ("config_sentence_transformers.json", {"similarity_fn_name": "dot", "prompts": None}),
         ("config_sentence_transformers.json", {"model_type": "SentenceTransformer", "default_prompt_name": None}),
         ("1_Pooling/config.json", {"include_prompt": True, "embedding_dimension": 12}),
         ("1_Pooling/config.json", {"pooling_mode": ["mean"]}),
@@ -62,8 +127,8 @@ def test_settings_that_change_nothing(name, values, directory):
     [
         (
             "config_sentence_transformers.json",
-            {"default_prompt_name": "query", "prompts": PROMPTS},
-            "default_prompt_name is 'query', which puts 'query: ' before every text",
+            {"default_prompt_name": "passage", "prompts": PROMPTS},
+            "default_prompt_name is 'passage', but its prompts are query, none, later",
         ),
         ("config_sentence_transformers.json", {"truncate_dim": 8}, "truncate_dim is 8; only None is supported"),
         ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "model_type is 'SparseEncoder'; only"),
@@ -72,9 +137,9 @@ def test_settings_that_change_nothing(name, values, directory):
             {"prompts": ["a"]},
             r"has \['a'\] in prompts; expected an object or null",
         ),
-        ("1_Pooling/config.json", {"include_prompt": False}, "include_prompt is False; only True is supported"),
+        ("1_Pooling/config.json", {"include_prompt": 0}, "has 0 in include_prompt; expected true or false or null"),
         ("1_Pooling/config.json", {"pooling_mode": ["mean", "cls"]}, r"asks for the pooling \['mean', 'cls'\]"),
-        ("1_Pooling/config.json", {"pooling_mode": "lasttoken"}, "asks for the pooling lasttoken; supported is one"),
+        ("1_Pooling/config.json", {"pooling_mode": "sum"}, "asks for the pooling sum; supported is one"),
         ("1_Pooling/config.json", {"pooling_mode": 1}, "has 1 in pooling_mode; expected a string or a list or null"),
         ("1_Pooling/config.json", {"pooling_mode_max_tokens": True}, "asks for the pooling .*mean_tokens.*max_tokens"),
         ("1_Pooling/config.json", {"pooling_mode_weightedmean_tokens": True}, "asks for the pooling .*weightedmean"),
@@ -95,6 +160,12 @@ def test_settings_that_would_change_a_vector_are_refused(name, values, message, 
     assert str(directory / name) in str(raised.value)
 
 
+def test_prompts(directory):
+    change(directory, "config_sentence_transformers.json", prompts=PROMPTS, default_prompt_name="later")
+    found = sentence_transformers.read(directory)
+    assert (found.prompts, found.default_prompt) == ({"query": "query: ", "none": "", "later": ""}, "later")
+
+
 def test_the_file_of_another_family(directory):
     (directory / "sentence_bert_config.json").rename(directory / "sentence_roberta_config.json")
     assert sentence_transformers.read(directory).max_length == 24
@@ -109,9 +180,10 @@ def test_lower_case_that_the_tokenizer_makes(directory):
 @pytest.mark.parametrize(
     ("kinds", "paths", "message"),
     [
-        ([], [], "asks for nothing; supported are Transformer, Pooling, Normalize, in this order"),
+        ([], [], "asks for nothing; supported are Transformer, Pooling, Dense, Normalize, in this order"),
         (["Pooling", "Transformer"], ["1_Pooling", ""], "asks for Pooling, Transformer; supported are"),
-        (["Transformer", "Pooling", "Dense"], ["", "1_Pooling", "2_Dense"], "asks for Transformer, Pooling, Dense; "),
+        (["Transformer", "Pooling", "CNN"], ["", "1_Pooling", "2_CNN"], "asks for Transformer, Pooling, CNN; "),
+        (["Transformer", "Pooling", "Normalize", "Dense"], ["", "a", "b", "c"], "Pooling, Normalize, Dense; supported"),
         (["Transformer", "Pooling"], ["0_Transformer", "1_Pooling"], "the path of Transformer is '0_Transformer'"),
         (["Transformer", "Pooling"], ["", "../1_Pooling"], "the path of Pooling is '../1_Pooling'"),
         (["Transformer", "Pooling"], ["", 1], r"has 1 in \[1\]\.path; expected a string"),

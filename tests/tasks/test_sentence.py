@@ -43,13 +43,99 @@ def test_each_vector_is_the_mean_over_its_real_tokens(model):
     assert model.encode([]).shape == (0, small.CONFIG.hidden_size)
 
 
-@pytest.mark.parametrize("pooling", ["cls", "max"])
+POOLINGS = {
+    "cls": lambda hidden: hidden[0],
+    "max": lambda hidden: hidden.max(axis=0),
+    "lasttoken": lambda hidden: hidden[-1],
+    "mean_sqrt_len_tokens": lambda hidden: hidden.sum(axis=0) / len(hidden) ** 0.5,
+    "weightedmean": lambda hidden: np.average(hidden, axis=0, weights=np.arange(1, len(hidden) + 1)),
+}
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
 def test_other_poolings(model, pooling):
+    expected = np.array([POOLINGS[pooling](hidden_states(model, text)) for text in TEXTS])
+    vectors = BertSentenceEncoder(model.encoder, model.preprocessor, pooling, normalize=False)(TEXTS)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
     vectors = BertSentenceEncoder(model.encoder, model.preprocessor, pooling)(TEXTS)
-    for text, vector in zip(TEXTS, vectors, strict=True):
-        hidden = hidden_states(model, text)
-        expected = hidden[0] if pooling == "cls" else hidden.max(axis=0)
-        np.testing.assert_allclose(vector, expected / np.linalg.norm(expected), atol=1e-5)
+    np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-5)
+
+
+PROMPTS = {"query": "you ask: ", "story": "the story ", "none": ""}
+
+
+@pytest.fixture(scope="module")
+def prompted(model):
+    dense = {"units": 12, "activation": "tanh", "use_bias": True}
+    return small.shaken(
+        BertSentenceEncoder(
+            model.encoder, model.preprocessor, "mean", dense=dense, prompts=PROMPTS, default_prompt="query"
+        )
+    )
+
+
+def test_prompts(prompted):
+    def after(prompt):
+        return prompted.encode([prompt + text for text in TEXTS], prompt="")
+
+    np.testing.assert_allclose(prompted.encode(TEXTS), after("you ask: "), atol=1e-6)
+    np.testing.assert_allclose(prompted.encode(TEXTS, prompt="story"), after("the story "), atol=1e-6)
+    np.testing.assert_allclose(prompted.encode(text for text in TEXTS), after("you ask: "), atol=1e-6)
+    np.testing.assert_allclose(prompted.encode("good"), prompted.encode("you ask: good", prompt="none"), atol=1e-6)
+    np.testing.assert_allclose(prompted(TEXTS), after("you ask: "), atol=1e-6)
+    np.testing.assert_allclose(prompted.serve(tf.constant(TEXTS))["embedding"], after("you ask: "), atol=1e-6)
+    assert np.abs(after("you ask: ") - after("")).max() > 0.01
+    vectors, cut = prompted.encode_counted(["film " * 22, "film"])  # of which the prompt makes one too long
+    assert (vectors.shape, cut) == ((2, 12), 1)
+    with pytest.raises(ValueError, match="there is no prompt 'passage'; this model has query, story, none"):
+        prompted.encode("good", prompt="passage")
+    with pytest.raises(TypeError, match="text 1 is 3"):
+        prompted.encode(["good", 3])
+
+
+def test_keras_inputs_get_the_prompt(prompted):
+    text = keras.Input(shape=(), dtype="string")
+    functional = keras.Model(text, prompted(text))
+    np.testing.assert_allclose(functional(tf.constant(TEXTS)), prompted.encode(TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_a_prompt_that_is_not_pooled(model, pooling):
+    settings = {"prompts": PROMPTS, "default_prompt": "query", "include_prompt": False, "normalize": False}
+    ours = BertSentenceEncoder(model.encoder, model.preprocessor, pooling, **settings)
+    for text, vector in zip(TEXTS, ours.encode(TEXTS), strict=True):
+        hidden = hidden_states(model, "you ask: " + text)[6:]  # after [CLS] you a ##s ##k :
+        np.testing.assert_allclose(vector, hidden[0] if pooling == "cls" else hidden.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(ours(TEXTS), ours.encode(TEXTS), atol=1e-5)
+    plain = BertSentenceEncoder(model.encoder, model.preprocessor, pooling, normalize=False)
+    np.testing.assert_allclose(ours.encode(TEXTS, prompt=""), plain.encode(TEXTS), atol=1e-6)
+
+
+def test_a_dense_layer_and_shorter_vectors(model, prompted, tmp_path):
+    pooled = BertSentenceEncoder(model.encoder, model.preprocessor, normalize=False, prompts=PROMPTS)
+    dense = {weight.name: weight.numpy() for weight in prompted.dense.weights}
+    expected = np.tanh(pooled.encode(TEXTS, prompt="query") @ dense["kernel"] + dense["bias"])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(prompted.encode(TEXTS), expected, atol=1e-5)
+    assert prompted.vector_size == 12
+    prompted.save_preset(tmp_path)
+    again = BertSentenceEncoder.from_preset(tmp_path)
+    assert small.same(again, prompted)
+    with pytest.raises(FileExistsError, match=r"config_sentence_transformers\.json"):
+        prompted.save_preset(tmp_path)
+
+    short = BertSentenceEncoder.from_preset(tmp_path, truncate_dim=5)
+    kept = expected[:, :5] / np.linalg.norm(expected[:, :5], axis=1, keepdims=True)
+    np.testing.assert_allclose(short.encode(TEXTS), kept, atol=1e-5)
+    assert (short.vector_size, short.encode([]).shape) == (5, (0, 5))
+    with pytest.raises(ValueError, match="truncate_dim is 13, but this model's vectors have 12 values"):
+        BertSentenceEncoder.from_preset(tmp_path, truncate_dim=13)
+
+    new = BertSentenceEncoder.from_preset(tmp_path, dense={"units": 7}, default_prompt="")
+    assert (new.vector_size, new.default_prompt) == (7, None)
+    (tmp_path / "2_Dense" / "config.json").unlink()
+    with pytest.raises(FileNotFoundError, match="2_Dense/config.json"):
+        BertSentenceEncoder.from_preset(tmp_path)
 
 
 def test_calling_it_gives_the_same_as_encode(model):
@@ -134,8 +220,12 @@ def test_one_text(model):
 def test_bad_settings(model):
     with pytest.raises(ValueError, match="batch_tokens is 20, less than one text of 24 tokens"):
         model.encode(TEXTS, batch_tokens=20)
-    with pytest.raises(ValueError, match="pooling must be one of mean, cls, max, not 'sum'"):
+    with pytest.raises(ValueError, match="pooling must be one of mean, cls, max, .*, not 'sum'"):
         BertSentenceEncoder(model.encoder, model.preprocessor, pooling="sum")
+    with pytest.raises(ValueError, match="the activation of dense is 'swish'; expected tanh, linear, relu, gelu"):
+        BertSentenceEncoder(model.encoder, model.preprocessor, dense={"units": 3, "activation": "swish"})
+    with pytest.raises(ValueError, match="there is no prompt 'query'; this model has no prompts"):
+        BertSentenceEncoder(model.encoder, model.preprocessor, default_prompt="query")
 
 
 @pytest.mark.slow
@@ -184,14 +274,12 @@ def test_settings_are_read_from_the_preset(model, tmp_path):
     pooling.write_text(json.dumps({"pooling_mode": "max"}))  # as sentence-transformers 6 writes it
     assert BertSentenceEncoder.from_preset(tmp_path).pooling == "max"
     pooling.write_text(json.dumps({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}))
-    with pytest.raises(ValueError, match="supported is one of mean, cls, max"):
+    with pytest.raises(ValueError, match="supported is one of mean, cls, max, "):
         BertSentenceEncoder.from_preset(tmp_path)
     modules = json.loads((tmp_path / "modules.json").read_text())
-    modules.append({"idx": 3, "name": "3", "path": "3_Dense", "type": "sentence_transformers.models.Dense"})
+    modules.append({"idx": 3, "name": "3", "path": "3_CNN", "type": "sentence_transformers.models.CNN"})
     (tmp_path / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(
-        ValueError, match=r"modules.json asks for Transformer, Pooling, Normalize, Dense; supported are"
-    ):
+    with pytest.raises(ValueError, match=r"modules.json asks for Transformer, Pooling, Normalize, CNN; supported are"):
         BertSentenceEncoder.from_preset(tmp_path)
 
 

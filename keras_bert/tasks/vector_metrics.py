@@ -1,0 +1,164 @@
+"""Measures of sentence vectors: search, and telling pairs that are alike from others. Numbers from 0 to 1.
+
+Alike means a high cosine; vectors may have any length. For pairs with scores, such as STS-B's, see
+`metrics.correlation` of the scores and `cosines`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_bert.extras import needed
+
+_SCORES = 2**25  # at a time
+
+
+def cosines(first: Any, second: Any) -> np.ndarray:
+    """The cosine of each pair: vectors `[pairs, size]` each -> float32 `[pairs]`.
+
+    Example:
+        >>> cosines([[3.0, 4.0]], [[1.0, 0.0]]).tolist()
+        [0.6000000238418579]
+    """
+    return np.sum(_unit(first) * _unit(second), axis=1)
+
+
+def retrieval(
+    queries: Any, corpus: Any, relevant: Sequence[Collection[int]], at: Sequence[int] = (1, 5, 10)
+) -> dict[str, float]:
+    """How well queries find their documents in a corpus: means over the queries, by the best `k` documents of each.
+
+    Documents with equal cosines keep their order in the corpus.
+
+    Args:
+        queries: vectors `[queries, size]`.
+        corpus: vectors `[documents, size]`.
+        relevant: for each query the rows of its documents in the corpus, one or more.
+        at: the numbers `k`.
+
+    Returns:
+        For each `k`: `accuracy@k`, the share of queries with a relevant document among the `k`; `recall@k`, the share
+        of the relevant ones that are among them; `precision@k`, the share of the `k` that are relevant; `mrr@k`, the
+        mean of 1 / rank of the first relevant one; `ndcg@k`, the sum of `1 / log2(rank + 1)` of the relevant ones, of
+        the highest possible; and `map@k`, the mean of the precisions at each relevant one. A query that finds none
+        counts as 0.
+
+    Raises:
+        ValueError: there are no queries, a query has no document or one outside of the corpus, or a `k` is below 1.
+
+    Source: Manning et al. 2008, "Introduction to Information Retrieval", section 8.4; Järvelin and Kekäläinen 2002 for
+    nDCG.
+
+    Example:
+        >>> found = retrieval([[1.0, 0.0]], [[0.9, 0.1], [0.1, 0.9], [1.0, 0.0]], [{0}], at=[1, 2])
+        >>> found["accuracy@1"], found["accuracy@2"], found["mrr@2"]
+        (0.0, 1.0, 0.5)
+    """
+    queries, corpus = _unit(queries), _unit(corpus)
+    if len(queries) != len(relevant) or not len(queries):
+        raise ValueError(f"there are {len(queries):,} queries, but the documents of {len(relevant):,}")
+    if min(at, default=0) < 1:
+        raise ValueError(f"at is {list(at)}; expected numbers of documents, each 1 or more")
+    for number, rows in enumerate(relevant):
+        if not rows or min(rows) < 0 or max(rows) >= len(corpus):
+            raise ValueError(f"query {number} has the documents {sorted(rows)}; the corpus has {len(corpus):,}")
+    hits = np.zeros((len(queries), max(at)))  # 1 where the document of this rank is relevant
+    at_a_time = max(1, _SCORES // len(corpus))
+    for start in range(0, len(queries), at_a_time):
+        for row, scores in enumerate(queries[start : start + at_a_time] @ corpus.T, start):
+            best = _best(scores, max(at))
+            hits[row, : len(best)] = np.isin(best, list(relevant[row]))
+    counts = np.array([len(set(rows)) for rows in relevant])
+    return {name: value for k in at for name, value in _of_ranks(hits[:, :k], counts, k).items()}
+
+
+def _best(scores: np.ndarray, count: int) -> np.ndarray:
+    """The places of the highest scores, the highest first; of equal ones the first."""
+    lowest = np.partition(scores, -count)[-count] if count < len(scores) else -np.inf
+    places = np.flatnonzero(scores >= lowest)
+    return places[np.argsort(-scores[places], kind="stable")][:count]
+
+
+def _of_ranks(hits: np.ndarray, counts: np.ndarray, k: int) -> dict[str, float]:
+    """The measures at `k`, from the hits `[queries, k]` and the number of each query's relevant documents."""
+    ranks = np.arange(1, k + 1)
+    gains = 1 / np.log2(ranks + 1)
+    most = np.minimum(counts, k)
+    precisions = np.cumsum(hits, axis=1) / ranks
+    first = np.where(hits.any(axis=1), 1 / (hits.argmax(axis=1) + 1), 0)
+    measures = {
+        "accuracy": hits.any(axis=1),
+        "recall": hits.sum(axis=1) / counts,
+        "precision": hits.sum(axis=1) / k,
+        "mrr": first,
+        "ndcg": (hits * gains).sum(axis=1) / np.cumsum(gains)[most - 1],
+        "map": (precisions * hits).sum(axis=1) / most,
+    }
+    return {f"{name}@{k}": float(values.mean()) for name, values in measures.items()}
+
+
+def pair_classification(labels: Any, scores: Any) -> dict[str, float]:
+    """How well scores, such as cosines, tell pairs that are alike from others.
+
+    Args:
+        labels: `[pairs]`, 1 (alike) or 0.
+        scores: numbers `[pairs]`.
+
+    Returns:
+        `average_precision`, which needs no threshold; the best `f1` of any threshold, with its `precision`, `recall`
+        and `f1_threshold`; and the best `accuracy` with its `accuracy_threshold`. Pairs of the threshold or above are
+        alike.
+
+    Raises:
+        ImportError: scikit-learn is not installed.
+        ValueError: labels and scores differ in number, a label is not 0 or 1, or all are the same.
+
+    Example:
+        >>> found = pair_classification([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.1])
+        >>> found["accuracy"], round(found["f1"], 2), round(found["average_precision"], 3)
+        (0.75, 0.8, 0.833)
+    """
+    labels, scores = np.asarray(labels, np.float64), np.asarray(scores, np.float64)
+    if labels.shape != scores.shape or labels.ndim != 1:
+        raise ValueError(f"labels {list(labels.shape)} and scores {list(scores.shape)}; expected [pairs] for both")
+    if set(labels.tolist()) != {0.0, 1.0}:
+        raise ValueError(f"the labels are {sorted(set(labels.tolist()))[:5]}; expected 0 and 1, both of them")
+    order = np.argsort(-scores, kind="stable")
+    ordered, alike = scores[order], labels[order]
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))  # a threshold cannot divide equal scores
+    thresholds = np.append((ordered[ends[:-1]] + ordered[ends[:-1] + 1]) / 2, ordered[-1])
+    found = np.cumsum(alike)[ends]  # of those that are alike, the ones of the threshold or above
+    precision, recall = found / (ends + 1), found / alike.sum()
+    f1 = 2 * found / (ends + 1 + alike.sum())
+    right = np.append(len(labels) - alike.sum(), found + (len(labels) - alike.sum()) - (ends + 1 - found))
+    best, most_right = int(f1.argmax()), int(right.argmax())
+    above_all = np.nextafter(ordered[0], np.inf)  # the threshold by which no pair is alike
+    average_precision = needed("sklearn.metrics", "scikit-learn").average_precision_score(labels, scores)
+    return {
+        "average_precision": float(average_precision),
+        "f1": float(f1[best]),
+        "precision": float(precision[best]),
+        "recall": float(recall[best]),
+        "f1_threshold": float(thresholds[best]),
+        "accuracy": float(right[most_right] / len(labels)),
+        "accuracy_threshold": float(np.append(above_all, thresholds)[most_right]),
+    }
+
+
+def triplet_accuracy(anchors: Any, positives: Any, negatives: Any) -> dict[str, float]:
+    """The share of triplets whose anchor is more like its positive than like its negative; vectors `[triplets, size]`.
+
+    Example:
+        >>> triplet_accuracy([[1.0, 0.0]], [[1.0, 1.0]], [[0.0, 1.0]])
+        {'triplet_accuracy': 1.0}
+    """
+    return {"triplet_accuracy": float(np.mean(cosines(anchors, positives) > cosines(anchors, negatives)))}
+
+
+def _unit(vectors: Any) -> np.ndarray:
+    """float32 `[rows, size]`, each of length 1, or 0."""
+    vectors = np.asarray(vectors, np.float32)
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -1,0 +1,167 @@
+"""Losses of sentence vectors, beside their formulas in plain NumPy."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert.tasks import sentence_losses as losses
+
+BATCH, SIZE = 6, 8
+TEXTS = np.arange(3 * BATCH).reshape(BATCH, 3)  # all different
+
+
+def drawn(columns, seed=0):
+    return np.random.default_rng(seed).normal(size=(BATCH, columns, SIZE)).astype(np.float32)
+
+
+def cosine(one, other):
+    return one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+
+
+def ranking(vectors, scale, negatives_of):
+    """The mean of -log softmax; `negatives_of` gives the candidates of a row but its positive, as (row, column)."""
+    found = []
+    for i, row in enumerate(vectors):
+        right = scale * cosine(row[0], row[1])
+        others = [scale * cosine(row[0], vectors[j][column]) for j, column in negatives_of(i)]
+        found.append(np.logaddexp.reduce([right, *others]) - right)
+    return np.mean(found)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_multiple_negatives(columns):
+    vectors = drawn(columns)
+    places = list(itertools.product(range(BATCH), range(1, columns)))
+    expected = ranking(vectors, 20, lambda i: [place for place in places if place != (i, 1)])
+    assert float(losses.MultipleNegativesRankingLoss()(np.zeros(BATCH), vectors)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_symmetric_form():
+    vectors = drawn(2)
+    forth = ranking(vectors, 5, lambda i: [(j, 1) for j in range(BATCH) if j != i])
+    back = ranking(vectors[:, ::-1], 5, lambda i: [(j, 1) for j in range(BATCH) if j != i])
+    loss = losses.MultipleNegativesRankingLoss(scale=5, symmetric=True)
+    assert float(loss(np.zeros(BATCH), vectors)) == pytest.approx((forth + back) / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_equal_texts_are_no_negatives(symmetric):
+    vectors, texts = drawn(3), TEXTS.copy()
+    texts[1, 1] = texts[0, 1]  # one positive of two anchors
+    texts[3, 0] = texts[2, 0]  # two positives of one anchor
+    texts[5, 2] = texts[4, 0]  # a negative of one row is the anchor of another
+    texts[4, 2] = texts[0, 1]  # and one is another's positive
+    for one, other in (((0, 1), (1, 1)), ((2, 0), (3, 0)), ((4, 0), (5, 2)), ((0, 1), (4, 2))):
+        vectors[other] = vectors[one]
+    left_out = {0: [(1, 1), (4, 2)], 1: [(0, 1), (4, 2)], 2: [(3, 1)], 3: [(2, 1)], 4: [(5, 2)]}
+    places = list(itertools.product(range(BATCH), (1, 2)))
+
+    def negatives_of(i):
+        return [place for place in places if place != (i, 1) and place not in left_out.get(i, [])]
+
+    expected = ranking(vectors, 20, negatives_of)
+    if symmetric:
+        alike = {0: [1], 1: [0], 2: [3], 3: [2]}
+        flipped = vectors[:, 1::-1]
+        back = ranking(flipped, 20, lambda i: [(j, 1) for j in range(BATCH) if j != i and j not in alike.get(i, [])])
+        expected = (expected + back) / 2
+    loss = losses.MultipleNegativesRankingLoss(symmetric=symmetric)
+    assert float(loss(texts, vectors)) == pytest.approx(expected, rel=1e-5)
+    assert float(loss(TEXTS, vectors)) > expected + 0.1
+
+
+@pytest.mark.parametrize("kind", [losses.CoSENTLoss, losses.AnglELoss])
+def test_orders(kind):
+    vectors, scores = drawn(2), np.array([3, 1, 1, 5, 0, 2.5])
+
+    def similarity(one, other):
+        one, other = one / np.linalg.norm(one), other / np.linalg.norm(other)
+        if kind is losses.CoSENTLoss:
+            return one @ other
+        # The angle of Li and Li 2024: the quotient of complex numbers, its real and imaginary parts summed.
+        one, other = one[: SIZE // 2] + 1j * one[SIZE // 2 :], other[: SIZE // 2] + 1j * other[SIZE // 2 :]
+        product = np.sum(one * np.conj(other))
+        return abs(product.real + product.imag)
+
+    alike = [20 * similarity(*row) for row in vectors]
+    wrong = [alike[i] - alike[j] for i in range(BATCH) for j in range(BATCH) if scores[i] < scores[j]]
+    expected = np.logaddexp.reduce([0, *wrong])
+    assert float(kind()(scores, vectors)) == pytest.approx(expected, rel=1e-5)
+    assert float(kind()(np.ones(BATCH), vectors)) == 0
+
+
+def test_numbers():
+    vectors, scores = drawn(2), np.linspace(-1, 1, BATCH)
+    cosines = np.array([cosine(*row) for row in vectors])
+    loss = losses.CosineSimilarityLoss()
+    assert float(loss(scores, vectors)) == pytest.approx(np.mean((cosines - scores) ** 2), rel=1e-5)
+    alike = np.array([0, 1, 1, 0, 0, 1])
+    each = np.where(alike, (1 - cosines) ** 2, np.maximum(0, 0.7 - 1 + cosines) ** 2) / 2
+    assert float(losses.ContrastiveLoss(margin=0.7)(alike, vectors)) == pytest.approx(each.mean(), rel=1e-5)
+
+
+def test_triplets():
+    vectors = drawn(3)
+    near, far = (np.linalg.norm(vectors[:, 0] - vectors[:, column], axis=1) for column in (1, 2))
+    expected = np.maximum(0, near - far + 0.5).mean()
+    loss = losses.TripletLoss(margin=0.5)
+    assert float(loss(np.zeros(BATCH), vectors)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_shorter_vectors():
+    vectors = drawn(2)
+    inner = losses.MultipleNegativesRankingLoss()
+    expected = sum(weight * float(inner(TEXTS[:, :2], vectors[..., :dim])) for dim, weight in ((8, 1), (4, 0.5)))
+    loss = losses.MatryoshkaLoss(inner, [8, 4], [1, 0.5])
+    assert float(loss(TEXTS[:, :2], vectors)) == pytest.approx(expected, rel=1e-5)
+
+
+ALL = [
+    (losses.MultipleNegativesRankingLoss(7.0, symmetric=True), 3),
+    (losses.CoSENTLoss(7.0), 2),
+    (losses.AnglELoss(7.0), 2),
+    (losses.CosineSimilarityLoss(), 2),
+    (losses.ContrastiveLoss(0.7), 2),
+    (losses.TripletLoss(0.3), 3),
+    (losses.MatryoshkaLoss(losses.TripletLoss(0.3), [8, 3], [1.0, 2.0]), 3),
+]
+
+
+@pytest.mark.parametrize(("loss", "columns"), ALL, ids=[loss.name for loss, _ in ALL])
+def test_each_can_be_compiled_saved_and_learned_from(loss, columns):
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
+    vectors, scores = drawn(columns), np.array([0, 1, 1, 0, 0, 1])
+    assert float(again(scores, vectors)) == float(loss(scores, vectors))
+    layer = keras.layers.Dense(SIZE)
+    model = keras.Sequential([keras.Input([columns, SIZE]), layer])
+    model.compile(keras.optimizers.SGD(1e-3), again, jit_compile=True)
+    before = model.evaluate(vectors, scores, verbose=0)
+    model.fit(vectors, scores, epochs=3, verbose=0)
+    assert model.evaluate(vectors, scores, verbose=0) < before
+
+
+def test_equal_vectors_have_gradients():
+    layer = keras.layers.Dense(SIZE)
+    model = keras.Sequential([keras.Input([3, SIZE]), layer])
+    model.compile("sgd", losses.TripletLoss())
+    model.fit(np.ones([2, 3, SIZE]), np.zeros(2), verbose=0)
+    assert np.isfinite(layer.get_weights()[0]).all()
+
+
+def test_mistakes():
+    with pytest.raises(ValueError, match="was given 3 columns of texts; this loss compares 2"):
+        losses.CoSENTLoss()(np.zeros(BATCH), drawn(3))
+    with pytest.raises(ValueError, match="was given 1 columns of texts; this loss compares 2 or more"):
+        losses.MultipleNegativesRankingLoss()(np.zeros(BATCH), drawn(2)[:, 0])
+    with pytest.raises(ValueError, match="dims has 16, but the vectors have 8 values"):
+        losses.MatryoshkaLoss(losses.CoSENTLoss(), [16])(np.zeros(BATCH), drawn(2))
+    with pytest.raises(ValueError, match=r"dims is \[\]; expected"):
+        losses.MatryoshkaLoss(losses.CoSENTLoss(), [])
+    with pytest.raises(ValueError, match="there are 2 dims, but 1 weights"):
+        losses.MatryoshkaLoss(losses.CoSENTLoss(), [4, 2], [1])
+    with pytest.raises(ValueError, match="scale is 0; expected a number above 0"):
+        losses.MultipleNegativesRankingLoss(scale=0)
+    with pytest.raises(ValueError, match="the vectors have 7 values; AnglELoss takes halves"):
+        losses.AnglELoss()(np.zeros(BATCH), drawn(2)[..., :7])

@@ -1,0 +1,158 @@
+"""Columns of texts: what a sentence encoder learns from, and how it is measured on them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertSentenceEncoder
+from keras_bert.tasks.sentence_losses import CoSENTLoss, MultipleNegativesRankingLoss
+from keras_bert.tasks.text_columns import TextVectors, measured, text_numbers
+from keras_bert.training.held_out import hold_out
+
+from ..support import small
+
+ANCHORS = ["good film", "bad film", "good film", "the bank"]
+POSITIVES = ["great movie", "dull movie", "warm story", "river money"]
+NEGATIVES = ["dull movie", "great movie", "cold", "good film"]
+PROMPTS = {"query": "you ask: ", "passage": "the story: "}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor())
+
+
+@pytest.fixture(scope="module")
+def prompted(model):
+    settings = {"prompts": PROMPTS, "column_prompts": ["query", "passage"]}
+    return BertSentenceEncoder(model.encoder, model.preprocessor, **settings)
+
+
+@pytest.mark.parametrize("columns", [(ANCHORS, POSITIVES), (ANCHORS, POSITIVES, NEGATIVES)])
+def test_each_column_is_embedded_alone(model, columns):
+    expected = np.stack([model.encode(column) for column in columns], axis=1)
+    np.testing.assert_allclose(model(columns), expected, atol=1e-6)
+    np.testing.assert_allclose(model(tuple(map(tf.constant, columns))), expected, atol=1e-6)
+    np.testing.assert_allclose(model.predict(columns, verbose=0), expected, atol=1e-6)
+    packed, _ = model.batch(*model.examples(columns, None)[:2])
+    np.testing.assert_allclose(model(packed), expected, atol=1e-6)
+    inputs = tuple(keras.Input(shape=(), dtype="string") for _ in columns)
+    functional = keras.Model(inputs, model(inputs))
+    np.testing.assert_allclose(functional(list(map(tf.constant, columns))), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("include_prompt", [True, False])
+def test_columns_have_prompts(model, include_prompt):
+    settings = {"prompts": PROMPTS, "column_prompts": ["query", "passage"], "include_prompt": include_prompt}
+    prompted = BertSentenceEncoder(model.encoder, model.preprocessor, **settings)
+    columns, names = (ANCHORS, POSITIVES, NEGATIVES), ("query", "passage", "passage")
+    expected = np.stack([prompted.encode(*each, prompt=name) for *each, name in zip(columns, names, strict=True)], 1)
+    np.testing.assert_allclose(prompted(columns), expected, atol=1e-6)
+    packed, _ = prompted.batch(*prompted.examples(columns, None)[:2])
+    np.testing.assert_allclose(prompted(packed), expected, atol=1e-6)
+    np.testing.assert_allclose([row.vectors for row in prompted.answers(columns)], expected, atol=1e-6)
+    with pytest.raises(ValueError, match="there is no prompt 'document'; this model has query, passage"):
+        BertSentenceEncoder(model.encoder, model.preprocessor, prompts=PROMPTS, column_prompts=["document"])
+
+
+def test_a_preset_keeps_the_prompts_of_columns(prompted, tmp_path):
+    prompted.save_preset(tmp_path)
+    assert small.same(BertSentenceEncoder.from_preset(tmp_path), prompted)
+
+
+def test_examples(model):
+    pairs = model.examples((ANCHORS, POSITIVES), None)
+    assert pairs.targets.numpy().tolist() == [[0, 3], [1, 4], [0, 5], [2, 6]]
+    assert isinstance(model.loss_for(pairs), MultipleNegativesRankingLoss)
+    scored = model.examples((ANCHORS, POSITIVES), [5, 3, 0, 1])
+    assert (scored.targets.dtype, scored.targets.numpy().tolist()) == (tf.float32, [5, 3, 0, 1])
+    assert isinstance(model.loss_for(scored), CoSENTLoss)
+    lengths = model.examples((["good", "a b c d"], ["good film film", "film"]), None).lengths
+    assert lengths.tolist() == [3 + 2, 4 + 2]  # of the longest text of each row, with its two special tokens
+
+
+def test_numbers_of_a_batch_are_small(model):
+    """A loss may hold them as float32, where 2 ** 24 + 1 is 2 ** 24."""
+    segments = model.examples((ANCHORS, POSITIVES), None).segments
+    large = tf.constant([[2**25, 2**25 + 1], [2**25 + 2, 2**25 + 3], [2**25, 2**25 + 4], [2**25 + 5, 2**25 + 3]])
+    packed, numbers = model.batch(segments, large)
+    assert len(packed) == 2
+    assert numbers.numpy().tolist() == [[0, 1], [2, 3], [0, 4], [5, 3]]
+
+
+def test_text_numbers():
+    assert text_numbers([["a", "b"], ["b", "c"], ["c", "c"]]).tolist() == [[0, 1, 2], [1, 2, 2]]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (
+            ANCHORS,
+            None,
+            r"vectors learn from texts that are compared: x is a tuple of two lists, \(anchors, positives\)",
+        ),
+        ((ANCHORS, POSITIVES[1:]), None, "the columns have 3 and 4 texts"),
+        ((ANCHORS, POSITIVES, NEGATIVES), [1, 2, 3, 4], "scores are of pairs, but there are 3 columns of texts"),
+        ((ANCHORS, POSITIVES), [1, 2], "there are 4 pairs, but 2 scores"),
+        ((ANCHORS, POSITIVES), [1, 2, float("nan"), 4], r"score 2 \(from 0\) is nan, which is no number to learn"),
+    ],
+)
+def test_examples_that_cannot_be_used(model, x, y, message):
+    for check in (model.examples, model.check_examples):
+        with pytest.raises(ValueError, match=message):
+            check(x, y)
+
+
+WITH_NEGATIVES = ((ANCHORS, POSITIVES, NEGATIVES), None, MultipleNegativesRankingLoss())
+WITH_SCORES = ((ANCHORS, POSITIVES), [5, 3, 0, 1], CoSENTLoss())
+
+
+@pytest.mark.parametrize(("columns", "y", "loss"), [WITH_NEGATIVES, WITH_SCORES])
+def test_fit(small_preset, columns, y, loss):
+    model = BertSentenceEncoder.from_preset(small_preset)
+    model.compile(keras.optimizers.Adam(1e-3), loss, jit_compile=False)
+    history = model.fit(columns, y, epochs=4, verbose=0).history["loss"]
+    assert history[-1] < history[0]
+
+
+# -- Measures
+
+
+def rows(*texts, vectors):
+    return [TextVectors(each, np.float32([vectors[text] for text in each])) for each in texts]
+
+
+def test_a_search_has_all_texts_once_and_all_positives_of_an_anchor():
+    vectors = {"a": [1, 0], "b": [0, 1], "p": [1, 0.1], "q": [1, 0.2], "r": [0.1, 1], "n": [1, 0.05]}
+    found = measured(rows(("a", "p"), ("a", "q"), ("b", "r"), vectors=vectors), None)
+    assert found == {"ndcg@10": 1, "mrr@10": 1, "accuracy@1": 1, "recall@10": 1}
+    found = measured(rows(("a", "p", "n"), ("a", "q", "n"), ("b", "r", "p"), vectors=vectors), None)
+    assert found["accuracy@1"] == 0.5  # "a" finds "n" first
+    assert found["mrr@10"] == 0.75
+    assert found["triplet_accuracy"] == pytest.approx(1 / 3)
+
+
+def test_scores():
+    texts = [("a", "p"), ("a", "q"), ("a", "b")]
+    vectors = {"a": [1, 0], "b": [0, 1], "p": [1, 0.1], "q": [1, 0.9]}
+    found = measured(rows(*texts, vectors=vectors), [4.5, 3, 1])
+    assert list(found) == ["spearman", "pearson"]
+    assert found["spearman"] == pytest.approx(1)
+    found = measured(rows(*texts, vectors=vectors), [1, 1, 0])
+    assert (found["average_precision"], found["f1"], found["accuracy"]) == (1, 1, 1)
+
+
+def test_answers_measured(model):
+    found = model.measures(model.answers((ANCHORS, POSITIVES)), None)
+    assert set(found) == {"ndcg@10", "mrr@10", "accuracy@1", "recall@10"}
+    assert found["recall@10"] == 1  # of four documents
+
+
+def test_a_share_is_held_out():
+    train, held = hold_out(((["a", "b", "c", "d"], ["A", "B", "C", "D"], ["1", "2", "3", "4"]), None), 0.25, 0)
+    assert train[1] is held[1] is None
+    found = sorted([*zip(*train[0], strict=True), *zip(*held[0], strict=True)])
+    assert found == [("a", "A", "1"), ("b", "B", "2"), ("c", "C", "3"), ("d", "D", "4")]
+    assert len(held[0][0]) == 1

@@ -1,0 +1,82 @@
+"""Fine-tuning of sentence vectors: they become better, and an interrupted run ends as one that was not."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert import BertSentenceEncoder
+from keras_bert.tasks.sentence_losses import MatryoshkaLoss, MultipleNegativesRankingLoss
+from keras_bert.training import evaluate, fine_tune
+from keras_bert.training.run_files import AnotherRunError
+
+from ..support import small
+
+SETTINGS = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-3, "progress": False, "checkpoint_seconds": 0}
+
+
+class Stop(BaseException):
+    """What nobody catches."""
+
+
+class StopAt(keras.callbacks.Callback):
+    def __init__(self, step):
+        super().__init__()
+        self.left = step
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.left -= 1
+        if self.left == 0:
+            raise Stop
+
+
+def new():
+    encoder = small.encoder(num_layers=1)
+    return BertSentenceEncoder(
+        encoder, small.preprocessor(), prompts={"query": "you ask: "}, column_prompts=["query", ""]
+    )
+
+
+def pairs(count=32):
+    """Texts, and the same words in another order; some positives belong to two anchors."""
+    generator, words = np.random.default_rng(0), small.WORDS.split()
+    anchors = [" ".join(generator.choice(words, generator.integers(3, 8))) for _ in range(count)]
+    positives = [" ".join(generator.permutation(text.split())) for text in anchors]
+    return anchors, [positives[i // 4 * 4] if i % 4 == 1 else positive for i, positive in enumerate(positives)]
+
+
+@pytest.mark.slow
+def test_a_run_is_resumed_bit_for_bit(tmp_path):
+    whole, train = new(), (pairs(), None)
+    before = evaluate(whole, *train)
+    history = fine_tune(whole, train, train, **SETTINGS)
+    assert history[-1]["ndcg@10"] > before["ndcg@10"] + 0.05
+    assert history[1]["loss"] < history[0]["loss"]
+    with pytest.raises(Stop):
+        fine_tune(new(), train, train, tmp_path, callbacks=[StopAt(6)], **SETTINGS)
+    resumed = new()
+    assert fine_tune(resumed, train, train, tmp_path, **SETTINGS) == history
+    for got, want in zip(resumed.get_weights(), whole.get_weights(), strict=True):
+        np.testing.assert_array_equal(got, want)
+    with pytest.raises(AnotherRunError, match="other loss"):
+        fine_tune(new(), train, train, tmp_path, loss=MultipleNegativesRankingLoss(5.0), **SETTINGS)
+
+
+@pytest.mark.slow
+def test_scores_triplets_and_shorter_vectors():
+    anchors, positives = pairs()
+    generator = np.random.default_rng(1)
+    scores = generator.random(len(anchors))
+    scored = fine_tune(new(), ((anchors, positives), scores), validation_split=0.25, **SETTINGS)
+    assert set(scored[-1]) == {"epoch", "loss", "padding", "spearman", "pearson"}
+    triplets = (anchors, positives, generator.permutation(positives).tolist())
+    loss = MatryoshkaLoss(MultipleNegativesRankingLoss(), [32, 8])
+    short = fine_tune(new(), (triplets, None), (triplets, None), loss=loss, **SETTINGS)
+    assert short[-1]["triplet_accuracy"] > 0.6
+    assert short[1]["loss"] < short[0]["loss"]
+
+
+def test_examples_without_labels_are_for_vectors_only():
+    train = (pairs(), None)
+    model = new()
+    with pytest.raises(ValueError, match="vectors learn from texts that are compared"):
+        fine_tune(model, (train[0][0], None), **SETTINGS)
