@@ -98,7 +98,7 @@ def _python(block: Block, namespace: dict[str, Any], folder: Path, fails: bool) 
             return printed.getvalue(), f"{type(error).__name__}: {error}"
     told = [f"{each.category.__name__}: {each.message}" for each in warned]
     wanted = [each for each in told if each.startswith((block.output or "").split(":")[0])]
-    as_on_page = (each for each in wanted if _same(block.output, each))
+    as_on_page = (each for each in wanted if _same(block.output or "", each))
     return printed.getvalue(), next(as_on_page, wanted[-1] if wanted else None)
 
 
