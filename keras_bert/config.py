@@ -176,14 +176,16 @@ class BertConfig:
             return 0
         return self.max_positions + (self.pad_token_id + 1 if self.positions_after_padding else 0)
 
-    def check_vocabulary(self, tokens: int) -> None:
+    def check_vocabulary(self, tokens: int, is_whole: bool = False) -> None:
         """Raises ValueError if a vocabulary with this number of tokens cannot belong to this model.
 
-        An embedding table has a row per token, and maybe some more, which no token uses: up to 128, or up to 1% of
-        them. (They round the number up, or are left of an older vocabulary.)
+        An embedding table has a row per token; some are rounded up to a multiple of 8 to 128 rows. With `is_whole`,
+        because the vocabulary comes from a file that cannot have lost its end, there may be other rows that no token
+        uses, up to 128 or 1% of them.
         """
-        spare = self.vocab_size - tokens
-        if not 0 <= spare <= max(128, self.vocab_size // 100):
+        rounded = any(-(-tokens // multiple) * multiple == self.vocab_size for multiple in (1, 8, 16, 32, 64, 128))
+        has_spare = is_whole and 0 <= self.vocab_size - tokens <= max(128, self.vocab_size // 100)
+        if not rounded and not has_spare:
             raise ValueError(
                 f"the vocabulary has {tokens} tokens, but the model's embedding table has {self.vocab_size} rows: "
                 "they do not belong together"

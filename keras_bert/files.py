@@ -48,6 +48,8 @@ def missing(directory: Path, *names: str) -> FileNotFoundError:
 
 def refuse_pointer(path: str | Path) -> None:
     """Raises ValueError if a file is what Git LFS leaves in its place, in a clone without the large files."""
+    if not Path(path).is_file():
+        return
     with Path(path).open("rb") as file:
         pointer = file.read(1000)
     if pointer.startswith(_POINTER):

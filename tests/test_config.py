@@ -51,13 +51,21 @@ def test_bad_values_are_named(changes, message):
         BertConfig(**changes)
 
 
-@pytest.mark.parametrize(("tokens", "rows"), [(30522, 30522), (30522, 30528), (250002, 250037), (128001, 128100)])
+@pytest.mark.parametrize("tokens", [30522, 30515, 30528])
+def test_a_table_may_be_rounded_up(tokens):
+    BertConfig(vocab_size=30528 if tokens != 30515 else 30592).check_vocabulary(tokens)
+
+
+@pytest.mark.parametrize(("tokens", "rows"), [(250002, 250037), (128001, 128100), (250102, 251000)])
 def test_a_table_may_have_spare_rows(tokens, rows):
-    """As BERT's, Nomic's, E5's multilingual and DeBERTa's have."""
-    BertConfig(vocab_size=rows).check_vocabulary(tokens)
+    """As those of E5's multilingual models and DeBERTa's have."""
+    BertConfig(vocab_size=rows).check_vocabulary(tokens, is_whole=True)
+    with pytest.raises(ValueError, match=f"the vocabulary has {tokens} tokens, but .* has {rows} rows"):
+        BertConfig(vocab_size=rows).check_vocabulary(tokens)
 
 
-@pytest.mark.parametrize("tokens", [30523, 28996, 100])
-def test_a_vocabulary_of_another_model(tokens):
+@pytest.mark.parametrize("is_whole", [False, True])
+@pytest.mark.parametrize("tokens", [30523, 28996])
+def test_a_vocabulary_of_another_model(tokens, is_whole):
     with pytest.raises(ValueError, match=f"the vocabulary has {tokens} tokens, but .* has 30522 rows"):
-        BertConfig().check_vocabulary(tokens)
+        BertConfig().check_vocabulary(tokens, is_whole)

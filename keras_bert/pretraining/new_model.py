@@ -40,7 +40,7 @@ def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
         raise ValueError(f"there is no size {size!r}; there are {names}, or give a config.json")
     config = read_config(size)
     try:
-        config.check_vocabulary(tokens)
+        config.check_vocabulary(tokens, tokenizer.is_whole)
     except ValueError as error:
         raise ValueError(f"{size}: {error}") from None
     if config.pad_token_id != padding:

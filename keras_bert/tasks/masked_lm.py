@@ -219,7 +219,7 @@ class BertMaskedLM(BertTask):
             return None
         try:
             tokenizer = loading.load_tokenizer(found.directory, special_tokens_in_text=True)
-            encoder.config.check_vocabulary(tokenizer.vocabulary_size)
+            encoder.config.check_vocabulary(tokenizer.vocabulary_size, tokenizer.is_whole)
         except FileNotFoundError:
             return None
         except ValueError as error:

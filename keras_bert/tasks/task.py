@@ -74,7 +74,8 @@ class BertTask(Replicated, Compilable, keras.Model):
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if preprocessor is not None:
-            encoder.config.check_vocabulary(preprocessor.tokenizer.vocabulary_size)
+            tokenizer = preprocessor.tokenizer
+            encoder.config.check_vocabulary(tokenizer.vocabulary_size, tokenizer.is_whole)
         self.encoder = encoder
         self.preprocessor = preprocessor
         self._eager_call = OneGraph(super().__call__)

@@ -204,7 +204,7 @@ class BertPreprocessor(keras.layers.Layer):
         directory = presets.resolve(handle)
         config = formats.read_config(files.find(directory, *formats.CONFIGS))
         tokenizer = overrides.pop("tokenizer", None) or load_tokenizer(directory)
-        config.check_vocabulary(tokenizer.vocabulary_size)
+        config.check_vocabulary(tokenizer.vocabulary_size, tokenizer.is_whole)
         positions = overrides.setdefault("max_sequence_length", config.max_positions)
         overrides.setdefault("sequence_length", min(128, positions))
         return cls(tokenizer, **overrides)

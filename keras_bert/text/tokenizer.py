@@ -32,9 +32,11 @@ class Tokenizer:
         unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
         begins_word: bool `[vocabulary_size]`.
         pair_format: how a pair of texts is packed.
+        is_whole: whether the vocabulary comes from files that cannot have lost their end unnoticed.
     """
 
     pair_format: PairFormat = BERT_PAIRS
+    is_whole = True
     _mask_takes_space = False  # whether the mask token includes the white space before it
     _symbols: Sequence[str] = ()  # tokens that are split off the text first
     # Read and write the arguments of the class as files of a directory.

@@ -62,6 +62,7 @@ class WordPieceTokenizer(Tokenizer):
         'cafe noir'
     """
 
+    is_whole = False  # a vocab.txt has lines and nothing else
     _read_files = staticmethod(read_wordpiece_files)
     _write_files = staticmethod(write_wordpiece_files)
 

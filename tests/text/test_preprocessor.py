@@ -199,7 +199,7 @@ def test_presets(small_preset, tokenizer, tmp_path, untraced):
     assert again.tokenizer.get_config() == preprocessor.tokenizer.get_config() == tokenizer.get_config()
     with pytest.raises(FileExistsError, match="overwrite=True"):
         preprocessor.save_preset(tmp_path)
-    write_config(tmp_path / "config.json", BertConfig.tiny(vocab_size=tokenizer.vocabulary_size - 1))
+    write_config(tmp_path / "config.json", BertConfig.tiny(vocab_size=tokenizer.vocabulary_size + 1))
     with pytest.raises(ValueError, match=f"the vocabulary has {tokenizer.vocabulary_size} tokens, but .* rows"):
         BertPreprocessor.from_preset(tmp_path)
 
