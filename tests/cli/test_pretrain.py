@@ -207,8 +207,11 @@ def test_mistakes(fails, corpus, changes, message):
         (folder / f"{name}.txt").write_text("".join(f"{token}\n" for token in tokens))
     write_config(folder / "other.json", BertConfig(vocab_size=50, **SIZES))
     write_config(folder / "padded.json", BertConfig(vocab_size=len(TOKENS), pad_token_id=3, **SIZES))
-    longer = {**SIZES, "max_positions": 32}
-    write_config(folder / "roberta.json", BertConfig(vocab_size=len(TOKENS), **longer, family="roberta"))
+    longer = {**SIZES, "max_positions": 32, "positions_after_padding": True}
+    write_config(
+        folder / "roberta.json",
+        BertConfig(vocab_size=len(TOKENS), **longer, family="roberta"),
+    )
     paths = {name: value if value.isdigit() else str(folder / value) for name, value in changes.items()}
     text = paths.pop("FILE", str(folder / "texts"))
     before = sorted(folder.rglob("*"))
