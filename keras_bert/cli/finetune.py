@@ -53,7 +53,7 @@ def _long_text(*choices: str) -> Callable:
 
 @click.group()
 def finetune() -> None:
-    """Fine-tune a model to classify, to tag, to answer, to rank or to embed.
+    """Fine-tune a model to classify, tag, answer, rank or embed.
 
     Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
     measures. After an interruption, the same command resumes the run. To train a model further, begin with it: --preset
