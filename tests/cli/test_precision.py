@@ -5,10 +5,17 @@ import json
 import numpy as np
 import pytest
 
+from keras_bert import BertSentenceEncoder
 from keras_bert.inference import onednn
 
 pytestmark = pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")
 TEXTS = ["the cat sat on the mat", "a very long story about a river", "good"]
+
+
+@pytest.fixture(autouse=True)
+def _a_model_for_each_command(monkeypatch):
+    """A precision stays with its model, which the other tests share."""
+    monkeypatch.setattr(BertSentenceEncoder, "from_preset", BertSentenceEncoder.from_preset.__wrapped__)
 
 
 def test_encode_and_embed(run, tmp_path):

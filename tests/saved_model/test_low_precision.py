@@ -19,6 +19,7 @@ def size(directory):
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 @needs_int8
 def test_it_answers_in_a_fresh_process_without_its_float_weights(tmp_path):
     model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
