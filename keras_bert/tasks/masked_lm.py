@@ -90,9 +90,9 @@ class BertMaskedLM(BertTask):
         """The loss to compile with: mean cross-entropy over the predictions of a batch, which have sample weights."""
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
 
-    def retrace(self) -> None:
-        for each in self._by_top_k.values():
-            each.retrace()
+    @property
+    def _runners(self) -> Iterable[ByLength]:
+        return self._by_top_k.values()
 
     def fill(
         self, text: str | Iterable[str], top_k: int = 5, batch_tokens: int = 1024, progress: bool | None = None

@@ -185,9 +185,9 @@ class BertSentenceEncoder(BertTask):
     def _by_length(self) -> ByLength:
         return self._by_length_after("")
 
-    def retrace(self) -> None:
-        for each in self._by_skipped.values():
-            each.retrace()
+    @property
+    def _runners(self) -> Iterable[ByLength]:
+        return self._by_skipped.values()
 
     def serve(self, text: Any) -> dict[str, Any]:
         """The serving signature: string `[batch]` -> `embedding`, float32 `[batch, hidden]`, as from a call."""

@@ -123,8 +123,13 @@ class BertTask(Replicated, Compilable, keras.Model):
     def retrace(self) -> None:
         """Drops traced graphs. Call it after the layers have changed, and not only their weights."""
         self._eager_call.retrace()
-        if self._by_length is not None:
-            self._by_length.retrace()
+        for each in self._runners:
+            each.retrace()
+
+    @property
+    def _runners(self) -> Iterable[ByLength]:
+        """All that run the model over texts."""
+        return () if self._by_length is None else (self._by_length,)
 
     # -- Keras's methods, for lists of str as well
 

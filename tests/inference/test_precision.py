@@ -77,12 +77,15 @@ def test_an_answer_does_not_depend_on_its_batch(precision):
 def test_real_sentences(precision):
     model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
     exact = model.encode(small.TEXTS + TEXTS)
+    np.testing.assert_allclose(model(TEXTS), exact[-len(TEXTS) :], atol=1e-5)
     model.set_precision(precision)
     lower = model.encode(small.TEXTS + TEXTS)
     mean, worst = {"bfloat16": (0.9998, 0.9995), "int8": (0.99, 0.978)}[precision]
     assert cosines(exact, lower).mean() > mean
     assert cosines(exact, lower).min() > worst
-    np.testing.assert_allclose(model(TEXTS), lower[-len(TEXTS) :], atol=0.01)  # outside of a graph, too
+    called = model(TEXTS)  # outside of a graph, too
+    np.testing.assert_allclose(called, lower[-len(TEXTS) :], atol=0.01)
+    assert cosines(called, exact[-len(TEXTS) :]).max() < 1 - 1e-6
 
 
 @pytest.mark.slow
