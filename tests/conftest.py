@@ -65,13 +65,13 @@ def read_once() -> Callable[[str | Path], Any]:
     models = {}
 
     def from_preset(preset: str | Path, **settings: Any) -> Any:
-        given = {name: value for name, value in settings.items() if value not in (None, "float32")}
-        if given or not Path(preset).is_dir():
-            return BertSentenceEncoder.from_preset(preset, **given)
-        content = tuple(path.read_bytes() for path in sorted(Path(preset).iterdir()))
-        if content not in models:
-            models[content] = BertSentenceEncoder.from_preset(preset)
-        return models[content]
+        if not Path(preset).is_dir():
+            return BertSentenceEncoder.from_preset(preset, **settings)
+        content = tuple(path.read_bytes() for path in sorted(Path(preset).rglob("*")) if path.is_file())
+        key = content, *((name, value) for name, value in sorted(settings.items()) if value not in (None, "float32"))
+        if key not in models:
+            models[key] = BertSentenceEncoder.from_preset(preset, **settings)
+        return models[key]
 
     return from_preset
 

@@ -10,13 +10,13 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert import files
-from keras_bert.embedding import shared_model
-from keras_bert.search import neighbours
+from keras_bert.search import neighbours, search_model
 from keras_bert.search.corpus_rows import read_corpus
 from keras_bert.search.encoded_texts import EncodedTexts, key_of
 from keras_bert.search.index_record import IndexRecord, read_record, write_record
 from keras_bert.search.index_rows import IndexRows, write_rows
 from keras_bert.search.neighbours import Neighbours
+from keras_bert.search.search_model import SearchModel
 
 _TEXTS_AT_A_TIME = 2048  # encoded, then written: what an interruption loses at most
 _UNFINISHED = "encoded-*.bin"
@@ -77,26 +77,25 @@ def build_index(
         raise ValueError(f"{corpus} has no texts")
     texts = {_line(row.columns): row.text for row in rows}  # each row once
     read_record(directory)  # raises before the model is loaded
-    model = shared_model.load(preset)
-    width = (
-        shared_model.model_of(preset, model).encode([], batch_tokens).shape[1]
-    )  # raises if batch_tokens is too small
+    digest = search_model.load(preset)
+    model = SearchModel(preset, digest)
+    model.documents([], batch_tokens)  # raises if batch_tokens is too small
     with files.only_writer(directory):
         record = read_record(directory)
-        _check(record, directory, str(preset), model, text_column if add else None, stored)
+        _check(record, directory, str(preset), digest, text_column if add else None, stored)
         old = record and _OldIndex(directory, record)
         if old and add:
             texts = {**{line: json.loads(line)[text_column] for line in old.rows.lines()}, **texts}
         keys = [key_of(text.encode()) for text in texts.values()]
-        encoded = EncodedTexts(directory / f"encoded-{model[:16]}.bin", width)
+        encoded = EncodedTexts(directory / f"encoded-{digest[:16]}.bin", model.width)
         try:
             new = {
                 key: text for key, text in zip(keys, texts.values(), strict=True) if not (old and key in old.numbers)
             }
-            counts = _encode(new, encoded, shared_model.model_of(preset, model), batch_tokens, progress)
+            counts = _encode(new, encoded, model, batch_tokens, progress)
             stored = stored or (record.stored if record else "float32")
             version = record.version + 1 if record else 1
-            made = IndexRecord(_lasting(preset), model, text_column, stored, len(texts), version)
+            made = IndexRecord(_lasting(preset), digest, text_column, stored, len(texts), version)
             _write(directory, made, list(texts), keys, old, encoded)
         finally:
             encoded.close()
@@ -146,7 +145,7 @@ def _check(
 
 
 def _encode(
-    texts: dict[bytes, str], encoded: EncodedTexts, model: object, batch_tokens: int, progress: bool | None
+    texts: dict[bytes, str], encoded: EncodedTexts, model: SearchModel, batch_tokens: int, progress: bool | None
 ) -> dict[str, int]:
     """Encodes the texts that are not encoded yet, by their keys."""
     left = [key for key in texts if key not in encoded]
@@ -155,7 +154,7 @@ def _encode(
     with tqdm(total=len(texts), initial=done, unit=" texts", delay=1, disable=disable) as bar:
         for first in range(0, len(left), _TEXTS_AT_A_TIME):
             keys = left[first : first + _TEXTS_AT_A_TIME]
-            vectors, cut_here = model.encode_counted([texts[key] for key in keys], batch_tokens)
+            vectors, cut_here = model.documents([texts[key] for key in keys], batch_tokens)
             encoded.add(keys, vectors)
             cut += cut_here
             bar.update(len(keys))

@@ -69,7 +69,7 @@ def near_duplicates(
     different = list(firsts.values())
     if len(different) > neighbours.EXACT_UP_TO:
         neighbours.check_installed()
-    model = shared_model.model_of(preset, shared_model.load(preset))
+    model = shared_model.model_of(preset, shared_model.load(preset, normalize=True), normalize=True)
     vectors = model.encode(list(firsts), batch_tokens, progress)
     for row in rows:
         if firsts[row.text] is not row:

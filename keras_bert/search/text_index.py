@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_bert.embedding import shared_model
+from keras_bert.search import search_model
 from keras_bert.search.index_record import RECORD, read_record
 from keras_bert.search.index_rows import IndexRows
 from keras_bert.search.neighbours import Neighbours
+from keras_bert.search.search_model import SearchModel
 from keras_bert.tasks.columns import one_or_many
 
 if TYPE_CHECKING:
@@ -54,12 +55,12 @@ class TextIndex:
         if not len(self._rows) == len(self._neighbours) == record.texts:
             raise ValueError(f"{directory} is damaged: its files differ in length; index the corpus again")
         preset = record.preset if preset is None else preset
-        if shared_model.load(preset) != record.model:
+        if search_model.load(preset) != record.model:
             raise ValueError(
                 f"{preset} is not the model that made {directory}, which was {record.preset}; use that, or index the "
                 "corpus again in another directory"
             )
-        self._model = shared_model.model_of(preset, record.model)
+        self._model = SearchModel(preset, record.model)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -94,7 +95,7 @@ class TextIndex:
         is_one, queries = one_or_many(query)
         queries = list(queries)
         count = top_k if reranker is None else max(top_k, _CANDIDATES)
-        products, numbers = self._neighbours.nearest(self._model.encode(queries, progress=False), count)
+        products, numbers = self._neighbours.nearest(self._model.queries(queries), count)
         hits = [self._hits(*each) for each in zip(products, numbers, strict=True)]
         if reranker is not None:
             texts = [[hit["text"] for hit in found] for found in hits]

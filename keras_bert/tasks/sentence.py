@@ -232,10 +232,12 @@ class BertSentenceEncoder(BertTask):
             results.append(np.stack(chunk))
         return np.concatenate(results)
 
-    def encode_counted(self, texts: Iterable[str], batch_tokens: int = 1024) -> tuple[np.ndarray, int]:
+    def encode_counted(
+        self, texts: Iterable[str], batch_tokens: int = 1024, prompt: str | None = None
+    ) -> tuple[np.ndarray, int]:
         """The result of `encode` and the number of truncated texts, without progress bar and warning."""
         results, cut = [np.zeros((0, self.vector_size), np.float32)], 0
-        before = self.prompt_text(None)
+        before = self.prompt_text(prompt)
         for chunk, cut_here in self._by_length_after(before).counted(texts, batch_tokens, False, before):
             results.append(np.stack(chunk))
             cut += cut_here

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from keras_bert import BertReranker
+from keras_bert import BertReranker, BertSentenceEncoder
 from keras_bert.search import TextIndex, build_index, building, neighbours
 from keras_bert.search.index_record import RECORD
 
@@ -45,6 +45,19 @@ def test_a_search_finds_the_nearest(
     found = index.search(sentences, top_k=1)
     assert [hits[0]["text"] for hits in found] == sentences
     assert len(index.search("film", top_k=10**6)) == count
+
+
+def test_prompts_of_queries_and_documents(corpus, tmp_path, sentences):
+    """A model without Normalize, too: similarities are cosines."""
+    prompts = {"query": "good ", "passage": "the bad "}
+    model = BertSentenceEncoder(small.encoder(), small.preprocessor(), normalize=False, prompts=prompts)
+    model.save_preset(tmp_path / "model")
+    build_index(corpus, tmp_path / "index", tmp_path / "model")
+    (hit,) = TextIndex(tmp_path / "index").search("film", top_k=1)
+    query, *documents = model.encode(["good film", *(f"the bad {text}" for text in sentences)])
+    cosines = documents @ query / np.linalg.norm(documents, axis=1) / np.linalg.norm(query)
+    assert hit["text"] == sentences[cosines.argmax()]
+    assert hit["similarity"] == pytest.approx(cosines.max(), abs=1e-5)
 
 
 def test_a_reranker_puts_the_hits_in_order(corpus, tmp_path, small_preset, sentences):

@@ -1,0 +1,39 @@
+"""The sentence encoder of a search: vectors of length 1, with the model's own prompts for queries and for documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert.embedding import shared_model
+
+# Names of prompts, as sentence-transformers' `encode_query` and `encode_document` look for them.
+_QUERY = ("query",)
+_DOCUMENT = ("document", "passage", "corpus")
+
+
+def load(preset: str | Path) -> str:
+    """Loads the model, and returns its digest. Raises as `BertSentenceEncoder.from_preset`."""
+    return shared_model.load(preset, normalize=True)
+
+
+class SearchModel:
+    """A model that was loaded. Raises ValueError if the preset holds another one than that of the digest."""
+
+    def __init__(self, preset: str | Path, digest: str) -> None:
+        self._model = shared_model.model_of(preset, digest, normalize=True)
+        self.width = self._model.vector_size
+
+    def queries(self, texts: Iterable[str]) -> np.ndarray:
+        """float32 `[texts, width]`."""
+        return self._model.encode(texts, progress=False, prompt=self._prompt(_QUERY))
+
+    def documents(self, texts: Sequence[str], batch_tokens: int) -> tuple[np.ndarray, int]:
+        """float32 `[texts, width]`, and the number of texts that were cut. Raises ValueError for few tokens."""
+        return self._model.encode_counted(texts, batch_tokens, self._prompt(_DOCUMENT))
+
+    def _prompt(self, names: Sequence[str]) -> str | None:
+        """The first of these prompts that the model has; None is its default prompt."""
+        return next((name for name in names if name in self._model.prompts), None)
