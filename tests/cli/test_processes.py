@@ -98,6 +98,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing_behind(start, small_preset, big_fil
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_the_total_and_the_time_left(start, small_preset, tmp_path, terminal):
     path = tmp_path / "texts.txt"
     path.write_text("the film was good\n" * 50_000)
@@ -111,12 +112,13 @@ def test_a_terminal_shows_the_total_and_the_time_left(start, small_preset, tmp_p
     drain.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "output"),
     [
         (("export", "encoder"), "model"),
-        pytest.param(("convert",), "model", marks=pytest.mark.slow),
-        pytest.param(("encode", "a cat", "--output"), "vectors.jsonl", marks=pytest.mark.slow),
+        (("convert",), "model"),
+        (("encode", "a cat", "--output"), "vectors.jsonl"),
     ],
 )
 def test_a_file_that_cannot_be_written_to_its_end(start, untrained, tmp_path, command, output):

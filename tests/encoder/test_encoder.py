@@ -118,6 +118,7 @@ model.fit(np.ones((2, 3)), [np.ones((2, 1))], verbose=0)
 """
 
 
+@pytest.mark.slow
 def test_keras_does_not_warn_of_a_pooler_that_is_not_used():
     """In a process of its own, as pytest has its own filters; other warnings of the kind are still seen."""
     result = subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True)

@@ -109,7 +109,7 @@ WITH_NEGATIVES = ((ANCHORS, POSITIVES, NEGATIVES), None, MultipleNegativesRankin
 WITH_SCORES = ((ANCHORS, POSITIVES), [5, 3, 0, 1], CoSENTLoss())
 
 
-@pytest.mark.parametrize(("columns", "y", "loss"), [WITH_NEGATIVES, WITH_SCORES])
+@pytest.mark.parametrize(("columns", "y", "loss"), [pytest.param(*WITH_NEGATIVES, marks=pytest.mark.slow), WITH_SCORES])
 def test_fit(small_preset, columns, y, loss):
     model = BertSentenceEncoder.from_preset(small_preset)
     model.compile(keras.optimizers.Adam(1e-3), loss, jit_compile=False)
