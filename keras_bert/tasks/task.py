@@ -190,7 +190,7 @@ class BertTask(Replicated, Compilable, keras.Model):
         return TokenizedExamples(segments, tf.convert_to_tensor(self.targets(y)), lengths)
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], Any]:
-        """RowSettings of `examples` -> `(x, y)`, as a training step takes them. For `tf.data`."""
+        """A batch of `examples` -> `(x, y)`, as a training step takes them. For `tf.data`."""
         return self.preprocessor.pack(segments), targets
 
     def doubts(self, targets: Any) -> list[str]:
