@@ -10,8 +10,8 @@ import numpy as np
 
 from keras_bert.extras import needed
 
-# Up to so many vectors, each query is compared with all of them, in some hundredths of a second; above, a graph of
-# neighbours is searched (HNSW, Malkov and Yashunin 2018), which misses about one hit in a hundred.
+# A query is compared with every vector of a small index, in some hundredths of a second. A larger index has a graph of
+# neighbours (HNSW, Malkov and Yashunin 2018); a search of it misses about one hit in a hundred.
 EXACT_UP_TO = 100_000
 STORED = ("float32", "int8")
 _LINKS = 32  # of a vector in the graph
