@@ -1,4 +1,4 @@
-"""BertConfig: the architecture of a BERT, as numbers; and the published sizes."""
+"""BertConfig: the architecture of a BERT, as numbers."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from keras_bert.sizes import SIZES
+
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 NORMS = ("layer_norm", "rms_norm")
 POOLINGS = ("first", "mean")
 # The switches that make a layer another than BERT's; the others change sizes, embeddings or what is read in the end.
 BLOCK_SWITCHES = (
+    "num_key_value_heads",
     "rope_theta",
     "global_every",
     "relative_buckets",
+    "disentangled_buckets",
     "pre_norm",
     "norm",
     "norm_bias",
     "attention_bias",
     "feed_forward_bias",
+    "intermediate_bias",
     "gated",
 )
 _MOST_LAYERS = 1000  # far above every model; a damaged file may have 10^12
@@ -33,6 +38,8 @@ class BertConfig:
         hidden_size: width of a hidden state, H.
         num_layers: Transformer blocks, L.
         num_heads: self-attention heads, A; each is `hidden_size / num_heads` wide.
+        num_key_value_heads: heads of keys and values, each for several heads of queries (Ainslie et al. 2023, GQA).
+            None: one for each head of queries.
         intermediate_size: width of the feed-forward layer, 4H in the paper.
         activation: of the feed-forward layer: "gelu" (exact), "gelu_tanh" (Google's approximation), "relu" or "silu".
         hidden_dropout: probability of dropping an element of a hidden state in training.
@@ -53,20 +60,28 @@ class BertConfig:
             `pad_token_id` (RoBERTa); else they count from 0.
         rope_theta: the base of rotary positions, which turn queries and keys (Su et al. 2021, RoFormer); there is no
             table of positions then. None: no rotary positions.
-        local_rope_theta: the same in layers with local attention; None: as in the others.
-        global_every: of each so many layers, the first attends to the whole text, the others to tokens nearby (Warner
-            et al. 2024, ModernBERT, section 2.1). 1: all layers attend to the whole text.
+        rope_factor: slows rotary positions down, so that texts may be longer than those in training: of the d / 2
+            points of a head, the n-th turns more slowly by the factor `rope_factor^(2 n / d)` (Su 2023,
+            kexue.fm/archives/9706; a form of the "NTK-aware" scaling of Peng et al. 2023, YaRN, section 3.1).
+        local_rope_theta: `rope_theta` in layers with local attention; None: as in the others.
+        global_every: every n-th layer, from the first, attends to the whole text; the layers between attend to tokens
+            nearby (Warner et al. 2024, ModernBERT, section 2.1). 1: all layers attend to the whole text.
         local_window: the width of local attention: tokens that are at most half of it away (Beltagy et al. 2020,
             Longformer, section 3.1).
         relative_buckets: the number of distances between tokens with a learned bias of attention, shared by all layers
             (Raffel et al. 2019, T5, section 2.1). None: no such bias.
+        disentangled_buckets: the number of distances to either side with an embedding, which attention compares with
+            tokens (He et al. 2020, DeBERTa, section 3.1). There is no table of positions then. None: no such
+            embeddings.
+        embedding_norm: whether the sum of the embeddings is normalized.
         pre_norm: whether normalization comes before attention and feed-forward, and once after the last layer, instead
-            of after each sum (Xiong et al. 2020). The first layer's attention reads the embeddings, which are
-            normalized already.
+            of after each sum (Xiong et al. 2020). Embeddings that are normalized already are not normalized again
+            before the first layer's attention.
         norm: "layer_norm", or "rms_norm", which subtracts no mean (Zhang and Sennrich 2019, RMSNorm).
         norm_bias: whether layer normalization adds a learned vector.
         attention_bias: whether the dense layers of attention add one.
         feed_forward_bias: whether the dense layers of the feed-forward network add one.
+        intermediate_bias: whether the first one of these, too, does so, if the others do.
         gated: whether half of the feed-forward network's first layer, without activation, multiplies the other half
             (Shazeer 2020, GLU variants). That layer is then twice `intermediate_size` wide.
         pooling: without a pooler, `pooled_output` is the hidden state of the "first" token, or the "mean" of all.
@@ -89,6 +104,7 @@ class BertConfig:
     hidden_size: int = 768
     num_layers: int = 12
     num_heads: int = 12
+    num_key_value_heads: int | None = None
     intermediate_size: int = 3072
     activation: str = "gelu"
     hidden_dropout: float = 0.1
@@ -104,15 +120,19 @@ class BertConfig:
     num_groups: int | None = None
     positions_after_padding: bool = False
     rope_theta: float | None = None
+    rope_factor: float = 1.0
     local_rope_theta: float | None = None
     global_every: int = 1
     local_window: int = 128
     relative_buckets: int | None = None
+    disentangled_buckets: int | None = None
+    embedding_norm: bool = True
     pre_norm: bool = False
     norm: str = "layer_norm"
     norm_bias: bool = True
     attention_bias: bool = True
     feed_forward_bias: bool = True
+    intermediate_bias: bool = True
     gated: bool = False
     pooling: str = "first"
     head_activation: str | None = None
@@ -124,6 +144,9 @@ class BertConfig:
             raise ValueError(f"num_layers must be at most {_MOST_LAYERS:,}, not {self.num_layers:,}")
         if self.hidden_size % self.num_heads:
             raise ValueError(f"hidden_size {self.hidden_size} is not a multiple of num_heads {self.num_heads}")
+        if self.num_heads % self.key_value_heads:
+            heads = f"num_key_value_heads {self.num_key_value_heads}"
+            raise ValueError(f"num_heads {self.num_heads} is not a multiple of {heads}")
         for name, known in _KNOWN.items():
             if getattr(self, name) not in known:
                 names = ", ".join(str(each) for each in known)
@@ -138,6 +161,11 @@ class BertConfig:
             raise ValueError("layers that share weights (num_groups) cannot be local and global (global_every)")
         if self.global_every > 1 and self.relative_buckets is not None:
             raise ValueError("local attention (global_every) has no relative_buckets")
+        if self.disentangled_buckets is not None and (self.global_every > 1 or self.rope_theta is not None):
+            raise ValueError(
+                "disentangled attention (disentangled_buckets) has no rotary positions (rope_theta), and no local "
+                "layers (global_every)"
+            )
 
     @property
     def groups(self) -> int:
@@ -153,6 +181,17 @@ class BertConfig:
     def head_size(self) -> int:
         """The width of a head."""
         return self.hidden_size // self.num_heads
+
+    @property
+    def key_value_heads(self) -> int:
+        """The number of heads of keys and values."""
+        return self.num_heads if self.num_key_value_heads is None else self.num_key_value_heads
+
+    @property
+    def qkv_sizes(self) -> tuple[int, int, int]:
+        """The widths of all heads of queries, of keys, and of values."""
+        keys = self.key_value_heads * self.head_size
+        return self.hidden_size, keys, keys
 
     def is_local(self, layer: int) -> bool:
         """Whether a layer, from 0, attends only to tokens nearby."""
@@ -172,7 +211,7 @@ class BertConfig:
     @property
     def position_rows(self) -> int:
         """The number of rows in the position embedding table; 0: there is none."""
-        if self.rope_theta is not None:
+        if self.rope_theta is not None or self.disentangled_buckets is not None:
             return 0
         return self.max_positions + (self.pad_token_id + 1 if self.positions_after_padding else 0)
 
@@ -270,99 +309,3 @@ def _check(field: dataclasses.Field, value: Any) -> None:
         expected, fits = f"a whole number of at least {least}", is_number and isinstance(value, int) and value >= least
     if not fits:
         raise ValueError(f"{name} must be {expected}, not {value!r}")
-
-
-def _size(layers: int, hidden: int, heads: int | None = None, **others: Any) -> dict[str, Any]:
-    # In most published sizes a head is 64 wide, and the feed-forward layer four times as wide as the hidden state.
-    sizes = {"num_layers": layers, "hidden_size": hidden, "num_heads": heads or hidden // 64}
-    return {**sizes, "intermediate_size": 4 * hidden, **others}
-
-
-_ROBERTA = {
-    "family": "roberta",
-    "vocab_size": 50265,
-    "type_vocab_size": 1,
-    "pad_token_id": 1,
-    "layer_norm_epsilon": 1e-5,
-    "positions_after_padding": True,
-}
-_XLM_ROBERTA = {**_ROBERTA, "family": "xlm-roberta", "vocab_size": 250002}
-_ALBERT = {
-    "family": "albert",
-    "vocab_size": 30000,
-    "embedding_size": 128,
-    "num_groups": 1,
-    "activation": "gelu_tanh",
-    "hidden_dropout": 0.0,
-    "attention_dropout": 0.0,
-}
-_ELECTRA = {"family": "electra", "pooler": False}
-_MODERNBERT = {
-    "family": "modernbert",
-    "vocab_size": 50368,
-    "max_positions": 8192,
-    "type_vocab_size": 0,
-    "pad_token_id": 50283,
-    "layer_norm_epsilon": 1e-5,
-    "hidden_dropout": 0.0,
-    "attention_dropout": 0.0,
-    "pooler": False,
-    "rope_theta": 160_000.0,
-    "local_rope_theta": 10_000.0,
-    "global_every": 3,
-    "local_window": 128,
-    "pre_norm": True,
-    "norm_bias": False,
-    "attention_bias": False,
-    "feed_forward_bias": False,
-    "gated": True,
-    "head_activation": "gelu",
-}
-_NOMIC_BERT = {
-    "family": "nomic_bert",
-    "vocab_size": 30528,
-    "activation": "silu",
-    "hidden_dropout": 0.0,
-    "attention_dropout": 0.0,
-    "max_positions": 2048,
-    "pooler": False,
-    "rope_theta": 1000.0,
-    "attention_bias": False,
-    "feed_forward_bias": False,
-    "gated": True,
-}
-_MPNET = {**_ROBERTA, "family": "mpnet", "vocab_size": 30527, "type_vocab_size": 0, "relative_buckets": 32}
-
-# Name -> the fields that differ from the defaults of BertConfig.
-SIZES: dict[str, dict[str, Any]] = {
-    "bert-tiny": _size(2, 128),
-    "bert-mini": _size(4, 256),
-    "bert-small": _size(4, 512),
-    "bert-medium": _size(8, 512),
-    "bert-base": _size(12, 768),
-    "bert-large": _size(24, 1024),
-    "bert-base-cased": _size(12, 768, vocab_size=28996),
-    "bert-base-chinese": _size(12, 768, vocab_size=21128),
-    "bert-base-multilingual-cased": _size(12, 768, vocab_size=119547),
-    "minilm-l6": _size(6, 384, 12),
-    "minilm-l12": _size(12, 384, 12),
-    "roberta-base": _size(12, 768, **_ROBERTA),
-    "roberta-large": _size(24, 1024, **_ROBERTA),
-    "xlm-roberta-base": _size(12, 768, **_XLM_ROBERTA),
-    "xlm-roberta-large": _size(24, 1024, **_XLM_ROBERTA),
-    "distilbert-base": _size(6, 768, family="distilbert", type_vocab_size=0, pooler=False),
-    "albert-base": _size(12, 768, **_ALBERT),
-    "albert-large": _size(24, 1024, **_ALBERT),
-    "albert-xlarge": _size(24, 2048, 16, **_ALBERT),
-    "albert-xxlarge": _size(12, 4096, **_ALBERT),
-    "electra-small": _size(12, 256, **_ELECTRA, embedding_size=128),
-    "electra-small-generator": _size(12, 256, **_ELECTRA, embedding_size=128),
-    "electra-base": _size(12, 768, **_ELECTRA),
-    "electra-base-generator": _size(12, 256, **_ELECTRA, embedding_size=768),
-    "electra-large": _size(24, 1024, **_ELECTRA),
-    "electra-large-generator": _size(24, 256, **_ELECTRA, embedding_size=1024),
-    "modernbert-base": _size(22, 768, **_MODERNBERT, pooling="mean") | {"intermediate_size": 1152},
-    "modernbert-large": _size(28, 1024, **_MODERNBERT, pooling="mean") | {"intermediate_size": 2624},
-    "nomic-bert-2048": _size(12, 768, **_NOMIC_BERT),
-    "mpnet-base": _size(12, 768, **_MPNET),
-}

@@ -19,6 +19,7 @@ ORDER = [
     "parts",
     "pipelines",
     "data",
+    "sizes",
     "config",
     "recipe",
     "presets",

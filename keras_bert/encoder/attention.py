@@ -7,9 +7,11 @@ import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
+from keras_bert.encoder.disentangled import Distances, distance_scores
 from keras_bert.encoder.layers import dense, dropout
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.local_attention import band_of, local_attention
+from keras_bert.encoder.pieces import LONG, in_pieces
 from keras_bert.encoder.rotary import rotated
 
 # float32's most negative number is added to the scores of padding. -inf would give NaN for rows of only padding.
@@ -19,7 +21,8 @@ _LOWEST = -3.4028235e38
 class SelfAttention(keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d)) V` in each head, then one dense layer over the concatenated heads.
 
-    Inputs and outputs are rows, one per token; the `layout` knows the sequence of each row.
+    Inputs and outputs are rows, one per token; the `layout` knows the sequence of each row. If it has embeddings of
+    distances, their own queries and keys add to `Q K^T`, and the sum is divided by `sqrt(3 d)`.
 
     Args:
         config: the architecture.
@@ -38,10 +41,15 @@ class SelfAttention(keras.layers.Layer):
         self.config = config
         self.theta = config.theta(layer)
         self.reach = config.local_window // 2 if config.is_local(layer) else None
-        # Q, K and V in one product: concatenated matrices, [hidden, 3 * hidden].
-        self.qkv = dense(config, 3 * config.hidden_size, self.dtype_policy, "qkv", config.attention_bias)
+        self._heads_of_all = config.num_heads + 2 * config.key_value_heads
+        summands = 1 if config.disentangled_buckets is None else 3
+        self.scale = 1 / math.sqrt(summands * config.head_size)
+        # Q, K and V in one product: concatenated matrices, [hidden, qkv], 3 * hidden without shared keys and values.
+        self.qkv = dense(config, sum(config.qkv_sizes), self.dtype_policy, "qkv", config.attention_bias)
         self.output_dense = dense(config, config.hidden_size, self.dtype_policy, "output", config.attention_bias)
         self.dropout = dropout(config.attention_dropout, self.dtype_policy)
+        if config.disentangled_buckets is not None:
+            self.distance_dropout = dropout(config.hidden_dropout, self.dtype_policy, "distance_dropout")
 
     def build(self, input_shape: Any = None) -> None:
         self.qkv.build((None, self.config.hidden_size))
@@ -62,49 +70,70 @@ class SelfAttention(keras.layers.Layer):
         return tuple(self._heads(self._projected(hidden, layout), layout)[:2])
 
     def _projected(self, hidden: Any, layout: Layout) -> Any:
-        """Q, K and V of each row, with rotary positions: `[rows, 3 * hidden]`."""
-        qkv = self.qkv(hidden)
+        """Q, K and V of each row, with rotary positions: `[rows, num_heads + 2 * key_value_heads, head_size]`."""
+        qkv = ops.reshape(self.qkv(hidden), (-1, self._heads_of_all, self.config.head_size))
         if self.theta is None:
             return qkv
-        turned, value = ops.split(qkv, [2 * self.config.hidden_size], axis=-1)
-        turned = ops.reshape(turned, (-1, 2 * self.config.num_heads, self.config.head_size))
-        turned = rotated(turned, layout.positions, self.theta)
-        return ops.concatenate([ops.reshape(turned, (-1, 2 * self.config.hidden_size)), value], axis=-1)
+        turned, value = ops.split(qkv, [self._heads_of_all - self.config.key_value_heads], axis=1)
+        return ops.concatenate([rotated(turned, layout.positions, self.theta, self.config.rope_factor), value], axis=1)
 
     def _attend(self, qkv: Any, layout: Layout, training: bool | None) -> Any:
         query, key, value = self._heads(qkv, layout)
-        weights = self.dropout(self._scores(query, key, layout), training=training)
-        context = ops.matmul(weights, value)  # [batch, num_heads, seq_length, head_size]
+
+        def attend(query: Any) -> Any:
+            weights = self.dropout(self._scores(query, key, layout, training), training=training)
+            return ops.matmul(weights, value)
+
+        context = in_pieces(attend, query) if self._may_be_cut(layout, training) else attend(query)
         return layout.rows(ops.transpose(context, (0, 2, 1, 3)))
 
-    def _attend_nearby(self, qkv: Any, layout: Layout, training: bool | None) -> Any:
-        qkv = ops.reshape(qkv, (-1, 3, self.config.num_heads, self.config.head_size))
+    def _may_be_cut(self, layout: Layout, training: bool | None) -> bool:
+        """Whether some queries may attend without the others: their scores do not depend on which ones they are."""
+        has_dropout = bool(training) and self.dropout.rate > 0
+        is_alike = layout.bias is None and layout.distances is None and layout.same_document is None
+        return self.config.max_positions > LONG and is_alike and not has_dropout
 
+    def _attend_nearby(self, qkv: Any, layout: Layout, training: bool | None) -> Any:
         def weights(query: Any, key: Any, mask: Any) -> Any:
-            shares = _softmax(ops.where(mask, _products(query, key), _LOWEST), query.dtype)
+            shares = _softmax(ops.where(mask, self._products(query, key), _LOWEST), query.dtype)
             return self.dropout(shares, training=training)
 
-        return local_attention(*ops.unstack(qkv, 3, axis=1), band_of(layout, self.reach), weights)
+        return local_attention(*self._split(qkv), band_of(layout, self.reach), weights)
 
     def _heads(self, qkv: Any, layout: Layout) -> tuple[Any, Any, Any]:
         """Q, K and V, each `[batch, num_heads, seq_length, head_size]`."""
-        qkv = layout.sequences(qkv)  # [batch, seq_length, 3 * hidden]
-        qkv = ops.reshape(qkv, (*layout.shape, 3, self.config.num_heads, self.config.head_size))
-        return ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3)
+        return self._split(ops.transpose(layout.sequences(qkv), (0, 2, 1, 3)))
 
-    def _scores(self, query: Any, key: Any, layout: Layout) -> Any:
-        scores = masked(_products(query, key), layout)  # [batch, num_heads, seq_length, seq_length]
+    def _split(self, qkv: Any) -> tuple[Any, Any, Any]:
+        """Q, K and V along the second axis, that of heads; K and V once for each head of Q."""
+        heads, shared = self.config.num_heads, self.config.key_value_heads
+        query, key, value = ops.split(qkv, [heads, heads + shared], axis=1)
+        if shared < heads:
+            key, value = (ops.repeat(each, heads // shared, axis=1) for each in (key, value))
+        return query, key, value
+
+    def _products(self, query: Any, key: Any) -> Any:
+        """The scaled products, float32: a softmax in float16 would lose the small weights."""
+        return ops.cast(ops.matmul(query * self.scale, ops.transpose(key, (0, 1, 3, 2))), "float32")
+
+    def _distance_scores(self, query: Any, key: Any, distances: Distances, training: bool | None) -> Any:
+        """The scaled products of tokens and distances, float32."""
+        rows = self.qkv(self.distance_dropout(distances.rows, training=training))
+        rows = self._split(ops.reshape(rows, (-1, self._heads_of_all, self.config.head_size)))
+        far_query, far_key, _ = (ops.transpose(each, (1, 0, 2)) for each in rows)  # [num_heads, rows, head_size]
+        scores = distance_scores(query * self.scale, key * self.scale, far_query, far_key, distances.row_of)
+        return ops.cast(scores, "float32")
+
+    def _scores(self, query: Any, key: Any, layout: Layout, training: bool | None = None) -> Any:
+        scores = self._products(query, key)  # [batch, num_heads, seq_length, seq_length]
+        if layout.distances is not None:
+            scores = scores + self._distance_scores(query, key, layout.distances, training)
+        scores = masked(scores, layout)
         if self.reach is not None:
             places = ops.arange(layout.shape[1], dtype="int32")
             distances = ops.abs(ops.expand_dims(places, 0) - ops.expand_dims(places, 1))
             scores = ops.where(distances <= self.reach, scores, _LOWEST)
         return _softmax(scores, query.dtype)
-
-
-def _products(query: Any, key: Any) -> Any:
-    """`Q K^T / sqrt(d)`, float32: a softmax in float16 would lose the small weights."""
-    query = query * (1 / math.sqrt(query.shape[-1]))
-    return ops.cast(ops.matmul(query, ops.transpose(key, (0, 1, 3, 2))), "float32")
 
 
 def _softmax(scores: Any, dtype: Any) -> Any:

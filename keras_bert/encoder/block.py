@@ -15,7 +15,7 @@ class TransformerBlock(keras.layers.Layer):
     """`h = Norm(h + Attention(h))`, then `h = Norm(h + FeedForward(h))`.
 
     For `config.pre_norm`: `h = h + Attention(Norm(h))`, then `h = h + FeedForward(Norm(h))`, where the first layer has
-    no norm before its attention (Xiong et al. 2020, figure 1).
+    no norm before its attention if the embeddings are normalized (Xiong et al. 2020, figure 1).
 
     Args:
         config: the architecture.
@@ -33,10 +33,10 @@ class TransformerBlock(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
         self.attention = SelfAttention(config, layer, dtype=self.dtype_policy, name="attention")
-        has_norm = layer > 0 or not config.pre_norm
+        has_norm = layer > 0 or not (config.pre_norm and config.embedding_norm)
         self.attention_norm = norm(config, self.dtype_policy, "attention_norm") if has_norm else None
         units, bias = config.intermediate_size * (2 if config.gated else 1), config.feed_forward_bias
-        self.intermediate = dense(config, units, self.dtype_policy, "intermediate", bias)
+        self.intermediate = dense(config, units, self.dtype_policy, "intermediate", bias and config.intermediate_bias)
         self.activation = feed_forward_activation(config)
         self.output_dense = dense(config, config.hidden_size, self.dtype_policy, "output", bias)
         self.output_norm = norm(config, self.dtype_policy, "output_norm")

@@ -3,9 +3,11 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert.config import BertConfig
+from keras_bert.encoder.disentangled import Distances, distances_of
 from keras_bert.encoder.layers import EmbeddingTable, dense, dropout, embedding, norm
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.relative_bias import relative_bias
@@ -14,7 +16,8 @@ from keras_bert.encoder.relative_bias import relative_bias
 class BertEmbeddings(keras.layers.Layer):
     """`LayerNorm(token + position + type)`, dropout, and a dense layer if embeddings are narrower than hidden states.
 
-    There is no table of positions if attention has rotary ones, and none of types in families without segments.
+    There is no table of positions if attention has rotary ones or compares distances, and none of types in families
+    without segments.
 
     Args:
         config: the architecture.
@@ -39,7 +42,12 @@ class BertEmbeddings(keras.layers.Layer):
         if config.relative_buckets is not None:
             buckets, heads = config.relative_buckets, config.num_heads
             self.relative_table = embedding(config, buckets, self.dtype_policy, "relative", width=heads)
-        self.norm = norm(config, self.dtype_policy, "norm")
+        self.distances_table = self.distances_norm = None
+        if config.disentangled_buckets is not None:
+            rows, width = 2 * config.disentangled_buckets, config.hidden_size
+            self.distances_table = embedding(config, rows, self.dtype_policy, "distances", width)
+            self.distances_norm = norm(config, self.dtype_policy, "distances_norm")
+        self.norm = norm(config, self.dtype_policy, "norm") if config.embedding_norm else None
         self.dropout = dropout(config.hidden_dropout, self.dtype_policy)
         is_narrow = config.embedding_size is not None
         self.projection = dense(config, config.hidden_size, self.dtype_policy, "projection") if is_narrow else None
@@ -48,11 +56,14 @@ class BertEmbeddings(keras.layers.Layer):
         return embedding(self.config, rows, self.dtype_policy, name) if rows else None
 
     def build(self, input_shape: Any = None) -> None:
-        tables = (self.word_embeddings, self.position_embeddings, self.type_embeddings, self.relative_table)
-        for table in tables:
+        tables = (self.word_embeddings, self.position_embeddings, self.type_embeddings)
+        for table in (*tables, self.relative_table, self.distances_table):
             if table is not None:
                 table.build()
-        self.norm.build((None, self.config.embedding_width))
+        if self.distances_norm is not None:
+            self.distances_norm.build((None, self.config.hidden_size))
+        if self.norm is not None:
+            self.norm.build((None, self.config.embedding_width))
         if self.projection is not None:
             self.projection.build((None, self.config.embedding_width))
 
@@ -66,12 +77,20 @@ class BertEmbeddings(keras.layers.Layer):
             # Without type ids, a single row is broadcast.
             types = ops.zeros((1,), "int32") if type_ids is None else layout.rows(type_ids)
             hidden = hidden + self.type_embeddings(types)
-        hidden = self.dropout(self.norm(hidden), training=training)
+        hidden = hidden if self.norm is None else self.norm(hidden)
+        hidden = self.dropout(hidden, training=training)
         return hidden if self.projection is None else self.projection(hidden)
 
     def attention_bias(self, length: Any) -> Any:
         """float32 `[num_heads, length, length]`: what all layers add to the scores of attention, or None."""
         return None if self.relative_table is None else relative_bias(self.relative_table, length)
+
+    def distances(self, length: Any) -> Distances | None:
+        """The embeddings of the distances in texts of this length, which all layers compare with tokens, or None."""
+        if self.distances_table is None:
+            return None
+        table = self.distances_norm(self.distances_table(np.arange(self.distances_table.input_dim, dtype="int32")))
+        return distances_of(table, self.config.max_positions, length)
 
     def _positions(self, word_ids: Any, layout: Layout) -> Any:
         """int `[batch, seq_length]`: 0, 1, 2, ...; in some families padding has none (Liu et al. 2019, fairseq)."""

@@ -128,7 +128,8 @@ class BertEncoder(keras.Model):
         """What the first layer reads: float `[rows, hidden]`, and the tokens of the rows."""
         word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
         shape = tuple(ops.shape(word_ids))
-        layout = Layout(shape, padding_mask, document_ids, self.embeddings.attention_bias(shape[1]))
+        bias, distances = self.embeddings.attention_bias(shape[1]), self.embeddings.distances(shape[1])
+        layout = Layout(shape, padding_mask, document_ids, bias, distances)
         hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids, training=training, words=words)
         return hidden, layout
 
@@ -162,7 +163,7 @@ class BertEncoder(keras.Model):
 
         Returns:
             A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`. Without padding,
-            with one text per row, and in layers without local attention and relative bias,
+            with one text per row, and in layers without local attention, relative bias and disentangled attention,
             `softmax(Q K^T / sqrt(head_size))` equals `attention_scores`.
         """
         walk = self._attention_inputs(inputs)

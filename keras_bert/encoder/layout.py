@@ -3,8 +3,10 @@
 import functools
 from typing import Any
 
-import keras
 from keras import ops
+
+from keras_bert.encoder.disentangled import Distances
+from keras_bert.encoder.varying_shapes import shapes_may_vary
 
 
 class Layout:
@@ -19,26 +21,33 @@ class Layout:
         document_ids: int `[batch, seq_length]`: the number of each token's text in its sequence, or None: each
             sequence is one text.
         bias: float32 `[num_heads, seq_length, seq_length]`, which all layers add to their scores of attention; None: 0.
+        distances: the embeddings of distances, if attention is disentangled.
 
     Attributes:
-        shape, padding_mask, document_ids, bias: as above.
+        shape, padding_mask, document_ids, bias, distances: as above.
         same_document: bool `[batch, seq_length, seq_length]`: whether two tokens are of the same text, or None.
         bands: for local attention, see `band_of`.
     """
 
     def __init__(
-        self, shape: tuple[Any, Any], padding_mask: Any = None, document_ids: Any = None, bias: Any = None
+        self,
+        shape: tuple[Any, Any],
+        padding_mask: Any = None,
+        document_ids: Any = None,
+        bias: Any = None,
+        distances: Distances | None = None,
     ) -> None:
         self.shape = shape
         self.padding_mask = padding_mask
         self.document_ids = document_ids
         self.bias = bias
+        self.distances = distances
         self.bands: dict[int, Any] = {}
         self.same_document = None
         if document_ids is not None:
             self.same_document = ops.equal(ops.expand_dims(document_ids, 2), ops.expand_dims(document_ids, 1))
         self._tokens = None  # [rows]: each row's position in the flat batch; None: all positions
-        if padding_mask is not None and _shapes_may_vary():
+        if padding_mask is not None and shapes_may_vary():
             self._tokens = ops.cast(ops.nonzero(ops.reshape(padding_mask, (-1,)))[0], "int32")
 
     @functools.cached_property
@@ -72,12 +81,3 @@ class Layout:
             positions = self.shape[0] * self.shape[1]
             rows = ops.scatter(ops.expand_dims(self._tokens, 1), rows, (positions, *rest))
         return ops.reshape(rows, (*self.shape, *rest))
-
-
-def _shapes_may_vary() -> bool:
-    """Whether shapes may depend on values: in TensorFlow, unless XLA compiles."""
-    if keras.backend.backend() != "tensorflow":
-        return False
-    import tensorflow as tf
-
-    return tf.__internal__.get_enclosing_xla_context() is None

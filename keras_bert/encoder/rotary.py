@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 
 
-def rotated(x: Any, positions: Any, theta: float) -> Any:
+def rotated(x: Any, positions: Any, theta: float, factor: float = 1.0) -> Any:
     """Queries or keys, turned by angles that grow with the position.
 
     Of the d numbers of a head, i and i + d/2 are the two coordinates of a point. At position p, it is turned by the
@@ -16,6 +16,7 @@ def rotated(x: Any, positions: Any, theta: float) -> Any:
         x: float `[rows, ..., d]`; d is even.
         positions: int `[rows]`.
         theta: the base; the larger it is, the slower most points turn.
+        factor: slows the points i = 0, 1, ... down by `factor^(2(i + 1)/d)`.
 
     Returns:
         float of the shape and type of `x`; angles are float32.
@@ -27,7 +28,8 @@ def rotated(x: Any, positions: Any, theta: float) -> Any:
         ['1.00 1.00', '-0.30 1.38', '-1.33 0.49']
     """
     half = x.shape[-1] // 2
-    speeds = (1 / theta ** (np.arange(half, dtype=np.float32) / half)).astype(np.float32)
+    places = np.arange(half, dtype=np.float32)
+    speeds = (1 / (theta ** (places / half) * factor ** ((places + 1) / half))).astype(np.float32)
     angles = ops.expand_dims(ops.cast(positions, "float32"), 1) * speeds  # [rows, d / 2]
     angles = ops.reshape(angles, (-1, *[1] * (len(x.shape) - 2), half))
     cos, sin = ops.cos(angles), ops.sin(angles)

@@ -70,7 +70,8 @@ def summarize(
       layers, and the two products of attention); 2 E H if embeddings are projected; and 2 H H per sequence for the
       pooler. A multiplication and an addition are two operations. Elementwise operations and heads are not counted.
       With a gate, 3 H I takes the place of 2 H I; in layers with local attention, 3 local_window / 2 that of
-      sequence_length, if that is less.
+      sequence_length, if that is less. With fewer heads of keys and values, the dense layers are narrower. Disentangled
+      attention takes 4 H (2 sequence_length - 1) more in a layer, without the products of the distances themselves.
     - A training step holds weights, gradients and AdamW's two moments, all of the same size, and the activations.
     - The activations are L R (16 H + 5 I + 2 A sequence_length) numbers. This is an estimate: the factors were measured
       with TensorFlow on a CPU, with dropout and masks, without XLA. Activations of heads are not counted. With a gate,
@@ -131,7 +132,9 @@ def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tupl
 
 def _flops_per_token(config: BertConfig, length: int) -> float:
     hidden, products = config.hidden_size, 3 if config.gated else 2
-    layer = 2 * (4 * hidden * hidden + products * hidden * config.intermediate_size)
+    layer = 2 * hidden * (sum(config.qkv_sizes) + hidden + products * config.intermediate_size)
+    if config.disentangled_buckets is not None:
+        layer += 4 * hidden * (2 * length - 1)
     projection = 2 * config.embedding_width * hidden if config.embedding_size is not None else 0
     pooler = 2 * hidden * hidden / length if config.pooler else 0
     return config.num_layers * layer + 4 * hidden * sum(_keys(config, length)) + projection + pooler

@@ -145,9 +145,8 @@ class Checkpoint:
     def _check(self, names: Names, expected: Mapping[str, Shape]) -> None:
         problems = []
         for ours, theirs in names.items():
-            if theirs:
-                shape = self._storage.stored_shape(ours, expected[ours], len(theirs), self.config)
-            for name in theirs:
+            stored = self._storage.stored_shapes(ours, expected[ours], len(theirs), self.config) if theirs else []
+            for name, shape in zip(theirs, stored, strict=True):
                 if name not in self._file.names:
                     problems.append(f"{name} is missing")
                 elif self._file.shape(name) != shape:
@@ -171,7 +170,7 @@ class Checkpoint:
                 )
 
     def _read(self, ours: str, theirs: list[str], shape: Shape) -> np.ndarray:
-        return self._storage.to_ours(ours, [self._checked(name) for name in theirs], shape)
+        return self._storage.to_ours(ours, [self._checked(name) for name in theirs], shape, self.config)
 
     def _checked(self, name: str) -> np.ndarray:
         """An array of the file as float32, from any float type."""

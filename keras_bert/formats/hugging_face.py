@@ -57,7 +57,7 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     config = config_of(values, path)
     table = table_of(config)
     file = open_weights(directory)
-    return Checkpoint(
+    checkpoint = Checkpoint(
         "hugging_face",
         config,
         file,
@@ -67,6 +67,10 @@ def open_checkpoint(directory: Path) -> Checkpoint:
         extras=_EXTRAS,
         copies=_copies(table),
     )
+    for head, (key, refused) in table.not_with.items():
+        if head in checkpoint.heads and values.get(key) in refused:
+            raise ValueError(f"{path}: {key} is {values.get(key)!r}, which is not supported in a classifier")
+    return checkpoint
 
 
 def open_weights(directory: Path) -> WeightFile:
@@ -122,7 +126,7 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
 def values_of(config: BertConfig) -> dict[str, Any]:
     """The content of an encoder's `config.json`."""
     table = table_of(config)
-    return {"architectures": [f"{table.classes}Model"], "model_type": config.family, **table.stated(config)}
+    return {"architectures": [f"{table.classes}Model"], "model_type": config.family, **table.entries(config)}
 
 
 def label_names(labels: Sequence[str]) -> dict[str, Any]:
@@ -160,8 +164,8 @@ def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
 
 def _copies(table: Table) -> dict[str, str]:
     """The decoder of the masked-language head -> the embeddings that it must equal. Not all files have it."""
-    if "masked_lm" not in table.heads:
-        return {}
+    if "bias" not in table.heads.get("masked_lm", {}):
+        return {}  # no such head, or its decoder has weights of its own
     bias = table.heads["masked_lm"]["bias"]
     layer = bias.removesuffix(".bias")
     word = f"{table.embeddings['embeddings/word']}.weight"
@@ -171,7 +175,7 @@ def _copies(table: Table) -> dict[str, str]:
 def _plain(name: str, table: Table) -> str:
     """A name from a file in today's spelling, without the prefix of a model with heads."""
     name = name.removeprefix(table.prefix).removeprefix(table.older_prefix or "")
-    for old, new in _OLD_NAMES.items():
+    for old, new in {**_OLD_NAMES, **table.older_names}.items():
         name = name.replace(old, new)
     return name
 

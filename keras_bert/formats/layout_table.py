@@ -15,7 +15,7 @@ from keras_bert.formats.storage import Storage
 Layers = Mapping[str, str | list[str]]
 
 _KINDS = ("kernel", "bias", "gamma", "beta", "embeddings")
-_REQUIRED = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size")
+_REQUIRED = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size", "disentangled_buckets")
 _TYPES = {
     each.name: {"str": str, "float": float, "bool": bool}.get(each.type.split(" ")[0], int)
     for each in fields(BertConfig)
@@ -53,13 +53,21 @@ class Table:
     renamed: Mapping[str, str] = field(
         default_factory=dict
     )  # keys of an older dialect, which is only read -> keys above
+    poolings: Mapping[str, str] = field(default_factory=dict)  # the file's name -> ours; the first one is written
+    # Head -> an option, and its values with which that head computes something else.
+    not_with: Mapping[str, tuple[str, tuple[Any, ...]]] = field(default_factory=dict)
+    keeps_two_thirds: bool = False  # whether of the stated intermediate_size only 2/3 are there, in multiples of 8
     layer_kinds: str | None = None  # the key of a list with the kind of each layer, beside that of `global_every`
     values: Mapping[str, Any] = field(default_factory=dict)  # of fields that the file may leave out
     activations: Mapping[str, str] = field(default_factory=dict)  # the file's name -> ours; the first one is written
     plain: Mapping[str, Any] = field(default_factory=dict)  # the only supported values of other options
+    stated: Mapping[str, Any] = field(default_factory=dict)  # options among these that are written
+    # Options that a file must have, and their supported values, of which the first is written.
+    needed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     storage: Storage = field(default_factory=Storage)
     prefix: str = ""  # of the encoder's weights in a file with heads
     older_prefix: str | None = None  # the same in older files
+    older_names: Mapping[str, str] = field(default_factory=dict)  # parts of names in older files -> today's
     projects_equal_sizes: bool = False  # whether to project embeddings that are as wide as the hidden states
     masked_lm_activation: str | None = None  # None: the encoder's
     # Of the dense layer before the sequence classifier; None: there is none, because the pooler is one.
@@ -123,6 +131,9 @@ class Table:
                 value is out of range.
         """
         check_plain(values, self.plain, source)
+        for key, known in self.needed.items():
+            if value_at(values, key) not in known:
+                raise ValueError(f"{source}: {key} is {value_at(values, key)!r}; only {known[0]!r} is supported")
         try:
             return BertConfig(family=family, **self._fields(values))
         except ValueError as error:
@@ -146,7 +157,9 @@ class Table:
         if kinds is not None:
             found["global_every"] = _global_every(kinds, found, self.layer_kinds)
         if "pooling" in found:
-            found["pooling"] = "first" if found["pooling"] == "cls" else found["pooling"]
+            found["pooling"] = self.poolings.get(found["pooling"], found["pooling"])
+        if self.keeps_two_thirds:
+            found["intermediate_size"] = -(-(found["intermediate_size"] * 2 // 3) // 8) * 8
         fields = {**self.values, **found}
         if not self.pooler:
             fields["pooler"] = False
@@ -162,7 +175,7 @@ class Table:
             raise ValueError(f"{key} is {name!r}; known are {', '.join(self.activations)}")
         return self.activations[name]
 
-    def stated(self, config: BertConfig) -> dict[str, Any]:
+    def entries(self, config: BertConfig) -> dict[str, Any]:
         """The entries of a configuration file: the inverse of `config_of`.
 
         Raises:
@@ -174,12 +187,17 @@ class Table:
             "max_positions": config.position_rows or config.max_positions,
             "embedding_size": config.embedding_width,
             "num_groups": config.groups,
-            "pooling": "cls" if config.pooling == "first" else config.pooling,
+            "num_key_value_heads": config.key_value_heads,
+            "pooling": next((theirs for theirs, ours in self.poolings.items() if ours == config.pooling), None),
         }
+        if self.keeps_two_thirds:
+            fields["intermediate_size"] = config.intermediate_size * 3 // 2
         for name in ("activation", "head_activation"):
             theirs = [theirs for theirs, ours in self.activations.items() if ours == fields[name]]
             fields[name] = theirs[0] if theirs else fields[name]
-        stated: dict[str, Any] = {}
+        stated: dict[str, Any] = {key: known[0] for key, known in self.needed.items()}
+        for key, value in self.stated.items():
+            _put(stated, key, value)
         for ours, keys in self._keys:
             for key in keys:
                 _put(stated, key, fields[ours])

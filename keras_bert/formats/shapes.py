@@ -5,8 +5,8 @@ from keras_bert.config import BertConfig
 Shape = tuple[int, ...]
 Names = dict[str, list[str]]  # names of weights: ours -> the file's
 
-# V vocabulary, P positions, T types, E width of embeddings, H hidden, I intermediate; Q is 3H (query, key and value),
-# G is I, or 2I with a gate; B buckets of distances, A heads; L the labels of a classifier.
+# V vocabulary, P positions, T types, E width of embeddings, H hidden, I intermediate; Q is query, key and value; G is
+# I, or 2I with a gate; B buckets of distances, D those to either side, A heads; L the labels of a classifier.
 _ENCODER = {
     "embeddings/word": "VE",
     "embeddings/position": "PE",
@@ -14,6 +14,8 @@ _ENCODER = {
     "embeddings/relative": "BA",
     "embeddings/norm": "E",
     "embeddings/projection": "EH",
+    "embeddings/distances": "DH",
+    "embeddings/distances_norm": "H",
     "attention/qkv": "HQ",
     "attention/output": "HH",
     "attention_norm": "H",
@@ -24,13 +26,14 @@ _ENCODER = {
     "pooler": "HH",
 }
 _BLOCK = ("attention", "intermediate", "output")  # how the names of layers in a block begin
-_MASKED_LM = {"transform": "HE", "norm": "E", "": "V"}
+_TABLES = tuple(f"embeddings/{name}" for name in ("word", "position", "type", "relative", "distances"))
+_MASKED_LM = {"transform": "HE", "norm": "E", "": "V", "decoder": "HV"}
 _CLASSIFIER = {"transform": "HH", "norm": "H", "logits": "HL"}
 
 
 def kinds(layer: str) -> tuple[str, ...]:
     """The weights that one of our layers may have, such as ("kernel", "bias")."""
-    if layer in ("embeddings/word", "embeddings/position", "embeddings/type", "embeddings/relative"):
+    if layer in _TABLES:
         return ("embeddings",)
     return ("gamma", "beta") if layer.endswith("norm") else ("kernel", "bias")
 
@@ -64,13 +67,16 @@ def exists(config: BertConfig, name: str) -> bool:
     if kind == "bias" and "/attention/" in layer and not config.attention_bias:
         return False
     if kind == "bias" and layer.endswith(("/intermediate", "/output")) and "/attention/" not in layer:
-        return config.feed_forward_bias
+        return config.feed_forward_bias and (config.intermediate_bias or layer.endswith("/output"))
     optional = {
         "embeddings/position": config.position_rows > 0,
         "embeddings/type": config.type_vocab_size > 0,
         "embeddings/projection": config.embedding_size is not None,
-        "block_0/attention_norm": not config.pre_norm,
+        "embeddings/norm": config.embedding_norm,
+        "block_0/attention_norm": not (config.pre_norm and config.embedding_norm),
         "embeddings/relative": config.relative_buckets is not None,
+        "embeddings/distances": config.disentangled_buckets is not None,
+        "embeddings/distances_norm": config.disentangled_buckets is not None,
         "final_norm": config.pre_norm,
         "pooler": config.pooler,
     }
@@ -94,10 +100,11 @@ def shapes(config: BertConfig, part: str, names: Names, labels: int | None = Non
         "T": config.type_vocab_size,
         "E": config.embedding_width,
         "H": config.hidden_size,
-        "Q": 3 * config.hidden_size,
+        "Q": sum(config.qkv_sizes),
         "I": config.intermediate_size,
         "G": config.intermediate_size * (2 if config.gated else 1),
         "B": config.relative_buckets or 0,
+        "D": 2 * (config.disentangled_buckets or 0),
         "A": config.num_heads,
         "L": labels or 0,
     }

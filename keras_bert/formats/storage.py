@@ -1,6 +1,7 @@
-"""How a file's arrays differ from ours: transposed, split into parts, or with an axis for the heads."""
+"""How a file's arrays differ from ours: transposed, split, in another order, or with an axis for the heads."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from keras_bert.config import BertConfig
 from keras_bert.formats.shapes import Shape
 
 _POSITIONS = "embeddings/position/embeddings"
+_QKV = "attention/qkv/"
 
 
 @dataclass(frozen=True)
@@ -19,38 +21,82 @@ class Storage:
     splits_heads: bool = False
     # Whether the table of positions lacks our first rows, for padding (RoBERTa). They are read as zeros.
     lacks_padding_positions: bool = False
+    # Our name of a layer in a block -> the order of its outputs: for each of ours, in which place the file has it.
+    orders: Mapping[str, Callable[[BertConfig], np.ndarray]] = field(default_factory=dict)
 
     def is_transposed(self, ours: str) -> bool:
         return ours.endswith(self.transposed)
 
-    def stored_shape(self, ours: str, shape: Shape, parts: int, config: BertConfig) -> Shape:
-        """The shape in the file of one of the `parts` that ours concatenates on the last axis."""
-        shape = (*shape[:-1], shape[-1] // parts)
+    def stored_shapes(self, ours: str, shape: Shape, parts: int, config: BertConfig) -> list[Shape]:
+        """The shapes in the file of the `parts` that ours concatenates on the last axis."""
         if self.lacks_padding_positions and ours == _POSITIONS:
-            return (config.max_positions, shape[-1])
-        heads = (config.num_heads, config.hidden_size // config.num_heads)
-        if self.splits_heads and "attention/qkv/" in ours:
-            return (*shape[:-1], *heads)
-        if self.splits_heads and ours.endswith("attention/output/kernel"):
-            return (*heads, shape[-1])
-        return shape[::-1] if self.is_transposed(ours) else shape
+            return [(config.max_positions, shape[-1])]
+        heads = (config.num_heads, config.head_size)
+        found = []
+        for width in _widths(ours, shape, parts, config):
+            part = (*shape[:-1], width)
+            if self.splits_heads and _QKV in ours:
+                part = (*part[:-1], *heads)
+            elif self.splits_heads and ours.endswith("attention/output/kernel"):
+                part = (*heads, part[-1])
+            elif self.is_transposed(ours):
+                part = part[::-1]
+            found.append(part)
+        return found
 
-    def to_ours(self, ours: str, values: list[np.ndarray], shape: Shape) -> np.ndarray:
+    def to_ours(self, ours: str, values: list[np.ndarray], shape: Shape, config: BertConfig) -> np.ndarray:
         """One of our weights from the file's, in order; zeros if the layout has no such weight."""
         if not values:
             return np.zeros(shape, np.float32)
         if self.lacks_padding_positions and ours == _POSITIONS:
             (value,) = values
             return np.concatenate([np.zeros((shape[0] - len(value), shape[1]), value.dtype), value])
-        part = (*shape[:-1], shape[-1] // len(values))
-        parts = [_transposed(value) if self.is_transposed(ours) else value.reshape(part) for value in values]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+        widths = _widths(ours, shape, len(values), config)
+        parts = [
+            _transposed(value) if self.is_transposed(ours) else value.reshape((*shape[:-1], width))
+            for value, width in zip(values, widths, strict=True)
+        ]
+        whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+        order = self._order(ours, config)
+        return whole if order is None else np.ascontiguousarray(whole[..., order])
 
     def to_theirs(self, ours: str, value: np.ndarray, parts: int, config: BertConfig) -> list[np.ndarray]:
         """The file's weights, in order, from one of ours."""
-        stored = self.stored_shape(ours, value.shape, parts, config)
-        pieces = np.split(value, parts, axis=-1)
-        return [piece.T if self.is_transposed(ours) else piece.reshape(stored) for piece in pieces]
+        order = self._order(ours, config)
+        if order is not None:
+            value = value[..., np.argsort(order)]
+        pieces = np.split(value, np.cumsum(_widths(ours, value.shape, parts, config))[:-1], axis=-1)
+        stored = self.stored_shapes(ours, value.shape, parts, config)
+        return [
+            piece.T if self.is_transposed(ours) else piece.reshape(shape)
+            for piece, shape in zip(pieces, stored, strict=True)
+        ]
+
+    def _order(self, ours: str, config: BertConfig) -> np.ndarray | None:
+        layer = ours.partition("/")[2].rpartition("/")[0]
+        return self.orders[layer](config) if layer in self.orders else None
+
+
+def gate_last(config: BertConfig) -> np.ndarray:
+    """The order of a gated feed-forward layer whose half with the activation is the second one in the file."""
+    return np.roll(np.arange(2 * config.intermediate_size), config.intermediate_size)
+
+
+def by_head(config: BertConfig) -> np.ndarray:
+    """The order of Q, K and V that the file has head by head, with each point's two coordinates side by side.
+
+    Ours are a head's first coordinates, then its second ones. A product of a query and a key is the same in any order.
+    """
+    size = config.head_size
+    turned = np.arange(size).reshape(-1, 2).T.ravel()  # 0, 2, ..., 1, 3, ...
+    starts = 3 * size * np.arange(config.num_heads)[:, None]  # [num_heads, 1]
+    parts = [starts + part * size + (np.arange(size) if part == 2 else turned) for part in range(3)]
+    return np.concatenate([part.ravel() for part in parts])
+
+
+def _widths(ours: str, shape: Shape, parts: int, config: BertConfig) -> tuple[int, ...]:
+    """The last axes of the parts."""
+    return config.qkv_sizes if parts == 3 and _QKV in ours else (shape[-1] // parts,) * parts
 
 
 def _transposed(value: np.ndarray) -> np.ndarray:

@@ -31,11 +31,12 @@ class Tensors:
         self._rows = [(part, *row) for part, names in parts.items() if part in weights for row in names.items()]
         self.shapes: dict[str, Shape] = {}
         for part, ours, theirs in self._rows:
-            for name in theirs:
+            shape = _shape(weights[part], ours)
+            stored = table.storage.stored_shapes(ours, shape, len(theirs), config) if theirs else []
+            for name, each in zip(theirs, stored, strict=True):
                 if name in self.shapes:
                     raise ValueError(f"two heads of {', '.join(weights)} are both stored as {name}")
-                shape = _shape(weights[part], ours)
-                self.shapes[name] = table.storage.stored_shape(ours, shape, len(theirs), config)
+                self.shapes[name] = each
 
     def __iter__(self) -> Iterator[tuple[str, np.ndarray]]:
         """Yields name and value, in the order of `shapes`."""

@@ -203,7 +203,7 @@ def values_of(config: BertConfig) -> dict[str, Any]:
     if config.activation not in (gelu, "relu"):
         raise ValueError(f"a {config.family}_config.json has {gelu} or relu, not {config.activation!r}")
     left_out = [table.config[field] for field in _NOT_IN_CONFIGS]
-    return {key: value for key, value in table.stated(config).items() if key not in left_out}
+    return {key: value for key, value in table.entries(config).items() if key not in left_out}
 
 
 def values_with_warnings(config: BertConfig, whose: str) -> dict[str, Any]:

@@ -91,6 +91,8 @@ class ClassifierHead(keras.layers.Layer):
 class MaskedLMHead(keras.layers.Layer):
     """`LayerNorm(gelu(h W + b)) E^T + c`: E is the token embedding table, shared with the encoder.
 
+    In some families, it is a dense layer with weights of its own.
+
     Args:
         config: the encoder's config.
 
@@ -106,16 +108,24 @@ class MaskedLMHead(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
         table = table_of(config)
-        bias = "transform" in table.heads["masked_lm"]
-        self.transform = dense(config, config.embedding_width, self.dtype_policy, "transform", bias)
+        layers, self.decoder = table.heads["masked_lm"], None
+        if "decoder" in layers or "decoder/kernel" in layers:
+            self.decoder = dense(config, config.vocab_size, self.dtype_policy, "decoder", "decoder" in layers)
+            return
+        self.transform = dense(config, config.embedding_width, self.dtype_policy, "transform", "transform" in layers)
         self.activation = _activation(config, table.masked_lm_activation)
         self.norm = norm(config, self.dtype_policy, "norm")
 
     def build(self, input_shape: Any = None) -> None:
+        if self.decoder is not None:
+            self.decoder.build((None, self.config.hidden_size))
+            return
         self.transform.build((None, self.config.hidden_size))
         self.norm.build((None, self.config.embedding_width))
         self.bias = self.add_weight(shape=(self.config.vocab_size,), initializer="zeros", name="bias")
 
     def call(self, hidden: Any, embeddings: Any) -> Any:
+        if self.decoder is not None:
+            return self.decoder(hidden)
         hidden = self.norm(self.activation(self.transform(hidden)))
         return ops.matmul(hidden, ops.transpose(embeddings)) + self.bias

@@ -86,7 +86,7 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
 
 def _check_layers(config: BertConfig, length: int) -> None:
     """Raises ValueError if weights are not what queries and keys alone say."""
-    if config.relative_buckets is not None:
+    if config.relative_buckets is not None or config.disentangled_buckets is not None:
         raise ValueError(
             "pages show weights of attention as made of queries and keys alone, but this model adds a bias for "
             "distances (relative_buckets)"

@@ -26,6 +26,15 @@ SMALL = {
 }
 MODERNBERT = {"local_attention": 6, **dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"))}
 MODERNBERT["pad_token_id"] = 0
+DEBERTA = {
+    "relative_attention": True,
+    "position_biased_input": False,
+    "position_buckets": 8,
+    "pos_att_type": ["p2c", "c2p"],
+    "share_att_key": True,
+    "norm_rel_ebd": "layer_norm",
+}
+EUROBERT = {"classifier_pooling": "bos", "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "mask_token_id": 3}
 CONFIGS = {
     "bert": lambda **sizes: transformers.BertConfig(**sizes),
     "bert-tanh": lambda **sizes: transformers.BertConfig(**sizes, hidden_act="gelu_new"),
@@ -64,6 +73,19 @@ CONFIGS = {
         **sizes, hidden_act="gelu", rope_parameters={"rope_theta": 50.0, "rope_type": "default"}
     ),
     "mpnet": lambda **sizes: transformers.MPNetConfig(**sizes),
+    "deberta-v2": lambda **sizes: transformers.DebertaV2Config(**sizes, **DEBERTA),
+    "deberta-v2-types": lambda **sizes: transformers.DebertaV2Config(
+        **sizes, **{**DEBERTA, "position_buckets": 32, "pos_att_type": "c2p|p2c"}, type_vocab_size=2, hidden_act="relu"
+    ),
+    "eurobert": lambda **sizes: transformers.EuroBertConfig(**sizes, **EUROBERT),
+    "eurobert-shared": lambda **sizes: transformers.EuroBertConfig(
+        **{**sizes, "num_attention_heads": 4},
+        **{**EUROBERT, "classifier_pooling": "mean"},
+        num_key_value_heads=2,
+        attention_bias=True,
+        hidden_act="gelu",
+        rope_parameters={"rope_theta": 50.0, "rope_type": "default"},
+    ),
     "electra-square": lambda **sizes: transformers.ElectraConfig(**sizes, embedding_size=sizes["hidden_size"]),
 }
 # Head -> the class on top, and the attribute of its output that holds the logits.
@@ -265,7 +287,7 @@ def test_transformers_has_the_class_that_we_name(name, heads, tmp_path):
 def test_one_step_of_training(name, tmp_path):
     """From the same weights and the same batch, gradient descent takes both to the same place."""
     tf = pytest.importorskip("tensorflow")
-    model = their_model(name, "AutoModel", scale=0.3 if name.startswith("modernbert") else 0.1)
+    model = their_model(name, "AutoModel", scale=0.3 if name.startswith(("modernbert", "eurobert")) else 0.1)
     model.save_pretrained(tmp_path / "before")
     ours, theirs, real = batch(model)
     encoder = BertEncoder.from_preset(tmp_path / "before")

@@ -25,6 +25,11 @@ FAMILY_SIZES = {
     "modernbert": "modernbert-base",
     "nomic_bert": "nomic-bert-2048",
     "mpnet": "mpnet-base",
+    "deberta-v2": "deberta-v3-small",
+    "new": "gte-base-en-v1.5",
+    "gte": "gte-base-en-v1.5",
+    "eurobert": "eurobert-210m",
+    "neobert": "neobert",
 }
 
 

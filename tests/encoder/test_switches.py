@@ -5,15 +5,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertConfig
+from keras_bert import BertConfig, BertEncoder
+from keras_bert.encoder import attention, pieces
 from keras_bert.encoder.activations import feed_forward_activation
+from keras_bert.encoder.disentangled import buckets_of_distances, distance_scores, distances_of
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.local_attention import Band
 from keras_bert.encoder.relative_bias import buckets_of
 from keras_bert.encoder.rms_norm import RMSNorm
 from keras_bert.encoder.rotary import rotated
 
-from ..support.encoders import MODERN, SMALL, random_encoder, random_inputs
+from ..support.encoders import MODERN, SMALL, SWITCHES, random_encoder, random_inputs
 
 
 def test_rotary_positions_turn_points_in_the_complex_plane():
@@ -78,8 +80,7 @@ def test_local_attention_is_full_attention_with_a_mask(window, length):
     layout = Layout((3, length), inputs["input_mask"])
     hidden = np.random.default_rng(0).normal(size=(len(layout.places), 24)).astype("float32")
     attention = encoder.blocks[1].attention
-    value = layout.sequences(attention._projected(hidden, layout)[:, 48:])
-    value = np.transpose(np.reshape(value, (3, length, 4, 6)), (0, 2, 1, 3))
+    value = np.transpose(layout.sequences(attention._projected(hidden, layout)[:, 8:]), (0, 2, 1, 3))
     shares = np.asarray(attention.scores(hidden, layout))
     context = np.transpose(shares @ value, (0, 2, 1, 3)).reshape(3, length, 24)
     expected = attention.output_dense(layout.rows(tf.constant(context)))
@@ -94,15 +95,123 @@ def test_the_band_grows_with_the_length_not_with_its_square():
     assert sizes == [2 * length * 3 * 8 for length in (64, 128, 256)]
 
 
+@pytest.mark.parametrize("switch", SWITCHES)
 @pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_graphs_of_any_length_agree_with_eager_calls(jit_compile):
-    encoder, inputs = random_encoder(**MODERN), random_inputs(seq_length=21)
+def test_graphs_of_any_length_agree_with_eager_calls(switch, jit_compile):
+    encoder, inputs = random_encoder(**SWITCHES[switch]), random_inputs(seq_length=21)
     inputs["input_mask"][2, 5:] = 0
     signature = {name: tf.TensorSpec((None, None), tf.int32) for name in inputs}
     run = tf.function(encoder, input_signature=[signature], jit_compile=jit_compile)
     mask = inputs["input_mask"].astype(bool)
     found, expected = (np.asarray(outputs["sequence_output"])[mask] for outputs in (run(inputs), encoder(inputs)))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=5e-5)
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_low_precision(switch, policy):
+    encoder, inputs = random_encoder(**SWITCHES[switch]), random_inputs()
+    inputs["input_mask"][1, 5:] = 0
+    low = BertEncoder(encoder.config, dtype=policy)
+    low.set_weights(encoder.get_weights())
+    outputs = low(inputs)["sequence_output"]
+    assert outputs.dtype == policy.removeprefix("mixed_")
+    found, expected = (np.asarray(tf.cast(each, "float32")) for each in (outputs, encoder(inputs)["sequence_output"]))
+    assert np.abs(found - expected).mean() < 0.05 * expected.std()
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_padding_and_texts_beside_each_other_change_nothing(switch):
+    encoder, inputs = random_encoder(**SWITCHES[switch]), random_inputs(batch=1)
+    alone = [
+        np.asarray(encoder({name: values[:, part] for name, values in inputs.items()})["sequence_output"])
+        for part in (slice(0, 5), slice(5, 12))
+    ]
+    packed = {**inputs, "input_document_ids": np.array([[0] * 5 + [1] * 7], "int32")}
+    padded = {name: np.pad(values[:, :5], ((0, 0), (0, 20))) for name, values in inputs.items()}
+    together = np.concatenate(alone, axis=1)
+    np.testing.assert_allclose(encoder(packed)["sequence_output"], together, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(encoder(padded)["sequence_output"][:, :5], alone[0], rtol=0, atol=1e-5)
+
+
+def test_scores_of_distances():
+    generator, length = np.random.default_rng(0), 5
+    query, key = generator.normal(size=(2, 1, 3, length, 4)).astype("float32")  # [batch, heads, length, size]
+    far_query, far_key = generator.normal(size=(2, 3, 2 * length - 1, 4)).astype("float32")
+    row_of = generator.permutation(2 * length - 1).astype("int32")
+    expected = np.zeros((1, 3, length, length))
+    for i in range(length):
+        for j in range(length):
+            row = row_of[length - 1 - (i - j)]
+            expected[:, :, i, j] += (query[:, :, i] * far_key[:, row]).sum(-1)
+            expected[:, :, i, j] += (key[:, :, j] * far_query[:, row]).sum(-1)
+    found = distance_scores(*map(tf.constant, (query, key, far_query, far_key, row_of)))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("side", "positions", "length"), [(256, 512, 512), (4, 32, 32), (4, 32, 1), (16, 9, 9)])
+def test_rows_of_distances(side, positions, length):
+    table = np.arange(2 * side, dtype="float32")[:, None]  # each row says its place
+    rows, row_of = distances_of(tf.constant(table), positions, length)
+    buckets = buckets_of_distances(side, positions)
+    expected = [side + int(np.sign(d)) * buckets[abs(d)] for d in range(length - 1, -length, -1)]
+    assert tf.gather(rows, row_of)[:, 0].numpy().tolist() == expected
+    assert rows.shape[0] == 2 * buckets[length - 1] + 1
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(("side", "positions"), [(256, 512), (256, 1024), (32, 512), (8, 30), (4, 2000)])
+def test_buckets_of_distances_are_those_of_transformers(side, positions):
+    torch = pytest.importorskip("torch")
+    theirs = pytest.importorskip("transformers.models.deberta_v2.modeling_deberta_v2").make_log_bucket_position
+    distances = torch.arange(positions)
+    expected = theirs(distances, side, positions).to(torch.long)
+    assert buckets_of_distances(side, positions).tolist() == expected.tolist()
+    assert theirs(-distances, side, positions).to(torch.long).tolist() == (-expected).tolist()
+
+
+def test_heads_that_share_keys_and_values():
+    """Are as many heads, some of which have the same keys and values."""
+    shared, inputs = random_encoder(num_key_value_heads=2), random_inputs()
+    whole = random_encoder()
+    for ours, theirs in zip(whole.weights, shared.weights, strict=True):
+        if "/qkv/" in ours.path:
+            query, key, value = np.split(theirs.numpy(), [24, 36], axis=-1)
+            key, value = (
+                np.repeat(each.reshape(*each.shape[:-1], 2, 6), 2, axis=-2).reshape(*each.shape[:-1], 24)
+                for each in (key, value)
+            )
+            theirs = np.concatenate([query, key, value], axis=-1)
+        ours.assign(theirs)
+    expected = whole(inputs)["sequence_output"]
+    np.testing.assert_allclose(shared(inputs)["sequence_output"], expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_graph", [False, True])
+@pytest.mark.parametrize(("switch", "length"), [("modern", 33), ("llama", 40)])
+def test_long_texts_are_computed_piece_by_piece(switch, length, is_graph, monkeypatch):
+    inputs, sizes = random_inputs(seq_length=length), set()
+    inputs["input_mask"][1, 9:] = 0
+    signature = {name: tf.TensorSpec((None, None), tf.int32) for name in inputs}
+
+    def outputs_and_gradients():
+        encoder = random_encoder(**{**SWITCHES[switch], "max_positions": 64})
+        run = tf.function(encoder, input_signature=[signature]) if is_graph else encoder
+        with tf.GradientTape() as tape:
+            outputs = run(inputs)["sequence_output"]
+        weights = [weight.value for weight in encoder.trainable_weights]
+        return [outputs, *tape.gradient(outputs, weights, unconnected_gradients="zero")]
+
+    expected = outputs_and_gradients()
+    monkeypatch.setattr(pieces, "_SCORES", 7 * 3 * 4 * length)  # eight queries at a time
+    monkeypatch.setattr(pieces, "LONG", 16)
+    monkeypatch.setattr(attention, "LONG", 16)
+    softmax = attention._softmax
+    monkeypatch.setattr(attention, "_softmax", lambda x, dtype: sizes.add(x.shape[2]) or softmax(x, dtype))
+    for found, whole in zip(outputs_and_gradients(), expected, strict=True):
+        scale = np.abs(np.asarray(whole)).max() + 1e-3
+        np.testing.assert_allclose(np.asarray(found) / scale, np.asarray(whole) / scale, rtol=0, atol=1e-4)
+    assert is_graph or sizes - {3} == {8}  # of local layers, blocks of 3
 
 
 def test_the_mean_of_all_tokens_is_pooled():
@@ -116,7 +225,7 @@ def test_the_mean_of_all_tokens_is_pooled():
     assert pooled.shape == (3, 24)
 
 
-SLOW = [{"relative_buckets": 8}, {"norm": "rms_norm", "gated": True}]
+SLOW = [{"relative_buckets": 8}, {"disentangled_buckets": 4, "num_key_value_heads": 2}]
 
 
 @pytest.mark.parametrize("changes", [MODERN, *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)])
@@ -135,6 +244,8 @@ def test_a_keras_file_of_it(changes, tmp_path):
         ({"rope_theta": 10.0, "hidden_size": 12}, "rotary positions turn pairs of numbers, but a head is 3 wide"),
         ({"global_every": 2, "num_groups": 1}, "layers that share weights .num_groups. cannot be local and global"),
         ({"global_every": 2, "relative_buckets": 8}, "local attention .global_every. has no relative_buckets"),
+        ({"disentangled_buckets": 8, "rope_theta": 9.0}, "disentangled attention .*has no rotary positions"),
+        ({"num_key_value_heads": 3}, "num_heads 4 is not a multiple of num_key_value_heads 3"),
         ({"norm": "batch"}, "norm must be one of layer_norm, rms_norm, not 'batch'"),
         ({"pooling": "max"}, "pooling must be one of first, mean, not 'max'"),
         ({"rope_theta": 0}, "rope_theta must be a number above 0, not 0"),

@@ -25,6 +25,11 @@ CONFIGS = {
     "modernbert": BertConfig.named("modernbert-base", **SIZES, pad_token_id=2, local_window=6),
     "nomic_bert": BertConfig.named("nomic-bert-2048", **SIZES),
     "mpnet": BertConfig.named("mpnet-base", **SIZES),
+    "deberta-v2": BertConfig.named("deberta-v3-base", **SIZES | {"disentangled_buckets": 4}),
+    "new": BertConfig.named("gte-base-en-v1.5", **SIZES),
+    "gte": BertConfig.named("gte-base-en-v1.5", **SIZES, family="gte", rope_factor=1.0),
+    "eurobert": BertConfig.named("eurobert-210m", **SIZES, pad_token_id=1, num_key_value_heads=1),
+    "neobert": BertConfig.named("neobert", **SIZES | {"intermediate_size": 24}),
 }
 LABELS = {"next_sentence": 2, "spans": 2, "replaced_tokens": 1}
 

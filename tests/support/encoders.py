@@ -30,6 +30,29 @@ MODERN = {
     "feed_forward_bias": False,
     "gated": True,
 }
+# What EuroBERT and NeoBERT change, but for rotary positions.
+LLAMA = {
+    "type_vocab_size": 0,
+    "layer_norm_epsilon": 1e-5,
+    "activation": "silu",
+    "hidden_dropout": 0.0,
+    "attention_dropout": 0.0,
+    "pooler": False,
+    "embedding_norm": False,
+    "pre_norm": True,
+    "norm": "rms_norm",
+    "attention_bias": False,
+    "feed_forward_bias": False,
+    "gated": True,
+}
+# Fields of every switch.
+SWITCHES = {
+    "modern": MODERN,
+    "llama": {**LLAMA, "rope_theta": 50.0, "num_key_value_heads": 2},
+    "relative": {"relative_buckets": 8, "type_vocab_size": 0},
+    "disentangled": {"disentangled_buckets": 4, "type_vocab_size": 0},
+    "scaled": {"rope_theta": 50.0, "rope_factor": 4.0, "gated": True, "intermediate_bias": False},
+}
 
 
 def random_encoder(seed: int = 0, **changes: Any) -> BertEncoder:

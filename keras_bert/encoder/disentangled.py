@@ -1,0 +1,96 @@
+"""Disentangled attention: tokens are compared with distances as well (He et al. 2020, DeBERTa, section 3.1)."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from keras import ops
+
+from keras_bert.encoder.varying_shapes import shapes_may_vary
+
+
+class Distances(NamedTuple):
+    """The embeddings of the distances in texts of some length.
+
+    Attributes:
+        rows: float `[rows, hidden]`.
+        row_of: int32 `[2 * length - 1]`: the row of each distance, the query's position minus the key's, from
+            `length - 1` down to `1 - length`.
+    """
+
+    rows: Any
+    row_of: Any
+
+
+def buckets_of_distances(side: int, positions: int) -> np.ndarray:
+    """The bucket of each distance (He et al. 2021, DeBERTaV3's code; section 3.1 of the paper has no logarithm).
+
+    Distances up to half the number of buckets have one each; the others share buckets, in ranges that grow
+    logarithmically up to the longest text.
+
+    Args:
+        side: the number of buckets for distances to one side.
+        positions: the length of the longest text.
+
+    Returns:
+        int32 `[positions]`: for the distances 0, 1, 2, ...
+
+    Example:
+        >>> buckets_of_distances(8, 20)
+        array([0, 1, 2, 3, 4, 5, 5, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7, 7, 7],
+              dtype=int32)
+    """
+    exact = side // 2
+    near, far = np.arange(min(exact + 1, positions)), np.arange(exact + 1, positions, dtype=np.float32)
+    steps = np.log(far / np.float32(exact)) / np.float32(math.log(max(positions - 1, 2) / exact)) * (exact - 1)
+    return np.concatenate([near, np.ceil(steps) + exact]).astype(np.int32)
+
+
+def distances_of(table: Any, positions: int, length: Any) -> Distances:
+    """The part of a table that texts of this length need.
+
+    Args:
+        table: float `[2 * side, hidden]`; the distance 0 is in the row `side`, longer ones around it.
+        positions: the length of the longest text.
+        length: the number of positions, a number or a scalar tensor.
+    """
+    side = table.shape[0] // 2
+    buckets = buckets_of_distances(side, positions)
+    if isinstance(length, int):
+        longest = int(buckets[min(length, positions) - 1])
+    else:
+        longest = ops.take(buckets, length - 1) if shapes_may_vary() else side
+    known = ops.convert_to_tensor(buckets)[:length]
+    row_of = ops.concatenate([ops.flip(known), -known[1:]], axis=0) + longest
+    return Distances(table[side - longest : side + longest + 1], row_of)
+
+
+def distance_scores(query: Any, key: Any, far_query: Any, far_key: Any, row_of: Any) -> Any:
+    """From content to position, and from position to content (equation 3 of the paper).
+
+    With the distance d from token i to token j, it is `query_i far_key_d + key_j far_query_d`.
+
+    Args:
+        query, key: float `[batch, num_heads, length, head_size]`, of tokens.
+        far_query, far_key: float `[num_heads, rows, head_size]`, of distances.
+        row_of: see `Distances`.
+
+    Returns:
+        float of their type, `[batch, num_heads, length, length]`: query i (third axis), key j (fourth axis).
+    """
+    far_key, far_query = (
+        ops.transpose(ops.take(rows, order, axis=1), (0, 2, 1))  # [num_heads, head_size, 2 * length - 1]
+        for rows, order in ((far_key, row_of), (far_query, ops.flip(row_of)))
+    )
+    to_position, from_position = _diagonals(ops.matmul(query, far_key)), _diagonals(ops.matmul(key, far_query))
+    return to_position + ops.transpose(from_position, (0, 1, 3, 2))
+
+
+def _diagonals(x: Any) -> Any:
+    """`y[i, j] = x[i, j - i + n - 1]`: float `[batch, heads, n, 2n - 1]` -> `[batch, heads, n, n]`.
+
+    In memory, rows that are one number longer lie such that cutting them at the old length moves each by one more.
+    """
+    batch, heads, length, distances = ops.shape(x)
+    x = ops.reshape(ops.pad(x, [[0, 0], [0, 0], [0, 0], [0, 1]]), (batch, heads, length * (distances + 1)))
+    return ops.reshape(x[:, :, length - 1 : -1], (batch, heads, length, distances))[..., :length]

@@ -1,0 +1,249 @@
+"""BERT, and the families with its layers: keys of Hugging Face's `config.json` and names of weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from keras_bert.formats.layout_table import Table
+from keras_bert.formats.storage import Storage
+
+# "gelu" is x * Phi(x), with the error function; "gelu_tanh" is Google's approximation (1.6e-3 apart after 12 layers).
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+PLAIN = {
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "use_task_id": False,  # embeddings of tasks, in some ERNIE models
+    "inner_group_num": 1,  # layers in a group, in ALBERT
+}
+
+_LAYER = "encoder.layer.{i}"
+_TAGS_AND_SPANS = {"tokens": {"logits": "classifier"}, "spans": {"logits": "qa_outputs"}}
+_TWO_LAYERS = {"transform": "classifier.dense", "logits": "classifier.out_proj"}
+
+BERT = Table(
+    classes="Bert",
+    prefix="bert.",
+    config={
+        "vocab_size": "vocab_size",
+        "hidden_size": "hidden_size",
+        "num_layers": "num_hidden_layers",
+        "num_heads": "num_attention_heads",
+        "intermediate_size": "intermediate_size",
+        "activation": "hidden_act",
+        "hidden_dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+        "max_positions": "max_position_embeddings",
+        "type_vocab_size": "type_vocab_size",
+        "initializer_range": "initializer_range",
+        "layer_norm_epsilon": "layer_norm_eps",
+        "pad_token_id": "pad_token_id",
+    },
+    activations=ACTIVATIONS,
+    plain=PLAIN,
+    endings={"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"},
+    storage=Storage(transposed=("kernel",)),
+    embeddings={
+        "embeddings/word": "embeddings.word_embeddings",
+        "embeddings/position": "embeddings.position_embeddings",
+        "embeddings/type": "embeddings.token_type_embeddings",
+        "embeddings/norm": "embeddings.LayerNorm",
+    },
+    block={
+        "attention/qkv": [f"{_LAYER}.attention.self.{name}" for name in ("query", "key", "value")],
+        "attention/output": f"{_LAYER}.attention.output.dense",
+        "attention_norm": f"{_LAYER}.attention.output.LayerNorm",
+        "intermediate": f"{_LAYER}.intermediate.dense",
+        "output": f"{_LAYER}.output.dense",
+        "output_norm": f"{_LAYER}.output.LayerNorm",
+    },
+    pooler={"pooler": "pooler.dense"},
+    heads={
+        "masked_lm": {
+            "transform": "cls.predictions.transform.dense",
+            "norm": "cls.predictions.transform.LayerNorm",
+            "bias": "cls.predictions.bias",
+        },
+        "next_sentence": {"logits": "cls.seq_relationship"},
+        "sequence": {"logits": "classifier"},
+        **_TAGS_AND_SPANS,
+    },
+)
+# Positions count from the padding token's id + 1, and skip padding.
+ROBERTA = replace(
+    BERT,
+    classes="Roberta",
+    prefix="roberta.",
+    values={"positions_after_padding": True, "pad_token_id": 1},
+    heads={
+        "masked_lm": {"transform": "lm_head.dense", "norm": "lm_head.layer_norm", "bias": "lm_head.bias"},
+        "sequence": _TWO_LAYERS,
+        **_TAGS_AND_SPANS,
+    },
+    masked_lm_activation="gelu",
+    sequence_activation="tanh",
+)
+_DISTILBERT_LAYER = "transformer.layer.{i}"
+# No segments, no pooler.
+DISTILBERT = replace(
+    BERT,
+    classes="DistilBert",
+    prefix="distilbert.",
+    config={
+        "vocab_size": "vocab_size",
+        "hidden_size": "dim",
+        "num_layers": "n_layers",
+        "num_heads": "n_heads",
+        "intermediate_size": "hidden_dim",
+        "activation": "activation",
+        "hidden_dropout": "dropout",
+        "attention_dropout": "attention_dropout",
+        "max_positions": "max_position_embeddings",
+        "initializer_range": "initializer_range",
+        "pad_token_id": "pad_token_id",
+    },
+    values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-12},
+    block={
+        "attention/qkv": [f"{_DISTILBERT_LAYER}.attention.{x}_lin" for x in "qkv"],
+        "attention/output": f"{_DISTILBERT_LAYER}.attention.out_lin",
+        "attention_norm": f"{_DISTILBERT_LAYER}.sa_layer_norm",
+        "intermediate": f"{_DISTILBERT_LAYER}.ffn.lin1",
+        "output": f"{_DISTILBERT_LAYER}.ffn.lin2",
+        "output_norm": f"{_DISTILBERT_LAYER}.output_layer_norm",
+    },
+    pooler={},
+    heads={
+        "masked_lm": {"transform": "vocab_transform", "norm": "vocab_layer_norm", "bias": "vocab_projector.bias"},
+        "sequence": {"transform": "pre_classifier", "logits": "classifier"},
+        **_TAGS_AND_SPANS,
+    },
+    sequence_activation="relu",
+)
+_ALBERT_LAYER = "encoder.albert_layer_groups.{i}.albert_layers.0"
+# Narrow embeddings, projected to the hidden size; layers that share weights.
+ALBERT = replace(
+    BERT,
+    classes="Albert",
+    prefix="albert.",
+    config={**BERT.config, "embedding_size": "embedding_size", "num_groups": "num_hidden_groups"},
+    values={
+        "embedding_size": 128,
+        "num_groups": 1,
+        "activation": "gelu_tanh",
+        "hidden_dropout": 0.0,
+        "attention_dropout": 0.0,
+    },
+    projects_equal_sizes=True,
+    embeddings={**BERT.embeddings, "embeddings/projection": "encoder.embedding_hidden_mapping_in"},
+    block={
+        "attention/qkv": [f"{_ALBERT_LAYER}.attention.{name}" for name in ("query", "key", "value")],
+        "attention/output": f"{_ALBERT_LAYER}.attention.dense",
+        "attention_norm": f"{_ALBERT_LAYER}.attention.LayerNorm",
+        "intermediate": f"{_ALBERT_LAYER}.ffn",
+        "output": f"{_ALBERT_LAYER}.ffn_output",
+        "output_norm": f"{_ALBERT_LAYER}.full_layer_layer_norm",
+    },
+    pooler={"pooler": "pooler"},
+    heads={
+        "masked_lm": {"transform": "predictions.dense", "norm": "predictions.LayerNorm", "bias": "predictions.bias"},
+        "next_sentence": {"logits": "sop_classifier.classifier"},
+        "sequence": {"logits": "classifier"},
+        **_TAGS_AND_SPANS,
+    },
+)
+# Narrow embeddings in some sizes; no pooler. The discriminator predicts for each token whether it was replaced.
+ELECTRA = replace(
+    BERT,
+    classes="Electra",
+    prefix="electra.",
+    config={**BERT.config, "embedding_size": "embedding_size"},
+    values={"embedding_size": 128},
+    embeddings={**BERT.embeddings, "embeddings/projection": "embeddings_project"},
+    pooler={},
+    heads={
+        "masked_lm": {
+            "transform": "generator_predictions.dense",
+            "norm": "generator_predictions.LayerNorm",
+            "bias": "generator_lm_head.bias",
+        },
+        "replaced_tokens": {
+            "transform": "discriminator_predictions.dense",
+            "logits": "discriminator_predictions.dense_prediction",
+        },
+        "sequence": _TWO_LAYERS,
+        **_TAGS_AND_SPANS,
+    },
+    masked_lm_activation="gelu",
+    sequence_activation="gelu",
+)
+# RoBERTa with a bias of attention for distances, and without segments (Song et al. 2020).
+MPNET = replace(
+    ROBERTA,
+    classes="MPNet",
+    prefix="mpnet.",
+    config={
+        **{ours: theirs for ours, theirs in BERT.config.items() if ours != "type_vocab_size"},
+        "relative_buckets": "relative_attention_num_buckets",
+    },
+    values={**ROBERTA.values, "type_vocab_size": 0, "relative_buckets": 32},
+    plain={**PLAIN, "relative_attention_num_buckets": 32},
+    embeddings={
+        **{ours: theirs for ours, theirs in BERT.embeddings.items() if ours != "embeddings/type"},
+        "embeddings/relative": "encoder.relative_attention_bias",
+    },
+    block={
+        **BERT.block,
+        "attention/qkv": [f"{_LAYER}.attention.attn.{name}" for name in "qkv"],
+        "attention/output": f"{_LAYER}.attention.attn.o",
+        "attention_norm": f"{_LAYER}.attention.LayerNorm",
+    },
+)
+# Disentangled attention; no segments and no positions but distances; the pooler belongs to the classifier (He et al.
+# 2020 and 2021). Microsoft's own files have the masked-language head under another name.
+DEBERTA = replace(
+    BERT,
+    classes="DebertaV2",
+    prefix="deberta.",
+    config={**BERT.config, "disentangled_buckets": "position_buckets"},
+    values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-7},
+    plain={**PLAIN, "max_relative_positions": -1, "conv_kernel_size": 0, "pooler_hidden_act": "gelu", "legacy": True},
+    needed={
+        "relative_attention": (True,),
+        "position_biased_input": (False,),
+        "pos_att_type": (["p2c", "c2p"], ["c2p", "p2c"], "p2c|c2p", "c2p|p2c"),
+        "share_att_key": (True,),
+        "norm_rel_ebd": ("layer_norm",),
+    },
+    older_names={
+        "lm_predictions.lm_head.dense": "cls.predictions.transform.dense",
+        "lm_predictions.lm_head.LayerNorm": "cls.predictions.transform.LayerNorm",
+        "lm_predictions.lm_head.bias": "cls.predictions.bias",
+    },
+    embeddings={
+        "embeddings/word": "embeddings.word_embeddings",
+        "embeddings/type": "embeddings.token_type_embeddings",
+        "embeddings/norm": "embeddings.LayerNorm",
+        "embeddings/distances": "encoder.rel_embeddings",
+        "embeddings/distances_norm": "encoder.LayerNorm",
+    },
+    block={
+        **BERT.block,
+        "attention/qkv": [f"{_LAYER}.attention.self.{name}_proj" for name in ("query", "key", "value")],
+    },
+    pooler={},
+    heads={
+        "masked_lm": BERT.heads["masked_lm"],
+        "sequence": {"transform": "pooler.dense", "logits": "classifier"},
+        **_TAGS_AND_SPANS,
+    },
+    sequence_activation="gelu",
+)

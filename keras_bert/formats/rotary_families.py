@@ -1,0 +1,263 @@
+"""Families with rotary positions: keys of Hugging Face's `config.json` and names of weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from keras_bert import sizes
+from keras_bert.formats.bert_families import ACTIVATIONS, BERT
+from keras_bert.formats.layout_table import Table
+from keras_bert.formats.storage import by_head, gate_last
+
+
+def published(size: dict[str, Any]) -> dict[str, Any]:
+    """What a file that leaves an option out means, if that is what the published models have."""
+    return {name: value for name, value in size.items() if name not in ("family", "vocab_size", "pooler")}
+
+
+_MODERNBERT_LAYER = "layers.{i}"
+_DENSE_AND_NORM = {"transform/kernel": "head.dense.weight", "norm": "head.norm"}
+_MODERNBERT_CLASSIFIER = {**_DENSE_AND_NORM, "logits": "classifier"}
+# Rotary positions, local attention, normalization first, gates, and hardly a bias (Warner et al. 2024).
+MODERNBERT = Table(
+    classes="ModernBert",
+    prefix="model.",
+    config={
+        "vocab_size": "vocab_size",
+        "hidden_size": "hidden_size",
+        "num_layers": "num_hidden_layers",
+        "num_heads": "num_attention_heads",
+        "intermediate_size": "intermediate_size",
+        "activation": "hidden_activation",
+        "hidden_dropout": ("mlp_dropout", "embedding_dropout"),
+        "attention_dropout": "attention_dropout",
+        "max_positions": "max_position_embeddings",
+        "initializer_range": "initializer_range",
+        "layer_norm_epsilon": "norm_eps",
+        "pad_token_id": "pad_token_id",
+        "rope_theta": ("rope_parameters.full_attention.rope_theta", "global_rope_theta"),
+        "local_rope_theta": ("rope_parameters.sliding_attention.rope_theta", "local_rope_theta"),
+        "global_every": "global_attn_every_n_layers",
+        "local_window": "local_attention",
+        "norm_bias": "norm_bias",
+        "attention_bias": "attention_bias",
+        "feed_forward_bias": "mlp_bias",
+        "pooling": "classifier_pooling",
+        "head_activation": "classifier_activation",
+    },
+    poolings={"cls": "first", "mean": "mean"},
+    layer_kinds="layer_types",
+    values=published(sizes.MODERNBERT),
+    activations=ACTIVATIONS,
+    plain={
+        "rope_parameters.full_attention.rope_type": "default",
+        "rope_parameters.sliding_attention.rope_type": "default",
+        "rope_scaling": None,
+        "classifier_bias": False,
+        "decoder_bias": True,
+    },
+    endings=BERT.endings,
+    storage=BERT.storage,
+    embeddings={"embeddings/word": "embeddings.tok_embeddings", "embeddings/norm": "embeddings.norm"},
+    block={
+        "attention_norm": f"{_MODERNBERT_LAYER}.attn_norm",
+        "attention/qkv": f"{_MODERNBERT_LAYER}.attn.Wqkv",
+        "attention/output": f"{_MODERNBERT_LAYER}.attn.Wo",
+        "output_norm": f"{_MODERNBERT_LAYER}.mlp_norm",
+        "intermediate": f"{_MODERNBERT_LAYER}.mlp.Wi",
+        "output": f"{_MODERNBERT_LAYER}.mlp.Wo",
+    },
+    last={"final_norm": "final_norm"},
+    heads={
+        "masked_lm": {**_DENSE_AND_NORM, "bias": "decoder.bias"},
+        **dict.fromkeys(("sequence", "tokens", "spans"), _MODERNBERT_CLASSIFIER),
+    },
+)
+_NOMIC_LAYER = "encoder.layers.{i}"
+# Rotary positions, gates, no biases in the layers (Nussbaum et al. 2024). Files have the keys of transformers 5, or of
+# the family's own code, which follows GPT-2.
+NOMIC_BERT = replace(
+    BERT,
+    classes="NomicBert",
+    prefix="nomic_bert.",
+    older_prefix="bert.",
+    config={**BERT.config, "rope_theta": "rope_parameters.rope_theta"},
+    renamed={
+        "n_embd": "hidden_size",
+        "n_layer": "num_hidden_layers",
+        "n_head": "num_attention_heads",
+        "n_inner": "intermediate_size",
+        "n_positions": "max_position_embeddings",
+        "activation_function": "hidden_act",
+        "resid_pdrop": "hidden_dropout_prob",
+        "attn_pdrop": "attention_probs_dropout_prob",
+        "layer_norm_epsilon": "layer_norm_eps",
+        "rotary_emb_base": "rope_parameters.rope_theta",
+    },
+    values=published(sizes.NOMIC_BERT),
+    activations={"silu": "silu", "swiglu": "silu", "swish": "silu", **ACTIVATIONS, "geglu": "gelu"},
+    plain={
+        "rope_parameters.rope_type": "default",
+        "prenorm": False,
+        "qkv_proj_bias": False,
+        "mlp_fc1_bias": False,
+        "mlp_fc2_bias": False,
+        "rotary_emb_fraction": 1.0,
+        "rotary_emb_interleaved": False,
+        "rotary_emb_scale_base": None,
+        "rotary_scaling_factor": None,
+        "use_rms_norm": False,
+        "parallel_block": False,
+        "causal": False,
+        "scale_attn_weights": True,
+        "scale_attn_by_inverse_layer_idx": False,
+    },
+    embeddings={
+        "embeddings/word": "embeddings.word_embeddings",
+        "embeddings/type": "embeddings.token_type_embeddings",
+        "embeddings/norm": "emb_ln",
+    },
+    block={
+        "attention/qkv": f"{_NOMIC_LAYER}.attn.Wqkv",
+        "attention/output": f"{_NOMIC_LAYER}.attn.out_proj",
+        "attention_norm": f"{_NOMIC_LAYER}.norm1",
+        "intermediate": [f"{_NOMIC_LAYER}.mlp.fc12", f"{_NOMIC_LAYER}.mlp.fc11"],
+        "output": f"{_NOMIC_LAYER}.mlp.fc2",
+        "output_norm": f"{_NOMIC_LAYER}.norm2",
+    },
+    heads={
+        "masked_lm": {
+            "transform": "cls.predictions.transform.dense",
+            "norm": "cls.predictions.transform.layer_norm",
+            "bias": "cls.predictions.bias",
+        },
+        "sequence": {"logits": "classifier"},
+        "tokens": {"logits": "classifier"},
+    },
+)
+# Rotary positions, and gates with the activation on the second half (Zhang et al. 2024, mGTE). These models have Python
+# code of their own.
+GTE = replace(
+    BERT,
+    classes="New",
+    prefix="new.",
+    config={**BERT.config, "rope_theta": "rope_theta", "rope_factor": "rope_scaling.factor"},
+    values={**published(sizes.GTE), "rope_theta": 10_000.0, "rope_factor": 1.0},
+    plain={
+        "position_embedding_type": "rope",
+        "rope_scaling.type": "ntk",
+        "rope_scaling.mixed_b": None,
+        "pack_qkv": True,
+        "layer_norm_type": "layer_norm",
+        "logn_attention_scale": False,
+    },
+    stated={"position_embedding_type": "rope", "rope_scaling.type": "ntk", "pack_qkv": True},
+    storage=replace(BERT.storage, orders={"intermediate": gate_last}),
+    embeddings={name: theirs for name, theirs in BERT.embeddings.items() if name != "embeddings/position"},
+    block={
+        "attention/qkv": "encoder.layer.{i}.attention.qkv_proj",
+        "attention/output": "encoder.layer.{i}.attention.o_proj",
+        "attention_norm": "encoder.layer.{i}.attn_ln",
+        "intermediate": "encoder.layer.{i}.mlp.up_gate_proj",
+        "output": "encoder.layer.{i}.mlp.down_proj",
+        "output_norm": "encoder.layer.{i}.mlp_ln",
+    },
+    heads={
+        "masked_lm": {"transform": "lm_head.dense", "norm": "lm_head.norm", "bias": "lm_head.decoder.bias"},
+        "sequence": {"logits": "classifier"},
+        "tokens": {"logits": "classifier"},
+        "spans": {"logits": "qa_outputs"},
+    },
+)
+_EUROBERT_LAYER = "layers.{i}"
+# Llama's layers, with attention to both sides (Boizard et al. 2025).
+EUROBERT = Table(
+    classes="EuroBert",
+    prefix="model.",
+    config={
+        "vocab_size": "vocab_size",
+        "hidden_size": "hidden_size",
+        "num_layers": "num_hidden_layers",
+        "num_heads": "num_attention_heads",
+        "num_key_value_heads": "num_key_value_heads",
+        "intermediate_size": "intermediate_size",
+        "activation": "hidden_act",
+        "hidden_dropout": "hidden_dropout",
+        "attention_dropout": "attention_dropout",
+        "max_positions": "max_position_embeddings",
+        "initializer_range": "initializer_range",
+        "layer_norm_epsilon": "rms_norm_eps",
+        "pad_token_id": "pad_token_id",
+        "rope_theta": ("rope_parameters.rope_theta", "rope_theta"),
+        "attention_bias": "attention_bias",
+        "pooling": "classifier_pooling",
+    },
+    poolings={"bos": "first", "mean": "mean", "late": "first"},
+    # Then, what is pooled are the logits.
+    not_with={"sequence": ("classifier_pooling", (None, "late"))},
+    values={**published(sizes.EUROBERT), "rope_theta": 10_000.0},
+    activations={"silu": "silu", "swish": "silu", **ACTIVATIONS},
+    plain={
+        "rope_parameters.rope_type": "default",
+        "rope_scaling": None,
+        "mlp_bias": False,
+        "tie_word_embeddings": False,
+        "is_decoder": False,
+    },
+    endings=BERT.endings,
+    storage=BERT.storage,
+    embeddings={"embeddings/word": "embed_tokens"},
+    block={
+        "attention_norm": f"{_EUROBERT_LAYER}.input_layernorm",
+        "attention/qkv": [f"{_EUROBERT_LAYER}.self_attn.{name}_proj" for name in "qkv"],
+        "attention/output": f"{_EUROBERT_LAYER}.self_attn.o_proj",
+        "output_norm": f"{_EUROBERT_LAYER}.post_attention_layernorm",
+        "intermediate": [f"{_EUROBERT_LAYER}.mlp.gate_proj", f"{_EUROBERT_LAYER}.mlp.up_proj"],
+        "output": f"{_EUROBERT_LAYER}.mlp.down_proj",
+    },
+    last={"final_norm": "norm"},
+    heads={
+        "masked_lm": {"decoder/kernel": "lm_head.weight"},
+        "sequence": {"transform": "dense", "logits": "classifier"},
+        "tokens": {"logits": "classifier"},
+    },
+    sequence_activation="gelu",
+)
+_NEOBERT_LAYER = "transformer_encoder.{i}"
+# The same layers; two matrices in one, heads in another order (Le Breton et al. 2025). These models have Python code of
+# their own.
+NEOBERT = replace(
+    EUROBERT,
+    classes="NeoBERT",
+    config={
+        "vocab_size": "vocab_size",
+        "hidden_size": "hidden_size",
+        "num_layers": "num_hidden_layers",
+        "num_heads": "num_attention_heads",
+        "intermediate_size": "intermediate_size",
+        "hidden_dropout": "hidden_dropout",
+        "max_positions": "max_length",
+        "initializer_range": "embedding_init_range",
+        "layer_norm_epsilon": "norm_eps",
+        "pad_token_id": "pad_token_id",
+    },
+    keeps_two_thirds=True,
+    poolings={},
+    not_with={},
+    values={**published(sizes.NEOBERT), "layer_norm_epsilon": 1e-6, "max_positions": 1024},
+    plain={"ngpt": False, "rope": True},
+    storage=replace(BERT.storage, orders={"attention/qkv": by_head}),
+    embeddings={"embeddings/word": "encoder"},
+    block={
+        "attention_norm": f"{_NEOBERT_LAYER}.attention_norm",
+        "attention/qkv": f"{_NEOBERT_LAYER}.qkv",
+        "attention/output": f"{_NEOBERT_LAYER}.wo",
+        "output_norm": f"{_NEOBERT_LAYER}.ffn_norm",
+        "intermediate": f"{_NEOBERT_LAYER}.ffn.w12",
+        "output": f"{_NEOBERT_LAYER}.ffn.w3",
+    },
+    last={"final_norm": "layer_norm"},
+    heads={"masked_lm": {"decoder": "decoder"}, "sequence": {"transform": "dense", "logits": "classifier"}},
+    sequence_activation="tanh",
+)
