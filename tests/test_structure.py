@@ -32,6 +32,7 @@ ORDER = [
     "search",
     "training",
     "saved_model",
+    "runtimes",
     "visualize",
     "server",
     "cli",

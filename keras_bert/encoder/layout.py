@@ -1,17 +1,36 @@
 """The positions of tokens, so that padding is not computed (the unpadded BERT of Zeng et al. 2022)."""
 
+import contextlib
+import contextvars
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import keras
 from keras import ops
+
+_computes_padding = contextvars.ContextVar("computes_padding", default=False)
+
+
+@contextlib.contextmanager
+def padding_computed() -> Iterator[None]:
+    """Around the tracing of graphs for other runtimes: every position is a row, so that shapes depend on shapes only.
+
+    Results at tokens stay the same; those at padding mean nothing.
+    """
+    token = _computes_padding.set(True)
+    try:
+        yield
+    finally:
+        _computes_padding.reset(token)
 
 
 class Layout:
     """Converts the tokens of a batch between sequences, `[batch, seq_length]`, and rows, one token each.
 
     Only attention depends on a token's sequence. All other layers, which are most of the work, compute rows. Padding
-    has no rows, except with XLA and JAX: they compile for fixed shapes, so every position is a row.
+    has no rows, except with XLA and JAX, which compile for fixed shapes, and under `padding_computed`: there every
+    position is a row.
 
     Args:
         shape: `(batch, seq_length)`, numbers or scalar tensors.
@@ -75,8 +94,8 @@ class Layout:
 
 
 def _shapes_may_vary() -> bool:
-    """Whether shapes may depend on values: in TensorFlow, unless XLA compiles."""
-    if keras.backend.backend() != "tensorflow":
+    """Whether shapes may depend on values: in TensorFlow, unless XLA compiles or another runtime computes."""
+    if keras.backend.backend() != "tensorflow" or _computes_padding.get():
         return False
     import tensorflow as tf
 
