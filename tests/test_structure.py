@@ -33,6 +33,7 @@ ORDER = [
     "search",
     "training",
     "saved_model",
+    "runtimes",
     "visualize",
     "server",
     "cli",

@@ -1,4 +1,4 @@
-"""keras-bert export: a preset -> SavedModels for TF Hub and TF Serving."""
+"""keras-bert export: a preset -> SavedModels for TF Hub and TF Serving, and models for other runtimes."""
 
 import functools
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import directories, precision, quiet, streams
+from keras_bert.cli import directories, precision, quiet, runtimes, streams
 
 
 def _checked(ctx: click.Context, parameter: click.Parameter, output: str) -> str:
@@ -20,7 +20,7 @@ _options = streams.together(  # of all exports
         "--output", metavar="DIR", required=True, callback=_checked, help="Write into DIR; an error leaves no files."
     ),
     streams.preset_option,
-    click.option("--overwrite", is_flag=True, help="Replace the SavedModel in DIR."),
+    click.option("--overwrite", is_flag=True, help="Replace an earlier export in DIR."),
 )
 _dtype = click.option(
     "--dtype",
@@ -33,17 +33,20 @@ _dtype = click.option(
 @click.option("--check", metavar="DIR", help="Check that TF Serving can serve DIR, which `export serving` wrote.")
 @click.pass_context
 def export(ctx: click.Context, check: str | None) -> None:
-    """Write SavedModels for hub.KerasLayer and TF Serving.
+    """Write SavedModels for hub.KerasLayer and TF Serving, and models for ONNX Runtime, OpenVINO and LiteRT.
 
     \b
     Examples:
       $ keras-bert export preprocessor --output saved_models/preprocessor
       $ keras-bert export encoder --preset my-bert --output saved_models/encoder
       $ keras-bert export serving --output saved_models/minilm
+      $ keras-bert export onnx --precision int8 --output minilm-onnx
       $ keras-bert export --check saved_models/minilm
     """
     if bool(check) == bool(ctx.invoked_subcommand):
-        raise streams.Misuse("give a command (preprocessor, encoder or serving), or --check DIR alone")
+        raise streams.Misuse(
+            "give a command (preprocessor, encoder, serving, onnx, openvino or litert), or --check DIR alone"
+        )
     if not check:
         return
     with quiet.imports():
@@ -128,6 +131,35 @@ def serving(
         return export_serving(model, output, version, dtype, overwrite)
 
     _export(write, output)
+
+
+@export.command()
+@_options
+@runtimes.options
+def onnx(output: str, **settings: Any) -> None:
+    """Export a model for ONNX Runtime, sentence-transformers and optimum: ids to answers.
+
+    A fine-tuned preset gives its task's outputs; any other gives sentence vectors. The model is compared with Keras's;
+    if it differs by more than the precision explains, nothing is written.
+    """
+    _export(lambda: runtimes.export("export_onnx", output=output, **settings), output)
+
+
+@export.command()
+@_options
+@runtimes.options
+def openvino(output: str, **settings: Any) -> None:
+    """Export a model for OpenVINO, sentence-transformers and optimum: ids to answers. See `onnx`."""
+    _export(lambda: runtimes.export("export_openvino", output=output, **settings), output)
+
+
+@export.command()
+@_options
+@runtimes.options
+@click.option("--sequence-length", type=int, help="Rows of this many tokens, one at a time. By default of any size.")
+def litert(output: str, **settings: Any) -> None:
+    """Export a model for LiteRT (TensorFlow Lite) and MediaPipe: ids to answers. See `onnx`."""
+    _export(lambda: runtimes.export("export_litert", output=output, **settings), output)
 
 
 def _export(write: Callable[[], Path | None], output: str) -> None:

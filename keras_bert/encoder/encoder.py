@@ -124,6 +124,11 @@ class BertEncoder(keras.Model):
             "default": pooled,
         }
 
+    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """`pooled_output` and `sequence_output`: the named outputs in runtimes that have no lists."""
+        outputs = self(inputs, training=False)
+        return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
+
     def _embedded(self, inputs: dict[str, Any], training: bool | None = None, words: Any = None) -> tuple[Any, Layout]:
         """What the first layer reads: float `[rows, hidden]`, and the tokens of the rows."""
         word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)

@@ -13,7 +13,8 @@ class Layout:
     """Converts the tokens of a batch between sequences, `[batch, seq_length]`, and rows, one token each.
 
     Only attention depends on a token's sequence. All other layers, which are most of the work, compute rows. Padding
-    has no rows, except with XLA and JAX: they compile for fixed shapes, so every position is a row.
+    has no rows, except with XLA and JAX, which compile for fixed shapes, and under `fixed_shapes`: there every
+    position is a row.
 
     Args:
         shape: `(batch, seq_length)`, numbers or scalar tensors.

@@ -1,11 +1,30 @@
 """Whether the shapes of tensors may depend on their values."""
 
+import contextlib
+import contextvars
+from collections.abc import Iterator
+
 import keras
+
+_are_fixed = contextvars.ContextVar("are_fixed", default=False)
+
+
+@contextlib.contextmanager
+def fixed_shapes() -> Iterator[None]:
+    """Around the tracing of graphs for other runtimes: shapes depend on the shapes of the inputs only.
+
+    Every position is a row then. Results at tokens stay the same; those at padding mean nothing.
+    """
+    token = _are_fixed.set(True)
+    try:
+        yield
+    finally:
+        _are_fixed.reset(token)
 
 
 def shapes_may_vary() -> bool:
-    """Whether shapes may depend on values: in TensorFlow, unless XLA compiles."""
-    if keras.backend.backend() != "tensorflow":
+    """Whether shapes may depend on values: in TensorFlow, unless XLA compiles or under `fixed_shapes`."""
+    if keras.backend.backend() != "tensorflow" or _are_fixed.get():
         return False
     import tensorflow as tf
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +99,10 @@ def write(
     table = table_of(config)
     tensors = Tensors(config, table, weights, prefix=table.prefix if heads else "")
     write_safetensors(directory / WEIGHTS, tensors.shapes, tensors)
-    architectures = _architectures(table, heads)
-    values = {**values_of(config), "architectures": architectures, **_labels(weights), **(settings or {})}
+    values = {**model_values(config, heads), **_labels(weights), **(settings or {})}
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # never overwrite a model card
-        texts[CARD] = model_card(config, heads, architectures[0])
+        texts[CARD] = model_card(config, heads, values["architectures"][0])
     files.write_texts(directory, texts)
 
 
@@ -127,6 +126,11 @@ def values_of(config: BertConfig) -> dict[str, Any]:
     """The content of an encoder's `config.json`."""
     table = table_of(config)
     return {"architectures": [f"{table.classes}Model"], "model_type": config.family, **table.entries(config)}
+
+
+def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, Any]:
+    """The content of the `config.json` of an encoder with heads, without labels."""
+    return {**values_of(config), "architectures": _architectures(table_of(config), set(heads))}
 
 
 def label_names(labels: Sequence[str]) -> dict[str, Any]:

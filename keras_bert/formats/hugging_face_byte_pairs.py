@@ -62,7 +62,7 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
     stated["mask_token"] = mask_with_space(stated["mask_token"])
     if any(arguments[name] != value for name, value in _ROBERTA.items()):
         config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": ["input_ids", "attention_mask"]}
-        write_whole_file(directory, _file_of(arguments), config, IDS, overwrite)
+        write_whole_file(directory, tokenizer_json(arguments), config, IDS, overwrite)
         return
     config = {"tokenizer_class": "RobertaTokenizer", **stated}
     vocabulary = {token: index for index, token in enumerate(arguments["vocabulary"])}
@@ -104,8 +104,8 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _file_of(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The content of a `tokenizer.json`."""
+def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The content of a `tokenizer.json`, from a tokenizer's `get_config()`."""
     ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
     cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
     added = dict.fromkeys(arguments["added_tokens"], False)

@@ -73,7 +73,7 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
     name = ANY_CLASS if arguments["added_tokens"] else next(classes, ANY_CLASS)
     config = {"tokenizer_class": name, **stated}
     if name == ANY_CLASS:
-        write_whole_file(directory, _file_of(arguments), config, VOCABULARY, overwrite)
+        write_whole_file(directory, tokenizer_json(arguments), config, VOCABULARY, overwrite)
         return
     vocabulary = "".join(token + "\n" for token in arguments["vocabulary"])
     files.refuse_to_overwrite(directory, (VOCABULARY, CONFIG), overwrite)
@@ -109,7 +109,8 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _file_of(arguments: dict[str, Any]) -> dict[str, Any]:
+def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The content of a `tokenizer.json`, from a tokenizer's `get_config()`."""
     ids = {token: index for index, token in enumerate(arguments["vocabulary"])}
     cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
     added = dict.fromkeys(arguments["added_tokens"], False) | dict.fromkeys((arguments[name] for name in TOKENS), True)

@@ -68,6 +68,10 @@ class BertClassifier(BertTask):
     HEAD = "sequence"
     EXAMPLES = TextExamples
     STATED_ELSEWHERE = ("labels", "problem_type")
+    ANSWERS_PROGRAM = """\
+labels = open("labels.txt", encoding="utf-8").read().splitlines()
+for values in outputs.get("probabilities", outputs.get("values")):
+    print(dict(zip(labels, values.tolist())))"""
 
     def __init__(
         self,
@@ -186,6 +190,12 @@ class BertClassifier(BertTask):
             served["label"] = tf.gather(names, tf.argmax(values, axis=-1))
             served["probability"] = tf.reduce_max(values, axis=-1)
         return served
+
+    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """`logits`, and `probabilities` (regression: `values`), float32 `[batch, labels]` each."""
+        logits = self(inputs, training=False)
+        values = "values" if self.problem_type == REGRESSION else "probabilities"
+        return {"logits": logits, values: self._values(logits)}
 
     def targets(self, y: Any) -> Any:
         """Names or numbers of labels -> targets of the loss; tensors, and arrays of a row per text, stay.

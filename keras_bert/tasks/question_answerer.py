@@ -64,6 +64,13 @@ class BertQuestionAnswerer(BertTask):
 
     HEAD = "spans"
     EXAMPLES = QuestionExamples
+    ANSWERS_PROGRAM = """\
+for (question, context), row, starts, ends in zip(texts, rows, outputs["start_logits"], outputs["end_logits"]):
+    first, last = row.sequence_ids.index(1), sum(row.attention_mask) - 1  # the context, and the separator behind it
+    start = first + starts[first:last].argmax()
+    end = start + ends[start : min(start + 30, last)].argmax()
+    print(question, context[row.offsets[start][0] : row.offsets[end][1]])"""
+    ANSWERS_TEXTS = (("Who wrote the first program?", "Ada Lovelace wrote the first program in 1843."),)
     text_names = ("question", "context")
 
     def __init__(
@@ -195,6 +202,11 @@ class BertQuestionAnswerer(BertTask):
         served = {name: values[:, 0] for name, values in found._asdict().items() if name != "exists"}
         length = served["end"] - served["start"]
         return {"answer": tf.strings.substr(context, served["start"], length, unit="UTF8_CHAR"), **served}
+
+    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """`start_logits` and `end_logits`, float32 `[batch, seq_length]` each, `NEVER` at padding."""
+        logits = self(inputs, training=False)
+        return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
     # -- For training
 

@@ -55,6 +55,7 @@ class BertReranker(BertTask):
     HEAD = "sequence"
     EXAMPLES = TextExamples
     STATED_ELSEWHERE = ("activation",)
+    ANSWERS_PROGRAM = 'print(outputs["score"])'
     text_names = ("text", "text_pair")
 
     def __init__(
@@ -161,6 +162,11 @@ class BertReranker(BertTask):
         """The serving signature: `text`, `text_pair`, string `[batch]` -> `score`, float32 `[batch]`."""
         return {"score": self._scores(self((text, text_pair), training=False))}
 
+    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """`logits`, float32 `[batch, 1]`, and `score`, `[batch]`."""
+        logits = self(inputs, training=False)
+        return {"logits": logits, "score": self._scores(logits)}
+
     # -- Learning
 
     def training_loss(self) -> keras.losses.Loss:
@@ -230,12 +236,10 @@ class BertReranker(BertTask):
         longest = min(cross_encoder.read(found.directory).max_length or positions, positions)
         return preprocessor_of(found, positions, rows, max_sequence_length=longest)
 
-    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes weights, settings and the tokenizer's files, for `from_preset` and `CrossEncoder(directory)`; see
-        `BertTask.save_preset`."""
-        super().save_preset(directory, overwrite)
+    def _save_own_files(self, directory: Path, overwrite: bool) -> None:
+        """Writes what `CrossEncoder(directory)` reads."""
         longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
-        cross_encoder.write_length(Path(directory), longest)
+        cross_encoder.write_length(directory, longest)
 
     def _takes_head(self, found: TaskPreset) -> bool:
         return found.head_size == 1

@@ -86,6 +86,7 @@ class BertSentenceEncoder(BertTask):
 
     STATED_ELSEWHERE = ("pooling", "normalize", "dense", "prompts", "default_prompt", "include_prompt")
     FILES = sentence_transformers.FILES
+    ANSWERS_PROGRAM = 'print(outputs["embedding"] @ outputs["embedding"].T)'
 
     def __init__(
         self,
@@ -156,7 +157,11 @@ class BertSentenceEncoder(BertTask):
     def _vectors(self, packed: dict[str, Any], skipped: int, training: bool | None = None) -> Any:
         """Packed inputs -> vectors. The pooling leaves out the `skipped` first tokens."""
         hidden = self.encoder(packed, training=training)["sequence_output"]
-        mask = ops.cast(packed["input_mask"], "float32")
+        return self._vectors_of(hidden, packed["input_mask"], skipped)
+
+    def _vectors_of(self, hidden: Any, mask: Any, skipped: int = 0) -> Any:
+        """Hidden states, float `[batch, seq_length, hidden]`, and int `[batch, seq_length]` -> vectors."""
+        mask = ops.cast(mask, "float32")
         if skipped:
             mask = mask * ops.cast(ops.cumsum(ops.ones_like(mask), axis=1) > skipped, "float32")
         vectors = _pooled(self.pooling, ops.cast(hidden, "float32"), ops.expand_dims(mask, -1))
@@ -192,6 +197,11 @@ class BertSentenceEncoder(BertTask):
     def serve(self, text: Any) -> dict[str, Any]:
         """The serving signature: string `[batch]` -> `embedding`, float32 `[batch, hidden]`, as from a call."""
         return {"embedding": self(text, training=False)}
+
+    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """`embedding`, float32 `[batch, vector_size]`, and `sequence_output`, as of the encoder."""
+        hidden = self.encoder(inputs, training=False)["sequence_output"]
+        return {"embedding": self._vectors_of(hidden, inputs["input_mask"]), "sequence_output": hidden}
 
     def encode(
         self,
@@ -351,16 +361,14 @@ class BertSentenceEncoder(BertTask):
                 )
             variable.assign(value)
 
-    def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes weights, settings and the tokenizer's files, for `from_preset` and `SentenceTransformer(directory)`;
-        see `BertTask.save_preset`."""
-        super().save_preset(directory, overwrite)
+    def _save_own_files(self, directory: Path, overwrite: bool) -> None:
+        """Writes what `SentenceTransformer(directory)` reads."""
         longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
         stated = {name: value for name, value in self.settings().items() if name in self.STATED_ELSEWHERE}
         settings = sentence_transformers.SentenceSettings(max_length=longest, **stated)
         weights = {} if self.dense is None else {each.name: ops.convert_to_numpy(each) for each in self.dense.weights}
         hidden_size = self.encoder.config.hidden_size
-        sentence_transformers.write(Path(directory), hidden_size, settings, overwrite, weights)
+        sentence_transformers.write(directory, hidden_size, settings, overwrite, weights)
 
     def settings(self) -> dict[str, Any]:
         of_dense = self.dense and {

@@ -67,6 +67,10 @@ class BertTask(Replicated, Compilable, keras.Model):
     EXAMPLES: ClassVar[type | None] = None  # the class of `keras_bert.data` that holds its examples
     STATED_ELSEWHERE: ClassVar[tuple[str, ...]] = ()  # settings that other entries of a preset's files state
     FILES: ClassVar[tuple[str, ...]] = ()  # the files of a preset beside weights, configuration and tokenizer
+    # For the README of an export to other runtimes: Python that prints the answers in `outputs`, which `serve_packed`
+    # names, to `texts`, whose encodings by `tokenizers` are `rows`; and such texts, if they are not any.
+    ANSWERS_PROGRAM: ClassVar[str] = "print({name: output.shape for name, output in outputs.items()})"
+    ANSWERS_TEXTS: ClassVar[tuple[Any, ...] | None] = None
 
     _by_length: ByLength | None = None  # runs the model over texts
     _eager_call: OneGraph  # runs it on a batch of texts
@@ -283,6 +287,14 @@ class BertTask(Replicated, Compilable, keras.Model):
         """
         raise TypeError(f"a {type(self).__name__} gives no answers to single texts")
 
+    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """The named outputs for packed inputs, in `keras.ops` only: what runtimes without strings compute.
+
+        Args:
+            inputs: int `[batch, seq_length]` each, as the encoder takes them.
+        """
+        raise TypeError(f"a {type(self).__name__} has no outputs for other runtimes; export a fine-tuned model instead")
+
     # -- Files
 
     @classmethod
@@ -412,7 +424,8 @@ class BertTask(Replicated, Compilable, keras.Model):
         return {}
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes weights, settings and the tokenizer's files, for `from_preset` and `transformers`.
+        """Writes weights, settings and the tokenizer's files, for `from_preset`, `transformers` and, of vectors and
+        rerankers, sentence-transformers.
 
         Args:
             directory: made if it does not exist; other files in it are left alone.
@@ -428,6 +441,17 @@ class BertTask(Replicated, Compilable, keras.Model):
         formats.write(directory, self.encoder.config, self.parts(), overwrite=overwrite, settings=entries)
         if self.preprocessor is not None:
             self.preprocessor.save_preset(directory, overwrite)
+        self._save_own_files(directory, overwrite)
+
+    def save_settings(self, directory: str | Path) -> None:
+        """Writes what `save_preset` does, but neither weights of the encoder nor the tokenizer's files."""
+        values = hugging_face.model_values(self.encoder.config, self.heads)
+        values |= {**self.hugging_face_settings(), **preset.entries(self)}
+        files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
+        self._save_own_files(Path(directory), overwrite=True)
+
+    def _save_own_files(self, directory: Path, overwrite: bool) -> None:
+        """Writes the files that only this task has."""
 
     def save_checkpoint(self, directory: str | Path, format: str, overwrite: bool = False) -> None:
         """Writes a checkpoint for another program, without labels; see `BertEncoder.save_checkpoint`."""

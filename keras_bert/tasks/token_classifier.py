@@ -63,6 +63,10 @@ class BertTokenClassifier(BertTask):
     HEAD = "tokens"
     EXAMPLES = WordExamples
     STATED_ELSEWHERE = ("labels",)
+    ANSWERS_PROGRAM = """\
+labels = open("labels.txt", encoding="utf-8").read().splitlines()
+for row, probabilities in zip(rows, outputs["probabilities"]):
+    print([(token, labels[best]) for token, best in zip(row.tokens, probabilities.argmax(-1))])"""
 
     def __init__(
         self,
@@ -201,6 +205,11 @@ class BertTokenClassifier(BertTask):
             "starts": starts.to_tensor(-1),
             "ends": ends.to_tensor(-1),
         }
+
+    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """`logits` and `probabilities`, float32 `[batch, seq_length, labels]` each: of tokens, not of words."""
+        logits = self(inputs, training=False)
+        return {"logits": logits, "probabilities": ops.softmax(logits)}
 
     def training_loss(self) -> keras.losses.Loss:
         """The loss to compile with: mean cross-entropy over the words of a batch."""

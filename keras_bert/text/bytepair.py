@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert.formats.hugging_face_byte_pairs import read_bytepair_files, write_bytepair_files
+from keras_bert.formats.hugging_face_byte_pairs import read_bytepair_files, tokenizer_json, write_bytepair_files
 from keras_bert.text.byte_level import byte_symbols, split_words
 from keras_bert.text.composition import compose, uncomposed_offsets
 from keras_bert.text.merging import MergeRules
@@ -80,6 +80,7 @@ class BytePairTokenizer(Tokenizer):
     _mask_takes_space = True
     _read_files = staticmethod(read_bytepair_files)
     _write_files = staticmethod(write_bytepair_files)
+    _whole_file = staticmethod(tokenizer_json)
 
     def __init__(
         self,

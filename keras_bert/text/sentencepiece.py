@@ -14,7 +14,11 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 from keras_bert import files
 from keras_bert.text.compatibility import CompatibilityNormalizer
 from keras_bert.text.sentencepiece_families import FAMILIES, SPACE, ends_in_comma
-from keras_bert.text.sentencepiece_files import read_sentencepiece_files, write_sentencepiece_files
+from keras_bert.text.sentencepiece_files import (
+    read_sentencepiece_files,
+    sentencepiece_whole_file,
+    write_sentencepiece_files,
+)
 from keras_bert.text.sentencepiece_model import BYTE, USER_DEFINED, read_model
 from keras_bert.text.splitting import Tokens
 from keras_bert.text.tokenizer import Tokenizer
@@ -73,6 +77,7 @@ class SentencePieceTokenizer(Tokenizer):
     _mask_takes_space = True
     _read_files = staticmethod(read_sentencepiece_files)
     _write_files = staticmethod(write_sentencepiece_files)
+    _whole_file = staticmethod(sentencepiece_whole_file)
 
     def __init__(
         self,

@@ -59,8 +59,7 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     Raises:
         FileExistsError: one of the files exists, and `overwrite` is False.
     """
-    family, lowercase, strip_accents = (arguments[name] for name in ("family", "lowercase", "strip_accents"))
-    model, layout = base64.b64decode(arguments["model_file"]), FAMILIES[family]
+    layout = FAMILIES[arguments["family"]]
     config = {
         "tokenizer_class": ANY_CLASS if layout.as_any_class else layout.transformers_class,
         **layout.special_tokens,
@@ -68,12 +67,18 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
         "model_input_names": layout.model_inputs,
     }
     if layout.transformers_class == "AlbertTokenizer":
-        config |= {"do_lower_case": lowercase, "keep_accents": not strip_accents}
+        config |= {"do_lower_case": arguments["lowercase"], "keep_accents": not arguments["strip_accents"]}
     files.refuse_to_overwrite(directory, (layout.model or MODELS[0], CONFIG, ALL_IN_ONE), overwrite)
     if layout.model:
         with files.written_whole(Path(directory) / layout.model) as unfinished:
-            unfinished.write_bytes(model)
+            unfinished.write_bytes(base64.b64decode(arguments["model_file"]))
     else:  # a model file would take precedence over tokenizer.json
         (Path(directory) / MODELS[0]).unlink(missing_ok=True)
-    whole = tokenizer_json(model, family, lowercase, strip_accents)
+    whole = sentencepiece_whole_file(arguments)
     files.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(whole)})
+
+
+def sentencepiece_whole_file(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The content of a `tokenizer.json`, from a tokenizer's `get_config()`."""
+    model = base64.b64decode(arguments["model_file"])
+    return tokenizer_json(model, *(arguments[name] for name in ("family", "lowercase", "strip_accents")))

@@ -42,6 +42,7 @@ class Tokenizer:
     # Read and write the arguments of the class as files of a directory.
     _read_files: ClassVar[Callable[[Path], dict[str, Any]]]
     _write_files: ClassVar[Callable[[str | Path, dict[str, Any], bool], None]]
+    _whole_file: ClassVar[Callable[[dict[str, Any]], dict[str, Any]]]  # the arguments -> the content of tokenizer.json
 
     def __init__(
         self,
@@ -248,3 +249,16 @@ class Tokenizer:
             FileExistsError: one of the files exists and `overwrite` is False.
         """
         type(self)._write_files(directory, self.get_config(), overwrite)
+
+    def tokenizer_json(self) -> dict[str, Any]:
+        """The content of a `tokenizer.json`, which the library `tokenizers` reads.
+
+        For ordinary text it gives the same ids; see `docs/guides/runtimes.md`.
+
+        Example:
+            >>> from keras_bert.text import WordPieceTokenizer
+            >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "pizza"])
+            >>> tokenizer.tokenizer_json()["model"]["vocab"]["pizza"]
+            5
+        """
+        return type(self)._whole_file(self.get_config())

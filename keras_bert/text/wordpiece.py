@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert.formats.hugging_face_wordpiece import read_wordpiece_files, write_wordpiece_files
+from keras_bert.formats.hugging_face_wordpiece import read_wordpiece_files, tokenizer_json, write_wordpiece_files
 from keras_bert.text.detokenization import join_tokens
 from keras_bert.text.normalization import BertNormalizer
 from keras_bert.text.packing import BERT_PAIRS, PairFormat
@@ -65,6 +65,7 @@ class WordPieceTokenizer(Tokenizer):
     is_whole = False  # a vocab.txt has lines and nothing else
     _read_files = staticmethod(read_wordpiece_files)
     _write_files = staticmethod(write_wordpiece_files)
+    _whole_file = staticmethod(tokenizer_json)
 
     def __init__(
         self,

@@ -116,7 +116,7 @@ def test_what_is_there_stays(fails, small_preset, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give a command (preprocessor, encoder or serving), or --check DIR alone"),
+        ([], "give a command (preprocessor, encoder, serving, onnx, openvino or litert), or --check DIR alone"),
         (["--check", "x", "encoder", "--output", "y"], "give a command ("),
         (["encoder", "--preset", "nowhere", "--output", "y"], "neither a directory nor a known preset"),
         (["preprocessor", "--output", "y", "--preset", "PRESET", "--sequence-length", "2"], "sequence_length is 2"),

@@ -1,0 +1,112 @@
+"""A model in another runtime beside the same model in Keras, on a few texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from keras import ops
+
+from keras_bert.encoder import BertEncoder
+from keras_bert.inference import SAMPLE_TEXTS
+from keras_bert.runtimes.packed_model import PackedModel, config_of, input_names
+from keras_bert.tasks.task import BertTask
+from keras_bert.text import BertPreprocessor
+
+Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]  # ids by the runtime's names -> outputs by name
+
+_TEXTS = 6
+_FLOAT = 1e-4  # what float32 may differ by, for outputs up to 1, and that share of larger ones
+_COSINES = {"float16": 0.9999, "bfloat16": 0.9999, "int8": 0.95}
+_OF_TOKENS = ("start_logits", "end_logits")  # outputs [batch, seq_length]; those of tokens have three axes otherwise
+
+
+class Difference(NamedTuple):
+    """How far an output of a runtime is from Keras's, padding aside.
+
+    Attributes:
+        output: its name.
+        largest: the largest difference of two numbers.
+        cosine: of all its numbers as one vector.
+        scale: the largest of Keras's numbers.
+    """
+
+    output: str
+    largest: float
+    cosine: float
+    scale: float
+
+    def __str__(self) -> str:
+        return f"{self.output}: at most {self.largest:.1e} from Keras's, cosine {self.cosine:.6f}"
+
+
+def sample(
+    model: BertTask | BertEncoder, preprocessor: BertPreprocessor | None, length: int | None
+) -> dict[str, np.ndarray]:
+    """Packed inputs to compare with: a few sentences of different lengths; without a preprocessor, ids at random.
+
+    Args:
+        model: reads single texts, or pairs.
+        preprocessor: has the tokenizer.
+        length: of the rows; None: as long as the longest text.
+
+    Returns:
+        int32 `[6, seq_length]` by TF Hub's names, as many inputs as the model has.
+    """
+    config = config_of(model)
+    if preprocessor is None:
+        return _random(config, length or min(24, config.max_positions), input_names(model))
+    rows = BertPreprocessor(preprocessor.tokenizer, length, max_sequence_length=config.max_positions)
+    texts = SAMPLE_TEXTS[:_TEXTS]
+    are_pairs = len(getattr(model, "text_names", ("text",))) > 1
+    columns = (texts, texts[::-1]) if are_pairs else (texts,)
+    packed = rows.pack(tuple(preprocessor.tokenizer.tokenize(column) for column in columns))  # a call would be traced
+    return {name: ops.convert_to_numpy(packed[name]) for name in input_names(model)}
+
+
+def _random(config: Any, length: int, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(0)
+    mask = np.arange(length) < generator.integers(1, length + 1, (_TEXTS, 1))
+    ids = np.where(mask, generator.integers(0, config.vocab_size, mask.shape), config.pad_token_id)
+    values = (ids, mask, np.zeros_like(mask))
+    return {name: value.astype(np.int32) for name, value in zip(names, values, strict=False)}
+
+
+def compared(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> list[Difference]:
+    """The differences of each output of Keras's model, for the same inputs.
+
+    Args:
+        model: computes what is expected.
+        run: computes it in the runtime.
+        packed: inputs by TF Hub's names.
+
+    Raises:
+        ValueError: the runtime has no such output, one of another shape, or one that is not finite.
+    """
+    expected = {name: ops.convert_to_numpy(each) for name, each in model.computed(dict(packed)).items()}
+    found = run({model.names_of_inputs[name]: each for name, each in packed.items()})
+    is_token = packed["input_mask"] > 0
+    differences = []
+    for name, right in expected.items():
+        if name not in found or found[name].shape != right.shape:
+            shape = found[name].shape if name in found else "missing"
+            raise ValueError(f"the runtime's output {name} is {shape}, Keras's is {right.shape}")
+        of_tokens = right.ndim == 3 or name in _OF_TOKENS
+        one, other = (np.float64(each[is_token] if of_tokens else each).ravel() for each in (right, found[name]))
+        if not np.isfinite(other).all():
+            raise ValueError(f"the runtime's output {name} is not finite")
+        lengths = np.linalg.norm(one) * np.linalg.norm(other)
+        cosine = float(one @ other / lengths) if lengths else float(np.array_equal(one, other))
+        differences.append(Difference(name, float(np.abs(one - other).max()), cosine, float(np.abs(one).max())))
+    return differences
+
+
+def refuse_too_large(differences: list[Difference], precision: str) -> None:
+    """Raises ValueError if a difference is larger than the precision explains."""
+    for each in differences:
+        limit = _FLOAT * max(1.0, each.scale)
+        is_far = each.largest > limit if precision == "float32" else each.cosine < _COSINES[precision]
+        if is_far:
+            allowed = f"{limit:.1e}" if precision == "float32" else f"a cosine of {_COSINES[precision]}"
+            raise ValueError(f"the {precision} model does not compute what Keras does ({each}; allowed: {allowed})")

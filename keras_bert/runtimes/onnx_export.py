@@ -1,0 +1,165 @@
+"""A model -> ONNX, by Keras's exporter (tf2onnx), and ONNX Runtime's own tools for float16 and int8."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert.encoder import BertEncoder
+from keras_bert.extras import needed
+from keras_bert.runtimes.comparison import Difference, Run
+from keras_bert.runtimes.packed_model import TRANSFORMERS_NAMES, PackedModel
+from keras_bert.runtimes.runtime_directory import Runtime, write
+from keras_bert.tasks.task import BertTask
+from keras_bert.text import BertPreprocessor
+
+# Our names of outputs -> those that transformers, sentence-transformers and optimum look for as well.
+ALIASES = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"}
+_OPSET = 18
+
+_PROGRAM = """\
+import onnxruntime
+session = onnxruntime.InferenceSession("onnx/model.onnx")
+names = [output.name for output in session.get_outputs()]
+outputs = dict(zip(names, session.run(names, {name: np.array(each) for name, each in inputs.items()})))"""
+
+
+def export_onnx(
+    model: BertTask | BertEncoder,
+    directory: str | Path,
+    precision: str = "float32",
+    overwrite: bool = False,
+    preprocessor: BertPreprocessor | None = None,
+) -> list[Difference]:
+    """Writes `directory/onnx/model.onnx` for ONNX Runtime, and beside it what its users need.
+
+    Beside it are `tokenizer.json`, the tokenizer's other files, `config.json`, `labels.txt`, and a `README.md` with a
+    program that runs it. sentence-transformers (`backend="onnx"`), optimum and transformers.js find the files by their
+    names. The inputs are int64 `[batch, seq_length]`, of any size, under the names of transformers: `input_ids`,
+    `attention_mask` and, in families with segments, `token_type_ids`. The outputs are float32, see `serve_packed` of
+    the model; `sequence_output` is also there as `last_hidden_state`, `pooled_output` as `pooler_output`.
+
+    Args:
+        model: a task, or an encoder.
+        directory: a new directory.
+        precision: "float32"; "float16", for GPUs: half the size; or "int8", for CPUs: a quarter.
+        overwrite: whether to replace an earlier export.
+        preprocessor: of an encoder, for the tokenizer's files; a task has its own.
+
+    Returns:
+        How far the outputs are from Keras's, on a few sentences; empty if onnxruntime is not installed.
+
+    Raises:
+        FileExistsError: `directory` exists, and `overwrite` is False or it holds something else.
+        ImportError: the extra `runtimes` is not installed.
+        TypeError, ValueError: a bad argument; or the outputs differ by more than the precision explains. Nothing is
+            written then.
+
+    Example:
+        >>> import tempfile
+        >>> from keras_bert import BertSentenceEncoder
+        >>> model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
+        >>> [each.output for each in export_onnx(model, tempfile.mkdtemp())]  # doctest: +SKIP
+        ['embedding', 'sequence_output']
+    """
+    return write(_RUNTIME, model, directory, precision, overwrite, preprocessor)
+
+
+def _convert(packed: PackedModel, path: Path, precision: str) -> None:
+    onnx = needed("onnx", "onnx", "runtimes")
+    needed("tf2onnx", "tf2onnx", "runtimes")
+    _add_erfc()
+    packed.export(str(path), format="onnx", input_signature=packed.signature(), verbose=False, opset_version=_OPSET)
+    model = onnx.load(path)
+    _name(model, packed)
+    if precision == "float16":
+        model = needed("onnxruntime.transformers.float16", "onnxruntime", "runtimes").convert_float_to_float16(
+            model, keep_io_types=True
+        )
+    onnx.save(model, path)
+    if precision == "int8":
+        _quantize(path)
+
+
+@functools.cache
+def _add_erfc() -> None:
+    """Teaches tf2onnx the complement of the error function, of TensorFlow's GELU: ONNX has only erf."""
+    from tf2onnx import utils
+    from tf2onnx.handler import tf_op
+
+    @tf_op("Erfc")
+    class Erfc:
+        @classmethod
+        def version_9(cls, graph: Any, node: Any, **kwargs: Any) -> None:
+            """`erfc(-x c)` as `1 + erf(x c)`, which ONNX Runtime makes one GELU of; else `1 - erf(x)`."""
+            dtype, shape = graph.get_dtype(node.output[0]), graph.get_shape(node.output[0])
+            one = graph.make_const(utils.make_name("one"), np.array(1, np.float32)).output[0]
+            name, operation, inside = node.output[0], "Sub", node.input[0]
+            product = node.inputs[0]
+            if product.type == "Mul" and product.inputs[0].type == "Neg" and product.inputs[1].is_const():
+                operation = "Add"
+                inside = graph.make_node("Mul", [product.inputs[0].input[0], product.input[1]]).output[0]
+            erf = graph.make_node("Erf", [inside], dtypes=[dtype], shapes=[shape]).output[0]
+            graph.remove_node(node.name)
+            inputs = [erf, one] if operation == "Add" else [one, erf]
+            graph.make_node(operation, inputs, outputs=[name], dtypes=[dtype], shapes=[shape])
+
+
+def _name(model: Any, packed: PackedModel) -> None:
+    """Gives the axes names, and outputs their second names."""
+    from onnx import helper
+
+    for value in (*model.graph.input, *model.graph.output):
+        dims = value.type.tensor_type.shape.dim
+        for axis, name in enumerate(("batch", "seq_length")[: len(dims)]):
+            if not dims[axis].dim_value:
+                dims[axis].dim_param = name
+    outputs = {value.name: value for value in model.graph.output}
+    for ours, theirs in ALIASES.items():
+        if ours in outputs:
+            model.graph.node.append(helper.make_node("Identity", [ours], [theirs]))
+            copy = type(outputs[ours])()
+            copy.CopyFrom(outputs[ours])
+            copy.name = theirs
+            model.graph.output.append(copy)
+
+
+def _quantize(path: Path) -> None:
+    """Weights in int8, a scale for each column; inputs of products become int8 when the model runs."""
+    quantization = needed("onnxruntime.quantization", "onnxruntime", "runtimes")
+    with tempfile.TemporaryDirectory(dir=path.parent) as directory:
+        prepared = Path(directory) / "prepared.onnx"
+        quantization.shape_inference.quant_pre_process(path, prepared, skip_symbolic_shape=True)
+        quantization.quantize_dynamic(prepared, path, per_channel=True, weight_type=quantization.QuantType.QInt8)
+
+
+def _load(path: Path) -> Run | None:
+    if importlib.util.find_spec("onnxruntime") is None:
+        return None
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        values = session.run(names, {name: np.asarray(each, np.int64) for name, each in inputs.items()})
+        return dict(zip(names, values, strict=True))
+
+    return run
+
+
+_RUNTIME = Runtime(
+    file="onnx/model.onnx",
+    names=TRANSFORMERS_NAMES,
+    ids_dtype="int64",
+    only_answers=False,
+    refused={"bfloat16": "ONNX Runtime computes no bfloat16 on CPUs; export float16, float32 or int8"},
+    convert=_convert,
+    load=_load,
+    program=_PROGRAM,
+)

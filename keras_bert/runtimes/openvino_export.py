@@ -1,0 +1,97 @@
+"""A model -> OpenVINO's IR, by Keras's exporter, and OpenVINO's own tools for float16 and int8."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert.encoder import BertEncoder
+from keras_bert.extras import needed
+from keras_bert.runtimes.comparison import Difference, Run
+from keras_bert.runtimes.onnx_export import ALIASES
+from keras_bert.runtimes.packed_model import TRANSFORMERS_NAMES, PackedModel
+from keras_bert.runtimes.runtime_directory import Runtime, write
+from keras_bert.tasks.task import BertTask
+from keras_bert.text import BertPreprocessor
+
+_PROGRAM = """\
+import openvino
+model = openvino.compile_model("openvino/openvino_model.xml", "CPU")
+found = model({name: np.array(each) for name, each in inputs.items()})
+outputs = {name: found[output] for output in model.outputs for name in output.get_names()}"""
+
+
+def export_openvino(
+    model: BertTask | BertEncoder,
+    directory: str | Path,
+    precision: str = "float32",
+    overwrite: bool = False,
+    preprocessor: BertPreprocessor | None = None,
+) -> list[Difference]:
+    """Writes `directory/openvino/openvino_model.xml` and `.bin` for OpenVINO, and beside them what their users need.
+
+    Inputs, outputs and the other files are those of `export_onnx`; sentence-transformers (`backend="openvino"`) and
+    optimum find them. On processors that compute bfloat16, OpenVINO does so by itself, with any export, unless it is
+    compiled with `{"INFERENCE_PRECISION_HINT": "f32"}`.
+
+    Args:
+        model, directory, overwrite, preprocessor: as of `export_onnx`.
+        precision: of the stored weights: "float32"; "float16": half the size; or "int8": a quarter.
+
+    Returns:
+        How far the outputs are from Keras's, on a few sentences, computed in float32.
+
+    Raises:
+        As `export_onnx`.
+
+    Example:
+        >>> import tempfile
+        >>> from keras_bert import BertSentenceEncoder
+        >>> model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
+        >>> [each.output for each in export_openvino(model, tempfile.mkdtemp())]  # doctest: +SKIP
+        ['embedding', 'sequence_output']
+    """
+    return write(_RUNTIME, model, directory, precision, overwrite, preprocessor)
+
+
+def _convert(packed: PackedModel, path: Path, precision: str) -> None:
+    openvino = needed("openvino", "openvino", "runtimes")
+    with tempfile.TemporaryDirectory(dir=path.parent) as directory:
+        whole = str(Path(directory) / path.name)
+        packed.export(whole, format="openvino", input_signature=packed.signature(), verbose=False)
+        model = openvino.Core().read_model(whole)
+        for output in model.outputs:
+            names = output.get_names()
+            output.get_tensor().set_names(names | {ALIASES[name] for name in names if name in ALIASES})
+        if precision == "int8":
+            model = needed("nncf", "nncf", "runtimes").compress_weights(model)
+        openvino.save_model(model, path, compress_to_fp16=precision == "float16")
+
+
+def _load(path: Path) -> Run | None:
+    if importlib.util.find_spec("openvino") is None:
+        return None
+    import openvino
+
+    model = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        found = model({name: np.asarray(each, np.int64) for name, each in inputs.items()})
+        return {name: found[output] for output in model.outputs for name in output.get_names()}
+
+    return run
+
+
+_RUNTIME = Runtime(
+    file="openvino/openvino_model.xml",
+    names=TRANSFORMERS_NAMES,
+    ids_dtype="int64",
+    only_answers=False,
+    refused={"bfloat16": "OpenVINO computes in bfloat16 by itself where the processor can; export float32 or float16"},
+    convert=_convert,
+    load=_load,
+    program=_PROGRAM,
+)
