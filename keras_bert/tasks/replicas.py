@@ -155,7 +155,10 @@ def of_all_replicas(rows: Any) -> Any:
     In a step all must call it; outside, there is one.
     """
     context = tf.distribute.get_replica_context()
-    return rows if context is None or _replicas() == 1 else context.all_gather(tf.convert_to_tensor(rows), axis=0)
+    if context is None or _replicas() == 1:
+        return rows
+    rows = tf.convert_to_tensor(rows)
+    return tf.ensure_shape(context.all_gather(rows, axis=0), [None, *rows.shape[1:]])
 
 
 def of_this_replica(rows: Any, count: Any) -> Any:

@@ -31,6 +31,7 @@ class MatryoshkaLoss(keras.losses.Loss):
         ValueError: there are no dims, one is below 1 or above the size of the vectors, or the weights differ in number.
 
     Example:
+        >>> from keras_bert.tasks.sentence_losses import MultipleNegativesRankingLoss
         >>> loss = MatryoshkaLoss(MultipleNegativesRankingLoss(), dims=[4, 2])
         >>> loss(ops.zeros([2]), ops.ones([2, 2, 4])).shape
         TensorShape([])

@@ -27,7 +27,7 @@ class CoSENTLoss(keras.losses.Loss):
         y_pred: vectors `[batch, 2, size]`.
 
     Returns:
-        float32, one number for the batch.
+        float32 `[batch]`, for each row the one number of the batch.
 
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]]])
@@ -49,7 +49,8 @@ class CoSENTLoss(keras.losses.Loss):
         similarities, scores = self.scale * self.similarities(*vectors), numbers(of_all_replicas(y_true))
         apart = similarities[:, None] - similarities[None]
         apart = ops.where(scores[:, None] < scores[None], apart, LOWEST)
-        return ops.logsumexp(ops.concatenate([ops.zeros([1]), ops.reshape(apart, (-1,))]))
+        of_batch = ops.logsumexp(ops.concatenate([ops.zeros([1]), ops.reshape(apart, (-1,))]))
+        return of_batch + ops.zeros_like(numbers(y_true))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self.scale}
