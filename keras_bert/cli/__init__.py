@@ -13,7 +13,7 @@ from keras_bert.cli.streams import Misuse, one_line
 # Each is a command in the module of its name.
 _COMMANDS = (
     *("encode", "embed", "project", "tokenize", "detokenize", "similarity", "senses", "attention"),
-    *("index", "search", "duplicates"),
+    *("index", "search", "duplicates", "mine"),
     *("finetune", "evaluate", "predict", "fill", "vocab", "pretrain", "distill", "launch"),
     *("inspect", "summary", "convert", "export", "serve"),
 )

@@ -13,7 +13,10 @@ from keras_bert.cli import example_files, overwriting, quiet, runs, streams
 from keras_bert.recipe import EPOCHS, FineTuningRecipe
 
 # The names of `keras_bert.tasks.sentence_losses.LOSSES`, without its imports, for a quick --help.
-LOSSES = ("multiple_negatives_ranking", "cosent", "angle", "cosine_similarity", "contrastive", "triplet")
+LOSSES = (
+    *("multiple_negatives_ranking", "cosent", "angle"),
+    *("cosine_similarity", "contrastive", "triplet", "margin_mse"),
+)
 
 
 def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callable], Callable]:
@@ -79,7 +82,7 @@ def finetune() -> None:
 )
 @_long_text("truncate", "head_tail", "windows")
 def classify(train: str, validation: str | None, problem_type: str, long_text: str, **options: Any) -> None:
-    """Classify texts or pairs: CSV, TSV or JSON lines, or a directory with one directory per class.
+    """Classify texts or pairs: CSV, TSV, JSON lines or Parquet, or a directory with one directory per class.
 
     \b
     Example:
@@ -152,7 +155,7 @@ def answer(train: str, validation: str | None, **options: Any) -> None:
 @streams.preset_option
 @example_files.column_options
 def rank(train: str, validation: str | None, **options: Any) -> None:
-    """Score how well texts answer queries: CSV, TSV or JSON lines with a query, a text and a label, 1 or 0.
+    """Score how well texts answer queries: a table with a query, a text and a label, 1 or 0.
 
     The query is in `text`, the text that may answer it in `text_pair`, if no other columns are named. A label is 1 for
     an answer, 0 for none, or between. `search --rerank` takes the model.
@@ -185,18 +188,31 @@ def rank(train: str, validation: str | None, **options: Any) -> None:
 @click.option(
     "--negative-column", multiple=True, metavar="C", help="A column of what does not fit them; may be repeated."
 )
-@click.option("--score-column", metavar="C", help="The column of how alike query and positive are, as a number.")
+@click.option(
+    "--score-column",
+    multiple=True,
+    metavar="C",
+    help="The column of how alike query and positive are, as a number. May be repeated: a reranker's scores of the "
+    "positive and of each negative.",
+)
 @click.option("--query-prompt", metavar="NAME", help="The name of the model's prompt for queries.")
 @click.option("--positive-prompt", metavar="NAME", help="The name of the model's prompt for positives and negatives.")
 @click.option(
     "--loss",
     type=click.Choice(LOSSES),
-    help="The loss. By default cosent for scores, else multiple_negatives_ranking.",
+    help="The loss. By default cosent for scores of pairs, margin_mse for those of more texts, else "
+    "multiple_negatives_ranking.",
 )
 @click.option(
     "--matryoshka-dims",
     metavar="N,...",
     help="Train vectors that can be cut to each of these numbers of values, such as 384,128.",
+)
+@click.option(
+    "--mini-batch-size",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Compute N texts at a time: a large --batch-size in the memory of a small one.",
 )
 @example_files.format_options
 def embed(
@@ -205,27 +221,33 @@ def embed(
     query_column: str,
     positive_column: str,
     negative_column: tuple[str, ...],
-    score_column: str | None,
+    score_column: tuple[str, ...],
     query_prompt: str | None,
     positive_prompt: str | None,
     loss: str | None,
     matryoshka_dims: str | None,
+    mini_batch_size: int | None,
     no_header: bool,
     format: str | None,
     **options: Any,
 ) -> None:
-    """Sentence vectors: pairs, triplets or pairs with scores, as CSV, TSV or JSON lines.
+    """Sentence vectors: pairs, triplets or pairs with scores, as CSV, TSV, JSON lines or Parquet.
 
     Without scores, a query learns to find its positive among all positives and negatives of a batch, so a large
-    --batch-size helps; equal texts are never each other's negatives. Scores can be any numbers.
+    --batch-size helps, with --mini-batch-size where memory is short; equal texts are never each other's negatives.
+    Scores of pairs can be any numbers; those of triplets, of a reranker for instance, should have the size of cosines.
 
     \b
     Example:
       $ keras-bert finetune embed --train qa.jsonl --query-column question --positive-column context --output my-encoder
     """
-    if score_column is not None and negative_column:
-        raise streams.Misuse("--score-column and --negative-column are given: scores are of pairs")
-    columns = {"text_columns": [query_column, positive_column, *negative_column], "score_column": score_column}
+    if len(score_column) > 1 and len(score_column) != 1 + len(negative_column):
+        raise streams.Misuse(
+            f"--score-column is given {len(score_column)} times, but there are {1 + len(negative_column)} texts to "
+            "score: --positive-column, and each --negative-column"
+        )
+    scores = score_column[0] if len(score_column) == 1 else score_column or None
+    columns = {"text_columns": [query_column, positive_column, *negative_column], "score_column": scores}
     dims = _numbers(matryoshka_dims)
 
     def read(path: str) -> data.ColumnExamples:
@@ -238,15 +260,16 @@ def embed(
 
         if query_prompt is not None or positive_prompt is not None:
             settings["column_prompts"] = (query_prompt, positive_prompt)
-        by_default = "multiple_negatives_ranking" if learned.scores is None else "cosent"
+        of_scores = "margin_mse" if negative_column else "cosent"
+        by_default = "multiple_negatives_ranking" if learned.scores is None else of_scores
         chosen = sentence_losses.LOSSES[loss or by_default]()
         if dims:
             chosen = sentence_losses.MatryoshkaLoss(chosen, dims)
-        return BertSentenceEncoder.from_preset(preset, **settings), {"loss": chosen}
+        return BertSentenceEncoder.from_preset(preset, **settings), {"loss": chosen, "mini_batch_size": mini_batch_size}
 
     told = {"query_column": query_column, "positive_column": positive_column, "negative_column": negative_column}
     told |= {"score_column": score_column, "query_prompt": query_prompt, "positive_prompt": positive_prompt}
-    settings = {**told, "loss": loss, "matryoshka_dims": matryoshka_dims}
+    settings = {**told, "loss": loss, "matryoshka_dims": matryoshka_dims, "mini_batch_size": mini_batch_size}
     train_on_examples(read, make, train, validation, settings, **options)
 
 

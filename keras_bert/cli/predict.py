@@ -28,10 +28,10 @@ def predict(
     """Apply a fine-tuned model to texts.
 
     MODEL is a directory that `finetune` has written. Texts come from arguments, a file or a pipe. A file has a text a
-    line; or it is a table, CSV, TSV or JSON lines, with columns as for `finetune`: a text, and for pairs a second one;
-    questions are in `question` and `context`. Output is a JSON line for each, in the same order: the columns of the
-    row, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`. A column of such a name
-    is written as `given_label` and the like.
+    line; or it is a table, CSV, TSV, JSON lines or Parquet, with columns as for `finetune`: a text, and for pairs a
+    second one; questions are in `question` and `context`. Output is a JSON line for each, in the same order: the
+    columns of the row, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`. A column
+    of such a name is written as `given_label` and the like.
 
     \b
     Example:
@@ -41,7 +41,7 @@ def predict(
     if len(text) == 1 and Path(text[0]).is_file():
         raise streams.Misuse(f"{text[0]} is a file: read it with --file {text[0]}")
     form = options["format"] or FORMATS.get(Path(file or "").suffix.lower())
-    lines = None if form in ("csv", "tsv") else streams.open_texts(text, file)
+    lines = None if form in ("csv", "tsv", "parquet") else streams.open_texts(text, file)
     with streams.open_output(output, overwrite) as results:
         with quiet.imports():
             from tqdm import tqdm
@@ -75,10 +75,11 @@ def _of_table(file: str, form: str, header: bool, columns: dict[str, str]) -> It
         try:
             if isinstance(cells, str):
                 raise ValueError(cells)
-            row = dict(zip(names, cells, strict=True))
+            row = cells if isinstance(cells, dict) else dict(zip(names, cells, strict=True))
             _check(row, columns)
         except ValueError as error:
-            raise streams.Misuse(f"{file}, line {line}: {error}") from error
+            numbered = "row" if form == "parquet" else "line"
+            raise streams.Misuse(f"{file}, {numbered} {line}: {error}") from error
         found.append(row)
     for first in range(0, len(found), streams.TEXTS_AT_A_TIME):
         yield found[first : first + streams.TEXTS_AT_A_TIME]

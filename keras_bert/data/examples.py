@@ -71,7 +71,8 @@ class ColumnExamples:
     Attributes:
         columns: two or more lists of texts, none of them empty: anchors, positives and maybe negatives; or, with
             scores, first and second texts.
-        scores: how alike the two texts of each pair are. None if the file was read without scores.
+        scores: how alike the two texts of each pair are; or a tuple of scores for each row, such as those that a
+            reranker gives to the positive and the negative. None if the file was read without scores.
 
     Raises:
         ValueError: the lists have different lengths.
@@ -82,7 +83,7 @@ class ColumnExamples:
     """
 
     columns: tuple[list[str], ...]
-    scores: list[float] | None = None
+    scores: list[float] | list[tuple[float, ...]] | None = None
 
     def __post_init__(self) -> None:
         _check_lengths(**{f"column {i}": column for i, column in enumerate(self.columns)}, scores=self.scores)

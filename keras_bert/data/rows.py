@@ -1,4 +1,4 @@
-"""Reads CSV, TSV and JSON lines: rows with their line numbers."""
+"""Reads CSV, TSV, JSON lines and Parquet: rows with their line numbers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.data.decoding import json_object
+from keras_bert.extras import needed
 from keras_bert.files import lines_of, read_text
 
 _CELL_LIMIT = threading.Lock()
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+_ALL = "'csv', 'tsv', 'jsonl' or 'parquet'"
 
 
 @dataclass(frozen=True)
@@ -25,17 +27,19 @@ class Rows:
 
     names: list[str] | None  # of the columns; for JSON lines, all keys of all rows; None without a header line
     width: int  # number of columns
-    # The (first) line number of each, from 1, and its cells: a list, a dict (JSON lines), or an error message.
+    # The (first) line number of each, from 1, and its cells: a list, a dict (of JSON lines and Parquet), or an error
+    # message.
     rows: list[tuple[int, list[str] | dict[str, Any] | str]]
+    numbered: str = "line"  # what the numbers count: lines, or the rows of Parquet
 
 
 def format_of(path: str | Path, given: str | None) -> str:
     """The format of a table: `given`, or by the file's extension. Raises ValueError if it is unknown."""
     if given is not None and given not in FORMATS.values():
-        raise ValueError(f"format is {given!r}; expected 'csv', 'tsv' or 'jsonl'")
+        raise ValueError(f"format is {given!r}; expected {_ALL}")
     found = given or FORMATS.get(Path(path).suffix.lower())
     if not found:
-        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; pass format='csv', 'tsv' or 'jsonl'")
+        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; pass format={_ALL}")
     return found
 
 
@@ -44,7 +48,10 @@ def read_rows(path: str | Path, format: str, header: bool) -> Rows:
 
     Raises:
         ValueError: as every reader; or the table has only a header, or a quote that is never closed.
+        ImportError: it is Parquet, but pyarrow is not installed.
     """
+    if format == "parquet":
+        return _parquet_rows(path)
     text = read_text(path)
     if format == "jsonl":
         return _json_rows(text)
@@ -124,3 +131,18 @@ def _json_row(content: str) -> dict[str, Any] | str:
         return json_object(content)
     except ValueError as error:
         return str(error)
+
+
+def _parquet_rows(path: str | Path) -> Rows:
+    pa, parquet = needed("pyarrow", "pyarrow", "parquet"), needed("pyarrow.parquet", "pyarrow", "parquet")
+    try:
+        with open(path, "rb") as file:
+            table = parquet.ParquetFile(file).read()
+    except pa.ArrowException as error:
+        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
+    if not table.num_rows:
+        raise ValueError(f"{path} is empty")
+    name, times = Counter(table.column_names).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
+    return Rows(table.column_names, table.num_columns, list(enumerate(table.to_pylist(), start=1)), "row")

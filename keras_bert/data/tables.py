@@ -1,4 +1,4 @@
-"""Reads texts, pairs and labels from CSV, TSV and JSON lines, by column."""
+"""Reads texts, pairs and labels from CSV, TSV, JSON lines and Parquet, by column."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def read_table(
             between them, in JSON lines a list.
         separator: see `label_kind`.
         header: whether the first line of a CSV or TSV names the columns. If not, choose columns by number.
-        format: "csv", quoted as in RFC 4180; "tsv", where a quote is like any other character, as in GLUE's files; or
-            "jsonl", an object a line. Default: by the file's extension.
+        format: "csv", quoted as in RFC 4180; "tsv", where a quote is like any other character, as in GLUE's files;
+            "jsonl", an object a line; or "parquet" (the extra `parquet`). Default: by the file's extension.
         skip_bad: leave out bad rows, with a warning, instead of raising.
 
     Raises:
@@ -76,7 +76,7 @@ def read_table(
             pair = one_text(*_string(row, pair_key, text_pair_column)) if has_pairs else None
             label = parse_label(_cell(row, label_key, label_column), label_kind, separator) if has_labels else None
         except ValueError as error:
-            problems.add(f"line {line}", str(error))
+            problems.add(f"{rows.numbered} {line}", str(error))
         else:
             texts.append(text)
             pairs.append(pair)
@@ -89,7 +89,7 @@ def read_columns(
     path: str | Path,
     *,
     text_columns: Sequence[str | int],
-    score_column: str | int | None = None,
+    score_column: str | int | Sequence[str | int] | None = None,
     header: bool = True,
     format: str | None = None,
     skip_bad: bool = False,
@@ -100,11 +100,12 @@ def read_columns(
         path: the file.
         text_columns: two columns or more: of the anchors, the positives, and maybe negatives. By name or number, as for
             `read_table`.
-        score_column: the column of the scores of pairs, numbers. Without it, no scores are read.
+        score_column: the column of the scores, numbers; or several columns, for several scores a row. Without it, no
+            scores are read.
         header, format, skip_bad: see `read_table`.
 
     Raises:
-        ValueError: as for `read_table`; or there are not two columns or more, or scores and more than two.
+        ValueError: as for `read_table`; or there are not two columns or more.
 
     Example:
         >>> import pathlib, tempfile
@@ -113,26 +114,30 @@ def read_columns(
         >>> read_columns(path, text_columns=["question", "context"])
         ColumnExamples(columns=(['Who sang?'], ['Ada sang.']), scores=None)
     """
-    if len(text_columns) < 2 or (score_column is not None and len(text_columns) > 2):
-        raise ValueError(f"text_columns is {list(text_columns)}; expected two, or without scores more")
+    if len(text_columns) < 2:
+        raise ValueError(f"text_columns is {list(text_columns)}; expected two or more")
+    is_one = isinstance(score_column, str | int)
+    score_columns = [score_column] if is_one else list(score_column or [])
     rows = read_rows(path, format_of(path, format), header)
     problems = Problems(path, "rows")
     one_is_good = any(not isinstance(row, str) for _, row in rows.rows)
-    keys = [_key(rows, column, path) if one_is_good else None for column in (*text_columns, score_column)]
+    columns = [*text_columns, *score_columns]
+    keys = [_key(rows, column, path) if one_is_good else None for column in columns]
     found, scores = [], []
     for line, row in rows.rows:
         try:
             if isinstance(row, str):
                 raise ValueError(row)
-            texts = [one_text(*_string(row, *each)) for each in zip(keys[:-1], text_columns, strict=True)]
-            score = None if score_column is None else parse_label(_cell(row, keys[-1], score_column), "number")
+            cells = list(zip(keys, columns, strict=True))
+            texts = [one_text(*_string(row, *each)) for each in cells[: len(text_columns)]]
+            of_row = tuple(parse_label(_cell(row, *each), "number") for each in cells[len(text_columns) :])
         except ValueError as error:
-            problems.add(f"line {line}", str(error))
+            problems.add(f"{rows.numbered} {line}", str(error))
         else:
             found.append(texts)
-            scores.append(score)
+            scores.append(of_row[0] if is_one else of_row)
     problems.settle(len(rows.rows), skip_bad)
-    return ColumnExamples(tuple(map(list, zip(*found, strict=True))), None if score_column is None else scores)
+    return ColumnExamples(tuple(map(list, zip(*found, strict=True))), scores if score_columns else None)
 
 
 def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | None:

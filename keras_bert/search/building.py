@@ -7,18 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from keras_bert import files
 from keras_bert.search import neighbours, search_model
 from keras_bert.search.corpus_rows import read_corpus
-from keras_bert.search.encoded_texts import EncodedTexts, key_of
+from keras_bert.search.encoded_texts import TEXTS_AT_A_TIME, EncodedTexts, key_of
 from keras_bert.search.index_record import IndexRecord, read_record, write_record
 from keras_bert.search.index_rows import IndexRows, write_rows
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
 
-_TEXTS_AT_A_TIME = 2048  # encoded, then written: what an interruption loses at most
 _UNFINISHED = "encoded-*.bin"
 
 
@@ -92,7 +90,7 @@ def build_index(
             new = {
                 key: text for key, text in zip(keys, texts.values(), strict=True) if not (old and key in old.numbers)
             }
-            counts = _encode(new, encoded, model, batch_tokens, progress)
+            counts = encoded.encode(new, lambda some: model.documents(some, batch_tokens), progress)
             stored = stored or (record.stored if record else "float32")
             version = record.version + 1 if record else 1
             made = IndexRecord(_lasting(preset), digest, text_column, stored, len(texts), version)
@@ -144,23 +142,6 @@ def _check(
         raise ValueError(f"{directory} stores vectors as {record.stored}, not as {stored}; choose another directory")
 
 
-def _encode(
-    texts: dict[bytes, str], encoded: EncodedTexts, model: SearchModel, batch_tokens: int, progress: bool | None
-) -> dict[str, int]:
-    """Encodes the texts that are not encoded yet, by their keys."""
-    left = [key for key in texts if key not in encoded]
-    cut, disable = 0, None if progress is None else not progress
-    done = len(texts) - len(left)
-    with tqdm(total=len(texts), initial=done, unit=" texts", delay=1, disable=disable) as bar:
-        for first in range(0, len(left), _TEXTS_AT_A_TIME):
-            keys = left[first : first + _TEXTS_AT_A_TIME]
-            vectors, cut_here = model.documents([texts[key] for key in keys], batch_tokens)
-            encoded.add(keys, vectors)
-            cut += cut_here
-            bar.update(len(keys))
-    return {"encoded": len(left), "cut": cut}
-
-
 def _write(
     directory: Path,
     record: IndexRecord,
@@ -172,8 +153,8 @@ def _write(
     """Writes the files of an index, without its record."""
 
     def blocks(first: int) -> Iterator[np.ndarray]:
-        for start in range(first, len(keys), _TEXTS_AT_A_TIME):
-            yield _vectors(keys[start : start + _TEXTS_AT_A_TIME], old, encoded)
+        for start in range(first, len(keys), TEXTS_AT_A_TIME):
+            yield _vectors(keys[start : start + TEXTS_AT_A_TIME], old, encoded)
 
     first, is_exact = 0, len(keys) <= neighbours.EXACT_UP_TO
     if old and old.neighbours.is_exact == is_exact and old.begins(lines):

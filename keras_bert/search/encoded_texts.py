@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 _KEY_BYTES = 16
+TEXTS_AT_A_TIME = 2048  # encoded, then written: what an interruption loses at most
 
 
 def key_of(content: bytes) -> bytes:
@@ -47,6 +49,34 @@ class EncodedTexts:
         self._file.flush()
         first = len(self._numbers)
         self._numbers.update({key: number for number, key in enumerate(keys, start=first)})
+
+    def encode(
+        self,
+        texts: Mapping[bytes, str],
+        encode: Callable[[list[str]], tuple[np.ndarray, int]],
+        progress: bool | None = None,
+    ) -> dict[str, int]:
+        """Adds the vectors of texts, by their keys, that are not there yet.
+
+        Args:
+            texts: by key.
+            encode: texts -> their vectors, and how many were cut.
+            progress: whether to show a progress bar; by default on a terminal.
+
+        Returns:
+            Counts: `encoded` now, and `cut` among them.
+        """
+        left = [key for key in texts if key not in self]
+        cut, disable = 0, None if progress is None else not progress
+        done = len(texts) - len(left)
+        with tqdm(total=len(texts), initial=done, unit=" texts", delay=1, disable=disable) as bar:
+            for first in range(0, len(left), TEXTS_AT_A_TIME):
+                keys = left[first : first + TEXTS_AT_A_TIME]
+                vectors, cut_here = encode([texts[key] for key in keys])
+                self.add(keys, vectors)
+                cut += cut_here
+                bar.update(len(keys))
+        return {"encoded": len(left), "cut": cut}
 
     def vectors(self, keys: Iterable[bytes]) -> np.ndarray:
         """float32 `[keys, width]`."""

@@ -30,6 +30,10 @@ class SearchModel:
         """float32 `[texts, width]`."""
         return self._model.encode(texts, progress=False, prompt=self._prompt(_QUERY))
 
+    def queries_counted(self, texts: Sequence[str], batch_tokens: int) -> tuple[np.ndarray, int]:
+        """As `queries`, and the number of texts that were cut. Raises ValueError for few tokens."""
+        return self._model.encode_counted(texts, batch_tokens, self._prompt(_QUERY))
+
     def documents(self, texts: Sequence[str], batch_tokens: int) -> tuple[np.ndarray, int]:
         """float32 `[texts, width]`, and the number of texts that were cut. Raises ValueError for few tokens."""
         return self._model.encode_counted(texts, batch_tokens, self._prompt(_DOCUMENT))

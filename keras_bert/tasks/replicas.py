@@ -147,3 +147,30 @@ def over_all(value: Any) -> Any:
     """The sum over all replicas. In a step all must call it; outside, there is one."""
     context = tf.distribute.get_replica_context()
     return value if context is None or _replicas() == 1 else context.all_reduce(tf.distribute.ReduceOp.SUM, value)
+
+
+def of_all_replicas(rows: Any) -> Any:
+    """The rows of the global batch, from those of this replica. Gradients go back to the replicas.
+
+    In a step all must call it; outside, there is one.
+    """
+    context = tf.distribute.get_replica_context()
+    if context is None or _replicas() == 1:
+        return rows
+    rows = tf.convert_to_tensor(rows)
+    return tf.ensure_shape(context.all_gather(rows, axis=0), [None, *rows.shape[1:]])
+
+
+def of_this_replica(rows: Any, count: Any) -> Any:
+    """This replica's part of the rows of the global batch.
+
+    Args:
+        rows: one for each row of the global batch.
+        count: how many are this replica's.
+    """
+    context = tf.distribute.get_replica_context()
+    if context is None or _replicas() == 1:
+        return rows
+    counts = context.all_gather(tf.reshape(count, [1]), axis=0)  # [replicas]
+    first = tf.reduce_sum(counts[: context.replica_id_in_sync_group])
+    return rows[first : first + count]

@@ -15,32 +15,16 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import sentence_transformers
 from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import columns_of, one_or_many, plain
+from keras_bert.tasks.columns import as_arrays, columns_of, one_or_many, plain
+from keras_bert.tasks.gradient_cache import Column, cached_step
+from keras_bert.tasks.pooling import pooled
 from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.preset import preprocessor as preprocessor_of
-from keras_bert.tasks.sentence_losses import CoSENTLoss, MultipleNegativesRankingLoss
+from keras_bert.tasks.sentence_losses import CoSENTLoss, MarginMSELoss, MultipleNegativesRankingLoss, VectorMSELoss
 from keras_bert.tasks.task import BertTask, TokenizedExamples
-from keras_bert.tasks.text_columns import TextVectors, measured, text_numbers
+from keras_bert.tasks.text_columns import TextVectors, are_text_numbers, are_vectors, measured, scores_of, text_numbers
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
-
-
-def _pooled(pooling: str, hidden: Any, mask: Any) -> Any:
-    """float32 `[batch, seq_length, hidden]`, float32 `[batch, seq_length, 1]` (1 = token) -> `[batch, hidden]`."""
-    if pooling == "max":
-        return ops.max(ops.where(mask > 0, hidden, -3.4028235e38), axis=1)
-    total, number = ops.sum(mask, axis=1, keepdims=True), ops.cumsum(mask, axis=1)  # of each token, from 1
-    if pooling == "mean":
-        weights = mask / ops.maximum(total, 1.0)
-    elif pooling == "mean_sqrt_len_tokens":
-        weights = mask / ops.sqrt(ops.maximum(total, 1.0))
-    elif pooling == "weightedmean":
-        positions = mask * ops.cumsum(ops.ones_like(mask), axis=1)
-        weights = positions / ops.maximum(ops.sum(positions, axis=1, keepdims=True), 1.0)
-    else:
-        chosen = number == (1.0 if pooling == "cls" else total)
-        weights = mask * ops.cast(chosen, mask.dtype)
-    return ops.sum(hidden * weights, axis=1)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -119,6 +103,7 @@ class BertSentenceEncoder(BertTask):
             raise ValueError(f"truncate_dim is {truncate_dim}, but this model's vectors have {size} values")
         self.truncate_dim = truncate_dim
         self._by_skipped: dict[int, ByLength] = {}
+        self._mini_batch_size: int | None = None
         self.built = True
 
     @property
@@ -148,11 +133,16 @@ class BertSentenceEncoder(BertTask):
             # Nobody knows which prompt is in packed inputs.
             prompt = "" if isinstance(inputs, dict) else self.prompt_text(None)
             return self._vectors(self.packed(_after(prompt, inputs)), self._skipped(prompt), training)
-        vectors = []
-        for column, texts in enumerate(inputs):
-            prompt = self._column_prompt(column)
-            vectors.append(self._vectors(self.packed(_after(prompt, texts)), self._skipped(prompt), training))
-        return ops.stack(vectors, axis=1)  # [batch, columns, size]
+        columns = self._packed_columns(inputs)
+        return ops.stack([self._vectors(*column, training) for column in columns], axis=1)  # [batch, columns, size]
+
+    def _packed_columns(self, columns: Sequence[Any]) -> list[tuple[dict[str, Any], int]]:
+        """Columns of texts, or packed ones -> the packed inputs of each, and how many first tokens it skips."""
+        prompts = [self._column_prompt(column) for column in range(len(columns))]
+        return [
+            (self.packed(_after(prompt, texts)), self._skipped(prompt))
+            for prompt, texts in zip(prompts, columns, strict=True)
+        ]
 
     def _vectors(self, packed: dict[str, Any], skipped: int, training: bool | None = None) -> Any:
         """Packed inputs -> vectors. The pooling leaves out the `skipped` first tokens."""
@@ -164,7 +154,7 @@ class BertSentenceEncoder(BertTask):
         mask = ops.cast(mask, "float32")
         if skipped:
             mask = mask * ops.cast(ops.cumsum(ops.ones_like(mask), axis=1) > skipped, "float32")
-        vectors = _pooled(self.pooling, ops.cast(hidden, "float32"), ops.expand_dims(mask, -1))
+        vectors = pooled(self.pooling, ops.cast(hidden, "float32"), ops.expand_dims(mask, -1))
         if self.dense is not None:
             vectors = self.dense(vectors)
         vectors = vectors[:, : self.truncate_dim]
@@ -255,53 +245,63 @@ class BertSentenceEncoder(BertTask):
 
     # -- Learning from columns of texts
 
+    def compute_in_mini_batches(self, size: int | None) -> None:
+        if size is not None and size < 1:
+            raise ValueError(f"mini_batch_size is {size}; expected 1 or more")
+        self._mini_batch_size = size
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        if self._mini_batch_size is None:
+            return super().train_step(data)
+        columns = [
+            Column(packed, lambda inputs, skipped=skipped: self._vectors(inputs, skipped, True), self.vector_size)
+            for packed, skipped in self._packed_columns(data[0])
+        ]
+        return self._reducible(cached_step(self, columns, data, self._mini_batch_size))
+
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
         if y is None and isinstance(x, tuple) and isinstance(x[0], list | np.ndarray):
-            y = text_numbers(x)
+            return as_arrays(x), text_numbers(x)
         return super().arrays(x, y)
 
     def targets(self, y: Any) -> Any:
-        """Scores of pairs, as float32; arrays of more axes and tensors stay as they are.
+        """Scores of pairs, several scores a row, or vectors, as float32; tensors and datasets stay as they are.
 
         Raises:
-            ValueError: a score is not finite.
+            ValueError: the rows have different numbers of scores, or one is not finite.
         """
         y = plain(y)
-        if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) or np.ndim(y) != 1:
-            return y
-        scores = np.asarray(y, np.float32)
-        if bad := np.flatnonzero(~np.isfinite(scores)).tolist():
-            raise ValueError(f"score {bad[0]} (from 0) is {scores[bad[0]]}, which is no number to learn")
-        return scores
+        return y if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) else scores_of(y)
 
     def examples(self, x: Any, y: Any) -> TokenizedExamples:
         """Tokenizes columns of texts, each with its prompt. Without scores, the targets are `text_numbers`."""
-        columns = self._columns(x, y)
+        scores = self.targets(y)
+        columns = self._columns(x, scores)
         segments = tuple(
             self.preprocessor.tokenizer.tokenize(_after(self._column_prompt(number), as_strings(list(column))))
             for number, column in enumerate(columns)
         )
         lengths = np.max([self._by_length.lengths([segment]) for segment in segments], axis=0)
-        targets = text_numbers(columns) if y is None else self.targets(y)
+        targets = text_numbers(columns) if scores is None else scores
         return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
 
     def _columns(self, x: Any, y: Any) -> tuple[Any, ...]:
         columns = columns_of(plain(x), None)
-        if len(columns) < 2:
+        if len(columns) < 2 and (y is None or len(y.shape) < 2):
             raise ValueError(
                 "vectors learn from texts that are compared: x is a tuple of two lists, (anchors, positives), or of "
                 "more, with negatives"
             )
         if len(counts := {len(column) for column in columns}) > 1:
             raise ValueError(f"the columns have {' and '.join(f'{count:,}' for count in sorted(counts))} texts")
-        if y is not None and len(columns) > 2:
-            raise ValueError(f"scores are of pairs, but there are {len(columns)} columns of texts")
         if y is not None and len(y) != len(columns[0]):
-            raise ValueError(f"there are {len(columns[0]):,} pairs, but {len(y):,} scores")
+            raise ValueError(f"there are {len(columns[0]):,} rows of texts, but {len(y):,} of scores")
+        if y is not None and len(y.shape) == 1 and len(columns) > 3:
+            raise ValueError(f"there are {len(columns)} columns of texts, but one score a row; give one for each text")
         return columns
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[Any, Any]:
-        if targets.shape.rank == 2:  # small numbers of texts, which a loss may hold as float32
+        if are_text_numbers(targets):  # small ones, which a loss may hold as float32
             _, numbers = tf.unique(tf.reshape(targets, [-1]))
             targets = tf.reshape(numbers, tf.shape(targets))
             targets = tf.ensure_shape(targets, [None, len(segments)])
@@ -312,12 +312,17 @@ class BertSentenceEncoder(BertTask):
         return MultipleNegativesRankingLoss()
 
     def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
-        """For scores `CoSENTLoss`, else `MultipleNegativesRankingLoss`."""
-        return CoSENTLoss() if examples.targets.shape.rank == 1 else self.training_loss()
+        """For scores of pairs `CoSENTLoss`; of the texts of triplets, or of longer rows, `MarginMSELoss`; for vectors
+        `VectorMSELoss`; without any of them `MultipleNegativesRankingLoss`.
+        """
+        if are_text_numbers(examples.targets):
+            return self.training_loss()
+        if are_vectors(examples.targets, len(examples.segments)):
+            return VectorMSELoss()
+        return CoSENTLoss() if len(examples.segments) == 2 else MarginMSELoss()
 
     def check_examples(self, x: Any, y: Any) -> None:
-        self._columns(x, y)
-        self.targets(y)
+        self._columns(x, self.targets(y))
 
     def answers(self, x: Any) -> list[TextVectors]:
         """The texts and vectors of each row of columns; each text is encoded once."""
@@ -330,8 +335,8 @@ class BertSentenceEncoder(BertTask):
         return [TextVectors(texts, np.stack(vectors)) for texts, vectors in rows]
 
     def measures(self, answers: Sequence[TextVectors], y: Any) -> dict[str, float]:
-        """For scores `spearman` and `pearson`, or, if they are 0 and 1, `average_precision` and others; else measures
-        of a search for the positives, `ndcg@10` and others. See `text_columns.measured`."""
+        """For scores `spearman` and `pearson`, or, if they are 0 and 1, `average_precision` and others; for vectors
+        `cosine`; else measures of a search for the positives, `ndcg@10` and others. See `text_columns.measured`."""
         return measured(answers, y)
 
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:

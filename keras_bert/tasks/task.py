@@ -204,6 +204,18 @@ class BertTask(Replicated, Compilable, keras.Model):
     def start_from(self, targets: Any) -> None:
         """Gives a head that was never trained first values that suit the targets of `examples`, if the task has any."""
 
+    def compute_in_mini_batches(self, size: int | None) -> None:
+        """From now on, a training step computes this many texts at a time; None: all of the batch.
+
+        Raises:
+            ValueError: `size` is below 1, or the task's loss compares no texts of a batch.
+        """
+        if size is not None:
+            raise ValueError(
+                f"mini_batch_size is for sentence vectors, not for a {type(self).__name__}; with accumulate, several "
+                "small batches make a large one"
+            )
+
     def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
         """The weights of labels, by their number instead of their name. Raises ValueError if the task has none."""
         raise ValueError("class_weight is for a classifier that gives each text one class; this model is another")

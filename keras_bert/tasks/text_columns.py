@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from keras_bert.tasks import metrics, vector_metrics
+from keras_bert.tasks.sentence_losses.distilled import margins_of
 
 
 class TextVectors(NamedTuple):
@@ -33,14 +35,41 @@ def text_numbers(columns: Sequence[Sequence[str]]) -> np.ndarray:
     return np.array([[numbers.setdefault(text, len(numbers)) for text in column] for column in columns], np.int32).T
 
 
+def are_text_numbers(targets: Any) -> bool:
+    """Whether targets, a tensor or an array, are `text_numbers`, and not scores or vectors."""
+    return len(targets.shape) == 2 and not np.issubdtype(tf.as_dtype(targets.dtype).as_numpy_dtype, np.floating)
+
+
+def are_vectors(scores: Any, columns: int) -> bool:
+    """Whether these are vectors for the texts in so many columns, and not scores."""
+    return len(scores.shape) == 3 or (len(scores.shape) == 2 and scores.shape[1] > columns)
+
+
+def scores_of(y: Any) -> np.ndarray:
+    """Scores `[rows]`, several a row, or vectors, as float32.
+
+    Raises:
+        ValueError: they differ in number from row to row, or one is not finite.
+    """
+    try:
+        scores = np.asarray(y, np.float32)
+    except ValueError:
+        raise ValueError("the rows have different numbers of scores; each needs as many as the others") from None
+    if bad := np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)).tolist():
+        raise ValueError(f"score {bad[0]} (from 0) is {scores[bad[0]]}, which is no number to learn")
+    return scores
+
+
 def measured(rows: Sequence[TextVectors], scores: Sequence[float] | None) -> dict[str, float]:
     """The measures of the vectors of (first, second) with scores, or of (anchor, positive, negative, ...).
 
     Args:
         rows: texts and vectors.
         scores: how alike the two texts of each row are. With 0 and 1 alone, average precision, best F1 and accuracy are
-            measured; with others, the correlations of Spearman and Pearson. None: each anchor searches for its
-            positives among all texts but the anchors; with negatives, it is also compared with its own.
+            measured; with others, the correlations of Spearman and Pearson. Of triplets: a better model's scores or
+            margins, see `MarginMSELoss`; the correlations of the margins are measured. Or a better model's vectors, see
+            `VectorMSELoss`: the mean of the cosines is measured. None: each anchor searches for its positives among all
+            texts but the anchors; with negatives, it is also compared with its own.
     """
     columns = np.stack([row.vectors for row in rows], axis=1)  # [columns, rows, size]
     if scores is None:
@@ -49,10 +78,24 @@ def measured(rows: Sequence[TextVectors], scores: Sequence[float] | None) -> dic
             parts = [vector_metrics.triplet_accuracy(columns[0], columns[1], each) for each in columns[2:]]
             found["triplet_accuracy"] = float(np.mean([part["triplet_accuracy"] for part in parts]))
         return found
-    scores, cosines = np.asarray(scores, np.float64), vector_metrics.cosines(columns[0], columns[1])
+    scores = scores_of(scores)
+    if are_vectors(scores, len(columns)):
+        wanted = scores[:, None] if scores.ndim == 2 else scores
+        wanted = np.broadcast_to(wanted, (*wanted.shape[:1], len(columns), *wanted.shape[2:]))
+        cosines = [vector_metrics.cosines(each, wanted[:, column]) for column, each in enumerate(columns)]
+        return {"cosine": float(np.mean(cosines))}
+    if len(columns) > 2:
+        products = np.sum(columns[0] * columns[1:], axis=-1).T  # [rows, columns - 1]
+        margins = (np.ravel(margins_of(each, len(columns) - 2)) for each in (scores, products))
+        return _correlations(*margins)
+    cosines = vector_metrics.cosines(columns[0], columns[1])
     if set(scores.tolist()) == {0.0, 1.0}:
         return vector_metrics.pair_classification(scores, cosines)
-    correlations = metrics.correlation(scores, cosines)
+    return _correlations(scores, cosines)
+
+
+def _correlations(scores: Any, found: Any) -> dict[str, float]:
+    correlations = metrics.correlation(scores, found)
     return {"spearman": correlations["spearman"], "pearson": correlations["pearson"]}
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ def fine_tune(
     *,
     loss: keras.losses.Loss | None = None,
     teacher: BertTask | None = None,
+    mini_batch_size: int | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     progress: bool | None = None,
     checkpoint_seconds: float = 60,
@@ -57,6 +59,8 @@ def fine_tune(
         loss: by default the one that suits the task and its examples, such as cross-entropy for classes; for sentence
             vectors see `keras_bert.tasks.sentence_losses`.
         teacher: a fine-tuned model of the same task, from whose answers the model learns too; see `learning_from`.
+        mini_batch_size: for sentence vectors, the number of texts that a step computes at a time, such as 64: a batch
+            of thousands then needs the memory of so many (see `keras_bert.tasks.gradient_cache`). By default all.
         callbacks: further Keras callbacks. For them, each epoch is a `fit` of its own.
         progress: whether to show a progress bar; by default on a terminal.
         checkpoint_seconds: seconds between saves of the state; it is also saved after every epoch.
@@ -126,7 +130,13 @@ def fine_tune(
     }
     if loss is not None:
         settings["loss"] = json.dumps(keras.saving.serialize_keras_object(loss), sort_keys=True)
-    with adapting(model, recipe.frozen_layers, recipe.lora_rank), learning_from(teacher, model, recipe.temperature):
+    if mini_batch_size is not None:
+        settings["mini_batch_size"] = mini_batch_size
+    with (
+        adapting(model, recipe.frozen_layers, recipe.lora_rank),
+        learning_from(teacher, model, recipe.temperature),
+        _computing(model, mini_batch_size),
+    ):
         compile_model(model, recipe, batches, loss or model.loss_for(examples), **layers)
         if few := _few_updates(recipe, batches):
             warnings.warn(few, stacklevel=2)
@@ -135,6 +145,17 @@ def fine_tune(
         best = {"keep_best": True, "patience": recipe.patience}
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, **best, class_weight=weights)
     return run.history
+
+
+@contextlib.contextmanager
+def _computing(model: BertTask, mini_batch_size: int | None) -> Iterator[None]:
+    """Inside this block, a training step of the model computes so many texts at a time."""
+    model.compute_in_mini_batches(mini_batch_size)
+    try:
+        yield
+    finally:
+        model.compute_in_mini_batches(None)
+        model.train_function = None  # it was traced with them
 
 
 def _check_examples(name: str, given: Any) -> None:

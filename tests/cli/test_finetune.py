@@ -321,7 +321,7 @@ def test_bad_examples(run, fails, taught, untrained, tmp_path):
     unnamed = tmp_path / "train"
     unnamed.write_bytes(bad.read_bytes())
     message = fails(*command[:4], "--output", str(tmp_path / "other"), "--train", str(unnamed), *read)
-    assert message.endswith("pass --format 'csv', 'tsv' or 'jsonl'")
+    assert message.endswith("pass --format 'csv', 'tsv', 'jsonl' or 'parquet'")
 
 
 def test_a_label_that_was_not_learned(run, untrained, table, tmp_path):
@@ -362,7 +362,9 @@ def test_embed_mistakes(fails, untrained, tmp_path):
     told = fails(*command, "--query-column", "question")
     assert told.startswith(f"{path} has no column 'question'; its columns are 'query', 'positive', 'score'")
     told = fails(*command, "--score-column", "score", "--negative-column", "score")
-    assert told == "--score-column and --negative-column are given: scores are of pairs"
+    assert "line 3: positive is empty" in told
+    told = fails(*command, "--score-column", "score", "--score-column", "score")
+    assert told.startswith("--score-column is given 2 times, but there are 1 texts to score")
     for numbers in ("32,x", "0", ","):
         told = fails(*command, "--matryoshka-dims", numbers)
         assert told == f"--matryoshka-dims is {numbers}; expected whole numbers with commas, such as 384,128"

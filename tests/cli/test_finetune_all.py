@@ -6,7 +6,9 @@ import signal
 import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer, BertReranker, BertSentenceEncoder
 
@@ -210,3 +212,13 @@ def test_embed(run, untrained, tmp_path):
     result = run("finetune", "embed", *files, "--preset", model, "--output", f"{model}-2", *options, *QUICK)
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("average_precision\t")
+
+    scored = [{**row, "wrong": queries[i - 1], "good": 1.0, "bad": i / 48} for i, row in enumerate(rows)]
+    parquet.write_table(pa.Table.from_pylist(scored), tmp_path / "triplets.parquet")
+    options = ("--query-column", "question", "--positive-column", "context", "--negative-column", "wrong")
+    options += ("--score-column", "good", "--score-column", "bad", "--mini-batch-size", "3")
+    files = ("--train", str(tmp_path / "triplets.parquet"), "--eval", str(tmp_path / "triplets.parquet"))
+    result = run("finetune", "embed", *files, "--preset", untrained, "--output", f"{model}-3", *options, *QUICK)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("spearman\t0.")
+    assert "| mini_batch_size | 3 |" in (tmp_path / "model-3" / "report.md").read_text()

@@ -150,6 +150,66 @@ def test_losses(library):
         assert found == pytest.approx(loss_of(other, vectors, labels), rel=1e-5), ours.name
 
 
+@pytest.mark.parametrize("negatives", [1, 3])
+def test_margins(library, negatives):
+    vectors, scores = drawn(2 + negatives), np.random.default_rng(1).normal(size=(BATCH, 1 + negatives))
+    theirs = library.sentence_transformer.losses.MarginMSELoss(None)
+    margins = (scores[:, :1] - scores[:, 1:]).astype(np.float32)
+    for labels in (scores.astype(np.float32), margins, *[margins[:, 0]] * (negatives == 1)):
+        expected = loss_of(theirs, vectors, labels)
+        assert float(losses.MarginMSELoss()(labels, vectors)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_vectors_of_a_better_model(library):
+    torch = pytest.importorskip("torch")
+    theirs = library.sentence_transformer.losses.MSELoss(None)
+    vectors, wanted = drawn(2), np.random.default_rng(1).normal(size=(BATCH, 2, SIZE)).astype(np.float32)
+    columns = [torch.tensor(vectors[:, column]) for column in range(2)]
+    for labels in (wanted, wanted[:, 0]):
+        targets = [torch.tensor(labels[:, column] if labels.ndim == 3 else labels) for column in range(2)]
+        expected = float(theirs.compute_loss_from_embeddings(columns, targets))
+        assert float(losses.VectorMSELoss()(labels, vectors)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_gradients_by_mini_batches(library, tmp_path, is_cut):
+    """One step of gradient descent with their CachedMultipleNegativesRankingLoss comes to the same weights."""
+    torch = pytest.importorskip("torch")
+    import keras
+
+    model = BertSentenceEncoder(small.encoder(num_layers=1, scale=0.1), small.preprocessor())
+    model.save_preset(tmp_path)
+    words = small.WORDS.split()
+    columns = tuple([" ".join(words[i + 3 * j : i + 4 + i % 3 + 3 * j]) for i in range(8)] for j in range(3))
+
+    theirs = library.SentenceTransformer(str(tmp_path), device="cpu")
+    kinds = library.sentence_transformer.losses
+    loss = kinds.CachedMultipleNegativesRankingLoss(theirs, mini_batch_size=3)
+    if is_cut:
+        loss = kinds.MatryoshkaLoss(theirs, loss, [32, 8])
+    features = [theirs.preprocess(column) for column in columns]
+    theirs.train()
+    found = loss(features, torch.zeros(8))
+    found.backward()
+    ours = losses.MultipleNegativesRankingLoss()
+    model.compile(keras.optimizers.SGD(1.0), losses.MatryoshkaLoss(ours, [32, 8]) if is_cut else ours)
+    model.compute_in_mini_batches(3)
+    before = BertSentenceEncoder.from_preset(tmp_path).parts()["encoder"]
+    got = float(model.train_on_batch(tuple(map(np.array, columns)), np.zeros(8)))
+    assert got == pytest.approx(float(found), rel=1e-5)
+    after = model.parts()["encoder"]
+    gradients = {name: each.grad for name, each in theirs[0].auto_model.named_parameters()}
+    for ours_name, name in {
+        "embeddings/word": "embeddings.word_embeddings.weight",
+        "embeddings/position": "embeddings.position_embeddings.weight",
+        "embeddings/norm/gamma": "embeddings.LayerNorm.weight",
+    }.items():
+        [key] = [each for each in before if ours_name in each]
+        step = before[key] - after[key]
+        assert np.abs(step).max() > 1e-3
+        np.testing.assert_allclose(step, gradients[name].numpy(), rtol=0, atol=1e-5, err_msg=name)
+
+
 def test_the_loss_of_shorter_vectors(library):
     torch = pytest.importorskip("torch")
 

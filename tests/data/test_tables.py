@@ -48,9 +48,11 @@ def test_formats_go_by_extension_or_as_given(write):
     for name in ("a.jsonl", "a.NDJSON"):
         assert read_table(write(name, '{"text": "x"}\n')).texts == ["x"]
     assert read_table(write("a.txt", "text\nx\n"), format="tsv").texts == ["x"]
-    with pytest.raises(ValueError, match=r"a.txt does not end in .csv, .tsv, .jsonl, .ndjson; pass format='csv'"):
+    with pytest.raises(
+        ValueError, match=r"a.txt does not end in .csv, .tsv, .jsonl, .ndjson, .parquet; pass format='csv'"
+    ):
         read_table(write("a.txt", "text\nx\n"))
-    with pytest.raises(ValueError, match="format is 'xls'; expected 'csv', 'tsv' or 'jsonl'"):
+    with pytest.raises(ValueError, match="format is 'xls'; expected 'csv', 'tsv', 'jsonl' or 'parquet'"):
         read_table(write("a.csv", "text\nx\n"), format="xls")
 
 
@@ -205,6 +207,39 @@ def test_columns_of_texts(write):
     assert scored.xy == ((["a", "c"], ["b", "d"]), [4.5, 0.0])
 
 
+def test_several_scores(write):
+    path = write("a.csv", "q,p,n,1,2\nwho?,Ada,Bob,4,0.5\nwhy?,so,no,3,2\n")
+    found = read_columns(path, text_columns=["q", "p", "n"], score_column=["1", "2"])
+    assert found.xy == ((["who?", "why?"], ["Ada", "so"], ["Bob", "no"]), [(4.0, 0.5), (3.0, 2.0)])
+    found.check_can_be_learned(path)
+
+
+def test_parquet(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path, columns = tmp_path / "a.parquet", {"q": ["who?", "why?", "how?"], "p": ["Ada", None, "so"], "s": [4, 1, 2]}
+    parquet.write_table(pa.table(columns), path)
+    with pytest.raises(ValueError, match="1 of 3 rows cannot be used: row 2: p is None, which is not a text"):
+        read_columns(path, text_columns=["q", "p"], score_column="s")
+    with pytest.warns(UserWarning, match="1 of 3 rows are left out"):
+        found = read_columns(path, text_columns=["q", "p"], score_column="s", skip_bad=True)
+    assert found == ColumnExamples((["who?", "how?"], ["Ada", "so"]), [4.0, 2.0])
+    texts = read_table(path, text_column="q", label_column="s", label_kind="number")
+    assert texts == TextExamples(["who?", "why?", "how?"], labels=[4.0, 1.0, 2.0])
+    with pytest.raises(ValueError, match="has no column 'label'; its columns are 'q', 'p', 's'"):
+        read_table(path, text_column="q", label_column="label")
+    parquet.write_table(pa.table(columns).slice(0, 0), path)
+    with pytest.raises(ValueError, match="a.parquet is empty"):
+        read_table(path, text_column="q")
+    parquet.write_table(pa.Table.from_arrays([pa.array(["a"])] * 2, names=["q", "q"]), path)
+    with pytest.raises(ValueError, match="has 2 columns 'q'; the names must differ"):
+        read_table(path, text_column="q")
+    path.write_bytes(b"no table")
+    with pytest.raises(ValueError, match="a.parquet cannot be read as Parquet"):
+        read_table(path, text_column="q")
+    with pytest.raises(FileNotFoundError):
+        read_table(tmp_path / "none.parquet")
+
+
 def test_columns_of_texts_that_cannot_be_used(write):
     path = write("a.tsv", "q\tp\tscore\nwho?\tAda\t1\nwhy?\t \t1\nwhat?\tthat\thigh\nso\n")
     told = r"3 of 4 rows cannot be used: line 3: p is empty; line 4: .*'high'.*; line 5: 1 cell instead of 3"
@@ -215,9 +250,8 @@ def test_columns_of_texts_that_cannot_be_used(write):
     assert examples == ColumnExamples((["who?"], ["Ada"]), [1.0])
     with pytest.raises(ValueError, match="has no column 'n'; its columns are 'q', 'p', 'score'"):
         read_columns(path, text_columns=["q", "n"])
-    for columns, score in ((["q"], None), (["q", "p", "p"], "score")):
-        with pytest.raises(ValueError, match="expected two, or without scores more"):
-            read_columns(path, text_columns=columns, score_column=score)
+    with pytest.raises(ValueError, match=r"text_columns is \['q'\]; expected two or more"):
+        read_columns(path, text_columns=["q"])
 
 
 def test_columns_of_texts_that_teach_nothing():

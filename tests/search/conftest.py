@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from keras_bert.embedding import shared_model
-from keras_bert.search import building
+from keras_bert.search import building, encoded_texts
 
 from ..support import small
 
@@ -16,7 +16,8 @@ WORDS = small.WORDS.split()
 @pytest.fixture(scope="package", autouse=True)
 def _few_texts_at_a_time_and_few_models(read_once):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(building, "_TEXTS_AT_A_TIME", 16)
+        for module in (building, encoded_texts):
+            patch.setattr(module, "TEXTS_AT_A_TIME", 16)
         patch.setattr(shared_model, "BertSentenceEncoder", SimpleNamespace(from_preset=read_once))
         yield
 

@@ -6,7 +6,12 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertSentenceEncoder
-from keras_bert.tasks.sentence_losses import CoSENTLoss, MultipleNegativesRankingLoss
+from keras_bert.tasks.sentence_losses import (
+    CoSENTLoss,
+    MarginMSELoss,
+    MultipleNegativesRankingLoss,
+    VectorMSELoss,
+)
 from keras_bert.tasks.text_columns import TextVectors, measured, text_numbers
 from keras_bert.training.held_out import hold_out
 
@@ -94,8 +99,13 @@ def test_text_numbers():
             r"vectors learn from texts that are compared: x is a tuple of two lists, \(anchors, positives\)",
         ),
         ((ANCHORS, POSITIVES[1:]), None, "the columns have 3 and 4 texts"),
-        ((ANCHORS, POSITIVES, NEGATIVES), [1, 2, 3, 4], "scores are of pairs, but there are 3 columns of texts"),
-        ((ANCHORS, POSITIVES), [1, 2], "there are 4 pairs, but 2 scores"),
+        (
+            (ANCHORS, POSITIVES, NEGATIVES, ANCHORS),
+            [1, 2, 3, 4],
+            "4 columns of texts, but one score a row",
+        ),
+        ((ANCHORS, POSITIVES), [1, 2], "there are 4 rows of texts, but 2 of scores"),
+        ((ANCHORS, POSITIVES, NEGATIVES), [[1, 2], [1, 2], [1], [1, 2]], "the rows have different numbers of scores"),
         ((ANCHORS, POSITIVES), [1, 2, float("nan"), 4], r"score 2 \(from 0\) is nan, which is no number to learn"),
     ],
 )
@@ -142,6 +152,31 @@ def test_scores():
     assert found["spearman"] == pytest.approx(1)
     found = measured(rows(*texts, vectors=vectors), [1, 1, 0])
     assert (found["average_precision"], found["f1"], found["accuracy"]) == (1, 1, 1)
+
+
+def test_scores_of_triplets_and_vectors(model):
+    """A better model's margins, and its vectors."""
+    columns = (ANCHORS, POSITIVES, NEGATIVES)
+    answers = model.answers(columns)
+    products = np.stack([each.vectors[1:] @ each.vectors[0] for each in answers])  # [rows, 2]
+    assert model.measures(answers, products + 3) == pytest.approx({"spearman": 1, "pearson": 1})
+    assert model.measures(answers, products[:, 1] - products[:, 0]) == pytest.approx({"spearman": -1, "pearson": -1})
+    vectors = np.stack([each.vectors for each in answers])
+    assert model.measures(answers, 2 * vectors) == pytest.approx({"cosine": 1})
+    assert model.measures(model.answers(ANCHORS), vectors[:, 0]) == pytest.approx({"cosine": 1})
+    for x, y, expected in [
+        (columns, products, MarginMSELoss),
+        (columns, products[:, 0], MarginMSELoss),
+        (columns, vectors, VectorMSELoss),
+        (columns, vectors[:, 0], VectorMSELoss),
+        (ANCHORS, vectors[:, 0], VectorMSELoss),
+    ]:
+        examples = model.examples(x, y)
+        loss = model.loss_for(examples)
+        packed, targets = model.batch(*examples[:2])
+        assert isinstance(loss, expected)
+        assert np.isfinite(float(loss(targets, model(packed))))
+    assert float(loss(targets, model(packed))) == pytest.approx(0, abs=1e-10)
 
 
 def test_answers_measured(model):

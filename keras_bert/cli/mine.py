@@ -1,0 +1,106 @@
+"""keras-bert mine: pairs and a corpus -> triplets with hard negatives."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from keras_bert import files
+from keras_bert.cli import example_files, interrupts, quiet, runs, streams
+
+if TYPE_CHECKING:
+    from keras_bert.search.mining import Triplet
+
+
+@click.command()
+@click.argument("pairs")
+@click.option("--query-column", default="query", metavar="C", help="The column of the queries.")
+@click.option("--positive-column", default="positive", metavar="C", help="The column of what answers them.")
+@click.option("--corpus", metavar="FILE", help="Choose from the texts of FILE too; by default from all positives.")
+@click.option("--text-column", default="text", metavar="C", help="The column of the texts in --corpus.")
+@streams.handle_option
+@click.option("--negatives", type=int, default=3, metavar="N", help="Take N negatives for a query.")
+@click.option("--range-min", type=int, default=0, metavar="N", help="Pass over the N closest texts.")
+@click.option("--range-max", type=int, metavar="N", help="Look at the N closest texts. By default as many as it needs.")
+@click.option(
+    "--absolute-margin", type=float, metavar="X", help="Take no text that scores above the positive's score - X."
+)
+@click.option(
+    "--relative-margin", type=float, metavar="X", help="Take no text that scores above (1 - X) of the positive's score."
+)
+@click.option("--min-score", type=float, metavar="X", help="Take no text that scores below X.")
+@click.option("--max-score", type=float, metavar="X", help="Take no text that scores above X.")
+@click.option("--sample", is_flag=True, help="Draw the negatives at random from the range.")
+@click.option("--seed", type=int, default=0, metavar="N", help="The seed of --sample.")
+@click.option(
+    "--rerank",
+    metavar="MODEL",
+    callback=lambda ctx, parameter, handle: handle and streams.find_preset(ctx, parameter, handle),
+    help="Score positives and candidates by a cross-encoder: a directory, or hf://org/name.",
+)
+@click.option("--output", required=True, metavar="FILE", help="Write to FILE; after an error, no file is written.")
+@streams.overwrite_option
+@streams.batch_tokens_option
+@example_files.format_options
+def mine(
+    pairs: str,
+    query_column: str,
+    positive_column: str,
+    corpus: str | None,
+    text_column: str,
+    preset: str,
+    rerank: Path | None,
+    output: str,
+    overwrite: bool,
+    batch_tokens: int,
+    no_header: bool,
+    format: str | None,
+    **rules: Any,
+) -> None:
+    """Find hard negatives: texts that the model takes for answers to a query, though they are not.
+
+    PAIRS has a query and what answers it in each row: CSV, TSV, JSON lines or Parquet. A text that scores almost as
+    high as the positive may be an answer, too: --relative-margin 0.05 leaves it out. Writes JSON lines {"query",
+    "positive", "negative", "positive_score", "negative_score"}, which `finetune embed --negative-column negative`
+    reads. Scores are cosines, or with --rerank those of a cross-encoder, from which --score-column can learn. After an
+    interruption, the same command does not encode again what was encoded.
+
+    \b
+    Example:
+      $ keras-bert mine qa.csv --corpus articles.csv --relative-margin 0.05 --output triplets.jsonl
+    """
+    learned = example_files.read_columns(
+        pairs, text_columns=[query_column, positive_column], header=not no_header, format=format
+    )
+    with quiet.imports():
+        from keras_bert.search import NegativeRules, mine_negatives
+        from keras_bert.search.corpus_rows import read_corpus
+        from keras_bert.tasks.table import load_reranker
+    unfinished = Path(f"{output}.unfinished")
+    with (
+        streams.misuse(FileNotFoundError, text_column="--text-column"),
+        interrupts.end_the_command(message=runs.INTERRUPTED),
+        streams.open_output(output, overwrite) as results,
+    ):
+        chosen_by = NegativeRules(**rules)
+        texts = [row.text for row in read_corpus(corpus, text_column)] if corpus else []
+        reranker = rerank and load_reranker(rerank)
+        with files.only_writer(unfinished):
+            given = (*learned.columns, texts, preset, chosen_by, reranker, batch_tokens)
+            found = mine_negatives(*given, encoded=unfinished / "vectors.bin")
+            count = 0
+            for triplet in found:
+                streams.write_lines(results, [_line(triplet)])
+                count += 1
+    shutil.rmtree(unfinished)
+    click.echo(f"{output}: {count:,} triplets of {len(learned):,} pairs", err=True)
+
+
+def _line(triplet: Triplet) -> str:
+    fields = triplet._asdict()
+    return streams.json_line(
+        **{name: round(each, 6) if isinstance(each, float) else each for name, each in fields.items()}
+    )

@@ -1,0 +1,141 @@
+"""Hard negatives for pairs of queries and positives, from a corpus."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from keras_bert.search import neighbours, search_model
+from keras_bert.search.encoded_texts import EncodedTexts, key_of
+from keras_bert.search.negative_rules import NegativeRules
+from keras_bert.search.neighbours import Neighbours
+from keras_bert.search.search_model import SearchModel
+
+if TYPE_CHECKING:
+    from keras_bert.tasks import BertReranker
+
+_QUERIES_AT_A_TIME = 1024
+
+
+class Triplet(NamedTuple):
+    """A query, its positive and a hard negative. The scores are cosines, or those of a reranker."""
+
+    query: str
+    positive: str
+    negative: str
+    positive_score: float
+    negative_score: float
+
+
+def mine_negatives(
+    queries: Sequence[str],
+    positives: Sequence[str],
+    corpus: Sequence[str] = (),
+    preset: str | Path = "all-MiniLM-L6-v2",
+    rules: NegativeRules | None = None,
+    reranker: BertReranker | None = None,
+    batch_tokens: int = 1024,
+    progress: bool | None = None,
+    encoded: str | Path | None = None,
+) -> Iterator[Triplet]:
+    """Finds texts that the model takes for answers to a query, though they are not its positives.
+
+    Training on them teaches a model what it does not know yet. Candidates are the texts of the corpus that are closest
+    to a query, but not the query itself and none of its positives; `rules` choose among them.
+
+    Args:
+        queries, positives: pairs. A query may stand in several; none of its positives becomes its negative.
+        corpus: the texts to choose from, besides all positives. Above 100,000 in all, the search is approximate.
+        preset: a preset of a sentence encoder, with its prompts for queries and documents if it has such.
+        rules: by default the three closest candidates.
+        reranker: gives positives and candidates their scores in place of the cosines.
+        batch_tokens: the number of tokens in a batch, with padding.
+        progress: whether to show progress bars; by default on a terminal.
+        encoded: a file to keep the vectors in, so that a call after an interruption does not encode these texts again.
+
+    Yields:
+        Triplets: for each pair its negatives, the hardest first. A pair may have fewer than asked for, or none.
+
+    Raises:
+        ValueError: there are no pairs, or not as many queries as positives.
+        FileNotFoundError: there is no such preset.
+        ImportError: Faiss is not installed: `pip install 'keras-bert-models[search]'`.
+
+    Example:
+        >>> corpus = ["A kitten is a young cat.", "Dogs bark.", "Tax is due in May."]
+        >>> found = mine_negatives(["what is a kitten?"], corpus[:1], corpus, rules=NegativeRules(negatives=1))
+        >>> [triplet.negative for triplet in found]
+        ['Dogs bark.']
+    """
+    rules = rules or NegativeRules()
+    if len(queries) != len(positives) or not len(queries):
+        raise ValueError(f"there are {len(queries):,} queries and {len(positives):,} positives; expected pairs of both")
+    neighbours.check_installed()
+    positives_of: dict[str, list[str]] = {}
+    for query, positive in dict.fromkeys(zip(queries, positives, strict=True)):
+        positives_of.setdefault(query, []).append(positive)
+    texts = list(dict.fromkeys([*corpus, *positives]))
+    digest = search_model.load(preset)
+    model = SearchModel(preset, digest)
+    with contextlib.ExitStack() as stack:
+        path = Path(encoded or stack.enter_context(tempfile.TemporaryDirectory()) + "/encoded.bin")
+        vectors = stack.enter_context(contextlib.closing(EncodedTexts(path, model.width)))
+        by_role = {"document": texts, "query": list(positives_of)}
+        by_key = {
+            role: {key_of(f"{digest} {role} {text}".encode()): text for text in some} for role, some in by_role.items()
+        }
+        vectors.encode(by_key["document"], lambda some: model.documents(some, batch_tokens), progress)
+        vectors.encode(by_key["query"], lambda some: model.queries_counted(some, batch_tokens), progress)
+        of_texts, of_queries = (vectors.vectors(keys) for keys in by_key.values())
+    yield from _mined(positives_of, texts, of_queries, of_texts, rules, reranker)
+
+
+def _mined(
+    positives_of: dict[str, list[str]],
+    texts: list[str],
+    of_queries: np.ndarray,
+    of_texts: np.ndarray,
+    rules: NegativeRules,
+    reranker: BertReranker | None,
+) -> Iterator[Triplet]:
+    index = Neighbours.empty(of_texts[: neighbours.SAMPLE], len(texts), "float32")
+    index.add(of_texts)
+    numbers = {text: number for number, text in enumerate(texts)}
+    most = max(map(len, positives_of.values()))
+    queries = list(positives_of)
+    for first in range(0, len(queries), _QUERIES_AT_A_TIME):
+        some = queries[first : first + _QUERIES_AT_A_TIME]
+        vectors = of_queries[first : first + len(some)]
+        wanted = rules.looked_at(most) + most
+        scores, found = index.nearest(vectors, wanted + 1)  # one more: the query itself may be in the corpus
+        own = [[numbers[text] for text in positives_of[query]] for query in some]
+        of_own = [of_texts[places] @ vector for places, vector in zip(own, vectors, strict=True)]
+        if reranker is not None:
+            candidates = [[texts[number] for number in row if number >= 0] for row in found]
+            scores = np.full_like(scores, -np.inf)
+            for row, given in enumerate(_scores(reranker, some, candidates)):
+                scores[row, : len(given)] = given
+            of_own = _scores(reranker, some, [positives_of[query] for query in some])
+        for row, query in enumerate(some):
+            left_out = [*own[row], numbers.get(query, -1), -1]
+            scores[row, np.isin(found[row], left_out)] = -np.inf
+            if query not in numbers:
+                scores[row, wanted:] = -np.inf
+        lowest = np.array([each.min() for each in of_own], np.float32)
+        for row, places in enumerate(rules.choose(scores, lowest, most)):
+            for positive, score in zip(positives_of[some[row]], of_own[row].tolist(), strict=True):
+                for place in places:
+                    negative = texts[found[row, place]]
+                    yield Triplet(some[row], positive, negative, score, float(scores[row, place]))
+
+
+def _scores(reranker: BertReranker, queries: list[str], texts: list[list[str]]) -> list[np.ndarray]:
+    """The scores of each query's texts."""
+    repeated = [query for query, some in zip(queries, texts, strict=True) for _ in some]
+    scores = reranker.score(repeated, [text for some in texts for text in some], progress=False)
+    return np.split(scores, np.cumsum([len(some) for some in texts])[:-1])

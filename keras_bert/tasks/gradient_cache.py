@@ -1,0 +1,164 @@
+"""GradCache: training steps on large batches of texts in the memory of small ones.
+
+A loss that compares all rows of a batch needs the vectors of all of them, but not all hidden states at once. The steps
+of Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3.2:
+
+    1. the vectors of all rows, a mini-batch at a time, without what a gradient needs
+    2. the loss, and its gradient by each vector: the cache
+    3. each mini-batch again, now with its gradients: those of the weights by its vectors, times the cache; summed
+
+Step 3 must repeat step 1, so both draw the same dropout. The gradients are those of the whole batch at once; the price
+is the second pass, about a third of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+_DRAWS = 4096  # random draws of a mini-batch at most: a few for each layer
+
+
+class Column(NamedTuple):
+    """A column of texts.
+
+    Attributes:
+        packed: the inputs of the encoder, int32 `[batch, seq_length]` each.
+        vectors: packed inputs -> their vectors, float32 `[batch, size]`, as in training.
+        size: of a vector.
+    """
+
+    packed: dict[str, tf.Tensor]
+    vectors: Callable[[dict[str, tf.Tensor]], tf.Tensor]
+    size: int
+
+
+def cached_step(model: keras.Model, columns: list[Column], data: Any, mini_batch_size: int) -> dict[str, Any]:
+    """A `train_step` of Keras, on all rows of the columns, `mini_batch_size` texts at a time.
+
+    Args:
+        model: compiled; its `compute_loss` takes vectors, float32 `[batch, columns, size]`.
+        columns: one or more.
+        data: what `fit` gives to `train_step`.
+
+    Returns:
+        The logs of the step.
+    """
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    passes = _Passes(model, columns, mini_batch_size)
+    vectors = passes.vectors()  # [batch, columns, size]
+    with tf.GradientTape() as tape:
+        tape.watch(vectors)
+        loss = model.compute_loss(x=x, y=y, y_pred=vectors, sample_weight=sample_weight, training=True)
+        scaled = model.optimizer.scale_loss(loss)
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync  # the loss is this replica's share of the whole
+    model._loss_tracker.update_state(loss * replicas, sample_weight=tf.shape(vectors)[0])
+    gradients = passes.gradients(tape.gradient(scaled, vectors))
+    model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+    return model.compute_metrics(x, y, vectors, sample_weight=sample_weight)
+
+
+class _Passes:
+    """The two passes over the mini-batches of a step."""
+
+    def __init__(self, model: keras.Model, columns: list[Column], mini_batch_size: int) -> None:
+        self._weights = model.trainable_variables
+        self._seeds = [each for each in model.variables if each.name == "seed_generator_state"]
+        self._first_seeds = [tf.identity(each) for each in self._seeds]
+        self._columns = columns
+        self._parts = [_Parts(column.packed, mini_batch_size) for column in columns]
+
+    def vectors(self) -> tf.Tensor:
+        """The vectors of all texts, float32 `[batch, columns, size]`."""
+        found, before = [], 0
+        for column, parts in zip(self._columns, self._parts, strict=True):
+            # One column after the other: at any time there is one mini-batch in memory.
+            with tf.control_dependencies(found[-1:]):
+                found.append(self._vectors_of(column, parts, before))
+            before += parts.count
+        for seed, first in zip(self._seeds, self._first_seeds, strict=True):
+            seed.assign(_draws_of(first, before))
+        return tf.stack(found, axis=1)
+
+    def _vectors_of(self, column: Column, parts: _Parts, before: int | tf.Tensor) -> tf.Tensor:
+        def step(number: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+            with self._drawing(before + number):
+                return number + 1, found.write(number, column.vectors(parts.inputs(number)))
+
+        found = tf.TensorArray(tf.float32, parts.count, infer_shape=False, element_shape=[None, column.size])
+        _, found = tf.while_loop(lambda number, _: number < parts.count, step, [0, found], parallel_iterations=1)
+        return parts.in_order(found.concat())
+
+    def gradients(self, cache: tf.Tensor) -> list[tf.Tensor | None]:
+        """The gradient of the loss by each trainable weight; None for those that the vectors do not depend on.
+
+        Args:
+            cache: its gradient by the vectors, float32 `[batch, columns, size]`.
+        """
+        sums, before = [tf.zeros(each.shape, each.dtype) for each in self._weights], 0
+        connected = [False] * len(sums)
+        for place, (column, parts) in enumerate(zip(self._columns, self._parts, strict=True)):
+            sums = self._add_gradients(sums, connected, column, parts, cache[:, place], before)
+            before += parts.count
+        return [each if is_connected else None for each, is_connected in zip(sums, connected, strict=True)]
+
+    def _add_gradients(
+        self,
+        sums: list[tf.Tensor],
+        connected: list[bool],
+        column: Column,
+        parts: _Parts,
+        cache: tf.Tensor,
+        before: int | tf.Tensor,
+    ) -> list[tf.Tensor]:
+        def step(number: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            with self._drawing(before + number), tf.GradientTape() as tape:
+                vectors = column.vectors(parts.inputs(number))
+            found = tape.gradient(vectors, self._weights, tf.gather(cache, parts.rows(number)))
+            connected[:] = [was or each is not None for was, each in zip(connected, found, strict=True)]
+            return number + 1, *(
+                total if each is None else total + tf.convert_to_tensor(each)
+                for total, each in zip(sums, found, strict=True)
+            )
+
+        _, *sums = tf.while_loop(lambda number, *_: number < parts.count, step, [0, *sums], parallel_iterations=1)
+        return sums
+
+    def _drawing(self, number: tf.Tensor) -> keras.StatelessScope:
+        """A scope in which dropout draws what belongs to a mini-batch, whichever pass it is."""
+        seeds = zip(self._seeds, self._first_seeds, strict=True)
+        return keras.StatelessScope([(seed, _draws_of(first, number)) for seed, first in seeds])
+
+
+def _draws_of(first: tf.Tensor, number: int | tf.Tensor) -> tf.Tensor:
+    """The state of a `SeedGenerator`, (seed, draws so far), where a mini-batch begins."""
+    return first + tf.stack([tf.zeros([], first.dtype), tf.cast(number * _DRAWS, first.dtype)])
+
+
+class _Parts:
+    """The mini-batches of a column: rows of similar length, the longest first, without the padding of longer rows."""
+
+    def __init__(self, packed: dict[str, tf.Tensor], mini_batch_size: int) -> None:
+        self._packed, self._size = packed, mini_batch_size
+        mask = packed["input_mask"]
+        places = mask * tf.range(1, tf.shape(mask)[1] + 1, dtype=mask.dtype)
+        self._lengths = tf.reduce_max(places, axis=1)
+        self._order = tf.argsort(self._lengths, direction="DESCENDING", stable=True)
+        self.count = -(-tf.size(self._order) // mini_batch_size)
+
+    def rows(self, number: tf.Tensor) -> tf.Tensor:
+        """The rows of a mini-batch, int32 `[rows]`."""
+        return self._order[number * self._size : (number + 1) * self._size]
+
+    def inputs(self, number: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The packed inputs of a mini-batch, int32 `[rows, longest]`."""
+        rows = self.rows(number)
+        longest = tf.reduce_max(tf.gather(self._lengths, rows))
+        return {name: tf.gather(each, rows)[:, :longest] for name, each in self._packed.items()}
+
+    def in_order(self, values: tf.Tensor) -> tf.Tensor:
+        """Values of the rows of all mini-batches, one mini-batch after the other -> in the order of the batch."""
+        return tf.gather(values, tf.argsort(self._order))

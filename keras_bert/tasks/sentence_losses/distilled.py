@@ -1,0 +1,98 @@
+"""Losses of what a better model says: its vectors, or the scores of a reranker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.tasks.sentence_losses.vector_columns import columns_of_vectors
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class MarginMSELoss(keras.losses.Loss):
+    """The squared difference of margins: how much better a positive fits its query than a negative, as the dot products
+    of the vectors say it, and as a better model, such as a reranker, says it.
+
+    Hofstätter et al. 2020, "Improving Efficient Neural Ranking Models with Cross-Architecture Knowledge Distillation",
+    section 3.2. With vectors of length 1, margins are -2 to 2: a reranker's should be of that size, too.
+
+    Call arguments:
+        y_true: the better model's scores of the texts in columns 1 and later, `[batch, columns - 1]`; or its margins,
+            score of the positive - score of the negative, `[batch, columns - 2]`, for one negative also `[batch]`.
+        y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives.
+
+    Returns:
+        float32 `[batch]`, the mean over the negatives; its mean when called.
+
+    Raises:
+        ValueError: the numbers of scores and of columns do not fit.
+
+    Example:
+        >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0], [0.6, 0.8]]])
+        >>> [round(float(MarginMSELoss()(scores, vectors)), 4) for scores in ([0.4], [[9.0, 8.4]])]
+        [0.0, 0.04]
+    """
+
+    def __init__(self, name: str = "margin_mse", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        query, positive, *negatives = columns_of_vectors(y_pred, 3, None, normalize=False)
+        scores = [ops.sum(query * each, axis=-1) for each in (positive, *negatives)]
+        margins = scores[0][:, None] - ops.stack(scores[1:], axis=1)  # [batch, negatives]
+        return ops.mean(ops.square(margins - margins_of(y_true, len(negatives))), axis=1)
+
+
+def margins_of(y_true: Any, negatives: int) -> Any:
+    """Scores `[batch, 1 + negatives]`, or margins -> margins, float32 `[batch, negatives]`.
+
+    Raises:
+        ValueError: there are neither so many scores nor so many margins.
+    """
+    y_true = ops.cast(y_true, "float32")
+    y_true = y_true[:, None] if len(y_true.shape) == 1 else y_true
+    found = y_true.shape[1]
+    if found == negatives + 1:
+        return y_true[:, :1] - y_true[:, 1:]
+    if found != negatives:
+        raise ValueError(
+            f"there are {found} scores a row; with {negatives} negatives it takes {negatives + 1} (of the positive and "
+            f"the negatives) or {negatives} (margins)"
+        )
+    return y_true
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class VectorMSELoss(keras.losses.Loss):
+    """The squared difference of a text's vector and the one that a better model gives it, or a translation of it.
+
+    Reimers and Gurevych 2020, "Making Monolingual Sentence Embeddings Multilingual using Knowledge Distillation",
+    section 3.
+
+    Call arguments:
+        y_true: the better model's vectors, `[batch, size]` for all columns, or `[batch, columns, size]`.
+        y_pred: vectors `[batch, columns, size]`, one column or more.
+
+    Returns:
+        float32 `[batch]`, the mean over columns and values; its mean when called.
+
+    Raises:
+        ValueError: the vectors differ in size, or the columns in number.
+    """
+
+    def __init__(self, name: str = "vector_mse", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        y_true = ops.cast(y_true, "float32")
+        y_true = y_true[:, None] if len(y_true.shape) == 2 else y_true
+        if y_true.shape[2] != y_pred.shape[2]:
+            raise ValueError(
+                f"the better model's vectors have {y_true.shape[2]} values, this model's {y_pred.shape[2]}; a layer "
+                f"dense={{'units': {y_true.shape[2]}, 'activation': 'linear'}} gives this model as many"
+            )
+        if y_true.shape[1] not in (1, y_pred.shape[1]):
+            raise ValueError(f"there are {y_pred.shape[1]} columns of texts, but vectors of {y_true.shape[1]}")
+        return ops.mean(ops.square(ops.cast(y_pred, "float32") - y_true), axis=(1, 2))

@@ -1,0 +1,117 @@
+"""Hard negatives are those of sentence-transformers, and never an answer."""
+
+import numpy as np
+import pytest
+
+from keras_bert import BertReranker
+from keras_bert.search import NegativeRules, mine_negatives
+
+from ..support import small
+
+
+@pytest.fixture
+def pairs(sentences):
+    """Queries with one positive or two."""
+    queries = [f"{text} ?" for text in sentences[:10]]
+    return [*queries, *queries[:3]], sentences[20:33]
+
+
+def mined(pairs, sentences, preset, **rules):
+    found = mine_negatives(*pairs, sentences[20:], preset, NegativeRules(**rules), progress=False)
+    return [tuple(each[:3]) for each in found]
+
+
+RULES = [
+    {},
+    {"negatives": 2, "range_min": 3},
+    {"negatives": 2, "range_min": 2, "range_max": 5},
+    {"relative_margin": 0.05},
+    {"absolute_margin": 0.02, "negatives": 4},
+    {"max_score": 0.95, "min_score": 0.2},
+]
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("rules", RULES, ids=["plain", "later", "range", "relative", "absolute", "limits"])
+def test_the_negatives_of_sentence_transformers(pairs, sentences, small_preset, rules):
+    library = pytest.importorskip("sentence_transformers")
+    datasets = pytest.importorskip("datasets")
+    theirs = library.SentenceTransformer(str(small_preset), device="cpu")
+    dataset = datasets.Dataset.from_dict({"query": pairs[0], "positive": pairs[1]})
+    settings = {"num_negatives": rules.get("negatives", 3), **rules}
+    settings.pop("negatives", None)
+    expected = library.util.mine_hard_negatives(dataset, theirs, corpus=sentences[20:], verbose=False, **settings)
+    expected = [(row["query"], row["positive"], row["negative"]) for row in expected]
+    found = mined(pairs, sentences, small_preset, **rules)
+    assert sorted(found) == sorted(expected)
+    assert found
+
+
+def test_rules():
+    scores = np.float32([[0.9, 0.8, 0.7, -np.inf, 0.1], [0.5, 0.4, 0.3, 0.2, 0.1]])
+    of_positives = np.float32([0.85, -0.2])
+
+    def chosen(**rules):
+        return [each.tolist() for each in NegativeRules(**rules).choose(scores, of_positives)]
+
+    assert chosen(negatives=2) == [[0, 1], [0, 1]]
+    assert chosen(negatives=2, range_min=1) == [[1, 2], [1, 2]]
+    assert chosen(negatives=2, range_min=3, range_max=5) == [[4], [3, 4]]
+    assert chosen(absolute_margin=0.1, negatives=1) == [[2], []]
+    assert chosen(relative_margin=0.5, negatives=1) == [[4], []]  # -0.2 - 0.1: nothing is as low
+    assert chosen(max_score=0.75, min_score=0.3) == [[2], [0, 1, 2]]
+    several = [NegativeRules(negatives=2, range_max=3, sample=True, seed=seed) for seed in range(30)]
+    drawn = [rules.choose(scores, of_positives) for rules in several]
+    assert {tuple(each[0].tolist()) for each in drawn} == {(0, 1), (0, 2), (1, 2)}
+    assert {len(each[1]) for each in drawn} == {2}
+
+
+def test_neither_a_positive_nor_the_query(pairs, sentences, small_preset):
+    queries, corpus = pairs[0], {*pairs[0], *sentences}
+    rules = NegativeRules(negatives=100)
+    found = list(mine_negatives(*pairs, sorted(corpus), small_preset, rules, progress=False))
+    answers = {query: {text for other, text in zip(*pairs, strict=True) if other == query} for query in queries}
+    assert len(found) == sum(len(corpus) - 1 - len(answers[query]) for query in queries)
+    for each in found:
+        assert each.negative not in answers[each.query] | {each.query}
+        assert each.positive in answers[each.query]
+
+
+def test_scores_of_a_reranker(pairs, sentences, small_preset):
+    reranker = small.task(BertReranker, config={"num_layers": 1})
+    rules = NegativeRules(negatives=2, range_max=8)
+    found = list(mine_negatives(*pairs, sentences[20:], small_preset, rules, reranker, progress=False))
+    assert len(found) == 2 * len(pairs[0])
+    columns = list(zip(*found, strict=True))
+    np.testing.assert_allclose(columns[3], reranker.score(columns[0], columns[1], progress=False), atol=1e-6)
+    np.testing.assert_allclose(columns[4], reranker.score(columns[0], columns[2], progress=False), atol=1e-6)
+    by_vectors = mined(pairs, sentences, small_preset, negatives=2, range_max=8)
+    assert [each[:3] for each in found] != by_vectors
+    hardest, others = (np.array([each.negative_score for each in some]) for some in (found[::2], found[1::2]))
+    assert (hardest >= others).all()
+
+
+def test_what_was_encoded_is_not_encoded_again(pairs, sentences, small_preset, read_once, tmp_path, monkeypatch):
+    path = tmp_path / "vectors.bin"
+    expected = mined(pairs, sentences, small_preset)
+    first = list(mine_negatives(*pairs, sentences[20:], small_preset, progress=False, encoded=path))
+
+    def fails(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(read_once(small_preset), "encode_counted", fails)
+    again = list(mine_negatives(*pairs, sentences[20:], small_preset, progress=False, encoded=path))
+    assert again == first
+    assert [each[:3] for each in again] == expected
+
+
+def test_mistakes(small_preset):
+    with pytest.raises(ValueError, match="there are 2 queries and 1 positives; expected pairs of both"):
+        list(mine_negatives(["a", "b"], ["c"], preset=small_preset))
+    for given, message in [
+        ({"negatives": 0}, "negatives is 0; expected 1 or more"),
+        ({"range_min": -1}, "range_min is -1; expected 0 or more"),
+        ({"range_min": 2, "range_max": 4}, "range_max is 4; with range_min 2 and 3 negatives, expected 5 or more"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            NegativeRules(**given)
