@@ -74,6 +74,15 @@ GTE = {
     "intermediate_bias": False,
     "gated": True,
 }
+JINA = {
+    "family": "jina_embeddings_v3",
+    "vocab_size": 250002,
+    "type_vocab_size": 1,
+    "pad_token_id": 1,
+    "layer_norm_epsilon": 1e-5,
+    "max_positions": 8194,
+    "rope_theta": 20_000.0,
+}
 _LLAMA_BLOCK = {
     "type_vocab_size": 0,
     "layer_norm_epsilon": 1e-5,
@@ -142,10 +151,11 @@ SIZES: dict[str, dict[str, Any]] = {
     "deberta-v3-small": _size(6, 768, **_DEBERTA),
     "deberta-v3-base": _size(12, 768, **_DEBERTA),
     "deberta-v3-large": _size(24, 1024, **_DEBERTA),
-    "gte-base-en-v1.5": _size(12, 768, **GTE),
+    "gte-base-en-v1.5": _size(12, 768, **GTE, type_vocab_size=0),
     "gte-large-en-v1.5": _size(24, 1024, **GTE),
     "eurobert-210m": _size(12, 768, **EUROBERT),
     "eurobert-610m": _size(26, 1152, 18, **EUROBERT, num_key_value_heads=6) | {"intermediate_size": 4096},
     "eurobert-2.1b": _size(32, 2304, 18, **EUROBERT, num_key_value_heads=6) | {"intermediate_size": 6144},
+    "jina-embeddings-v3": _size(24, 1024, **JINA),
     "neobert": _size(28, 768, **NEOBERT) | {"intermediate_size": 2048},
 }

@@ -42,11 +42,12 @@ PUBLISHED = {
     "deberta-v3-small": (141_304_320, "142M", "microsoft/deberta-v3-small: 44M and 98M of embeddings"),
     "deberta-v3-base": (183_831_552, "184M", "microsoft/deberta-v3-base: 86M and 98M of embeddings"),
     "deberta-v3-large": (434_012_160, "435M", "microsoft/deberta-v3-large: 304M and 131M of embeddings"),
-    "gte-base-en-v1.5": (136_777_728, "137M", "Alibaba-NLP/gte-base-en-v1.5"),
+    "gte-base-en-v1.5": (136_776_192, "137M", "Alibaba-NLP/gte-base-en-v1.5"),
     "gte-large-en-v1.5": (434_139_136, "434M", "Alibaba-NLP/gte-large-en-v1.5"),
     "eurobert-210m": (211_766_016, "210M", "Boizard et al. 2025, arXiv 2503.05500, table 1"),
     "eurobert-610m": (607_874_688, "610M", "Boizard et al. 2025, table 1"),
     "eurobert-2.1b": (2_107_590_912, "2100M", "Boizard et al. 2025, table 1"),
+    "jina-embeddings-v3": (559_364_096, "570M", "Sturua et al. 2024, arXiv 2409.10173: 559M without adapters"),
     "neobert": (221_665_536, "222M", "Le Breton et al. 2025, arXiv 2502.19587: 250M with the decoder"),
 }
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from keras_bert.config import BertConfig
 from keras_bert.formats.bert_families import ALBERT, BERT, DEBERTA, DISTILBERT, ELECTRA, MPNET, ROBERTA
 from keras_bert.formats.layout_table import Table
-from keras_bert.formats.rotary_families import EUROBERT, GTE, MODERNBERT, NEOBERT, NOMIC_BERT
+from keras_bert.formats.rotary_families import EUROBERT, GTE, JINA, MODERNBERT, NEOBERT, NEW, NOMIC_BERT
 
 # By the `model_type` in config.json.
 FAMILIES = {
@@ -22,10 +22,11 @@ FAMILIES = {
     "nomic_bert": NOMIC_BERT,
     "mpnet": MPNET,
     "deberta-v2": DEBERTA,
-    "new": GTE,
-    "gte": replace(GTE, classes="Gte", prefix="gte.", older_prefix="new."),
+    "gte": GTE,
+    "new": NEW,
     "eurobert": EUROBERT,
     "neobert": NEOBERT,
+    "jina_embeddings_v3": JINA,
 }
 
 

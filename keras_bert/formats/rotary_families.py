@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from keras_bert import sizes
-from keras_bert.formats.bert_families import ACTIVATIONS, BERT
+from keras_bert.formats.bert_families import ACTIVATIONS, BERT, ROBERTA
 from keras_bert.formats.layout_table import Table
 from keras_bert.formats.storage import by_head, gate_last
 
@@ -136,23 +136,15 @@ NOMIC_BERT = replace(
         "tokens": {"logits": "classifier"},
     },
 )
-# Rotary positions, and gates with the activation on the second half (Zhang et al. 2024, mGTE). These models have Python
-# code of their own.
+# Rotary positions, and gates with the activation on the second half (Zhang et al. 2024, mGTE).
 GTE = replace(
     BERT,
-    classes="New",
-    prefix="new.",
-    config={**BERT.config, "rope_theta": "rope_theta", "rope_factor": "rope_scaling.factor"},
-    values={**published(sizes.GTE), "rope_theta": 10_000.0, "rope_factor": 1.0},
-    plain={
-        "position_embedding_type": "rope",
-        "rope_scaling.type": "ntk",
-        "rope_scaling.mixed_b": None,
-        "pack_qkv": True,
-        "layer_norm_type": "layer_norm",
-        "logn_attention_scale": False,
-    },
-    stated={"position_embedding_type": "rope", "rope_scaling.type": "ntk", "pack_qkv": True},
+    classes="Gte",
+    prefix="gte.",
+    older_prefix="new.",
+    config={**BERT.config, "rope_theta": ("rope_parameters.rope_theta", "rope_theta")},
+    values={**published(sizes.GTE), "rope_factor": 1.0},
+    plain={"rope_parameters.rope_type": "default", "rope_scaling": None},
     storage=replace(BERT.storage, orders={"intermediate": gate_last}),
     embeddings={name: theirs for name, theirs in BERT.embeddings.items() if name != "embeddings/position"},
     block={
@@ -167,8 +159,28 @@ GTE = replace(
         "masked_lm": {"transform": "lm_head.dense", "norm": "lm_head.norm", "bias": "lm_head.decoder.bias"},
         "sequence": {"logits": "classifier"},
         "tokens": {"logits": "classifier"},
-        "spans": {"logits": "qa_outputs"},
     },
+    masked_lm_activation="gelu",
+)
+# The same in files for the models' own Python code, which has more options.
+NEW = replace(
+    GTE,
+    classes="New",
+    prefix="new.",
+    older_prefix=None,
+    config={**BERT.config, "rope_theta": "rope_theta", "rope_factor": "rope_scaling.factor"},
+    values={**published(sizes.GTE), "rope_theta": 10_000.0, "rope_factor": 1.0},
+    plain={
+        "position_embedding_type": "rope",
+        "rope_scaling.type": "ntk",
+        "rope_scaling.mixed_b": None,
+        "pack_qkv": True,
+        "layer_norm_type": "layer_norm",
+        "logn_attention_scale": False,
+    },
+    stated={"position_embedding_type": "rope", "rope_scaling.type": "ntk", "pack_qkv": True},
+    heads={**GTE.heads, "spans": {"logits": "qa_outputs"}},
+    masked_lm_activation=None,
 )
 _EUROBERT_LAYER = "layers.{i}"
 # Llama's layers, with attention to both sides (Boizard et al. 2025).
@@ -260,4 +272,26 @@ NEOBERT = replace(
     last={"final_norm": "layer_norm"},
     heads={"masked_lm": {"decoder": "decoder"}, "sequence": {"transform": "dense", "logits": "classifier"}},
     sequence_activation="tanh",
+)
+_JINA_LAYER = "encoder.layers.{i}"
+# XLM-RoBERTa with rotary positions (Sturua et al. 2024).
+JINA = replace(
+    ROBERTA,
+    classes="JinaEmbeddingsV3",
+    config={**BERT.config, "rope_theta": "rope_parameters.rope_theta"},
+    values=published(sizes.JINA),
+    plain={"rope_parameters.rope_type": "default", "rope_scaling": None},
+    embeddings={
+        "embeddings/word": "embeddings.word_embeddings",
+        "embeddings/type": "embeddings.token_type_embeddings",
+        "embeddings/norm": "emb_ln",
+    },
+    block={
+        "attention/qkv": f"{_JINA_LAYER}.mixer.Wqkv",
+        "attention/output": f"{_JINA_LAYER}.mixer.out_proj",
+        "attention_norm": f"{_JINA_LAYER}.norm1",
+        "intermediate": f"{_JINA_LAYER}.mlp.fc1",
+        "output": f"{_JINA_LAYER}.mlp.fc2",
+        "output_norm": f"{_JINA_LAYER}.norm2",
+    },
 )

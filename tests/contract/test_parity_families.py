@@ -77,6 +77,11 @@ CONFIGS = {
     "deberta-v2-types": lambda **sizes: transformers.DebertaV2Config(
         **sizes, **{**DEBERTA, "position_buckets": 32, "pos_att_type": "c2p|p2c"}, type_vocab_size=2, hidden_act="relu"
     ),
+    "gte": lambda **sizes: transformers.GteConfig(**sizes, pad_token_id=0, type_vocab_size=2),
+    "gte-no-types": lambda **sizes: transformers.GteConfig(
+        **sizes, type_vocab_size=0, hidden_act="silu", rope_parameters={"rope_theta": 50.0, "rope_type": "default"}
+    ),
+    "jina_embeddings_v3": lambda **sizes: transformers.JinaEmbeddingsV3Config(**sizes),
     "eurobert": lambda **sizes: transformers.EuroBertConfig(**sizes, **EUROBERT),
     "eurobert-shared": lambda **sizes: transformers.EuroBertConfig(
         **{**sizes, "num_attention_heads": 4},
@@ -101,7 +106,7 @@ CASES = [(name, head) for name in CONFIGS for head in HEADS]
 
 
 def family_of(name):
-    return name if name in FAMILIES else name.rpartition("-")[0]
+    return name if name in FAMILIES else family_of(name.rpartition("-")[0])
 
 
 def their_model(name, auto, sizes=SMALL, scale=0.3, **kwargs):
@@ -276,10 +281,14 @@ def test_transformers_has_the_class_that_we_name(name, heads, tmp_path):
     (named,) = json.loads((tmp_path / "ours/config.json").read_text())["architectures"]
     _, report = getattr(transformers, named).from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert all("pooler" in key for key in report["unexpected_keys"])  # not every class has it
-    # ALBERT's head for the order of sentences is in no class without that for masked tokens; NomicBERT's encoder by
-    # itself has no pooler.
+    # ALBERT's head for the order of sentences is in no class without that for masked tokens; NomicBERT's and GTE's
+    # encoders by themselves have no pooler.
     missing = {("next_sentence", "AlbertForPreTraining"): "predictions."}.get((heads, named), ())
-    missing = "nomic_bert.pooler." if named == "NomicBertForSequenceClassification" else missing
+    poolers = {
+        "NomicBertForSequenceClassification": "nomic_bert.pooler.",
+        "GteForSequenceClassification": "gte.pooler.",
+    }
+    missing = poolers.get(named, missing)
     assert all(key.startswith(missing) for key in report["missing_keys"])
 
 

@@ -1,4 +1,4 @@
-"""GTE and NeoBERT, whose code is in no library: the same numbers as their published formulas, here in PyTorch."""
+"""GTE's files for its own code, and NeoBERT: the same numbers as their published formulas, here in PyTorch."""
 
 import json
 

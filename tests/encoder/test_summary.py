@@ -30,6 +30,7 @@ FAMILY_SIZES = {
     "gte": "gte-base-en-v1.5",
     "eurobert": "eurobert-210m",
     "neobert": "neobert",
+    "jina_embeddings_v3": "jina-embeddings-v3",
 }
 
 

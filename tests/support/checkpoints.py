@@ -26,8 +26,9 @@ CONFIGS = {
     "nomic_bert": BertConfig.named("nomic-bert-2048", **SIZES),
     "mpnet": BertConfig.named("mpnet-base", **SIZES),
     "deberta-v2": BertConfig.named("deberta-v3-base", **SIZES | {"disentangled_buckets": 4}),
-    "new": BertConfig.named("gte-base-en-v1.5", **SIZES),
-    "gte": BertConfig.named("gte-base-en-v1.5", **SIZES, family="gte", rope_factor=1.0),
+    "gte": BertConfig.named("gte-base-en-v1.5", **SIZES, **{"family": "gte", "rope_factor": 1.0}),
+    "new": BertConfig.named("gte-large-en-v1.5", **SIZES),
+    "jina_embeddings_v3": BertConfig.named("jina-embeddings-v3", **SIZES),
     "eurobert": BertConfig.named("eurobert-210m", **SIZES, pad_token_id=1, num_key_value_heads=1),
     "neobert": BertConfig.named("neobert", **SIZES | {"intermediate_size": 24}),
 }

@@ -1,0 +1,146 @@
+"""Long texts, from strings to vectors, with ModernBERT-Base's shapes, beside transformers (SDPA) on the CPU.
+
+python benchmarks/long_texts.py [--rounds 3] [--only 128 mixed] [--layers 22]
+
+Weights are random: only time and memory count. Each row of the table is a kind of input: one text of 128, of 1,024, of
+8,192 pieces, and 64 texts of mixed lengths (most of them short, up to 2,048 pieces, in batches sorted by length on both
+sides). Seconds are those of a round, interleaved; the ratio is transformers' seconds by ours, within each round. Memory
+is the largest resident set of a process that does one round, less that before it.
+"""
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+from _measure import cores, interleave, rate, ratios, versions
+
+KINDS = ("128", "1024", "8192", "mixed")
+SIDES = ("keras_bert", "transformers")
+_WORDS = 1000
+_SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+_TOKENS_A_BATCH = 8192
+
+
+def texts_of(kind: str) -> list[str]:
+    """Texts of words that are one piece each; two special tokens are part of the length."""
+    generator = np.random.default_rng(0)
+    lengths = [int(kind)] if kind != "mixed" else np.clip(generator.lognormal(5, 1, 64).astype(int), 16, 2048)
+    return [" ".join(f"w{i}" for i in generator.integers(0, _WORDS, length - 2)) for length in lengths]
+
+
+def write_model(directory: Path, layers: int) -> None:
+    """ModernBERT-Base with random weights and a vocabulary of words."""
+    from keras_bert import BertConfig, BertEncoder
+    from keras_bert.text import WordPieceTokenizer
+
+    vocabulary = [*_SPECIAL, *(f"w{i}" for i in range(_WORDS))]
+    config = BertConfig.named("modernbert-base", num_layers=layers, vocab_size=len(vocabulary), pad_token_id=0)
+    BertEncoder(config).save_preset(directory)
+    WordPieceTokenizer(vocabulary).save_preset(directory)
+
+
+def ours(directory: Path):
+    from keras_bert import BertEncoder, BertPreprocessor, BertSentenceEncoder
+
+    preprocessor = BertPreprocessor.from_preset(directory, sequence_length=None, max_sequence_length=8192)
+    model = BertSentenceEncoder(BertEncoder.from_preset(directory), preprocessor, normalize=False)
+    return lambda texts: model.encode(texts, batch_tokens=_TOKENS_A_BATCH, progress=False)
+
+
+def theirs(directory: Path):
+    import torch
+    import transformers
+
+    model = transformers.AutoModel.from_pretrained(directory, attn_implementation="sdpa").eval()
+    tokenizer = transformers.BertTokenizer.from_pretrained(directory)
+    torch.set_num_threads(cores())
+
+    def encode(texts):
+        vectors = [None] * len(texts)
+        for rows in _batches([len(text.split()) + 2 for text in texts]):
+            inputs = tokenizer([texts[row] for row in rows], padding=True, return_tensors="pt")
+            inputs.pop("token_type_ids", None)
+            with torch.inference_mode():
+                hidden = model(**inputs).last_hidden_state
+            mask = inputs["attention_mask"].unsqueeze(2)
+            for row, vector in zip(rows, (hidden * mask).sum(1) / mask.sum(1), strict=True):
+                vectors[row] = vector.numpy()
+        return np.stack(vectors)
+
+    return encode
+
+
+def _batches(lengths: list[int]) -> list[list[int]]:
+    """Rows sorted by length, in batches of up to `_TOKENS_A_BATCH` tokens with padding, as keras_bert makes them."""
+    batches: list[list[int]] = [[]]
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if (len(batches[-1]) + 1) * lengths[row] > _TOKENS_A_BATCH and batches[-1]:
+            batches.append([])
+        batches[-1].append(row)
+    return batches
+
+
+def memory(directory: Path, side: str, kind: str) -> float:
+    """GB that one round needs, in a process of its own."""
+    command = [sys.executable, __file__, "--memory-of", side, "--only", kind, "--directory", str(directory)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
+def print_memory(directory: Path, side: str, kind: str) -> None:
+    encode = {"keras_bert": ours, "transformers": theirs}[side](directory)
+    encode(["w1 w2"])
+    Path("/proc/self/clear_refs").write_text("5")  # Linux forgets the largest size so far
+    before = _largest()
+    encode(texts_of(kind))
+    print(_largest() - before)
+
+
+def _largest() -> float:
+    """GB: the largest resident set of this process."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--layers", type=int, default=22)
+    parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--memory-of", choices=SIDES, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.memory_of:
+        print_memory(arguments.directory, arguments.memory_of, arguments.only[0])
+        return
+    print(f"{cores()} cores; {versions(['keras', 'tensorflow', 'torch', 'transformers'])}; {arguments.layers} layers")
+    with contextlib.ExitStack() as stack:
+        directory = arguments.directory or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        write_model(directory, arguments.layers)
+        encoders = {"keras_bert": ours(directory), "transformers": theirs(directory)}
+        rows = []
+        for kind in arguments.only:
+            texts = texts_of(kind)
+            vectors = [encode(texts) for encode in encoders.values()]  # traces, and warms up
+            print(f"{kind}: vectors differ by at most {np.abs(vectors[0] - vectors[1]).max():.1e}", flush=True)
+            jobs = {
+                side: lambda encode=encode, texts=texts: rate(lambda: encode(texts), len(texts))
+                for side, encode in encoders.items()
+            }
+            rates = interleave(jobs, arguments.rounds)
+            seconds = [len(texts) / np.median(rates[side]) for side in SIDES]
+            gigabytes = [memory(directory, side, kind) for side in SIDES]
+            rows.append((kind, *seconds, ratios(*rates.values()), *gigabytes))
+    print(f"{'pieces':8}{'ours s':>9}{'theirs s':>10}  {'ratio':20}{'ours GB':>9}{'theirs GB':>11}")
+    for kind, our_seconds, their_seconds, ratio, our_memory, their_memory in rows:
+        print(f"{kind:8}{our_seconds:9.2f}{their_seconds:10.2f}  {ratio:20}{our_memory:9.2f}{their_memory:11.2f}")
+
+
+if __name__ == "__main__":
+    main()
