@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import example_files, precision, quiet, streams
+from keras_bert.cli import example_files, precision, quiet, streams, vectors
 
 _SHOWN = 100  # worst answers in a report
 
@@ -23,10 +23,11 @@ _SHOWN = 100  # worst answers in a report
     "--report", metavar="FILE", help="Write the measures, the confusion matrix and the worst answers to FILE, as HTML."
 )
 @click.option("--overwrite", is_flag=True, help="Replace FILE of --errors and of --report if it exists.")
+@vectors.options
 @precision.options
 def evaluate(
     model: Path, file: str, errors: str | None, report: str | None, overwrite: bool, calibration: str | None,
-    **options: Any,
+    columns: vectors.Columns | None, **options: Any,
 ) -> None:  # fmt: skip
     """Measure a fine-tuned model on examples.
 
@@ -35,11 +36,22 @@ def evaluate(
     and its answer, of each example that is not answered correctly. --report writes a page that needs no network: the
     measures as tables, the confusion matrix, and the 100 worst answers.
 
+    A sentence encoder is measured on --query-column and --positive-column: each query searches for its positives among
+    all of them, and the texts of --corpus. With --score-column: how well the cosines of the pairs follow the scores.
+
     \b
-    Example:
+    Examples:
       $ keras-bert evaluate my-model dev.tsv --text-column sentence
       accuracy	0.9151
+      $ keras-bert evaluate my-encoder sts.csv --query-column first --positive-column second --score-column score
+      spearman	0.8674
+      pearson	0.8696
     """
+    if columns is not None:
+        if errors or report:
+            raise streams.Misuse("--errors and --report are for models with labels, not for sentence encoders")
+        _tell(vectors.measured(model, file, columns, {**options, "calibration": calibration}))
+        return
     with quiet.imports():
         from keras_bert.tasks.table import load_task
     task = precision.load(load_task, model, options.pop("precision"), calibration)
@@ -61,7 +73,11 @@ def evaluate(
                 streams.write_lines(page, [_page(title, task, x, y, answers, measures, details)])
         except (ImportError, TypeError, ValueError) as error:
             raise streams.Misuse(streams.one_line(error)) from error
-    for name, value in {**measures, **details}.items():
+    _tell({**measures, **details})
+
+
+def _tell(measures: dict[str, float]) -> None:
+    for name, value in measures.items():
         click.echo(f"{name}\t{value:.4f}")
 
 

@@ -60,13 +60,14 @@ def mine(
     format: str | None,
     **rules: Any,
 ) -> None:
-    """Find hard negatives: texts that the model takes for answers to a query, though they are not.
+    """Find hard negatives for pairs of texts.
 
-    PAIRS has a query and what answers it in each row: CSV, TSV, JSON lines or Parquet. A text that scores almost as
-    high as the positive may be an answer, too: --relative-margin 0.05 leaves it out. Writes JSON lines {"query",
-    "positive", "negative", "positive_score", "negative_score"}, which `finetune embed --negative-column negative`
-    reads. Scores are cosines, or with --rerank those of a cross-encoder, from which --score-column can learn. After an
-    interruption, the same command does not encode again what was encoded.
+    These are texts that the model takes for answers to a query, though they are not. PAIRS has a query and what answers
+    it in each row: CSV, TSV, JSON lines or Parquet. A text that scores almost as high as the positive may be an answer,
+    too: --relative-margin 0.05 leaves it out. Writes JSON lines {"query", "positive", "negative", "positive_score",
+    "negative_score"}, which `finetune embed --negative-column negative` reads. Scores are cosines, or with --rerank
+    those of a cross-encoder, from which --score-column can learn. After an interruption, the same command does not
+    encode again what was encoded.
 
     \b
     Example:

@@ -22,7 +22,15 @@ from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.preset import preprocessor as preprocessor_of
 from keras_bert.tasks.sentence_losses import CoSENTLoss, MarginMSELoss, MultipleNegativesRankingLoss, VectorMSELoss
 from keras_bert.tasks.task import BertTask, TokenizedExamples
-from keras_bert.tasks.text_columns import TextVectors, are_text_numbers, are_vectors, measured, scores_of, text_numbers
+from keras_bert.tasks.text_columns import (
+    TextVectors,
+    are_text_numbers,
+    are_vectors,
+    measured,
+    scores_of,
+    searched,
+    text_numbers,
+)
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
@@ -338,6 +346,18 @@ class BertSentenceEncoder(BertTask):
         """For scores `spearman` and `pearson`, or, if they are 0 and 1, `average_precision` and others; for vectors
         `cosine`; else measures of a search for the positives, `ndcg@10` and others. See `text_columns.measured`."""
         return measured(answers, y)
+
+    def details(self, answers: Sequence[TextVectors], y: Any, corpus: Sequence[str] = ()) -> dict[str, float]:
+        """All measures of the search for the positives, `map@100` and others, if there are no scores.
+
+        Args:
+            corpus: further texts to search.
+        """
+        if y is not None:
+            return {}
+        texts = list(dict.fromkeys(corpus))
+        vectors = self._encoded(texts, self._column_prompt(1))
+        return searched(answers, dict(zip(texts, vectors, strict=True)))
 
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
         return [{"embedding": vector.tolist()} for vector in self.encode(*texts, progress=False)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from keras_bert.tasks import metrics, vector_metrics
 from keras_bert.tasks.sentence_losses.distilled import margins_of
+
+_MEASURES = ("ndcg@10", "mrr@10", "accuracy@1", "recall@10")  # of a search, to choose models by
 
 
 class TextVectors(NamedTuple):
@@ -73,7 +75,8 @@ def measured(rows: Sequence[TextVectors], scores: Sequence[float] | None) -> dic
     """
     columns = np.stack([row.vectors for row in rows], axis=1)  # [columns, rows, size]
     if scores is None:
-        found = _search(rows)
+        every = searched(rows, at=(1, 10))
+        found = {name: every[name] for name in _MEASURES}
         if len(columns) > 2:
             parts = [vector_metrics.triplet_accuracy(columns[0], columns[1], each) for each in columns[2:]]
             found["triplet_accuracy"] = float(np.mean([part["triplet_accuracy"] for part in parts]))
@@ -99,17 +102,30 @@ def _correlations(scores: Any, found: Any) -> dict[str, float]:
     return {"spearman": correlations["spearman"], "pearson": correlations["pearson"]}
 
 
-def _search(rows: Sequence[TextVectors]) -> dict[str, float]:
-    corpus: dict[str, int] = {}
-    vectors, anchors, relevant = [], {}, []
+def searched(
+    rows: Sequence[TextVectors], corpus: Mapping[str, np.ndarray] | None = None, at: Sequence[int] = (1, 3, 5, 10, 100)
+) -> dict[str, float]:
+    """How well anchors find their positives among all texts but the anchors: `vector_metrics.retrieval`.
+
+    Args:
+        rows: texts and vectors of (anchor, positive, ...).
+        corpus: further texts to search, and their vectors.
+        at: the numbers `k`.
+
+    Returns:
+        The measures of each `k`, such as `ndcg@10`.
+    """
+    found, vectors, anchors, relevant = {}, [], {}, []
     for row in rows:
         anchor = anchors.setdefault(row.texts[0], len(anchors))
         if anchor == len(relevant):
             relevant.append((row.vectors[0], set()))
         for text, vector in zip(row.texts[1:], row.vectors[1:], strict=True):
-            if corpus.setdefault(text, len(corpus)) == len(vectors):
+            if found.setdefault(text, len(found)) == len(vectors):
                 vectors.append(vector)
-        relevant[anchor][1].add(corpus[row.texts[1]])
+        relevant[anchor][1].add(found[row.texts[1]])
+    for text, vector in (corpus or {}).items():
+        if found.setdefault(text, len(found)) == len(vectors):
+            vectors.append(vector)
     queries, wanted = zip(*relevant, strict=True)
-    found = vector_metrics.retrieval(queries, vectors, wanted, at=(1, 10))
-    return {name: found[name] for name in ("ndcg@10", "mrr@10", "accuracy@1", "recall@10")}
+    return vector_metrics.retrieval(queries, vectors, wanted, at)

@@ -209,7 +209,7 @@ def test_similarity_of_less_than_two(fails):
 
 # Those that write directories, read them, or wait for requests have tests of their own.
 OF_MODELS = {"convert", "export", "serve", "finetune", "evaluate", "predict", "fill", "pretrain", "distill"}
-TESTED_ALONE = {*OF_MODELS, "embed", "launch", "index", "search", "duplicates"}
+TESTED_ALONE = {*OF_MODELS, "embed", "launch", "index", "search", "duplicates", "mine"}
 
 
 OF_THE_REAL_ENCODER = {"encode", "similarity", "project", "senses", "attention"}

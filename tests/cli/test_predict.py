@@ -5,10 +5,12 @@ import re
 from html import escape
 from pathlib import Path
 
+import pytest
 from sklearn.metrics import precision_recall_fscore_support
 
-from keras_bert import BertQuestionAnswerer
+from keras_bert import BertQuestionAnswerer, BertSentenceEncoder
 from keras_bert.cli import streams
+from keras_bert.tasks import metrics, vector_metrics
 from keras_bert.tasks import table as tasks_table
 
 from ..support.commands import KINDS
@@ -145,3 +147,36 @@ def test_the_line_of_what_cannot_be_read(run, fails, untrained, classifier, tmp_
     for name in ("question", "context"):
         bad = json.dumps({"question": "what?", "context": "one", name: " "}).encode()
         assert fails("predict", model, "--format", "jsonl", input=bad) == f"standard input, line 1: {name} is empty"
+
+
+def test_evaluate_vectors(run, fails, small_preset, tmp_path):
+    """The measures of Python, of a search with and without a corpus, and of scores."""
+    rows = [("good film", "great movie", 4), ("bad film", "dull movie", 3), ("the bank", "river money", 0)]
+    pairs, corpus = tmp_path / "pairs.csv", tmp_path / "more.txt"
+    pairs.write_text("q,p,s\n" + "".join(f"{q},{p},{s}\n" for q, p, s in rows))
+    corpus.write_text("warm story\ngreat movie\ngood film\n")
+    command = ("evaluate", str(small_preset), str(pairs), "--query-column", "q", "--positive-column", "p")
+
+    def told(*options):
+        result = run(*command, *options)
+        assert result.exit_code == 0, result.output
+        return {name: float(value) for name, value in (line.split("\t") for line in result.stdout.splitlines())}
+
+    model = BertSentenceEncoder.from_preset(small_preset)
+    first, second, scores = map(list, zip(*rows, strict=True))
+    answers = model.answers((first, second))
+    assert told() == pytest.approx({**model.measures(answers, None), **model.details(answers, None)}, abs=1e-4)
+    assert len(told()) == 30
+    vectors = model.encode([*second, "warm story", "good film"])
+    expected = vector_metrics.retrieval(model.encode(first), vectors, [{0}, {1}, {2}], (1, 3, 5, 10, 100))
+    assert told("--corpus", str(corpus)) == pytest.approx(expected, abs=1e-4)
+    assert expected["mrr@10"] < told()["mrr@10"]  # "good film" is among the texts now
+    cosines = vector_metrics.cosines(model.encode(first), model.encode(second))
+    expected = metrics.correlation(scores, cosines)
+    found = told("--score-column", "s")
+    assert list(found) == ["spearman", "pearson"]
+    assert found == pytest.approx({name: expected[name] for name in found}, abs=1e-4)
+    assert fails(*command[:-2]) == "--query-column and --positive-column go together: texts to compare"
+    assert fails(*command[:3], "--score-column", "s") == "texts to compare need --query-column and --positive-column"
+    assert fails(*command, "--query-prompt", "query") == "there is no prompt 'query'; this model has no prompts"
+    assert fails(*command, "--errors", "x").startswith("--errors and --report are for models with labels")

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from keras_bert import BertReranker
-from keras_bert.search import TextIndex
+from keras_bert.search import NegativeRules, TextIndex, mine_negatives
 
 from ..support import small
 from ..support.processes import HANGS
@@ -93,6 +93,27 @@ def test_mistakes(fails, folder):
         "films holds no index.json; index a corpus there first, or to its end"
     )
     assert not (folder / "films").exists()
+
+
+def test_mine(run, fails, folder, small_preset):
+    (folder / "pairs.csv").write_text("question,context\ngood ?,good film\nthe bank ?,bank money\n")
+    command = ("mine", "pairs.csv", "--query-column", "question", "--positive-column", "context", "--negatives", "2")
+    command += ("--corpus", "films.csv", "--text-column", "review", "--output", "triplets.jsonl")
+    result = run(*command)
+    assert (result.exit_code, result.stderr) == (0, "triplets.jsonl: 4 triplets of 2 pairs\n")
+    rules = NegativeRules(negatives=2)
+    texts = ["good film", "the cold river", "good film\n!"]
+    columns = (["good ?", "the bank ?"], ["good film", "bank money"])
+    expected = [each._asdict() for each in mine_negatives(*columns, texts, small_preset, rules, progress=False)]
+    found = [json.loads(line) for line in (folder / "triplets.jsonl").read_text().splitlines()]
+    assert found == [{**each, **_rounded(each)} for each in expected]
+    assert sorted(path.name for path in folder.iterdir()) == ["films.csv", "pairs.csv", "triplets.jsonl"]
+    assert fails(*command) == "triplets.jsonl exists; replace it with --overwrite, or choose another name"
+    assert fails(*command, "--overwrite", "--negatives", "0") == "negatives is 0; expected 1 or more"
+
+
+def _rounded(fields):
+    return {name: round(each, 6) for name, each in fields.items() if isinstance(each, float)}
 
 
 @pytest.mark.slow
