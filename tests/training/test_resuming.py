@@ -20,6 +20,7 @@ from keras_bert.training.state import load_state
 from ..support import reviews
 from ..support.data import ROOT
 from ..support.reviews import classifier, examples
+from ..support.stopping import Stop, StopAt
 from . import long_run
 
 SETTINGS = {**reviews.SETTINGS, "checkpoint_seconds": 0}
@@ -36,21 +37,6 @@ def measures():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluation, "evaluate", measured)
         yield
-
-
-class Stop(BaseException):
-    """What nobody catches."""
-
-
-class StopAt(keras.callbacks.Callback):
-    def __init__(self, step):
-        super().__init__()
-        self.left = step
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.left -= 1
-        if self.left == 0:
-            raise Stop
 
 
 def trained(directory=None, stop_at=None, **changes):

@@ -1,6 +1,5 @@
 """Fine-tuning of sentence vectors: they become better, and an interrupted run ends as one that was not."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -10,23 +9,9 @@ from keras_bert.training import evaluate, fine_tune
 from keras_bert.training.run_files import AnotherRunError
 
 from ..support import small
+from ..support.stopping import Stop, StopAt
 
 SETTINGS = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-3, "progress": False, "checkpoint_seconds": 0}
-
-
-class Stop(BaseException):
-    """What nobody catches."""
-
-
-class StopAt(keras.callbacks.Callback):
-    def __init__(self, step):
-        super().__init__()
-        self.left = step
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.left -= 1
-        if self.left == 0:
-            raise Stop
 
 
 def new():
