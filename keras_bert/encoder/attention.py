@@ -69,6 +69,16 @@ class SelfAttention(keras.layers.Layer):
         """Q and K, each `[batch, num_heads, seq_length, head_size]`."""
         return tuple(self._heads(self._projected(hidden, layout), layout)[:2])
 
+    def added(self, hidden: Any, layout: Layout) -> Any:
+        """float32 `[batch, num_heads, seq_length, seq_length]`: what is added to the scaled products for distances."""
+        query, key = self.queries_and_keys(hidden, layout)
+        added = ops.zeros((*ops.shape(query)[:3], ops.shape(query)[2]), "float32")
+        if layout.bias is not None:
+            added = added + layout.bias
+        if layout.distances is not None:
+            added = added + self._distance_scores(query, key, layout.distances, False)
+        return added
+
     def _projected(self, hidden: Any, layout: Layout) -> Any:
         """Q, K and V of each row, with rotary positions: `[rows, num_heads + 2 * key_value_heads, head_size]`."""
         qkv = ops.reshape(self.qkv(hidden), (-1, self._heads_of_all, self.config.head_size))

@@ -169,10 +169,22 @@ class BertEncoder(keras.Model):
         Returns:
             A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`. Without padding,
             with one text per row, and in layers without local attention, relative bias and disentangled attention,
-            `softmax(Q K^T / sqrt(head_size))` equals `attention_scores`.
+            `softmax(Q K^T / sqrt(head_size))` equals `attention_scores`. `scores_of_distances` says what the latter two
+            add; with disentangled attention, the products are divided by `sqrt(3 head_size)`.
         """
         walk = self._attention_inputs(inputs)
         return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout in walk]
+
+    def scores_of_distances(self, inputs: dict[str, Any]) -> list[Any] | None:
+        """What every layer adds to the scaled products of queries and keys before the softmax, for distances.
+
+        Returns:
+            A list of `num_layers` float32 tensors `[batch, num_heads, seq_length, seq_length]`; or None, in models
+            without relative bias and disentangled attention.
+        """
+        if self.config.relative_buckets is None and self.config.disentangled_buckets is None:
+            return None
+        return [attention.added(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)]
 
     def _attention_inputs(self, inputs: dict[str, Any]) -> Iterator[tuple[SelfAttention, Any, Layout]]:
         """Yields every layer's attention with its inputs."""

@@ -14,6 +14,7 @@ from typing import Any
 from keras_bert import files
 from keras_bert.formats.hugging_face import CONFIG
 from keras_bert.formats.layout_table import check_plain
+from keras_bert.formats.sentence_transformers import stated_length
 
 _KEY = "sbert_ce_default_activation_function"
 _NEWER = "sentence_transformers"
@@ -88,7 +89,7 @@ def read(directory: Path) -> CrossEncoderSettings:
     if name not in _SPELLINGS:
         raise ValueError(f"{directory / source}: the activation is {name}; supported are Sigmoid and Identity")
     is_stated = is_newest or any(name for _, name in stated)
-    return CrossEncoderSettings(is_stated, _SPELLINGS[name], _length(directory, transformer, tokenizer))
+    return CrossEncoderSettings(is_stated, _SPELLINGS[name], stated_length(directory, transformer, tokenizer))
 
 
 def entries(activation: str) -> dict[str, Any]:
@@ -116,13 +117,3 @@ def _check_prompt(settings: dict[str, Any], path: Path) -> None:
             f"{path}: default_prompt_name is {name!r}, which puts {prompt!r} before every text; prompts "
             "of a CrossEncoder are not supported"
         )
-
-
-def _length(directory: Path, transformer: dict[str, Any], tokenizer: dict[str, Any]) -> int | None:
-    length = transformer.get("max_seq_length")
-    length = tokenizer.get("model_max_length") if length is None else length
-    if length is None:
-        return None
-    if not length >= 1:
-        raise ValueError(f"{directory}: the maximum length is {length} tokens; expected at least 1")
-    return int(min(length, 1e9))  # "no maximum" is 1e30 in some files

@@ -127,11 +127,7 @@ NOMIC_BERT = replace(
         "output_norm": f"{_NOMIC_LAYER}.norm2",
     },
     heads={
-        "masked_lm": {
-            "transform": "cls.predictions.transform.dense",
-            "norm": "cls.predictions.transform.layer_norm",
-            "bias": "cls.predictions.bias",
-        },
+        "masked_lm": {**BERT.heads["masked_lm"], "norm": "cls.predictions.transform.layer_norm"},
         "sequence": {"logits": "classifier"},
         "tokens": {"logits": "classifier"},
     },

@@ -244,12 +244,21 @@ def _read_length(directory: Path) -> int | None:
             f"{path}: do_lower_case is true, but the tokenizer keeps capitals; if it should not, set do_lower_case to "
             f"true in {_TOKENIZER}"
         )
-    length = values.get("max_seq_length")
+    return stated_length(path, values, tokenizer)
+
+
+def stated_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> int | None:
+    """The maximum length of a text in tokens that the settings of the two say; None if they say none.
+
+    Raises:
+        ValueError: it is not positive; the message names `source`.
+    """
+    length = transformer.get("max_seq_length")
     length = tokenizer.get("model_max_length") if length is None else length
     if length is None:
         return None
     if not length >= 1:
-        raise ValueError(f"{path}: the maximum length is {length} tokens; expected at least 1")
+        raise ValueError(f"{source}: the maximum length is {length} tokens; expected at least 1")
     return int(min(length, 1e9))  # "no maximum" is 1e30 in some files
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from keras import ops
 
-from keras_bert.config import BertConfig
 from keras_bert.text import BertPreprocessor
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ class Weights(NamedTuple):
         scores: float32 `[num_layers, num_heads, tokens, tokens]`: how much each token (third axis) attends to each
             other one (fourth axis).
         queries, keys: float32 `[num_layers, num_heads, tokens, head_size]`: the scores are
-            `softmax(queries keys^T / sqrt(head_size))`.
+            `softmax(queries keys^T / sqrt(head_size))`. (Of disentangled attention, the queries divided by `sqrt(3)`.)
+        added: float32, of the shape of the scores: what is added for distances before the softmax; None: nothing.
+        reaches: for each layer, the distance of the farthest token that a token attends to; None: there is no limit.
     """
 
     texts: tuple[str, ...]
@@ -34,6 +36,8 @@ class Weights(NamedTuple):
     scores: np.ndarray
     queries: np.ndarray
     keys: np.ndarray
+    added: np.ndarray | None = None
+    reaches: tuple[int | None, ...] | None = None
 
 
 def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str) -> Weights:
@@ -46,8 +50,7 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
 
     Raises:
         TypeError: a text is not a str.
-        ValueError: the texts have more tokens than the model has positions, or than its local attention reaches, or are
-            not valid Unicode; or the model adds a bias for distances to its scores.
+        ValueError: the texts have more tokens than the model has positions, or are not valid Unicode.
 
     Example:
         >>> from keras_bert import BertEncoder, BertPreprocessor
@@ -74,29 +77,18 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
             f"the text is {length} tokens long, {special} special tokens included, but this model has {positions} "
             "positions; nothing is cut here: give a shorter text"
         )
-    _check_layers(encoder.config, length)
     whole = BertPreprocessor(tokenizer, sequence_length=None, max_sequence_length=positions)
     inputs = {name: values[:, :length] for name, values in whole.pack(segments).items()}  # without any padding
     scores = _of_the_row(encoder.attention_scores(inputs))
     queries, keys = map(_of_the_row, zip(*encoder.queries_and_keys(inputs), strict=True))
     tokens = [tokenizer.vocabulary[i] for i in inputs["input_word_ids"].numpy()[0]]
     second = length - 1 - lengths[1] if len(texts) == 2 else None
-    return Weights(texts, tokens, second, scores, queries, keys)
-
-
-def _check_layers(config: BertConfig, length: int) -> None:
-    """Raises ValueError if weights are not what queries and keys alone say."""
-    if config.relative_buckets is not None or config.disentangled_buckets is not None:
-        raise ValueError(
-            "pages show weights of attention as made of queries and keys alone, but this model adds a bias for "
-            "distances (relative_buckets)"
-        )
-    longest = config.local_window // 2 + 1
-    if config.global_every > 1 and length > longest:
-        raise ValueError(
-            f"the text is {length} tokens long, but pages show attention between all tokens, and this model's local "
-            f"layers attend to all only in texts of up to {longest} tokens; give a shorter text"
-        )
+    config, added = encoder.config, encoder.scores_of_distances(inputs)
+    if config.disentangled_buckets is not None:
+        queries = queries / np.float32(math.sqrt(3))
+    reaches = [config.local_window // 2 if config.is_local(layer) else None for layer in range(config.num_layers)]
+    added = None if added is None else _of_the_row(added)
+    return Weights(texts, tokens, second, scores, queries, keys, added, tuple(reaches))
 
 
 def clearest_head(weights: Weights, layer: int | None = None, head: int | None = None) -> tuple[int, int]:

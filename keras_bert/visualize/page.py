@@ -33,8 +33,9 @@ def page(weights: Weights, layer: int, head: int) -> str:
     """The HTML page that shows the weights.
 
     It holds the weights of each layer as base64 of little-endian float16, with an error of at most 2.5e-4. It holds the
-    queries and keys likewise, to one part in 2048, and computes products and softmax from them, to show what a weight
-    is made of. It may run its own script and style sheet, known by their hashes, and load nothing.
+    queries and keys, and what is added for distances, likewise, to one part in 2048, and computes products and softmax
+    from them, to show what a weight is made of. It may run its own script and style sheet, known by their hashes, and
+    load nothing.
 
     Args:
         weights: of one text, or of a pair.
@@ -64,6 +65,8 @@ def page(weights: Weights, layer: int, head: int) -> str:
         "layers": layers,
         "heads": heads,
         "headSize": weights.queries.shape[-1],
+        "hasAdded": weights.added is not None,
+        "reaches": weights.reaches or [None] * layers,
         "layer": layer,
         "head": head,
     }
@@ -79,6 +82,7 @@ def page(weights: Weights, layer: int, head: int) -> str:
                 ("weights", weights.scores),
                 ("queries", weights.queries),
                 ("keys", weights.keys),
+                ("added", [] if weights.added is None else weights.added),
             )
             for number, values in enumerate(layers)
         ),

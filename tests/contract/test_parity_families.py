@@ -284,11 +284,8 @@ def test_transformers_has_the_class_that_we_name(name, heads, tmp_path):
     # ALBERT's head for the order of sentences is in no class without that for masked tokens; NomicBERT's and GTE's
     # encoders by themselves have no pooler.
     missing = {("next_sentence", "AlbertForPreTraining"): "predictions."}.get((heads, named), ())
-    poolers = {
-        "NomicBertForSequenceClassification": "nomic_bert.pooler.",
-        "GteForSequenceClassification": "gte.pooler.",
-    }
-    missing = poolers.get(named, missing)
+    if named in ("NomicBertForSequenceClassification", "GteForSequenceClassification"):
+        missing = f"{family_of(name)}.pooler."
     assert all(key.startswith(missing) for key in report["missing_keys"])
 
 

@@ -116,6 +116,9 @@ class Blank:
         length = inputs["input_word_ids"].shape[1]
         return [np.zeros([1, 1, length, length])]
 
+    def scores_of_distances(self, inputs):
+        return None
+
     def queries_and_keys(self, inputs):
         return [(np.zeros([1, 1, inputs["input_word_ids"].shape[1], 1]),) * 2]
 
@@ -242,23 +245,30 @@ def test_picture_without_matplotlib(weights, tmp_path, monkeypatch):
         AttentionView(weights).save(tmp_path / "a.png")
 
 
-LOCAL = {"rope_theta": 100.0, "global_every": 2, "local_window": 6}
+LOCAL = {"rope_theta": 100.0, "global_every": 2, "local_window": 4}
 
 
-def test_local_layers_in_a_short_text():
-    found = weights_of(small.encoder(**LOCAL), small.preprocessor(), "the")
+@pytest.mark.parametrize("changes", [LOCAL, {"relative_buckets": 8}, {"disentangled_buckets": 4}])
+def test_what_scores_are_made_of(changes):
+    found = weights_of(small.encoder(**changes), small.preprocessor(), "the very good film", "not bad")
     scores = np.einsum("lhqd,lhkd->lhqk", found.queries, found.keys) / np.sqrt(found.queries.shape[-1])
+    scores += 0 if found.added is None else found.added
+    places = np.arange(len(found.tokens))
+    for layer, reach in zip(scores, found.reaches, strict=True):
+        if reach is not None:
+            layer[:, np.abs(places[:, None] - places) > reach] = -np.inf
     shares = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
     np.testing.assert_allclose(found.scores, shares, rtol=0, atol=1e-5)
+    assert found.reaches == ((None, 2) if changes is LOCAL else (None, None))
+    assert (found.added is None) == (changes is LOCAL)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (LOCAL, "the text is 5 tokens long, .* layers attend to all only in texts of up to 4 tokens"),
-        ({"relative_buckets": 8}, "this model adds a bias for distances"),
-    ],
-)
-def test_weights_that_queries_and_keys_do_not_tell(changes, message):
-    with pytest.raises(ValueError, match=message):
-        weights_of(small.encoder(**changes), small.preprocessor(), "the very good")
+def test_a_page_says_what_is_added_and_how_far_layers_reach():
+    plain = weights_of(small.encoder(), small.preprocessor(), "the very good film")
+    local = weights_of(small.encoder(**LOCAL), small.preprocessor(), "the very good film")
+    added = weights_of(small.encoder(relative_buckets=8), small.preprocessor(), "the very good film")
+    for weights, reaches, has_added in ((plain, "null, null", False), (local, "null, 2", False), (added, "null", True)):
+        content = page(weights, 0, 0)
+        assert f'"reaches": [{reaches}' in content
+        assert f'"hasAdded": {str(has_added).lower()}' in content
+        assert ('id="added-1"' in content) == has_added

@@ -1,4 +1,5 @@
-// What a weight is made of: the query of one token times the key of each, dimension by dimension; sum; softmax.
+// What a weight is made of: the query of one token times the key of each, dimension by dimension; sum; what is added for
+// the distance, in some models; softmax over the keys within reach.
 
 const neuronArea = document.getElementById("products");
 const neuronCells = makeCells(neuronArea, size, page.headSize, sayNeuron);
@@ -6,7 +7,8 @@ let neurons = null; // what is shown
 
 function makeNeurons() {
   document.getElementById("root").textContent = `√${page.headSize}`;
-  for (const id of ["dots", "shares"]) {
+  for (const element of document.querySelectorAll("#neurons .added")) element.hidden = !page.hasAdded;
+  for (const id of ["dots", "added", "shares"]) {
     for (let key = 0; key < size; key++) {
       const item = document.getElementById(id).appendChild(document.createElement("li"));
       item.classList.toggle("first-of-second", key === second);
@@ -24,7 +26,10 @@ function fitNeurons() {
   style.setProperty("--row", `${row}px`);
 }
 
-/** The vectors of a head, a query's products with all keys, their scaled sums, and the softmax of these. */
+/** Whether a token attends to another one in a layer. */
+const reaches = (layer, from, to) => page.reaches[layer] === null || Math.abs(from - to) <= page.reaches[layer];
+
+/** The vectors of a head, a query's products with all keys, their scaled sums, what is added, and the softmax. */
 function computeNeurons(layer, head, query) {
   const { headSize } = page;
   const queries = numbers("queries", layer, head);
@@ -34,20 +39,24 @@ function computeNeurons(layer, head, query) {
     const row = products.subarray(key * headSize, (key + 1) * headSize);
     return row.reduce((sum, each) => sum + each, 0) / Math.sqrt(headSize);
   });
-  const largest = Math.max(...dots);
-  const exponentials = dots.map((dot) => Math.exp(dot - largest));
+  const added = page.hasAdded
+    ? numbers("added", layer, head).subarray(query * size, (query + 1) * size)
+    : new Float32Array(size);
+  const scores = dots.map((dot, key) => (reaches(layer, query, key) ? dot + added[key] : -Infinity));
+  const largest = Math.max(...scores);
+  const exponentials = scores.map((score) => Math.exp(score - largest));
   const total = exponentials.reduce((sum, each) => sum + each, 0);
   const shares = exponentials.map((each) => each / total);
-  return { query, queries, keys, products, dots, shares };
+  return { query, queries, keys, products, dots, added, shares };
 }
 
 VIEWS.neurons = () => {
   fitNeurons();
   const query = state.token?.index ?? state.query;
   neurons = computeNeurons(state.layer, state.head, query);
-  const { queries, keys, products, dots, shares } = neurons;
+  const { queries, keys, products, dots, added, shares } = neurons;
   const { headSize } = page;
-  const shown = tokens.map((_, key) => passes(state.segments, query, key));
+  const shown = tokens.map((_, key) => passes(state.segments, query, key) && reaches(state.layer, query, key));
   const rows = (values) => values.map((value, at) => (shown[Math.floor(at / headSize)] ? value : 0));
   const ofVectors = Math.max(furthest(queries), furthest(keys)); // one scale for a head: queries can be compared
   const ofProducts = furthest(products);
@@ -57,6 +66,7 @@ VIEWS.neurons = () => {
   paint(document.getElementById("k"), rows(keys).map((value) => value / ofVectors), headSize, size, "--signs");
   paint(document.getElementById("qk"), rows(products).map((value) => value / ofProducts), headSize, size, "--signs");
   fillNumbers("dots", dots, shown, 2, shader("--signs"), ofDots);
+  fillNumbers("added", added, shown, 2, shader("--signs"), furthest(added));
   fillNumbers("shares", shares, shown, 3, shader("--ramp"), 1);
   document.getElementById("query").textContent = tokens[query];
   document.getElementById("strongest").textContent =
@@ -95,6 +105,7 @@ function sayNeuron(place) {
   const shown = (key) => passes(state.segments, query, key);
   if (!place) return sayWeights(query, " attends to ", shares.map((share, key) => (shown(key) ? share : 0)));
   const [key, dimension] = place;
+  if (!reaches(state.layer, query, key)) return say(query, " → ", key, ": beyond the window of this layer");
   if (!shown(key)) return say(query, " → ", key, ": not of the chosen segments");
   const at = key * page.headSize + dimension;
   const q = queries[query * page.headSize + dimension];

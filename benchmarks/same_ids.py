@@ -1,0 +1,115 @@
+"""Whether ids are those of the reference, line by line: Hugging Face's tokenizers, and Google's sentencepiece.
+
+python benchmarks/same_ids.py [--lines 1000000] [--directories DIR ...]
+
+Each directory has a `tokenizer.json`, or a SentencePiece model (`spm.model`), whose reference is then that library.
+Lines come in turn from books, from Python code with its indentation, and from a generator that draws characters from
+all of Unicode, beside each other and within words. One table: lines, lines whose ids differ, and the first of these.
+"""
+
+import argparse
+import itertools
+import os
+import random
+import sys
+import sysconfig
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from _measure import versions
+
+DATA = Path(__file__).resolve().parents[1] / "../shared/data"  # the developers' copies
+NAMES = ("modernbert-base", "deberta-v3-base", "all-mpnet-base-v2", "e5-small-v2", "nomic-bert-2048")
+_BATCH = 5000
+
+
+def lines() -> Iterator[str]:
+    """Without end: of a book, of code, of Unicode, in turn; books and code begin again when they are over."""
+    books = itertools.chain.from_iterable(map(_lines_of, itertools.cycle(sorted((DATA / "gutenberg").glob("*.txt")))))
+    sources = sorted(Path(sysconfig.get_path("stdlib")).rglob("*.py"))
+    code = itertools.chain.from_iterable(map(_lines_of, itertools.cycle(sources)))
+    for triple in zip(books, code, _unicode(), strict=False):
+        yield from triple
+
+
+def _lines_of(path: Path) -> list[str]:
+    return path.read_text("utf-8", errors="ignore").split("\n")
+
+
+def _unicode() -> Iterator[str]:
+    draw = random.Random(0)
+    assigned = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) not in ("Cn", "Cs", "Co")]
+    common = [chr(i) for i in range(0x20, 0x250)]
+    words = [
+        "the",
+        "naïve",
+        "日本語",
+        "don't",
+        "we'll",
+        "<s>",
+        "[MASK]",
+        "```",
+        "--",
+        "\t",
+        "\n",
+        "1234567",
+        "ﬁ",
+        "Ａ",
+        "１",
+    ]
+    while True:
+        parts = draw.choices((assigned, common, words), (2, 2, 3), k=draw.randrange(1, 25))
+        yield draw.choice(("", " ")).join(draw.choice(part) for part in parts)
+
+
+def reference(directory: Path) -> tuple[str, Callable[[list[str]], list[list[int]]]]:
+    """The name of the reference, and texts -> ids without special tokens around them."""
+    if (model := directory / "spm.model").is_file():
+        import sentencepiece
+
+        return "sentencepiece", sentencepiece.SentencePieceProcessor(model_file=str(model)).encode
+    import tokenizers
+
+    found = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+    found.no_padding()
+    found.no_truncation()
+    # Special tokens in a text are text, as for the tokenizers here.
+    found.encode_special_tokens = True
+    return "tokenizers", lambda texts: [each.ids for each in found.encode_batch(texts, add_special_tokens=False)]
+
+
+def compare(directory: Path, count: int) -> tuple[str, int, list[str]]:
+    """The reference, the number of lines whose ids differ, and the first of them."""
+    from keras_bert.text.loading import load_tokenizer
+
+    ours, (name, theirs) = load_tokenizer(directory), reference(directory)
+    source, different, first = itertools.islice(lines(), count), 0, []
+    for batch in iter(lambda: list(itertools.islice(source, _BATCH)), []):
+        pairs = zip(batch, ours.tokenize(batch).to_list(), theirs(batch), strict=True)
+        wrong = [text for text, mine, other in pairs if mine != other]
+        different += len(wrong)
+        first += wrong[: 3 - len(first)]
+    return name, different, first
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lines", type=int, default=1_000_000)
+    parser.add_argument("--directories", type=Path, nargs="+", default=[DATA / "modern" / name for name in NAMES])
+    arguments = parser.parse_args()
+    print(versions(["tensorflow", "tensorflow-text", "tokenizers", "sentencepiece"]))
+    total = 0
+    for directory in arguments.directories:
+        name, different, first = compare(directory, arguments.lines)
+        total += different
+        print(f"{directory.name:24} {name:14} {arguments.lines:10,} lines, {different:,} differ", flush=True)
+        for text in first:
+            print(f"    {text!r}")
+    sys.exit(total > 0)
+
+
+if __name__ == "__main__":
+    main()
