@@ -3,6 +3,8 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from keras_bert.extras import needing_tensorflow_text
+
 if TYPE_CHECKING:
     from keras_bert.config import BertConfig
     from keras_bert.encoder import BertEncoder
@@ -45,7 +47,8 @@ def __getattr__(name: str) -> object:
     """Imports a public name at its first use: the encoder needs no TensorFlow, and unused parts cost no time."""
     if name not in __all__:
         raise AttributeError(f"module 'keras_bert' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"keras_bert.{_OUTSIDE_TASKS.get(name, 'tasks')}"), name)
+    with needing_tensorflow_text(name):
+        return getattr(importlib.import_module(f"keras_bert.{_OUTSIDE_TASKS.get(name, 'tasks')}"), name)
 
 
 def __dir__() -> list[str]:

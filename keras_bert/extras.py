@@ -1,6 +1,8 @@
-"""Modules of optional extras, imported where they are used."""
+"""Modules that may be missing: those of optional extras, and TensorFlow Text, which has wheels for Linux only."""
 
+import contextlib
 import importlib
+from collections.abc import Iterator
 from types import ModuleType
 
 
@@ -10,3 +12,18 @@ def needed(module: str, distribution: str, extra: str = "train") -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(f"this needs {distribution}: pip install 'keras-bert-models[{extra}]' ({error})") from error
+
+
+@contextlib.contextmanager
+def needing_tensorflow_text(what: str) -> Iterator[None]:
+    """Around imports: without TensorFlow or TensorFlow Text, raises ImportError, which says what works."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in ("tensorflow", "tensorflow_text"):
+            raise
+        raise ImportError(
+            f"{what} needs {package.replace('_', '-')}, which is not installed (tensorflow-text has wheels for Linux); "
+            "without it, BertEncoder and BertPreprocessor work under KERAS_BACKEND=jax or torch"
+        ) from error

@@ -55,6 +55,15 @@ def test_classify_text_with_bert_on_a_file(tmp_path):
 
 
 @pytest.mark.slow
+def test_other_runtimes(tmp_path):
+    for module in ("tf2onnx", "onnxruntime", "openvino", "nncf", "ai_edge_litert"):
+        pytest.importorskip(module)
+    output = run("other_runtimes.py", cwd=tmp_path)
+    for name in ("Keras", "ONNX Runtime", "OpenVINO", "LiteRT"):
+        assert f"{name}: ['food', 'weather']" in output
+
+
+@pytest.mark.slow
 def test_sentiment(tmp_path):
     output = run("sentiment.py", cwd=tmp_path)
     assert re.search(r"^good \(0\.\d\d\)  a warm and funny joy$", output, re.MULTILINE)

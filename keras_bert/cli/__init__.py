@@ -9,6 +9,7 @@ import click
 import keras_bert
 from keras_bert.cli import interrupts, quiet
 from keras_bert.cli.streams import Misuse, one_line
+from keras_bert.extras import needing_tensorflow_text
 
 # Each is a command in the module of its name.
 _COMMANDS = (
@@ -24,8 +25,10 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            with interrupts.end_the_command():
+            with interrupts.end_the_command(), needing_tensorflow_text("this command"):
                 return super().invoke(ctx)
+        except ImportError as error:
+            raise Misuse(one_line(error)) from error
         except OSError as error:
             if error.errno == errno.EPIPE:  # `| head` has read enough: click ends quietly
                 raise

@@ -100,8 +100,8 @@ def _convert(packed: PackedModel, path: Path, precision: str, shape: tuple[int |
 def _load(path: Path) -> Run:
     try:
         from ai_edge_litert.interpreter import Interpreter
-    except ImportError:
-        from tensorflow.lite import Interpreter
+    except ImportError:  # TensorFlow has the same
+        Interpreter = tf.lite.Interpreter  # noqa: N806
     run = Interpreter(str(path)).get_signature_runner()
     rows = next(iter(run.get_input_details().values()))["shape_signature"][0]
 

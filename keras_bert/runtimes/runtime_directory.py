@@ -94,7 +94,10 @@ def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> N
 
 
 def _write_settings(model: BertTask | BertEncoder, preprocessor: BertPreprocessor | None, directory: Path) -> None:
-    """Writes the configuration, the labels, the tokenizer's files, and the task's own."""
+    """Writes the tokenizer's files, the configuration, the labels, and the task's own files."""
+    if preprocessor is not None:
+        preprocessor.save_preset(directory, overwrite=True)
+        files.write_texts(directory, {ALL_IN_ONE: files.to_json(preprocessor.tokenizer.tokenizer_json())})
     if isinstance(model, BertTask):
         model.save_settings(directory)
         if labels := getattr(model, "labels", None):
@@ -102,6 +105,3 @@ def _write_settings(model: BertTask | BertEncoder, preprocessor: BertPreprocesso
     else:
         values = hugging_face.values_of(config_of(model))
         files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
-    if preprocessor is not None:
-        preprocessor.save_preset(directory, overwrite=True)
-        files.write_texts(directory, {ALL_IN_ONE: files.to_json(preprocessor.tokenizer.tokenizer_json())})

@@ -216,21 +216,3 @@ def test_google_s_names_of_a_configuration(tokenizer, family, tmp_path):
     sizes = {"vocab_size": tokenizer.vocabulary_size, "max_positions": 40}
     write_config(tmp_path / f"{family}_config.json", BertConfig.tiny(family=family, activation="relu", **sizes))
     assert BertPreprocessor.from_preset(tmp_path).max_sequence_length == 40
-
-
-@pytest.mark.parity
-def test_other_backends_get_a_clear_error(tmp_path):
-    pytest.importorskip("jax")
-    code = """
-from keras_bert.text import BertPreprocessor, WordPieceTokenizer
-tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
-print(tokenizer.tokenize("a a").numpy().tolist())
-try:
-    BertPreprocessor(tokenizer)
-except RuntimeError as error:
-    print(error)
-"""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "KERAS_BACKEND": "jax"}
-    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
-    assert result.stdout.splitlines()[-2] == "[5, 5]"
-    assert "Keras's backend is jax; set KERAS_BACKEND=tensorflow" in result.stdout

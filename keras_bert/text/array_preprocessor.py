@@ -1,0 +1,185 @@
+"""Texts -> the inputs of an encoder on Keras's JAX and PyTorch backends, without TensorFlow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert import files, formats, presets
+from keras_bert.extras import needed
+from keras_bert.formats import hugging_face_byte_pairs, hugging_face_tokenizers, hugging_face_wordpiece
+from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
+
+_NAMES = ("input_word_ids", "input_mask", "input_type_ids")
+# The defaults of our tokenizers' arguments, whose classes need TensorFlow.
+_WORDPIECE = {
+    "lowercase": True,
+    "strip_accents": None,
+    "split_on_cjk": True,
+    "max_chars_per_word": 200,
+    **{f"{name}_token": f"[{name.upper()}]" for name in ("unk", "cls", "sep", "pad", "mask")},
+    "separators": 1,
+    "second_type_id": 1,
+    "added_tokens": [],
+}
+_BYTE_PAIRS = {
+    "add_prefix_space": False,
+    **{"unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"},
+    "more_special_tokens": [],
+    "added_tokens": [],
+    "normalization": None,
+    "separators": 2,
+    "second_type_id": 0,
+}
+
+
+class ArrayPreprocessor:
+    """`BertPreprocessor` on Keras's other backends: the same inputs for the same texts, as NumPy arrays.
+
+    Hugging Face's `tokenizers` (the extra `runtimes`) splits the texts. Ordinary text gets the same ids; the guide
+    about runtimes says which does not.
+
+    Args:
+        tokenizer: a `tokenizers.Tokenizer`.
+        pad_token_id: of padding.
+        sequence_length, pad_to_multiple_of, max_sequence_length: as of `BertPreprocessor`.
+
+    Call arguments:
+        texts: a list of str; or a tuple of two, for pairs; or one str.
+
+    Returns:
+        A dict of int32 `[batch, seq_length]` (`[seq_length]` for one str): `input_word_ids`, `input_mask` and
+        `input_type_ids`. Of a pair that is too long, the longer text loses its last tokens, the second one on a tie.
+
+    Raises:
+        ImportError: `tokenizers` is not installed.
+        TypeError, ValueError: a bad argument, or texts that are no str.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        pad_token_id: int,
+        sequence_length: int | None = 128,
+        pad_to_multiple_of: int = 1,
+        max_sequence_length: int = 512,
+    ) -> None:
+        longest = max_sequence_length if sequence_length is None else sequence_length
+        if not 3 <= longest <= max_sequence_length:
+            raise ValueError(f"sequence_length is {sequence_length}; expected 3 to {max_sequence_length}, or None")
+        self.tokenizer = tokenizer
+        self.pad_token_id = pad_token_id
+        self.sequence_length = sequence_length
+        self.pad_to_multiple_of = pad_to_multiple_of
+        self.max_sequence_length = max_sequence_length
+
+    def __call__(self, texts: Any) -> dict[str, np.ndarray]:
+        columns = texts if isinstance(texts, tuple) else (texts,)
+        if all(isinstance(column, str) for column in columns):
+            return {name: values[0] for name, values in self(tuple([column] for column in columns)).items()}
+        columns = [list(column) for column in columns]
+        if len(columns) > 2 or len({len(column) for column in columns}) > 1:
+            raise ValueError(f"got {len(columns)} columns of {[len(each) for each in columns]} texts; expected a pair")
+        for text in (text for column in columns for text in column):
+            if not isinstance(text, str):
+                raise TypeError(f"got {text!r:.60} as text; expected a str")
+        segments = [
+            [row.ids for row in self.tokenizer.encode_batch(column, add_special_tokens=False)] for column in columns
+        ]
+        return self._packed(list(zip(*segments, strict=True)))
+
+    def _packed(self, rows: Sequence[tuple[list[int], ...]]) -> dict[str, np.ndarray]:
+        """Ids of one or two texts a row -> the inputs."""
+        longest = self.sequence_length or self.max_sequence_length
+        packed = [self._row(segments, longest) for segments in rows]
+        length = self.sequence_length
+        if length is None:
+            multiple = self.pad_to_multiple_of
+            length = max([3, *(len(ids) for ids, _ in packed)])
+            length = min((length + multiple - 1) // multiple * multiple, longest)
+        inputs = {name: np.zeros((len(packed), length), np.int32) for name in _NAMES}
+        inputs["input_word_ids"][:] = self.pad_token_id
+        for row, (ids, types) in enumerate(packed):
+            for name, values in zip(_NAMES, (ids, [1] * len(ids), types), strict=True):
+                inputs[name][row, : len(ids)] = values
+        return inputs
+
+    def _row(self, segments: tuple[list[int], ...], longest: int) -> tuple[list[int], list[int]]:
+        """The ids and type ids of a row."""
+        empty = self.tokenizer.encode(*[""] * len(segments))  # only special tokens: [CLS], [SEP], ...
+        room = longest - len(empty.ids)
+        first, *others = segments
+        if not others:
+            ids = [empty.ids[0], *first[:room], empty.ids[-1]]
+            return ids, [0] * len(ids)
+        (second,) = others
+        kept = min(len(first), max(room - len(second), (room + 1) // 2))
+        second = second[: room - kept]
+        before = [empty.ids[0], *first[:kept], *empty.ids[1:-1]]
+        after = [*second, empty.ids[-1]]
+        return before + after, [0] * len(before) + [empty.type_ids[-1]] * len(after)
+
+    @classmethod
+    def from_preset(cls, handle: str | Path, **overrides: Any) -> ArrayPreprocessor:
+        """Reads a preset's tokenizer.
+
+        Args:
+            handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
+            **overrides: arguments of the constructor; see `BertPreprocessor.from_preset`.
+
+        Raises:
+            FileNotFoundError: no such preset, or a file is missing.
+            ImportError: `tokenizers` is not installed.
+            TypeError, ValueError: a bad argument, or a damaged file.
+        """
+        directory = presets.resolve(handle)
+        config = formats.read_config(files.find(directory, *formats.CONFIGS))
+        content, pad_token = _read(directory)
+        tokenizer = needed("tokenizers", "tokenizers", "runtimes").Tokenizer.from_str(json.dumps(content))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        config.check_vocabulary(tokenizer.get_vocab_size(), False)
+        positions = overrides.setdefault("max_sequence_length", config.max_positions)
+        overrides.setdefault("sequence_length", min(128, positions))
+        return cls(tokenizer, tokenizer.token_to_id(pad_token), **overrides)
+
+
+def _read(directory: Path) -> tuple[dict[str, Any], str]:
+    """The content of a `tokenizer.json` for a preset, without special tokens to be found in texts; the pad token."""
+    whole = directory / hugging_face_tokenizers.ALL_IN_ONE
+    content = files.read_json(whole) if whole.is_file() else {}
+    kind = hugging_face_tokenizers.tokenizer_type(whole, content) if content else None
+    if kind not in (None, "WordPiece", "BPE"):
+        content["added_tokens"] = [each for each in content.get("added_tokens") or [] if not each["special"]]
+        return content, (content.get("padding") or {}).get("pad_token", "<pad>")
+    if kind == "BPE" or (directory / hugging_face_tokenizers.MERGES).is_file():
+        read, defaults, write = hugging_face_byte_pairs.read_bytepair_files, _BYTE_PAIRS, _byte_pairs
+    else:
+        read, defaults, write = hugging_face_wordpiece.read_wordpiece_files, _WORDPIECE, _wordpiece
+    arguments = {**defaults, **read(directory)}
+    content = write(arguments)
+    content["added_tokens"] = [each for each in content["added_tokens"] if not each["special"]]
+    return content, arguments["pad_token"]
+
+
+def _wordpiece(arguments: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(arguments["vocabulary"], Path):
+        source = str(arguments["vocabulary"])
+        arguments["vocabulary"] = read_vocabulary(source)
+        special = {name: arguments[name] for name in hugging_face_tokenizers.TOKENS}
+        check_vocabulary(arguments["vocabulary"], special, source)
+    return hugging_face_wordpiece.tokenizer_json(arguments)
+
+
+def _byte_pairs(arguments: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(arguments["vocabulary"], Path):
+        ids = files.read_json(arguments["vocabulary"], {str: int})
+        arguments["vocabulary"] = sorted(ids, key=ids.get)
+        lines = files.lines_of(files.read_text(arguments["merges"]))
+        arguments["merges"] = [line for line in lines if line and not line.startswith("#version")]
+    arguments["merges"] = [each if isinstance(each, str) else " ".join(each) for each in arguments["merges"]]
+    return hugging_face_byte_pairs.tokenizer_json(arguments)

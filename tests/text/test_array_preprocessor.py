@@ -1,0 +1,88 @@
+"""BertPreprocessor on Keras's other backends, without TensorFlow: the same inputs for the same texts."""
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_bert import BertPreprocessor
+from keras_bert.text import BytePairTokenizer, WordPieceTokenizer
+from keras_bert.text.array_preprocessor import _BYTE_PAIRS, _WORDPIECE, ArrayPreprocessor
+
+from ..support import small
+from ..support.data import ROOT
+
+TEXTS = [
+    *small.TEXTS,
+    "Unaffable naïveté, 1,234.5 % -- [MASK] and [SEP]!",
+    "日本語 café\tЁлка \u00a0 x\u0301",
+    "one two three " * 20,
+]
+PROGRAM = """
+import json, sys
+
+class WithoutTensorFlow:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in ("tensorflow", "tensorflow_text"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
+
+sys.meta_path.insert(0, WithoutTensorFlow)
+from keras_bert import BertPreprocessor
+
+preset, settings, texts = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+packed = BertPreprocessor.from_preset(preset, **settings)(tuple(texts))
+print(json.dumps({name: values.tolist() for name, values in packed.items()}))
+try:
+    from keras_bert import BertClassifier
+except ImportError as error:
+    print(error)
+"""
+
+
+def run(*arguments):
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout.splitlines()
+
+
+@pytest.mark.parity
+def test_without_tensorflow(small_preset):
+    pytest.importorskip("jax")
+    columns = (TEXTS, TEXTS[::-1])
+    ours = BertPreprocessor.from_preset(small_preset, sequence_length=32)(columns)
+    packed, error = run(small_preset, json.dumps({"sequence_length": 32}), json.dumps(columns))
+    for name, values in json.loads(packed).items():
+        np.testing.assert_array_equal(values, ours[name])
+    assert error.startswith("BertClassifier needs tensorflow, which is not installed")
+
+
+@pytest.mark.parametrize("settings", [{"sequence_length": None}, {"sequence_length": 9}, {}])
+def test_the_same_inputs(small_preset, settings):
+    ours, theirs = (kind.from_preset(small_preset, **settings) for kind in (BertPreprocessor, ArrayPreprocessor))
+    for texts in (TEXTS, (TEXTS, TEXTS[::-1]), TEXTS[0]):
+        expected, found = ours(texts), theirs(texts)
+        for name, values in found.items():
+            assert values.dtype == np.int32
+            np.testing.assert_array_equal(values, expected[name])
+
+
+def test_bad_texts(small_preset):
+    preprocessor = ArrayPreprocessor.from_preset(small_preset)
+    with pytest.raises(TypeError, match="got 7 as text"):
+        preprocessor(["a", 7])
+    with pytest.raises(ValueError, match=r"columns of \[1, 2\] texts"):
+        preprocessor((["a"], ["b", "c"]))
+    with pytest.raises(ValueError, match="sequence_length is 2"):
+        ArrayPreprocessor.from_preset(small_preset, sequence_length=2)
+
+
+@pytest.mark.parametrize(("kind", "defaults"), [(WordPieceTokenizer, _WORDPIECE), (BytePairTokenizer, _BYTE_PAIRS)])
+def test_the_defaults_are_those_of_the_tokenizers(kind, defaults):
+    parameters = inspect.signature(kind).parameters
+    stated = {name: each.default for name, each in parameters.items() if name in defaults}
+    assert {name: list(value) if value == () else value for name, value in stated.items()} == defaults
