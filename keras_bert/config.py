@@ -81,7 +81,7 @@ class BertConfig:
         norm_bias: whether layer normalization adds a learned vector.
         attention_bias: whether the dense layers of attention add one.
         feed_forward_bias: whether the dense layers of the feed-forward network add one.
-        intermediate_bias: whether the first one of these, too, does so, if the others do.
+        intermediate_bias: false, if the first of these layers adds none although the others do.
         gated: whether half of the feed-forward network's first layer, without activation, multiplies the other half
             (Shazeer 2020, GLU variants). That layer is then twice `intermediate_size` wide.
         pooling: without a pooler, `pooled_output` is the hidden state of the "first" token, or the "mean" of all.
