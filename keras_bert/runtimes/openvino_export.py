@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
+import logging
 import tempfile
 from pathlib import Path
 
@@ -67,7 +70,10 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
             names = output.get_names()
             output.get_tensor().set_names(names | {ALIASES[name] for name in names if name in ALIASES})
         if precision == "int8":
-            model = needed("nncf", "nncf", "runtimes").compress_weights(model)
+            nncf = needed("nncf", "nncf", "runtimes")
+            nncf.set_log_level(logging.ERROR)
+            with contextlib.redirect_stdout(io.StringIO()):  # tables and bars
+                model = nncf.compress_weights(model)
         openvino.save_model(model, path, compress_to_fp16=precision == "float16")
 
 

@@ -98,6 +98,18 @@ def test_serving_and_check(run, fails, small_preset, tmp_path):
     assert "damaged" in fails("export", "--check", str(tmp_path), exit_code=1)
 
 
+@pytest.mark.slow
+def test_other_runtimes(run, fails, small_preset, classifier, tmp_path):
+    command = ("export", "litert", "--output", str(tmp_path / "out"), "--preset")
+    lines = run(*command, str(small_preset), "--sequence-length", "16").stdout.splitlines()
+    assert lines[0].startswith("embedding: at most ")
+    assert lines[-1].startswith(f"{tmp_path / 'out'}: ")
+    assert "use --overwrite to replace it" in fails(*command, str(small_preset))
+    lines = run(*command, str(small_preset), "--encoder", "--overwrite", "--precision", "int8").stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines[:2]] == ["pooled_output", "sequence_output"]
+    assert fails(*command, str(classifier), "--overwrite", "--precision", "bfloat16").startswith("LiteRT stores no")
+
+
 @pytest.mark.parametrize("output", ["file", "file/model"])
 @pytest.mark.parametrize("what", ["preprocessor", "serving"])
 def test_directories_that_cannot_be_made(fails, small_preset, tmp_path, what, output):
