@@ -19,6 +19,7 @@ OF_THE_WHOLE_MODEL = {  # these show its layers, its numbers, or what only it te
     "migration.md",
     "migration/keras-hub.md",
     "migration/model-garden.md",
+    "migration/sentence-transformers.md",
     "troubleshooting.md",
     "guides/distillation.md",
     "guides/long-text.md",

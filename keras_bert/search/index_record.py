@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -16,7 +17,9 @@ _SHAPE = {
     "texts": int,
     "version": int,
     "bytes": {str: int},
+    "checksums": {str: int},
 }
+_READ_BYTES = 2**24  # at a time
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class IndexRecord:
     texts: int
     version: int
     bytes: dict[str, int] = field(default_factory=dict)  # of each file, by name
+    checksums: dict[str, int] = field(default_factory=dict)  # CRC-32, the same
 
     @property
     def vectors(self) -> str:
@@ -56,7 +60,7 @@ def read_record(directory: Path) -> IndexRecord | None:
     """The record of a directory; None if it has none.
 
     Raises:
-        ValueError: the record is damaged, or a file is missing or has another size.
+        ValueError: the record is damaged, or a file is missing, has another size, or a changed bit.
     """
     path = directory / RECORD
     if not path.exists():
@@ -65,17 +69,32 @@ def read_record(directory: Path) -> IndexRecord | None:
     record = IndexRecord(**{name: values[name] for name in _SHAPE})
     for name in record.names:
         size = (directory / name).stat().st_size if (directory / name).is_file() else None
+        found = ""
         if size is None or size != record.bytes.get(name):
             found = "is missing" if size is None else f"has {size:,} bytes, not {record.bytes.get(name, 0):,}"
+        elif _checksum(directory / name) != record.checksums.get(name):
+            found = "has other bytes than were written"
+        if found:
             raise ValueError(f"{directory} is damaged: {name} {found}; remove the directory and index the corpus again")
     return record
 
 
 def write_record(directory: Path, record: IndexRecord) -> None:
     """Writes the record of files that are complete, and removes those of older versions."""
-    values = {**asdict(record), "bytes": {name: (directory / name).stat().st_size for name in record.names}}
+    values = asdict(record)
+    values["bytes"] = {name: (directory / name).stat().st_size for name in record.names}
+    values["checksums"] = {name: _checksum(directory / name) for name in record.names}
     files.write_texts(directory, {RECORD: files.to_json(values)})
     for pattern in ("vectors-*.faiss", "rows-*.jsonl", "rows-*.npy"):
         for path in directory.glob(pattern):
             if path.name not in record.names:
                 path.unlink()
+
+
+def _checksum(path: Path) -> int:
+    """The CRC-32 of a file: a second for a gigabyte or two."""
+    found = 0
+    with open(path, "rb") as file:
+        while part := file.read(_READ_BYTES):
+            found = zlib.crc32(part, found)
+    return found

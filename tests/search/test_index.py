@@ -251,6 +251,7 @@ def test_other_settings_are_refused(corpus, tmp_path, small_preset):
         ("rows-1.jsonl", lambda content: content[:-9]),
         ("rows-1.npy", lambda content: b"x" * len(content)),
         ("rows-1.npy", lambda content: content[:-8] + bytes(8)),
+        ("vectors-1.faiss", lambda content: content[:-99] + bytes([content[-99] ^ 1]) + content[-98:]),
         ("vectors-1.faiss", lambda content: content[:-1]),
         ("vectors-1.faiss", lambda content: b"x" * len(content)),
         ("vectors-1.faiss", None),
