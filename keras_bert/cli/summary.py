@@ -60,6 +60,7 @@ def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric
     with quiet.imports():
         from keras_bert.encoder.summary import summarize
     config, heads = _architecture(handle)
+    ranges = _ranges(handle, **numeric)
     with streams.misuse():  # --sequence-length may be too long
         model = summarize(config, heads, batch_size, sequence_length or min(128, config.max_positions))
     rows = [
@@ -73,7 +74,7 @@ def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric
     click.echo(f"training step  {_mebibytes(model.training_bytes)} for {sequences} of {model.sequence_length} tokens")
     click.echo(f"  activations  {_mebibytes(model.activation_bytes)} of these, about")
     click.echo(f"forward pass   {model.flops_per_token / 1e6:,.1f} million operations a token")
-    if (ranges := _ranges(handle, **numeric)) is not None:
+    if ranges is not None:
         click.echo(f"int8           {_layers(config, ranges)}")
 
 

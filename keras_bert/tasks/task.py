@@ -379,6 +379,7 @@ class BertTask(Replicated, Compilable, keras.Model):
             texts = built_in_texts(len(self.text_names)) if x is None else x
             set_precision(self.encoder, precision, batches_of(self.preprocessor, texts, self.text_names))
             self._ranges = dataclasses.replace(self.encoder.inference.ranges, is_built_in=x is None)
+            self.encoder.inference.ranges = self._ranges
         self.retrace()
 
     @property
