@@ -28,15 +28,24 @@ class Theirs:
         seed: of the head and of dropout.
         batch_size: how many rows an update sees.
         is_grouped: whether rows of similar length come together in a batch, as `group_by_length` arranges it.
+        is_bfloat16: whether training is under autocast to bfloat16.
     """
 
     def __init__(
-        self, directory: Path, kind: str, labels: list[str], seed: int, batch_size: int = 32, is_grouped: bool = True
+        self,
+        directory: Path,
+        kind: str,
+        labels: list[str],
+        seed: int,
+        batch_size: int = 32,
+        is_grouped: bool = True,
+        is_bfloat16: bool = False,
     ) -> None:
         transformers.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
         transformers.set_seed(seed)
-        self.kind, self.labels, self.batch_size, self.is_grouped = kind, labels, batch_size, is_grouped
+        self.kind, self.labels, self.batch_size = kind, labels, batch_size
+        self.is_grouped, self.is_bfloat16 = is_grouped, is_bfloat16
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(str(directory))
         problem = {"problem_type": kind} if kind in (CLASSES, NUMBERS) else {}
         self.model = _MODELS[kind].from_pretrained(str(directory), num_labels=len(labels), **problem)
@@ -99,7 +108,9 @@ class Theirs:
         self.model.train()
         for epoch in range(epochs):
             for batch in self._batches(lengths, seed, epoch):
-                self.model(**self.collate([rows[i] for i in batch])).loss.backward()
+                with torch.autocast("cpu", torch.bfloat16, enabled=self.is_bfloat16):
+                    loss = self.model(**self.collate([rows[i] for i in batch])).loss
+                loss.backward()
                 torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
                 optimizer.step()
                 schedule.step()

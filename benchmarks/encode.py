@@ -4,7 +4,8 @@ python benchmarks/encode.py [--texts 1500] [--rounds 5] [--text FILE] [--only ke
 python benchmarks/encode.py --precision int8
 
 With a precision below float32, the contestants are keras_bert in it and in float32, ONNX Runtime (float32, int8) and
-OpenVINO (bfloat16); the cosine to keras_bert's float32 vectors is printed beside the speed.
+OpenVINO (bfloat16, and int8 by NNCF); beside the speed it prints the cosine to keras_bert's float32 vectors, and
+Spearman's correlation on the pairs of STS-B's development set.
 
 Every contestant that has settings (tokens or texts a batch, threads) first tries them all and competes with its best.
 Those that are not installed (pip install 'keras-bert-models[bench]') are left out.
@@ -32,6 +33,7 @@ from _measure import cores, interleave, rate, ratios, versions
 from keras_bert import BertEncoder, BertPreprocessor, BertSentenceEncoder, presets
 from keras_bert.formats import read_config
 from keras_bert.inference import PRECISIONS
+from keras_bert.tasks.metrics import correlation
 
 MINILM = "all-MiniLM-L6-v2"
 STSB = Path(__file__).parents[2] / "shared/data/stsb"
@@ -59,21 +61,26 @@ def onnx_fused() -> Path:
     return fused
 
 
-def onnx_int8() -> Path:
-    """The same in int8, with a scale for each column; ranges of activations are found in each call."""
+def onnx_int8(fused: bool = True) -> Path:
+    """In int8, with a scale for each column; ranges of activations are found in each call."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    path = SCRATCH / "int8.onnx"
+    path = SCRATCH / f"int8-{fused}.onnx"
+    model = onnx_fused() if fused else onnx_model()
     float32 = {"DefaultTensorType": onnx.TensorProto.FLOAT}  # of the outputs of its own operators
-    quantize_dynamic(onnx_fused(), path, per_channel=True, weight_type=QuantType.QInt8, extra_options=float32)
+    quantize_dynamic(model, path, per_channel=True, weight_type=QuantType.QInt8, extra_options=float32)
     return path
 
 
 def onnx_runtime(lower: bool = False) -> dict[str, Encode]:
     import onnxruntime
 
-    graphs = {"int8": onnx_int8()} if lower else {"plain": onnx_model(), "fused": onnx_fused()}
+    graphs = (
+        {"fused int8": onnx_int8(), "plain int8": onnx_int8(fused=False)}
+        if lower
+        else {"plain": onnx_model(), "fused": onnx_fused()}
+    )
 
     def session(path, threads):
         options = onnxruntime.SessionOptions()
@@ -93,13 +100,17 @@ def onnx_runtime(lower: bool = False) -> dict[str, Encode]:
 
 
 def openvino(precision: str = "f32") -> dict[str, Encode]:
+    """In "f32", "bf16" or "int8". In the last one, what is not int8 is computed in either of the others."""
     import openvino
 
     model = openvino.Core().read_model(onnx_model())
+    others = [precision]
+    if precision == "int8":
+        model, others = in_int8(model), ["f32", "bf16"]
     encoders = {}
-    for hint, in_flight in (("LATENCY", 1), ("THROUGHPUT", cores())):
+    for (hint, in_flight), other in itertools.product((("LATENCY", 1), ("THROUGHPUT", cores())), others):
         # On some processors it would otherwise compute in bfloat16.
-        settings = {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": hint}
+        settings = {"INFERENCE_PRECISION_HINT": other, "PERFORMANCE_HINT": hint}
         compiled = openvino.Core().compile_model(model, "CPU", settings)
         requests = [compiled.create_infer_request() for _ in range(in_flight)]
 
@@ -110,8 +121,26 @@ def openvino(precision: str = "f32") -> dict[str, Encode]:
             return hidden
 
         for tokens in (256, 512, 1024):
-            encoders[f"{hint}, {tokens} tokens a batch"] = length_sorted(run, tokens, in_flight)
+            name = f"{hint}, {tokens} tokens a batch" + (f", beside {other}" if len(others) > 1 else "")
+            encoders[name] = length_sorted(run, tokens, in_flight)
     return encoders
+
+
+def in_int8(model):
+    """An OpenVINO model as NNCF quantizes it with 300 real sentences."""
+    import nncf
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer.from_file(str(presets.resolve(MINILM) / "tokenizer.json"))
+    tokenizer.no_padding()
+
+    def inputs(text):
+        ids = np.array([tokenizer.encode(text).ids])
+        return {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+
+    texts = sentences(None)
+    dataset = nncf.Dataset([inputs(texts[i * len(texts) // 300]) for i in range(300)])
+    return nncf.quantize(model, dataset, model_type=nncf.ModelType.TRANSFORMER, subset_size=300)
 
 
 def sentence_transformers() -> dict[str, Encode]:
@@ -155,6 +184,7 @@ LOWER = {
     "ONNX Runtime": (onnx_runtime, 1),
     "ONNX Runtime, int8": (functools.partial(onnx_runtime, lower=True), 1),
     "OpenVINO, bfloat16": (functools.partial(openvino, "bf16"), 1),
+    "OpenVINO, int8": (functools.partial(openvino, "int8"), 1),
 }
 
 
@@ -268,6 +298,16 @@ def sentences(path: Path | None) -> list[str]:
     return [sentence for sentence in re.split(r"(?<=[a-z]\.) (?=[A-Z])", text) if 20 < len(sentence) < 400]
 
 
+def spearman(encode: Encode) -> float | None:
+    """On the pairs of STS-B's development set, in percent."""
+    path = STSB / "stsb-en-dev.csv"
+    if not path.is_file():
+        return None
+    rows = list(csv.reader(path.open(encoding="utf-8")))
+    first, second = (encode([row[column] for row in rows]) for column in (0, 1))
+    return 100 * correlation([float(row[2]) for row in rows], (first * second).sum(axis=1).tolist())["spearman"]
+
+
 def flops(lengths: np.ndarray) -> float:
     """Of the encoder, on real tokens: 2 for each dense weight and token, and the two products of attention."""
     config = read_config(presets.resolve(MINILM) / "config.json")
@@ -310,7 +350,7 @@ def main() -> None:
     lengths = np.minimum(tokenizer.tokenize(texts).row_lengths().numpy() + 2, MAX_LENGTH)
     gigaflops = flops(lengths) / 1e9 / count  # a text
 
-    jobs, settings, vectors, parts, missing = {}, {}, {}, {}, []
+    jobs, settings, vectors, parts, scores, missing = {}, {}, {}, {}, {}, []
     for name, (build, share) in contestants.items():
         if arguments.only and name not in ("keras_bert", ours, *arguments.only):
             continue
@@ -323,6 +363,7 @@ def main() -> None:
         print(f"{name}: {len(encoders)} settings, {len(part)} texts", flush=True)
         settings[name], encode = tune(encoders, texts[:: max(1, count // 400)])
         vectors[name], parts[name] = encode(part), part
+        scores[name] = spearman(encode) if contestants is not CONTESTANTS else None
         jobs[name] = lambda encode=encode, part=part: rate(lambda: encode(part), len(part))
     ceilings = sgemm()
     rates = interleave(jobs | ceilings, arguments.rounds)
@@ -335,7 +376,7 @@ def main() -> None:
     )
     print(f"{cores()} cores, load {busy:.1f} before the start; Python {sys.version.split()[0]}, {versions(PEERS)}\n")
     title = f"{'':28}{'texts/s':>8}  {'ratio (min..max)':20}{'of sgemm':>8}{'difference':>12}{'cosine, worst':>16}"
-    print(f"{title}  texts  setting")
+    print(f"{title}   STS-B  texts  setting")
     for name in jobs:
         both = [(one, by_text[text]) for text, one in zip(parts[name], vectors[name], strict=True) if text in by_text]
         difference = max(float(np.abs(one - other).max()) for one, other in both)
@@ -347,11 +388,11 @@ def main() -> None:
         print(
             f"{name:28}{median:8.0f}  {ratios(rates[name], rates['keras_bert']):20}"
             f"{100 * share:7.0f}%{difference:12.1e}{statistics.mean(cosines):9.4f},{min(cosines):6.3f}"
-            f"  {len(parts[name]):5}  {settings[name]}"
+            f"{'' if scores[name] is None else f'{scores[name]:.2f}':>8}  {len(parts[name]):5}  {settings[name]}"
         )
     print(f"\nratio: to keras_bert, within each round; median of {arguments.rounds} rounds")
     print(f"difference: the largest between elements of the vectors and those of {reference}")
-    print("cosine: to the same, the mean and the worst")
+    print("cosine: to the same, the mean and the worst; STS-B: Spearman's correlation on its development set, percent")
     print("  (KerasHub's BERT computes GELU by the tanh approximation, and its tokenizer splits a few texts otherwise)")
     for name in ceilings:
         print(f"{name}: {statistics.median(rates[name]):.0f} GFLOP/s ({min(rates[name]):.0f}..{max(rates[name]):.0f})")

@@ -1,15 +1,15 @@
 """Fine-tuning MiniLM: examples a second of training beside others, and scores beside transformers' on the same data.
 
-python benchmarks/finetune.py speed [--task sst2 squad] [--examples 512] [--rounds 5]
+python benchmarks/finetune.py speed [--task sst2 squad] [--examples 512] [--rounds 5] [--bfloat16]
 python benchmarks/finetune.py scores [--task sst2 mrpc stsb wnut17 squad] [--seeds 3] [--epochs 2] [--examples N]
 python benchmarks/finetune.py long [--seeds 3] [--epochs 2] [--examples N]
 
 `speed`: one pass over the same sentences of SST-2, and the same questions of SQuAD, in batches of 32, AdamW: as
 `fine_tune` does it, as Keras's own `fit` does it on strings, as KerasHub's does (padded to 128; its weights are random,
 which changes no time), and as transformers' Trainer does it: batches padded to their longest row, in random order and
-grouped by length. `scores`: the recipe of `fine_tune`, on both sides, from the same weights and the same data, several
-seeds. `long`: long film reviews, cut or read in windows. The data lies in ../shared/data beside the repository, or in
---data. RESULTS.md has what came out.
+grouped by length; with --bfloat16 ours and the latter also in mixed precision. `scores`: the recipe of `fine_tune`, on
+both sides, from the same weights and the same data, several seeds. `long`: long film reviews, cut or read in windows.
+The data lies in ../shared/data beside the repository, or in --data. RESULTS.md has what came out.
 """
 
 import argparse
@@ -52,13 +52,14 @@ PEERS = ["tensorflow", "keras", "torch", "transformers", "keras-hub"]
 GROUPED = "transformers, grouped by length"
 
 
-def our_model(preset: str, kind: str, examples: Examples) -> BertTask:
+def our_model(preset: str, kind: str, examples: Examples, **options) -> BertTask:
     names = label_names(examples, kind)
     if kind == QUESTIONS:
-        return BertQuestionAnswerer.from_preset(preset)
+        return BertQuestionAnswerer.from_preset(preset, **options)
     if kind == WORDS:
-        return BertTokenClassifier.from_preset(preset, labels=names)
-    return BertClassifier.from_preset(preset, labels=names, problem_type=kind, pairs=examples.pairs is not None)
+        return BertTokenClassifier.from_preset(preset, labels=names, **options)
+    pairs = examples.pairs is not None
+    return BertClassifier.from_preset(preset, labels=names, problem_type=kind, pairs=pairs, **options)
 
 
 def our_answers(model: BertTask, examples: Examples) -> list:
@@ -167,28 +168,38 @@ def long_from(preset: str, arguments: argparse.Namespace) -> None:
 # -- speed
 
 
-def contestants(preset: str, kind: str, examples: Examples) -> dict[str, Callable[[], None]]:
-    """Each trains once on all examples when it is called."""
-    from _finetune_theirs import Theirs
-
-    x, y = inputs_and_labels(examples)
-    model = our_model(preset, kind, examples)
+def ours(model: BertTask, x, y) -> Callable[[], None]:
+    """As `fine_tune` trains."""
     tokenized = model.examples(x, y)
     optimizer = AdamW(WarmupThenDecay(5e-5, 10, 1000), global_clipnorm=1.0)
     model.compile(optimizer, model.training_loss(), jit_compile=False)
     epochs = itertools.count()
 
-    def ours() -> None:
+    def train() -> None:
         batches = batches_of_epoch(tokenized.lengths, 0, next(epochs), batch_size=32)
         keras.Model.fit(model, dataset_of(packing(model, tokenized), batches), verbose=0, shuffle=False)
 
-    found = {"keras_bert, fine_tune": ours}
-    if kind == CLASSES:
+    return train
+
+
+def contestants(preset: str, kind: str, examples: Examples, is_mixed: bool) -> dict[str, Callable[[], None]]:
+    """Each trains once on all examples when it is called."""
+    from _finetune_theirs import Theirs
+
+    x, y = inputs_and_labels(examples)
+    model = our_model(preset, kind, examples)
+    found = {"keras_bert, fine_tune": ours(model, x, y)}
+    if is_mixed:
+        found["keras_bert, mixed_bfloat16"] = ours(our_model(preset, kind, examples, dtype="mixed_bfloat16"), x, y)
+    if kind == CLASSES and not is_mixed:
         texts, classes = tf.constant(x), model.targets(y)
         found["keras_bert, fit on strings"] = lambda: keras.Model.fit(model, texts, classes, batch_size=32, verbose=0)
         found["KerasHub, fit on strings, padded to 128"] = keras_hub(presets.resolve(preset), texts, classes)
-    for name, is_grouped in (("transformers, random order", False), (GROUPED, True)):
-        theirs = Theirs(presets.resolve(preset), kind, label_names(examples, kind), 0, is_grouped=is_grouped)
+    peers = {"transformers, random order": {}, GROUPED: {"is_grouped": True}}
+    if is_mixed:
+        peers[f"{GROUPED}, bfloat16"] = {"is_grouped": True, "is_bfloat16": True}
+    for name, options in peers.items():
+        theirs = Theirs(presets.resolve(preset), kind, label_names(examples, kind), 0, **options)
         found[name] = functools.partial(theirs.train, theirs.rows(examples), 1, 5e-5, 0)
     return found
 
@@ -215,7 +226,7 @@ def speed(arguments: argparse.Namespace) -> None:
         if name not in arguments.task:
             continue
         examples = some(TASKS[name].read(arguments.data, "train"), count // share)
-        found = contestants(arguments.preset, TASKS[name].kind, examples)
+        found = contestants(arguments.preset, TASKS[name].kind, examples, arguments.bfloat16)
         for run in found.values():  # once, so that all graphs are there
             run()
         jobs = {name: functools.partial(rate, run, len(examples)) for name, run in found.items()}
@@ -238,6 +249,7 @@ def main() -> None:
     parser.add_argument("--learning-rate", type=float, default=5e-5)
     parser.add_argument("--batch-size", type=int, default=32, help="for scores and long; long takes 0.3 GB a review")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bfloat16", action="store_true", help="for speed: mixed precision beside float32")
     parser.add_argument("--data", type=Path, default=DATA)
     arguments = parser.parse_args()
     if not arguments.data.is_dir():

@@ -1,16 +1,18 @@
 """Requests a second and latencies of `keras-bert serve`: all-MiniLM-L6-v2, a sentence a request.
 
-python benchmarks/serve.py [--rounds 5] [--seconds 2] [--clients 1 8 64] [--max-batch 16]
+python benchmarks/serve.py [--rounds 5] [--seconds 2] [--clients 1 8 64] [--max-batch 16] [--precision int8]
 
-The clients are one process beside the server's, on the same cores; each sends its next request when it has its answer.
-"In process" is the limit: the signature called from as many threads, without a server, and in batches of --max-batch
-sentences of similar length.
+Beside it, if it is installed, ONNX Runtime with Hugging Face's tokenizer behind Python's own http.server. The clients
+are one process beside the servers', on the same cores; each sends its next request when it has its answer. "In process"
+is the limit: the signature called from as many threads, without a server, and in batches of --max-batch sentences of
+similar length.
 """
 
 import argparse
 import base64
 import csv
 import functools
+import importlib.util
 import itertools
 import json
 import os
@@ -27,12 +29,14 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import encode
 import numpy as np
 import tensorflow as tf
 from _measure import cores, interleave, ratios, versions
 from tensorflow_serving.apis import predict_pb2
 
-from keras_bert import BertSentenceEncoder
+from keras_bert import BertSentenceEncoder, presets
+from keras_bert.inference import PRECISIONS
 from keras_bert.saved_model import export_serving
 
 MINILM = "all-MiniLM-L6-v2"
@@ -45,7 +49,23 @@ SENTENCES = [
     "She is playing the guitar on a small stage in front of friends.",
     "The committee has not yet decided whether the bridge will be repaired this year or the next.",
 ]
-PACKAGES = ["tensorflow", "grpcio", "aiohttp", "protobuf"]
+PACKAGES = ["tensorflow", "grpcio", "aiohttp", "protobuf", "onnxruntime", "tokenizers"]
+ONNX = "ONNX Runtime"
+
+
+class OnnxServer:
+    """ONNX Runtime in a process, on a free port."""
+
+    def __init__(self, precision: str) -> None:
+        encode.SCRATCH = FOLDER.parent
+        model = encode.onnx_int8() if precision == "int8" else encode.onnx_fused()
+        script = Path(__file__).with_name("_onnx_server.py")
+        command = [sys.executable, script, model, presets.resolve(MINILM) / "tokenizer.json"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline().split()[1])
+
+    def target(self, protocol: str) -> str:
+        return f"http://127.0.0.1:{self.port}/"
 
 
 class Server:
@@ -104,15 +124,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2, help="for each figure of a round")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--max-batch", type=int, default=16)
+    parser.add_argument("--precision", choices=PRECISIONS, default="float32")
     arguments = parser.parse_args()
 
     busy = os.getloadavg()[0]  # others at work on the same cores make every figure worthless
     everything = sentences()
     texts = [everything[i * len(everything) // 512] for i in range(512)] if len(everything) > 512 else everything
     texts = [str(text) for text in np.random.default_rng(0).permutation(texts)]
-    signature = tf.saved_model.load(export_serving(BertSentenceEncoder.from_preset(MINILM), FOLDER)).signatures[
-        "serving_default"
-    ]
+    model = BertSentenceEncoder.from_preset(MINILM, precision=arguments.precision)
+    signature = tf.saved_model.load(export_serving(model, FOLDER)).signatures["serving_default"]
     by_length = sorted(texts, key=len)
     batches = [by_length[i : i + arguments.max_batch] for i in range(0, len(texts), arguments.max_batch)]
     max_batch = ["--max-batch", str(arguments.max_batch)]
@@ -120,6 +140,8 @@ def main() -> None:
         "batching": Server(FOLDER, *max_batch),
         "no batching": Server(FOLDER, *max_batch, "--no-batching"),
     }
+    if importlib.util.find_spec("onnxruntime"):
+        servers[ONNX] = OnnxServer(arguments.precision)
     clients = subprocess.Popen(
         [sys.executable, Path(__file__).with_name("_serve_clients.py")],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -147,6 +169,8 @@ def main() -> None:
         name = f"in process, {count}"
         jobs[name] = functools.partial(limit, name, [[text] for text in texts], count)
         for protocol, mode in itertools.product(all_bodies, servers):
+            if (protocol, mode) == ("gRPC", ONNX):
+                continue
             name = f"{protocol}, {mode}, {count}"
             jobs[name] = functools.partial(measured, name, protocol, mode, count)
     name = f"in process, batches of {arguments.max_batch}"
@@ -157,7 +181,7 @@ def main() -> None:
     rates = interleave(jobs, arguments.rounds)
 
     print(f"\n{len(texts)} sentences of {np.mean([len(text.split()) for text in texts]):.1f} words")
-    print(f"{cores()} cores, load {busy:.1f} before the start; {versions(PACKAGES)}")
+    print(f"{cores()} cores, load {busy:.1f} before the start; {versions(PACKAGES)}; {arguments.precision}")
     print(f"median of {arguments.rounds} rounds\n")
     print(f"{'':28}{'clients':>8}{'requests/s':>12}{'p50 ms':>9}{'p99 ms':>9}  to no batching (min..max)")
     for name in jobs:

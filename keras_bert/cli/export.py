@@ -30,7 +30,7 @@ _dtype = click.option(
 
 
 @click.group(invoke_without_command=True)
-@click.option("--check", metavar="DIR", help="Check that TF Serving can serve DIR, which `export serving` wrote.")
+@click.option("--check", metavar="DIR", help="Check that TF Serving can serve DIR, an export.")
 @click.pass_context
 def export(ctx: click.Context, check: str | None) -> None:
     """Write SavedModels for hub.KerasLayer and TF Serving, and models for ONNX Runtime, OpenVINO and LiteRT.
@@ -78,21 +78,28 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
 @export.command()
 @_options
 @_dtype
-def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool) -> None:
-    """Export an encoder, to call and to train further.
+@precision.options
+def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **numeric: Any) -> None:
+    """Export an encoder, to call and to train further; below float32, to call only.
 
     It has .mlm if the preset has a masked language model head.
     """
     with quiet.imports():
-        from keras_bert import BertEncoder
+        from keras_bert import BertEncoder, BertSentenceEncoder
         from keras_bert.formats import open_checkpoint
         from keras_bert.saved_model import export_encoder
         from keras_bert.tasks import BertMaskedLM
 
     def write() -> None:
         with open_checkpoint(preset) as checkpoint:
-            model = BertMaskedLM if "masked_lm" in checkpoint.heads else BertEncoder
-        export_encoder(model.from_preset(preset), output, dtype, overwrite)
+            has_masked_lm = "masked_lm" in checkpoint.heads
+        if has_masked_lm:
+            model = precision.load(BertMaskedLM.from_preset, preset, **numeric)
+        elif numeric["precision"] == "float32":
+            model = precision.load(BertEncoder.from_preset, preset, **numeric)  # it needs no tokenizer
+        else:
+            model = precision.load(BertSentenceEncoder.from_preset, preset, **numeric).encoder
+        export_encoder(model, output, dtype, overwrite)
 
     _export(write, output)
 

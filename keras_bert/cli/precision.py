@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from keras_bert import files
-from keras_bert.cli import streams
+from keras_bert.cli import example_files, streams
+from keras_bert.data.rows import FORMATS
 
 # Copied from `keras_bert.inference`, which takes too long to import for --help.
 PRECISIONS = ("float32", "bfloat16", "int8")
@@ -24,8 +25,9 @@ options = streams.together(
     click.option(
         "--calibration",
         metavar="FILE",
-        help="Texts like those that the model will read, one per line, some hundred, for the ranges of int8. By "
-        "default a few sentences in English.",
+        help="Texts like those that the model will read, some hundred, for the ranges of int8: one per line; or a "
+        "table with the model's columns, always for pairs. By default those that the model keeps, or a few "
+        "sentences in English.",
     ),
 )
 
@@ -35,15 +37,36 @@ def load(from_preset: Callable[[Path], Any], preset: Path, precision: str, calib
     if calibration is not None and precision != "int8":
         raise streams.Misuse("--calibration is for --precision int8")
     with streams.misuse(OSError):
-        texts = None if calibration is None else [line for line in files.read_text(calibration).splitlines() if line]
-        if texts == []:
-            raise ValueError(f"{calibration} has no texts; write some hundred, one per line")
+        if calibration is not None:
+            files.read_text(calibration)  # raises before the model is loaded
         model = from_preset(preset)
-        if texts is not None:
-            model.set_precision(precision, texts)
+        if calibration is not None:
+            model.set_precision(precision, _texts(calibration, model.text_names))
         elif precision != "float32":
             model.set_precision(precision)
-    if precision == "int8" and calibration is None:
+    if precision == "int8" and model.encoder.inference.ranges.is_built_in:
         told = "int8: ranges come from a few built-in sentences; --calibration FILE takes them from texts like yours"
         click.echo(told, err=True)
     return model
+
+
+def _texts(path: str, names: Sequence[str]) -> list[str] | tuple[list[str], ...]:
+    """The texts in a file; for a model of pairs both columns. Raises ValueError or Misuse."""
+    form = FORMATS.get(Path(path).suffix.lower())
+    if form is None and len(names) > 1:
+        raise ValueError(f"{path}: this model reads {' and '.join(names)}; give a .csv, .tsv or .jsonl of both")
+    if form is None:
+        columns = [[line for line in files.read_text(path).splitlines() if line.strip()]]
+    else:
+        found, rows = example_files.read_rows(path, form, header=True)
+        if missing := [name for name in names if name not in found]:
+            raise ValueError(f"{path} has no column {missing[0]!r}; its columns are {', '.join(map(repr, found))}")
+        columns = [[_cell(path, line, cells, found, name) for line, cells in rows] for name in names]
+    return tuple(columns) if len(columns) > 1 else columns[0]
+
+
+def _cell(path: str, line: int, cells: Any, found: Sequence[str], name: str) -> str:
+    row = cells if isinstance(cells, dict) else None if isinstance(cells, str) else dict(zip(found, cells, strict=True))
+    if row is None or not isinstance(row.get(name), str):
+        raise ValueError(f"{path}, line {line}: {cells if row is None else f'there is no string {name!r} in it'}")
+    return row[name]

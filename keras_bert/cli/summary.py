@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import precision, quiet, streams
 from keras_bert.config import SIZES, BertConfig
 
 if TYPE_CHECKING:
     from keras_bert.encoder.summary import PartSummary
     from keras_bert.formats.shapes import Shape
+    from keras_bert.inference import Int8Ranges
 
 
 @click.command()
@@ -24,12 +25,16 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     help="The number of tokens in a sequence. By default 128, or all positions of a model with fewer.",
 )
-def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
+@precision.options
+def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric: Any) -> None:
     """Show a model's parts, and the memory and operations it needs.
 
     All numbers are for float32. HANDLE is a preset, as for the other commands, or the name of a published size, such as
     bert-base or albert-xxlarge. No weights are read. "x 12" means that 12 layers have such weights. A training step
     needs the weights, their gradients, AdamW's two moments, and the activations, which are an estimate.
+
+    If the model keeps ranges of int8, or with --precision int8, which finds them, a last line says which layers are not
+    computed in int8, because they lose too much.
 
     \b
     Example:
@@ -55,6 +60,7 @@ def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
     with quiet.imports():
         from keras_bert.encoder.summary import summarize
     config, heads = _architecture(handle)
+    ranges = _ranges(handle, **numeric)
     with streams.misuse():  # --sequence-length may be too long
         model = summarize(config, heads, batch_size, sequence_length or min(128, config.max_positions))
     rows = [
@@ -68,6 +74,8 @@ def summary(handle: str, batch_size: int, sequence_length: int | None) -> None:
     click.echo(f"training step  {_mebibytes(model.training_bytes)} for {sequences} of {model.sequence_length} tokens")
     click.echo(f"  activations  {_mebibytes(model.activation_bytes)} of these, about")
     click.echo(f"forward pass   {model.flops_per_token / 1e6:,.1f} million operations a token")
+    if ranges is not None:
+        click.echo(f"int8           {_layers(config, ranges)}")
 
 
 def _architecture(handle: str) -> tuple[BertConfig, dict[str, dict[str, Shape]]]:
@@ -83,6 +91,33 @@ def _architecture(handle: str) -> tuple[BertConfig, dict[str, dict[str, Shape]]]
             raise FileNotFoundError(f"{error}; published sizes are {', '.join(SIZES)}") from None
         with formats.open_checkpoint(directory) as checkpoint:
             return checkpoint.config, {head: checkpoint.shapes(head) for head in sorted(checkpoint.heads)}
+
+
+def _ranges(handle: str, **numeric: Any) -> Int8Ranges | None:
+    """The ranges that the preset keeps, or that calibration finds."""
+    with quiet.imports():
+        from keras_bert import presets
+        from keras_bert.inference import read_ranges
+        from keras_bert.tasks.table import task_of
+    is_size = handle in SIZES and not Path(handle).is_dir()
+    if numeric["precision"] == "float32" and numeric["calibration"] is None:
+        with streams.misuse():
+            return None if is_size else read_ranges(presets.resolve(handle))
+    if is_size:
+        raise streams.Misuse(f"{handle} is a size, without weights; --precision is for a preset")
+    with streams.misuse(OSError):
+        task = task_of(presets.resolve(handle))
+    inference = precision.load(task.from_preset, Path(handle), **numeric).encoder.inference
+    return None if inference is None else inference.ranges
+
+
+def _layers(config: BertConfig, ranges: Int8Ranges) -> str:
+    shared_by = config.num_layers // config.groups
+    left_out = [layer for layer in range(config.num_layers) if layer // shared_by in ranges.left_out]
+    if not left_out:
+        return f"all {config.num_layers} layers"
+    numbers = ", ".join(str(layer + 1) for layer in left_out)
+    return f"{config.num_layers - len(left_out)} of {config.num_layers} layers, without {numbers}, which lose too much"
 
 
 def _shapes(shapes: Sequence[Shape]) -> str:

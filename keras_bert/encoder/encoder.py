@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +81,13 @@ class BertEncoder(keras.Model):
         ]
         self.final_norm = norm(config, self.dtype_policy, "final_norm") if config.pre_norm else None
         self.pooler = dense(config, config.hidden_size, self.dtype_policy, "pooler") if config.pooler else None
-        self.inference: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # see `inference.set_precision`
+        self.inference: Any = None  # an `inference.Inference`, see `inference.set_precision`
         self.build()
+
+    @property
+    def precision(self) -> str:
+        """What the layers compute in; see `keras_bert.inference.set_precision`."""
+        return "float32" if self.inference is None else self.inference.precision
 
     def build(self, input_shape: Any = None) -> None:
         if self.built:

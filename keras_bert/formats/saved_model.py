@@ -62,6 +62,11 @@ def recognizes(directory: Path) -> bool:
 def open_checkpoint(directory: Path) -> Checkpoint:
     """Opens the variables of a SavedModel; see `formats.open_checkpoint`."""
     file = open_object_graph(directory / "variables" / "variables.index")
+    if "embeddings/norm/gamma" in file.names and not any(name.startswith("block_0/") for name in file.names):
+        raise ValueError(
+            f"{directory} was exported in bfloat16 or int8, without the float weights that a model is made of; load "
+            "the preset that it was exported from"
+        )
     if "embeddings/word/embeddings" not in file.names:
         return open_graph("saved_model", file, None, _activation(directory / MODEL), _EXTRAS)
     if not (directory / CONFIG).is_file():

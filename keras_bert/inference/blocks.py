@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable
@@ -15,13 +16,19 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.attention import masked
 from keras_bert.encoder.layout import Layout
-from keras_bert.encoder.weights import values_by_name
+from keras_bert.encoder.weights import digest, values_by_name
 from keras_bert.inference import onednn
 from keras_bert.inference.calibration import input_ranges
-from keras_bert.inference.products import FloatProducts, Int8Products, RecordingProducts, Weights
+from keras_bert.inference.losses import losses_of_blocks, mean_cosine
+from keras_bert.inference.products import FloatProducts, Int8Products, RecordingProducts, Weights, beside_int8
+from keras_bert.inference.ranges import Int8Ranges
 from keras_bert.inference.token_table import TokenTable
 
 PRECISIONS = ("float32", "bfloat16", "int8")
+
+# Blocks are left out of int8 until the last hidden states of tokens have this mean cosine to those in float32.
+_LEAST_COSINE = 0.98
+_BATCHES = 8  # to measure that with
 
 _PRODUCTS = {"qkv": "attention/qkv", "context": "attention/output", "intermediate": "intermediate", "output": "output"}
 
@@ -70,7 +77,12 @@ class InferenceBlock:
         return onednn.layer_norm(x, gamma, beta, self.config.layer_norm_epsilon)
 
 
-def set_precision(encoder: BertEncoder, precision: str, batches: Iterable[dict[str, Any]] = ()) -> None:
+def set_precision(
+    encoder: BertEncoder,
+    precision: str,
+    batches: Iterable[dict[str, Any]] = (),
+    ranges: Int8Ranges | None = None,
+) -> None:
     """Makes an encoder compute its layers in a precision, from the weights that it has now.
 
     Training needs "float32". Sums of embeddings, and the pooler, stay float32.
@@ -79,10 +91,11 @@ def set_precision(encoder: BertEncoder, precision: str, batches: Iterable[dict[s
         encoder: as loaded or trained.
         precision: "float32", "bfloat16" or "int8".
         batches: inputs of the encoder, for the ranges of int8.
+        ranges: those of an earlier calibration, in place of batches.
 
     Raises:
-        ValueError: an unknown precision, int8 without batches, or not what this machine, Keras's backend or the
-            activation of this family can do.
+        ValueError: an unknown precision, int8 without batches, ranges of another encoder, or not what this machine,
+            Keras's backend or the activation of this family can do.
     """
     _check(encoder.config, precision)
     encoder.inference = None
@@ -92,11 +105,41 @@ def set_precision(encoder: BertEncoder, precision: str, batches: Iterable[dict[s
     words = TokenTable(np.asarray(weights["embeddings/word/embeddings"]), precision)
     if precision == "bfloat16":
         blocks = _blocks(encoder.config, weights, lambda _, dense: FloatProducts(dense, tf.bfloat16))
+    elif ranges is not None:
+        if ranges.weights != digest(encoder):
+            raise ValueError("these ranges of int8 were found for other weights; calibrate again")
+        blocks = _int8_blocks(encoder.config, weights, ranges)
     else:
-        recording = _blocks(encoder.config, weights, lambda _, dense: RecordingProducts(dense))
-        ranges = input_ranges(encoder, recording, batches)
-        blocks = _blocks(encoder.config, weights, lambda i, dense: Int8Products(dense, ranges[i]))
-    encoder.inference = Inference(precision, functools.partial(encoder.run, blocks=blocks, words=words))
+        ranges, blocks = _calibrated(encoder, weights, words, list(batches))
+    encoder.inference = Inference(
+        precision, functools.partial(encoder.run, blocks=blocks, words=words), ranges if precision == "int8" else None
+    )
+
+
+def _calibrated(
+    encoder: BertEncoder, weights: Weights, words: TokenTable, batches: list[dict[str, Any]]
+) -> tuple[Int8Ranges, list[InferenceBlock]]:
+    """Ranges for all blocks, but for those that lose most by themselves if all of them together lose too much."""
+    found = input_ranges(encoder, _blocks(encoder.config, weights, lambda _, dense: RecordingProducts(dense)), batches)
+    ranges = Int8Ranges(tuple(found), digest(encoder), is_built_in=False)
+    blocks = _int8_blocks(encoder.config, weights, ranges)
+    some = batches[:_BATCHES]
+    if mean_cosine(encoder, blocks, words, some) < _LEAST_COSINE:
+        in_float = _blocks(encoder.config, weights, lambda _, dense: FloatProducts(dense, beside_int8()))
+        for worst in np.argsort(-losses_of_blocks(encoder, blocks, some)):
+            found[worst], blocks[worst] = None, in_float[worst]
+            if mean_cosine(encoder, blocks, words, some) >= _LEAST_COSINE:
+                break
+        ranges = dataclasses.replace(ranges, blocks=tuple(found))
+    return ranges, blocks
+
+
+def _int8_blocks(config: BertConfig, weights: Weights, ranges: Int8Ranges) -> list[InferenceBlock]:
+    def products(i: int, dense: Weights) -> FloatProducts | Int8Products:
+        of_block = ranges.blocks[i]
+        return FloatProducts(dense, beside_int8()) if of_block is None else Int8Products(dense, of_block)
+
+    return _blocks(config, weights, products)
 
 
 class Inference:
@@ -105,10 +148,14 @@ class Inference:
     Args:
         precision: "bfloat16" or "int8".
         run: the inputs of the encoder -> its outputs.
+        ranges: of int8.
     """
 
-    def __init__(self, precision: str, run: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    def __init__(
+        self, precision: str, run: Callable[[dict[str, Any]], dict[str, Any]], ranges: Int8Ranges | None = None
+    ) -> None:
         self.precision = precision
+        self.ranges = ranges
         self._run = run
         self._in_a_graph = tf.function(run, autograph=False, reduce_retracing=True)
 

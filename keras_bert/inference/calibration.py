@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.inference.products import InputRange
+from keras_bert.inference.ranges import SCALED, InputRange
 
 # What `quantize` calibrates with if it gets no texts: many kinds of sentences, of many lengths.
 SAMPLE_TEXTS = [
@@ -74,7 +74,7 @@ def input_ranges(
         for name in block.products.seen:
             rows, kernel = np.concatenate(samples[i, name]), block.products.kernel(name)
             divisors = None
-            if name != "output":  # which gets int8 from the product before it
+            if name in SCALED:
                 divisors = _divisors(largest[i, name], kernel)
                 rows, kernel = rows / divisors, kernel * divisors[:, None]
             of_block[name] = InputRange(_best_limit(rows, kernel), divisors)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.inference import onednn
+from keras_bert.inference.ranges import InputRange
 
 Weights = Mapping[str, np.ndarray]
+
+
+def beside_int8() -> tf.DType:
+    """What is computed in where the rest is int8."""
+    return tf.bfloat16 if onednn.has_bfloat16() else tf.float32
 
 
 class FloatProducts:
@@ -56,19 +61,6 @@ class RecordingProducts(FloatProducts):
         return super().__call__(name, x, activation)
 
 
-class InputRange(NamedTuple):
-    """How the input of a product becomes int8.
-
-    Attributes:
-        limit: the value that becomes 127, after the division. Larger ones are clipped.
-        divisors: float32 `[inputs]`. Each input is divided by its own, and its row of the kernel is multiplied: large
-            inputs then lose less (Xiao et al. 2022, "SmoothQuant", equation 3). None: the input is int8 already.
-    """
-
-    limit: float
-    divisors: np.ndarray | None = None
-
-
 class Int8Products:
     """Int8 products. Their ranges are static, so that an answer does not depend on what else is in its batch.
 
@@ -78,7 +70,7 @@ class Int8Products:
     """
 
     def __init__(self, weights: Weights, ranges: Mapping[str, InputRange]) -> None:
-        self.dtype = tf.bfloat16 if onednn.has_bfloat16() else tf.float32  # of inputs and outputs
+        self.dtype = beside_int8()
         self._ranges = ranges
         self._kernels, self._factors, self._biases = {}, {}, {}
         for name, (_, divisors) in ranges.items():

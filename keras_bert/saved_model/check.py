@@ -35,10 +35,10 @@ _PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # work only in the p
 
 
 def check_serving(directory: str | Path) -> list[str]:
-    """Checks a version directory that `export_serving` wrote.
+    """Checks a version directory that `export_serving` wrote, or what `export_encoder` wrote.
 
     Args:
-        directory: `.../<version>/`, or its parent, for the highest version.
+        directory: `.../<version>/`, or its parent, for the highest version; or the directory of an encoder.
 
     Returns:
         One line for each check.
@@ -98,7 +98,7 @@ def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
 
 
 def _check_answers(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
-    if not (directory / WARMUP).is_file():
+    if not (directory / WARMUP).is_file() and not _takes_ids(saved):
         raise ValueError(f"there are no warm-up requests ({WARMUP})")
     # A fresh process loads the model as TF Serving does. The script is passed as text: as a file it would import the
     # modules beside it.
@@ -109,3 +109,9 @@ def _check_answers(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
         last = (result.stderr.strip().splitlines() or ["no output"])[-1]
         raise ValueError(f"a fresh process could not answer the warm-up requests: {last}")
     return result.stdout.strip()
+
+
+def _takes_ids(saved: saved_model_pb2.SavedModel) -> bool:
+    """Whether it is an encoder, which has no texts to warm up with."""
+    inputs = saved.meta_graphs[0].signature_def["serving_default"].inputs.values()
+    return bool(inputs) and all(each.dtype == tf.int32.as_datatype_enum for each in inputs)

@@ -10,6 +10,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.inputs import NAMES
 from keras_bert.formats import write_config
 from keras_bert.formats.saved_model import CONFIG
+from keras_bert.saved_model import precision_card
 from keras_bert.saved_model.plain_variables import StoredWeights
 from keras_bert.saved_model.saving import callable_object, new_directory
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
@@ -28,6 +29,10 @@ def export_encoder(
             int32 `[batch, predictions]`, and output `mlm_logits`, `[batch, predictions, vocab_size]`. The head's
             weights are in `model.mlm.variables`, not in `model.variables`.
     `BertEncoder.from_preset(directory)` reads it too.
+
+    An encoder in bfloat16 or int8 (`set_precision`) stays so, without the float weights of its layers: it answers, and
+    cannot be trained. A call with `training=True` raises an error, `trainable_variables` is empty, and `from_preset`
+    does not read it. `README.md` says what processor it needs.
 
     Args:
         model: an encoder, or an encoder with a masked language model head.
@@ -55,6 +60,7 @@ def export_encoder(
     if not has_masked_lm and not isinstance(model, BertEncoder):
         raise TypeError(f"got a {type(model).__name__}; export_encoder takes a BertEncoder or a BertMaskedLM")
     encoder = model.encoder if has_masked_lm else model
+    trains = encoder.precision == "float32"
     with new_directory(directory, overwrite) as unfinished:
         weights = StoredWeights(model, dtype, root=encoder)
         positions = encoder.config.max_positions
@@ -63,9 +69,12 @@ def export_encoder(
             tokens = tf.shape(inputs[NAMES[0]])[1]
             message = f"the model has {positions} positions, but the sequence tokens:"
             # Before any lookup: behind the end of a table GPUs read zeros, and CPUs raise an unclear error.
-            check = tf.debugging.Assert(tokens <= positions, [message, tokens])
-            with weights.in_place(), tf.control_dependencies([check]):
-                return encoder(inputs, training=training)
+            checks = [tf.debugging.Assert(tokens <= positions, [message, tokens])]
+            if training and not trains:
+                message = f"this SavedModel computes in {encoder.precision} and cannot be trained; export it in float32"
+                checks.append(tf.debugging.Assert(False, [message]))
+            with weights.in_place(), tf.control_dependencies(checks):
+                return encoder(inputs, training=training and trains)
 
         def predict(inputs: dict[str, tf.Tensor], training: bool) -> dict[str, Any]:
             inputs = dict(inputs)
@@ -74,9 +83,9 @@ def export_encoder(
             with weights.in_place():
                 return {**outputs, "mlm_logits": model.logits(outputs["sequence_output"], masked)}
 
-        root = _part(encode, NAMES, weights.of(encoder))
+        root = _part(encode, NAMES, weights.of(encoder), trains)
         if has_masked_lm:
-            root.mlm = _part(predict, (*NAMES, POSITIONS), weights.variables)
+            root.mlm = _part(predict, (*NAMES, POSITIONS), weights.variables, trains)
 
         @tf.function(input_signature=[_specs(NAMES)], autograph=False)
         def serving_default(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -84,14 +93,19 @@ def export_encoder(
             return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
 
         tf.saved_model.save(root, str(unfinished), signatures=serving_default.get_concrete_function())
-        write_config(unfinished / CONFIG, encoder.config)  # for BertEncoder.from_preset
+        if trains:
+            write_config(unfinished / CONFIG, encoder.config)  # for BertEncoder.from_preset
+        else:
+            precision_card.write(unfinished, encoder.precision)
 
 
 def _specs(names: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
     return {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
 
 
-def _part(compute: Callable[..., Any], names: tuple[str, ...], variables: list[tf.Variable]) -> tf.train.Checkpoint:
+def _part(
+    compute: Callable[..., Any], names: tuple[str, ...], variables: list[tf.Variable], trains: bool
+) -> tf.train.Checkpoint:
     """An object of TF Hub's interface that calls `compute(inputs, training)`."""
 
     @tf.function(autograph=False)
@@ -99,7 +113,9 @@ def _part(compute: Callable[..., Any], names: tuple[str, ...], variables: list[t
         # TF Hub's interface has float32, also for a model in another dtype.
         return tf.nest.map_structure(lambda output: tf.cast(output, tf.float32), compute(inputs, training))
 
-    for training in (False, True):
-        call.get_concrete_function(_specs(names), training)
-    trainable = [variable for variable in variables if variable.trainable]
+    traced = [call.get_concrete_function(_specs(names), training) for training in (False, True)]
+    if not trains:  # most weights are constants
+        read = {id(variable) for variable in traced[0].variables}
+        variables = [variable for variable in variables if id(variable) in read]
+    trainable = [variable for variable in variables if variable.trainable and trains]
     return callable_object(call, variables=variables, trainable_variables=trainable, regularization_losses=[])

@@ -6,7 +6,7 @@ FILE = "README.md"
 
 _BOTH = """\
 It needs oneDNN's operations, which TensorFlow has in its builds for x86 on Linux. Elsewhere, on ARM for one, loading it
-ends with "Op type not registered": use an export in float32 there.
+ends with "Op type not registered": use an export in float32 there. It has no float weights to train further.
 """
 _CARDS = {
     "bfloat16": f"""\

@@ -2,13 +2,16 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (its operations)
-from tensorflow_serving.apis import prediction_log_pb2
+
+_REQUESTS = "assets.extra/tf_serving_warmup_requests"
 
 
 def replay(directory: str) -> int:
@@ -16,11 +19,9 @@ def replay(directory: str) -> int:
     answered = 0
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         graph = tf.compat.v1.saved_model.load(session, ["serve"], directory)
-        for record in tf.compat.v1.io.tf_record_iterator(f"{directory}/assets.extra/tf_serving_warmup_requests"):
-            request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
-            name = request.model_spec.signature_name
+        for name, inputs in _requests(directory, graph):
             signature = graph.signature_def[name]
-            fed = {signature.inputs[key].name: tf.make_ndarray(value) for key, value in request.inputs.items()}
+            fed = {signature.inputs[key].name: value for key, value in inputs.items()}
             answers = session.run({key: output.name for key, output in signature.outputs.items()}, fed)
             rows = {len(value) for value in fed.values()}
             for key, answer in answers.items():
@@ -32,8 +33,24 @@ def replay(directory: str) -> int:
     return answered or sys.exit("there are none")
 
 
+def _requests(directory: str, graph: Any) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """Signatures and their inputs: the warm-up requests, or ids for an encoder, which has none."""
+    path = f"{directory}/{_REQUESTS}"
+    if not os.path.exists(path):
+        names = graph.signature_def["serving_default"].inputs
+        yield "serving_default", dict.fromkeys(names, np.ones([2, 8], np.int32))
+        return
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    for record in tf.compat.v1.io.tf_record_iterator(path):
+        request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
+        inputs = {key: tf.make_ndarray(value) for key, value in request.inputs.items()}
+        yield request.model_spec.signature_name, inputs
+
+
 if __name__ == "__main__":
     count = replay(sys.argv[1])
     if "keras_bert" in sys.modules:
         sys.exit("keras_bert was imported")
-    print(f"{count} warm-up requests answered by a process that has never seen keras_bert")
+    kind = "warm-up requests" if os.path.exists(f"{sys.argv[1]}/{_REQUESTS}") else "request of ids"
+    print(f"{count} {kind} answered by a process that has never seen keras_bert")

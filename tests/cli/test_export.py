@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertEncoder, BertSentenceEncoder, saved_model
+from keras_bert.inference import onednn
 from keras_bert.saved_model import check
 from keras_bert.tasks import BertMaskedLM
 
@@ -55,6 +56,19 @@ def test_what_is_exported(run, exports, small_preset, untrained, classifier, tmp
     assert [settings for _, _, settings in exports] == [
         (False,), (True,), (False,), (None, False), ("float16", True), (None, None, False), (7, "float16", True)
     ]  # fmt: skip
+
+
+@pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")
+def test_an_encoder_in_int8(run, exports, small_preset, untrained, tmp_path, monkeypatch):
+    for kind in (BertMaskedLM, BertSentenceEncoder):  # a precision stays with its model, which the other tests share
+        monkeypatch.setattr(kind, "from_preset", kind.from_preset.__wrapped__)
+    for preset in (small_preset, untrained):
+        options = ["--preset", str(preset), "--output", str(tmp_path), "--precision", "int8"]
+        result = run("export", "encoder", *options)
+        assert result.exit_code == 0, result.output
+    assert [type(model) for model, *_ in exports] == [BertMaskedLM, BertEncoder]
+    (with_head, *_), (encoder, *_) = exports
+    assert (with_head.precision, encoder.precision) == ("int8", "int8")
 
 
 def test_a_prompt_is_exported(run, fails, exports, small_preset, classifier, tmp_path):

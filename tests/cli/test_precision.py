@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_bert import BertSentenceEncoder
+from keras_bert import BertClassifier, BertSentenceEncoder
 from keras_bert.inference import onednn
 
 pytestmark = pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")
@@ -59,3 +59,60 @@ def test_bad_calibration(run, tmp_path, content, precision, message):
     result = run("encode", "a", "--precision", precision, "--calibration", str(given))
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_ranges_that_a_preset_keeps(run, small_preset, tmp_path):
+    model = BertSentenceEncoder.from_preset(small_preset)
+    model.set_precision("int8", TEXTS)
+    model.save_preset(tmp_path / "kept")
+    result = run("encode", *TEXTS, "--preset", str(tmp_path / "kept"), "--precision", "int8", small=False)
+    assert (result.exit_code, result.stderr) == (0, "")
+    layers = f"int8           all {model.encoder.config.num_layers} layers"
+    assert run("summary", str(tmp_path / "kept")).stdout.splitlines()[-1] == layers
+    assert "int8" not in run("summary", str(small_preset)).stdout
+    told = run("summary", str(small_preset), "--precision", "int8")
+    assert told.stdout.splitlines()[-1].startswith("int8           ")
+    assert "a few built-in sentences" in told.stderr
+
+
+def test_layers_that_are_left_out_are_told(run, small_preset, tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_bert.inference.blocks._LEAST_COSINE", 1.1)  # never reached
+    result = run("summary", str(small_preset), "--precision", "int8")
+    assert result.stdout.splitlines()[-1] == "int8           0 of 2 layers, without 1, 2, which lose too much"
+
+
+def test_a_size_has_no_weights(fails):
+    message = fails("summary", "bert-tiny", "--precision", "int8")
+    assert message == "bert-tiny is a size, without weights; --precision is for a preset"
+
+
+def test_pairs(run, fails, pairs, tmp_path):
+    given = tmp_path / "pairs.tsv"
+    given.write_text("text\ttext_pair\n" + "".join(f"{text}\tgood film\n" for text in TEXTS))
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"text": "good", "text_pair": "bad"}))
+    command = ("predict", pairs, "--file", str(rows), "--precision", "int8", "--calibration")
+    result = run(*command, str(given))
+    assert result.exit_code == 0, result.output
+    assert "built-in" not in result.stderr
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(TEXTS))
+    assert fails(*command, str(lines)) == (
+        f"{lines}: this model reads text and text_pair; give a .csv, .tsv or .jsonl of both"
+    )
+    given.write_text("question\tcontext\nwho?\tthe cat\n")
+    message = fails(*command, str(given))
+    assert message == f"{given} has no column 'text'; its columns are 'question', 'context'"
+    given.write_text("text\ttext_pair\ngood\n")
+    assert fails(*command, str(given)) == f"{given}, line 2: 1 cell instead of 2"
+    given.with_suffix(".jsonl").write_text('{"text": "good", "text_pair": 3}\n')
+    message = fails(*command, str(given.with_suffix(".jsonl")))
+    assert message.endswith("pairs.jsonl, line 1: there is no string 'text_pair' in it")
+
+
+@pytest.fixture(scope="module")
+def pairs(untrained, tmp_path_factory):
+    """The directory of an untrained classifier of pairs."""
+    directory = tmp_path_factory.mktemp("pairs") / "model"
+    BertClassifier.from_preset(untrained, labels=["no", "yes"], pairs=True).save_preset(directory)
+    return str(directory)

@@ -1,0 +1,85 @@
+"""What bfloat16 and int8 cost: scores of models that were fine-tuned in float32, in each precision.
+
+python benchmarks/precision.py [--task sst2 wnut17 squad] [--examples 4000] [--dev 1000] [--epochs 2]
+
+MiniLM is fine-tuned once a task. The ranges of int8 come once from the built-in sentences, and once from 300 examples
+that it was trained on. The data lies in ../shared/data beside the repository, or in --data.
+"""
+
+import argparse
+import os
+import sys
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+from _finetune_tasks import TASKS, Examples, inputs_and_labels, some
+from _measure import cores, versions
+from finetune import DATA, our_answers, our_model
+
+from keras_bert import data
+from keras_bert.tasks.task import BertTask
+from keras_bert.training import fine_tune
+
+CALIBRATED_WITH = 300
+
+
+def texts_of(examples: Examples):
+    """As `set_precision` takes them."""
+    if isinstance(examples, data.WordExamples):
+        return [" ".join(words) for words in examples.words]
+    return inputs_and_labels(examples)[0]
+
+
+def in_each(model: BertTask, train: Examples):
+    """Sets each precision, and yields its name."""
+    for name, arguments in {
+        "float32": ("float32",),
+        "bfloat16": ("bfloat16",),
+        "int8, built-in sentences": ("int8",),
+        "int8, its own examples": ("int8", texts_of(some(train, CALIBRATED_WITH))),
+    }.items():
+        model.set_precision("float32")
+        model.set_precision(*arguments)
+        ranges = getattr(model.encoder.inference, "ranges", None)
+        yield name + (f", without layers {ranges.left_out}" if ranges and ranges.left_out else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", nargs="+", choices=list(TASKS), default=["sst2", "wnut17", "squad"])
+    parser.add_argument("--preset", default="all-MiniLM-L6-v2", help="the model to begin with")
+    parser.add_argument("--examples", type=int, default=4000, help="how many to train on")
+    parser.add_argument("--dev", type=int, default=1000, help="how many to measure with")
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--learning-rate", type=float, default=1e-4)
+    parser.add_argument("--data", type=type(DATA), default=DATA)
+    arguments = parser.parse_args()
+    if not arguments.data.is_dir():
+        sys.exit(f"there is no {arguments.data}: say where the data is, --data DIR")
+    print(f"{cores()} cores; {versions(['tensorflow', 'keras'])}; {arguments.preset}")
+    print("| task | precision | score | points to float32 | seconds |")
+    print("|---|---|---|---|---|")
+    for name in arguments.task:
+        task = TASKS[name]
+        train = some(task.read(arguments.data, "train"), arguments.examples)
+        dev = some(task.read(arguments.data, "dev"), arguments.dev)
+        keras.utils.set_random_seed(0)
+        model = our_model(arguments.preset, task.kind, train)
+        fine_tune(
+            model, inputs_and_labels(train), epochs=arguments.epochs, learning_rate=arguments.learning_rate, seed=0
+        )
+        exact: dict[str, float] = {}
+        for precision in in_each(model, train):
+            start = time.perf_counter()
+            measured = task.measure(inputs_and_labels(dev)[1], our_answers(model, dev))
+            seconds = time.perf_counter() - start
+            exact = exact or measured
+            for measure, value in measured.items():
+                difference = f"{value - exact[measure]:+.2f}"
+                print(f"| {name}, {measure} | {precision} | {value:.2f} | {difference} | {seconds:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The ranges of a calibrated encoder, and their file in a preset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from keras_bert import files
+
+FILE = "int8_ranges.safetensors"
+PRODUCTS = ("qkv", "context", "intermediate", "output")  # of a block, in order
+SCALED = PRODUCTS[:3]  # the last one gets int8 from the product before it
+
+
+class InputRange(NamedTuple):
+    """How the input of a product becomes int8.
+
+    Attributes:
+        limit: the value that becomes 127, after the division. Larger ones are clipped.
+        divisors: float32 `[inputs]`. Each input is divided by its own, and its row of the kernel is multiplied: large
+            inputs then lose less (Xiao et al. 2022, "SmoothQuant", equation 3). None: the input is int8 already.
+    """
+
+    limit: float
+    divisors: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Int8Ranges:
+    """What calibration has found.
+
+    Attributes:
+        blocks: for each block of the encoder the ranges of its products; None: it is not computed in int8.
+        weights: the digest of the weights that they are for.
+        is_built_in: whether they come from the built-in sentences.
+    """
+
+    blocks: tuple[Mapping[str, InputRange] | None, ...]
+    weights: str
+    is_built_in: bool
+
+    @property
+    def left_out(self) -> list[int]:
+        """The numbers, from 0, of the blocks that are not computed in int8, because they lose too much."""
+        return [i for i, block in enumerate(self.blocks) if block is None]
+
+
+def write_ranges(directory: str | Path, ranges: Int8Ranges) -> None:
+    """Writes the file into a preset's directory; it replaces another one."""
+    tensors = {}
+    for i, block in enumerate(ranges.blocks):
+        for name, (limit, divisors) in (block or {}).items():
+            tensors[f"block_{i}/{name}/limit"] = np.float32([limit])
+            if divisors is not None:
+                tensors[f"block_{i}/{name}/divisors"] = np.ascontiguousarray(divisors, np.float32)
+    told = {"weights": ranges.weights, "blocks": str(len(ranges.blocks)), "built_in": str(ranges.is_built_in)}
+    with files.written_whole(Path(directory) / FILE) as unfinished:
+        save_file(tensors, unfinished, told)
+
+
+def read_ranges(directory: str | Path) -> Int8Ranges | None:
+    """The ranges of a preset, or None if it has no such file.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    path = Path(directory) / FILE
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            told = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+        blocks = tuple(_block(tensors, f"block_{i}/") for i in range(int(told["blocks"])))
+        return Int8Ranges(blocks, told["weights"], told["built_in"] == "True")
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(f"{path} is damaged ({error}); remove it, and calibrate again") from None
+
+
+def _block(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, InputRange] | None:
+    if not any(name.startswith(prefix) for name in tensors):
+        return None
+    found = {}
+    for name in PRODUCTS:
+        divisors = tensors[f"{prefix}{name}/divisors"] if name in SCALED else None
+        (limit,) = tensors[f"{prefix}{name}/limit"].tolist()
+        for values in (np.array(limit), divisors):
+            if values is not None and not (np.isfinite(values).all() and (values > 0).all()):
+                raise ValueError(f"{prefix}{name} is not positive")
+        found[name] = InputRange(limit, divisors)
+    return found
