@@ -1,6 +1,6 @@
 """Whether ids are those of the reference, line by line: Hugging Face's tokenizers, and Google's sentencepiece.
 
-python benchmarks/same_ids.py [--lines 1000000] [--directories DIR ...]
+python benchmarks/same_ids.py [--lines 1000000] [--data DIR] [--directories DIR ...]
 
 Each directory has a `tokenizer.json`, or a SentencePiece model (`spm.model`), whose reference is then that library.
 Lines come in turn from books, from Python code with its indentation, and from a generator that draws characters from
@@ -21,14 +21,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from _measure import versions
 
-DATA = Path(__file__).resolve().parents[1] / "../shared/data"  # the developers' copies
+DATA = Path(__file__).resolve().parents[1] / "../shared/data"  # the developers' copies of books and tokenizers
 NAMES = ("modernbert-base", "deberta-v3-base", "all-mpnet-base-v2", "e5-small-v2", "nomic-bert-2048")
 _BATCH = 5000
 
 
-def lines() -> Iterator[str]:
+def lines(books_in: Path) -> Iterator[str]:
     """Without end: of a book, of code, of Unicode, in turn; books and code begin again when they are over."""
-    books = itertools.chain.from_iterable(map(_lines_of, itertools.cycle(sorted((DATA / "gutenberg").glob("*.txt")))))
+    books = itertools.chain.from_iterable(map(_lines_of, itertools.cycle(sorted(books_in.glob("*.txt")))))
     sources = sorted(Path(sysconfig.get_path("stdlib")).rglob("*.py"))
     code = itertools.chain.from_iterable(map(_lines_of, itertools.cycle(sources)))
     for triple in zip(books, code, _unicode(), strict=False):
@@ -81,12 +81,12 @@ def reference(directory: Path) -> tuple[str, Callable[[list[str]], list[list[int
     return "tokenizers", lambda texts: [each.ids for each in found.encode_batch(texts, add_special_tokens=False)]
 
 
-def compare(directory: Path, count: int) -> tuple[str, int, list[str]]:
+def compare(directory: Path, count: int, books_in: Path) -> tuple[str, int, list[str]]:
     """The reference, the number of lines whose ids differ, and the first of them."""
     from keras_bert.text.loading import load_tokenizer
 
     ours, (name, theirs) = load_tokenizer(directory), reference(directory)
-    source, different, first = itertools.islice(lines(), count), 0, []
+    source, different, first = itertools.islice(lines(books_in), count), 0, []
     for batch in iter(lambda: list(itertools.islice(source, _BATCH)), []):
         pairs = zip(batch, ours.tokenize(batch).to_list(), theirs(batch), strict=True)
         wrong = [text for text, mine, other in pairs if mine != other]
@@ -98,12 +98,13 @@ def compare(directory: Path, count: int) -> tuple[str, int, list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, default=1_000_000)
-    parser.add_argument("--directories", type=Path, nargs="+", default=[DATA / "modern" / name for name in NAMES])
+    parser.add_argument("--data", type=Path, default=DATA, help="with the books in gutenberg/, tokenizers in modern/")
+    parser.add_argument("--directories", type=Path, nargs="+", help="by default, those in the data")
     arguments = parser.parse_args()
     print(versions(["tensorflow", "tensorflow-text", "tokenizers", "sentencepiece"]))
     total = 0
-    for directory in arguments.directories:
-        name, different, first = compare(directory, arguments.lines)
+    for directory in arguments.directories or [arguments.data / "modern" / name for name in NAMES]:
+        name, different, first = compare(directory, arguments.lines, arguments.data / "gutenberg")
         total += different
         print(f"{directory.name:24} {name:14} {arguments.lines:10,} lines, {different:,} differ", flush=True)
         for text in first:
