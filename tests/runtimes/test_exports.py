@@ -119,6 +119,14 @@ def test_families(form, family, tmp_path):
 
 
 @pytest.mark.parametrize("form", RUNTIMES)
+def test_long_rows(form, tmp_path):
+    export, runtime = RUNTIMES[form]
+    model = vectors(max_positions=512)
+    export(model, tmp_path / "out")
+    check(runtime, tmp_path / "out", model, [(2, 512), (1, 5)], ("embedding",))
+
+
+@pytest.mark.parametrize("form", RUNTIMES)
 def test_a_padded_batch_equals_single_rows(form, tmp_path):
     export, runtime = RUNTIMES[form]
     model = vectors()
