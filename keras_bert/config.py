@@ -38,8 +38,6 @@ class BertConfig:
         hidden_size: width of a hidden state, H.
         num_layers: Transformer blocks, L.
         num_heads: self-attention heads, A; each is `hidden_size / num_heads` wide.
-        num_key_value_heads: heads of keys and values, each for several heads of queries (Ainslie et al. 2023, GQA).
-            None: one for each head of queries.
         intermediate_size: width of the feed-forward layer, 4H in the paper.
         activation: of the feed-forward layer: "gelu" (exact), "gelu_tanh" (Google's approximation), "relu" or "silu".
         hidden_dropout: probability of dropping an element of a hidden state in training.
@@ -58,6 +56,8 @@ class BertConfig:
         num_groups: the number of groups of layers that share weights. None: each layer has its own.
         positions_after_padding: whether positions count from `pad_token_id + 1`, and all padding has the position
             `pad_token_id` (RoBERTa); else they count from 0.
+        num_key_value_heads: heads of keys and values, each for several heads of queries (Ainslie et al. 2023, GQA).
+            None: one for each head of queries.
         rope_theta: the base of rotary positions, which turn queries and keys (Su et al. 2021, RoFormer); there is no
             table of positions then. None: no rotary positions.
         rope_factor: slows rotary positions down, so that texts may be longer than those in training: of the d / 2
@@ -104,7 +104,6 @@ class BertConfig:
     hidden_size: int = 768
     num_layers: int = 12
     num_heads: int = 12
-    num_key_value_heads: int | None = None
     intermediate_size: int = 3072
     activation: str = "gelu"
     hidden_dropout: float = 0.1
@@ -119,6 +118,7 @@ class BertConfig:
     embedding_size: int | None = None
     num_groups: int | None = None
     positions_after_padding: bool = False
+    num_key_value_heads: int | None = None
     rope_theta: float | None = None
     rope_factor: float = 1.0
     local_rope_theta: float | None = None

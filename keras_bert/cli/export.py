@@ -33,7 +33,7 @@ _dtype = click.option(
 @click.option("--check", metavar="DIR", help="Check that TF Serving can serve DIR, an export.")
 @click.pass_context
 def export(ctx: click.Context, check: str | None) -> None:
-    """Write SavedModels for hub.KerasLayer and TF Serving, and models for ONNX Runtime, OpenVINO and LiteRT.
+    """Export a model to TF Hub, TF Serving or another runtime.
 
     \b
     Examples:
