@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from keras_bert.cli import streams
+from keras_bert.cli import quiet, streams
 
 
 def check(output: str | Path) -> None:
@@ -25,7 +25,8 @@ def check(output: str | Path) -> None:
 @contextlib.contextmanager
 def written(output: str | Path) -> Iterator[None]:
     """Around the writing of a directory: errors become one line, with its name."""
-    import tensorflow as tf
+    with quiet.imports():
+        import tensorflow as tf
 
     with streams.misuse(OSError):
         try:

@@ -28,7 +28,7 @@ def export(function: str, preset: Path, output: str, encoder: bool, precision: s
         from keras_bert import BertEncoder, BertPreprocessor, runtimes
         from keras_bert.tasks.table import task_of
 
-    write: Callable[..., Any] = getattr(runtimes, function)
+        write: Callable[..., Any] = getattr(runtimes, function)
     if encoder:
         model, settings["preprocessor"] = BertEncoder.from_preset(preset), BertPreprocessor.from_preset(preset)
     else:
