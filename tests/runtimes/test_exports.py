@@ -51,6 +51,10 @@ FAMILIES = {
     "modernbert-base": {"local_window": 6},
     "nomic-bert-2048": {},
     "mpnet-base": {"relative_buckets": 8},
+    "deberta-v3-base": {"disentangled_buckets": 4},
+    "gte-large-en-v1.5": {},
+    "eurobert-610m": {"num_key_value_heads": 2},
+    "neobert": {},
 }
 
 
