@@ -71,6 +71,28 @@ def test_the_same_inputs(small_preset, settings):
             np.testing.assert_array_equal(values, expected[name])
 
 
+@pytest.mark.parity
+def test_characters():
+    """Hugging Face's tables are those of an older Unicode, and lack 256 of the ideographs in Google's code."""
+    ours, theirs = (kind.from_preset("all-MiniLM-L6-v2") for kind in (BertPreprocessor, ArrayPreprocessor))
+
+    def differing(characters):
+        texts = [f"a{character}b" for character in characters]
+        expected, found = (each(texts)["input_word_ids"] for each in (ours, theirs))
+        return [
+            character
+            for character, *rows in zip(characters, expected, found, strict=True)
+            if np.any(rows[0] != rows[1])
+        ]
+
+    assert differing([chr(code) for code in (*range(1, 0x600), *range(0x3000, 0x3200), *range(0xFF00, 0xFFF0))]) == []
+    newer = ["\u2e5d", "\u0898", "\u0890"]  # punctuation, an accent and a format character since 2020
+    other = ["\u166d", "\u1734"]  # of another category since then
+    assert differing(newer + other) == newer + other
+    ideographs = [chr(code) for code in range(0x2B820, 0x2B930)]
+    assert differing(ideographs) == ideographs[:256]
+
+
 def test_bad_texts(small_preset):
     preprocessor = ArrayPreprocessor.from_preset(small_preset)
     with pytest.raises(TypeError, match="got 7 as text"):
