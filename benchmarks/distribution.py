@@ -120,7 +120,7 @@ def steps(arguments: argparse.Namespace) -> None:
 
 
 def on_paper(sent: float, gpus: int) -> float:
-    """Seconds in which rings of eight GPUs in a machine, and of the machines, add up so many bytes of each."""
+    """Seconds in which rings of eight GPUs in a machine, and of the machines, add up the bytes of each."""
     machines = gpus // 8
     return 2 * (7 / 8) * sent / NEAR + 2 * (machines - 1) / machines * (sent / 8) / FAR
 

@@ -58,7 +58,7 @@ class NegativeRules:
             )
 
     def looked_at(self, positives: int) -> int:
-        """How many of a query's highest scores to look at, where a query has up to so many positives among them."""
+        """How many of a query's highest scores to look at; up to `positives` of them are not negatives."""
         if self.range_max is not None:
             return self.range_max
         margins = (self.absolute_margin, self.relative_margin, self.max_score)

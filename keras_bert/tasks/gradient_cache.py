@@ -8,7 +8,7 @@ of Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory L
     3. each mini-batch again, now with its gradients: those of the weights by its vectors, times the cache; summed
 
 Step 3 must repeat step 1, so both draw the same dropout. The gradients are those of the whole batch at once; the price
-is the second pass, about a third of the time.
+is that every text is encoded twice.
 """
 
 from __future__ import annotations

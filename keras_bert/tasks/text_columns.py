@@ -43,7 +43,7 @@ def are_text_numbers(targets: Any) -> bool:
 
 
 def are_vectors(scores: Any, columns: int) -> bool:
-    """Whether these are vectors for the texts in so many columns, and not scores."""
+    """Whether these are vectors, one for all columns of texts or one for each, and not scores."""
     return len(scores.shape) == 3 or (len(scores.shape) == 2 and scores.shape[1] > columns)
 
 

@@ -60,7 +60,7 @@ def fine_tune(
             vectors see `keras_bert.tasks.sentence_losses`.
         teacher: a fine-tuned model of the same task, from whose answers the model learns too; see `learning_from`.
         mini_batch_size: for sentence vectors, the number of texts that a step computes at a time, such as 64: a batch
-            of thousands then needs the memory of so many (see `keras_bert.tasks.gradient_cache`). By default all.
+            of thousands then needs the memory of 64 (see `keras_bert.tasks.gradient_cache`). By default all.
         callbacks: further Keras callbacks. For them, each epoch is a `fit` of its own.
         progress: whether to show a progress bar; by default on a terminal.
         checkpoint_seconds: seconds between saves of the state; it is also saved after every epoch.
@@ -149,7 +149,7 @@ def fine_tune(
 
 @contextlib.contextmanager
 def _computing(model: BertTask, mini_batch_size: int | None) -> Iterator[None]:
-    """Inside this block, a training step of the model computes so many texts at a time."""
+    """Inside this block, a training step of the model computes this many texts at a time; None: all."""
     model.compute_in_mini_batches(mini_batch_size)
     try:
         yield

@@ -49,7 +49,7 @@ def margins_of(y_true: Any, negatives: int) -> Any:
     """Scores `[batch, 1 + negatives]`, or margins -> margins, float32 `[batch, negatives]`.
 
     Raises:
-        ValueError: there are neither so many scores nor so many margins.
+        ValueError: a row has another number of scores.
     """
     y_true = ops.cast(y_true, "float32")
     y_true = y_true[:, None] if len(y_true.shape) == 1 else y_true
