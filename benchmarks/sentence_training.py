@@ -7,8 +7,8 @@ python benchmarks/sentence_training.py index [--texts 100000]
 
 `train`: MiniLM learns to find SQuAD's paragraphs by their questions, by `fine_tune` and by SentenceTransformerTrainer
 with the same recipe: the same pairs, multiple negatives ranking, AdamW, linear warmup over a tenth and linear decay.
-Measured on articles that were not trained on, among the paragraphs of all. `--shuffle-last-layers N` takes
-the sentence training away first: it shuffles the weights of the last N layers. `shorter`: MatryoshkaLoss on STS-B, then 128 of 384
+Measured on articles that were not trained on, among the paragraphs of all. `--shuffle-last-layers N` takes the sentence
+training away first: it shuffles the weights of the last N layers. `shorter`: MatryoshkaLoss on STS-B, then 128 of 384
 values. `rerank`: the scores and the speed of a BertReranker and of CrossEncoder with the same weights. `index`:
 sentences of books and of the Brown corpus: time, memory, and how many of the ten nearest neighbours a search finds. The
 data lies in ../shared/data beside the repository, or in --data. It needs the extras `bench`, `search` and `train`, and
