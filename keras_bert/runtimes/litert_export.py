@@ -63,7 +63,7 @@ def export_litert(
         >>> from keras_bert import BertSentenceEncoder
         >>> model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
         >>> [each.output for each in export_litert(model, tempfile.mkdtemp(), sequence_length=64)]
-        ['embedding', 'sequence_output']
+        ['embedding']
     """
     if sequence_length is not None:
         positions = config_of(model).max_positions
