@@ -8,13 +8,14 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Checkpoint, cross_encoder
-from keras_bert.tasks import metrics
-from keras_bert.tasks.columns import columns_of, one_or_many, plain
+from keras_bert.tasks import metrics, passage_lists, ranking_losses
+from keras_bert.tasks.columns import as_arrays, columns_of, one_or_many, plain
 from keras_bert.tasks.long_text import pooled_output
 from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.preset import preprocessor as preprocessor_of
@@ -36,10 +37,11 @@ class BertReranker(BertTask):
         dropout: the rate before the head; by default the encoder's `hidden_dropout`.
 
     Call arguments:
-        inputs: pairs of a query and a passage, or packed inputs, see `BertTask`.
+        inputs: pairs of a query and a passage, or packed inputs, see `BertTask`. Or lists: a tuple of queries and two
+            or more columns of passages; packed, int `[batch, passages, seq_length]` each.
 
     Returns:
-        float32 `[batch, 1]`: logits.
+        float32 `[batch, 1]`: logits; of lists `[batch, passages]`, as `keras_bert.tasks.ranking_losses` takes them.
 
     Raises:
         ValueError: a bad argument, or the family has no such head.
@@ -82,8 +84,14 @@ class BertReranker(BertTask):
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         if not isinstance(inputs, dict):
             _check_pairs(isinstance(inputs, tuple | list))
-        pooled = pooled_output(self.encoder, self.packed(inputs), "mean", training, self.reads_pooler)
-        return ops.cast(self.head(pooled, training=training), "float32")
+            inputs = passage_lists.packed_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
+        shape = inputs["input_word_ids"].shape
+        passages = shape[1] if len(shape) == 3 else 1
+        if len(shape) == 3:
+            inputs = {name: ops.reshape(each, (-1, ops.shape(each)[2])) for name, each in inputs.items()}
+        pooled = pooled_output(self.encoder, inputs, "mean", training, self.reads_pooler)
+        logits = ops.cast(self.head(pooled, training=training), "float32")
+        return ops.reshape(logits, (-1, passages))
 
     def score(
         self,
@@ -159,7 +167,11 @@ class BertReranker(BertTask):
         return _SCORES[self.activation](ops.convert_to_tensor(logits)[:, 0])
 
     def serve(self, text: Any, text_pair: Any) -> dict[str, Any]:
-        """The serving signature: `text`, `text_pair`, string `[batch]` -> `score`, float32 `[batch]`."""
+        """The serving signature: `text`, `text_pair`, string `[batch]` -> `score`, float32 `[batch]`.
+
+        One `text` may have many `text_pair`: a query and its passages.
+        """
+        text = tf.repeat(text, tf.where(tf.size(text) == 1, tf.size(text_pair), 1))
         return {"score": self._scores(self((text, text_pair), training=False))}
 
     def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -171,7 +183,22 @@ class BertReranker(BertTask):
 
     def training_loss(self) -> keras.losses.Loss:
         """The loss to compile with: binary cross-entropy of the logit."""
-        return keras.losses.BinaryCrossentropy(from_logits=True)
+        return ranking_losses.binary_cross_entropy()
+
+    def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
+        """For lists with a better model's scores `MarginMSELoss`, for other lists `LambdaLoss`; for pairs binary
+        cross-entropy.
+        """
+        passages = len(examples.segments) - 1
+        if passages == 1:
+            return self.training_loss()
+        is_taught = passage_lists.are_scores(np.asarray(examples.targets), passages)
+        return ranking_losses.MarginMSELoss() if is_taught else ranking_losses.LambdaLoss()
+
+    def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
+        if isinstance(x, tuple) and len(x) > 2 and isinstance(x[0], list | np.ndarray):
+            return as_arrays(x), passage_lists.labels_of(y, *passage_lists.counts_of(x))
+        return super().arrays(x, y)
 
     def targets(self, y: Any) -> Any:
         """Labels, from 0 (the passage is no answer) to 1 (it is) -> float32 `[examples, 1]`; tensors stay.
@@ -191,8 +218,20 @@ class BertReranker(BertTask):
         return labels
 
     def examples(self, x: Any, y: Any) -> TokenizedExamples:
-        _check_pairs(len(columns_of(x)) > 1)
-        return super().examples(x, y)
+        """Tokenizes pairs with labels; or lists, see `passage_lists.labels_of`."""
+        columns = columns_of(plain(x), None)
+        _check_pairs(len(columns) > 1)
+        if len(columns) == 2:
+            return super().examples(x, y)
+        labels = passage_lists.labels_of(y, *passage_lists.counts_of(columns))
+        query, *passages = segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
+        lengths = np.max([self._by_length.lengths([query, passage]) for passage in passages], axis=0)
+        return TokenizedExamples(segments, tf.convert_to_tensor(labels), lengths)
+
+    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], Any]:
+        if len(segments) == 2:
+            return super().batch(segments, targets)
+        return passage_lists.packed_lists(self.preprocessor.pack, segments), targets
 
     # -- Answers, and measures of them
 
@@ -200,12 +239,27 @@ class BertReranker(BertTask):
     def example_settings(self) -> dict[str, Any]:
         return {"problem_type": "regression"}  # labels are numbers
 
+    def check_examples(self, x: Any, y: Any) -> None:
+        columns = columns_of(plain(x), None)
+        if len(columns) > 2:
+            passage_lists.labels_of(y, *passage_lists.counts_of(columns))
+        else:
+            super().check_examples(x, y)
+
     def answers(self, x: Any) -> list[Any]:
-        _check_pairs(len(columns_of(x)) > 1)
-        return self.score(*columns_of(x), progress=False).tolist()
+        """The score of each pair; of lists, the scores of each query's passages."""
+        queries, *passages = columns_of(plain(x), None)
+        _check_pairs(bool(passages))
+        scores = [self.score(queries, each, progress=False) for each in passages]
+        return (scores[0] if len(scores) == 1 else np.stack(scores, axis=1)).tolist()
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """`average_precision` of the scores, where labels of at least 0.5 are answers."""
+        """`average_precision` of the scores of pairs, where labels of at least 0.5 are answers; of lists see
+        `passage_lists.measured`.
+        """
+        if len(answers) and isinstance(answers[0], list):
+            scores = np.array(answers)
+            return passage_lists.measured(scores, passage_lists.labels_of(y, *scores.shape))
         return metrics.average_precision(np.ravel(self.targets(y)) >= 0.5, answers)
 
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer, BertTokenClassifier, training
 from keras_bert.cli import main, runs
 from keras_bert.data import Answer
-from keras_bert.tasks import sentence_losses
+from keras_bert.tasks import ranking_losses, sentence_losses
 from keras_bert.training.state import read_notes, save_state
 
 from ..support import small
@@ -374,8 +374,27 @@ def test_embed_mistakes(fails, untrained, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-def test_the_losses_of_embed():
-    (option,) = (each for each in main.commands["finetune"].commands["embed"].params if each.name == "loss")
-    assert list(option.type.choices) == list(sentence_losses.LOSSES)
-    for name, kind in sentence_losses.LOSSES.items():
-        assert kind().name == name
+@pytest.mark.parametrize(("command", "losses"), [("embed", sentence_losses), ("rank", ranking_losses)])
+def test_names_of_losses(command, losses):
+    (option,) = (each for each in main.commands["finetune"].commands[command].params if each.name == "loss")
+    assert list(option.type.choices) == list(losses.LOSSES)
+    for name, kind in losses.LOSSES.items():
+        assert kind().name.replace("crossentropy", "cross_entropy") == name
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--loss", "lambda"), "--loss lambda is for lists: name the other texts of a row by --negative-column"),
+        (("--score-column", "s"), "--score-column is for lists"),
+        (("--negative-column", "n", "--label-column", "s"), "--label-column is for pairs"),
+        (("--negative-column", "n", *("--score-column", "s") * 3), "--score-column is given 3 times, but there are 2"),
+        (("--negative-column", "x"), "{path} has no column 'x'; its columns are 'text', 'text_pair', 'n', 's'"),
+    ],
+)
+def test_lists_that_cannot_be_ranked(fails, tmp_path, options, message):
+    path = tmp_path / "lists.csv"
+    path.write_text("text,text_pair,n,s\nwho?,Ada,Bob,1\nwhy?,so,no,2\n")
+    told = fails("finetune", "rank", "--train", str(path), "--output", str(tmp_path / "model"), *options)
+    assert told.startswith(message.format(path=path))
+    assert not (tmp_path / "model").exists()

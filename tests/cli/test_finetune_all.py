@@ -107,6 +107,28 @@ def test_rank(run, fails, untrained, tmp_path):
     assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (2, told)
 
 
+@pytest.mark.parametrize("loss", ["lambda", "margin_mse"])
+def test_rank_lists(run, untrained, tmp_path, loss):
+    """Each text of praise answers better than two of blame."""
+    generator = np.random.default_rng(0)
+    rows = [("film", *generator.choice(KINDS["praise"], 1), *generator.choice(KINDS["blame"], 2)) for _ in range(48)]
+    path, model = tmp_path / "train.csv", str(tmp_path / "model")
+    scored = [",".join((*row, f"{1 + number / 48:.3f},-0.5,-0.5")) for number, row in enumerate(rows)]
+    path.write_text("\n".join(["q,a,b,c,s,t,u", *scored]))
+    files = ("--train", str(path), "--eval", str(path), "--preset", untrained, "--output", model)
+    names = ("--text-column", "q", "--text-pair-column", "a", "--negative-column", "b", "--negative-column", "c")
+    scores = () if loss == "lambda" else ("--score-column", "s", "--score-column", "t", "--score-column", "u")
+    result = run("finetune", "rank", *files, *names, *scores, *QUICK)
+    assert result.exit_code == 0, result.output
+    measures = dict(line.split("\t") for line in result.stdout.splitlines())
+    if loss == "lambda":
+        assert float(measures["ndcg@10"]) > 0.95
+    else:
+        assert set(measures) == {"spearman", "pearson"}
+    reranker = BertReranker.from_preset(model)
+    assert [each["text"] for each in reranker.rank("film", ["bad", "great"])] == ["great", "bad"]
+
+
 def test_tag(run, untrained, tmp_path):
     generator = np.random.default_rng(0)
     tag_of = {word: "O" if kind == "blame" else "B-praise" for kind, words in KINDS.items() for word in words}

@@ -57,6 +57,8 @@ def test_scores(model):
     assert model.score([], []).shape == (0,)
     served = model.serve(tf.constant(queries), tf.constant(PASSAGES))
     np.testing.assert_allclose(served["score"], scores, atol=1e-5)
+    of_one = model.serve(tf.constant([QUERY]), tf.constant(PASSAGES))  # a query and its passages
+    np.testing.assert_allclose(of_one["score"], scores, atol=1e-5)
 
 
 def test_rank(model):
@@ -213,6 +215,9 @@ def test_served(model, tmp_path):
     loaded = tf.saved_model.load(str(tmp_path / "served" / "1"))
     scores = loaded.signatures["serving_default"](text=tf.constant([QUERY]), text_pair=tf.constant(PASSAGES[:1]))
     np.testing.assert_allclose(scores["score"], model.score([QUERY], PASSAGES[:1]), atol=1e-5)
+    ranked = loaded.signatures["serving_default"](text=tf.constant([QUERY]), text_pair=tf.constant(PASSAGES))
+    expected = {each["index"]: each["score"] for each in model.rank(QUERY, PASSAGES)}
+    np.testing.assert_allclose(ranked["score"], [expected[index] for index in range(len(PASSAGES))], atol=1e-5)
 
 
 @pytest.mark.parity

@@ -13,7 +13,7 @@ from keras_bert.tasks.sentence_losses.vector_columns import columns_of_vectors
 @keras.saving.register_keras_serializable(package="keras_bert")
 class MarginMSELoss(keras.losses.Loss):
     """The squared difference of margins: how much better a positive fits its query than a negative, as the dot products
-    of the vectors say it, and as a better model, such as a reranker, says it.
+    of the vectors, or the logits of a reranker, say it, and as a better model says it.
 
     Hofstätter et al. 2020, "Improving Efficient Neural Ranking Models with Cross-Architecture Knowledge Distillation",
     section 3.2. With vectors of length 1, margins are -2 to 2: a reranker's should be of that size, too.
@@ -21,7 +21,8 @@ class MarginMSELoss(keras.losses.Loss):
     Call arguments:
         y_true: the better model's scores of the texts in columns 1 and later, `[batch, columns - 1]`; or its margins,
             score of the positive - score of the negative, `[batch, columns - 2]`, for one negative also `[batch]`.
-        y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives.
+        y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives; or a reranker's logits
+            of positives and negatives, `[batch, columns - 1]`.
 
     Returns:
         float32 `[batch]`, the mean over the negatives; its mean when called.
@@ -39,10 +40,13 @@ class MarginMSELoss(keras.losses.Loss):
         super().__init__(name=name, **kwargs)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        query, positive, *negatives = columns_of_vectors(y_pred, 3, None, normalize=False)
-        scores = [ops.sum(query * each, axis=-1) for each in (positive, *negatives)]
-        margins = scores[0][:, None] - ops.stack(scores[1:], axis=1)  # [batch, negatives]
-        return ops.mean(ops.square(margins - margins_of(y_true, len(negatives))), axis=1)
+        if len(y_pred.shape) == 2 and y_pred.shape[1] > 1:
+            scores = ops.cast(y_pred, "float32")  # [batch, 1 + negatives]
+        else:
+            query, *others = columns_of_vectors(y_pred, 3, None, normalize=False)
+            scores = ops.stack([ops.sum(query * each, axis=-1) for each in others], axis=1)
+        margins = scores[:, :1] - scores[:, 1:]
+        return ops.mean(ops.square(margins - margins_of(y_true, margins.shape[1])), axis=1)
 
 
 def margins_of(y_true: Any, negatives: int) -> Any:

@@ -1,0 +1,90 @@
+"""The loss of pairs of passages, each with the weight that its order has for nDCG."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert.tasks.ranking_losses.lists import lists_of
+from keras_bert.tasks.replicas import over_all
+
+_MU = 10.0  # the weight of NDCG-Loss2 beside that of LambdaRank, as in the paper
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class LambdaLoss(keras.losses.Loss):
+    """The logistic loss of each pair of a query's passages with different labels, weighted by what nDCG loses if the
+    two change places.
+
+    `-sum w_ij log2(sigmoid(s_i - s_j))` over passages i and j with `y_i > y_j`, divided by the number of such pairs in
+    the batch: NDCG-Loss2++ of Wang et al. 2018, "The LambdaLoss Framework for Ranking Metric Optimization", section 4.
+    Replicas share that number: the loss is that of the global batch.
+
+    Args:
+        k: the loss counts pairs of which at least one is among the `k` best passages by the logits, as for nDCG@k; by
+            default all.
+
+    Call arguments:
+        y_true: labels `[batch, passages]`, from 0 (no answer) up; a passage gains `2^label - 1`. Lower ones gain 0.
+        y_pred: logits `[batch, passages]`.
+
+    Returns:
+        float32 `[batch]`; its mean when called.
+
+    Raises:
+        ValueError: `k` is below 1, there is one passage a query, or another number of labels.
+
+    Example:
+        >>> labels, right, wrong = ([[1.0, 0.0]], [[4.0, -4.0]], [[-4.0, 4.0]])
+        >>> loss = LambdaLoss()
+        >>> float(loss(ops.array(labels), ops.array(right))) < 0.01 < float(loss(ops.array(labels), ops.array(wrong)))
+        True
+    """
+
+    def __init__(self, k: int | None = None, name: str = "lambda", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        if k is not None and k < 1:
+            raise ValueError(f"k is {k}; expected at least 1")
+        self.k = k
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        labels, logits = lists_of(y_true, y_pred)
+        ranks = np.arange(labels.shape[1])  # from 0
+        discounts = np.log2(ranks + 2.0).astype(np.float32)
+        best = ops.flip(ops.sort(_gains(labels), axis=1), axis=1)
+        highest = ops.sum((best / discounts)[:, : self.k], axis=1, keepdims=True)  # the DCG of the best order
+        order = ops.argsort(-logits, axis=1)
+        labels, logits = (ops.take_along_axis(each, order, axis=1) for each in (labels, logits))
+        gains = _gains(labels) / ops.maximum(highest, 1e-10)
+        weights = _weights(discounts) * ops.abs(_differences(gains))  # [batch, passages, passages]
+        counted = (ranks[:, None] < (self.k or len(ranks))) | (ranks < (self.k or len(ranks)))
+        pairs = ops.cast(_differences(labels) > 0, "float32") * counted
+        losses = ops.softplus(-_differences(logits)) / np.log(2)  # -log2(sigmoid)
+        count = over_all(ops.sum(pairs))
+        share = over_all(ops.cast(ops.shape(labels)[0], "float32")) / ops.maximum(count, 1.0)
+        return ops.sum(weights * losses * pairs, axis=(1, 2)) * share
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "k": self.k}
+
+
+def _gains(labels: Any) -> Any:
+    return ops.power(2.0, ops.maximum(labels, 0.0)) - 1.0
+
+
+def _differences(values: Any) -> Any:
+    """`[batch, n]` -> `[batch, n, n]`: each value less each other."""
+    return values[:, :, None] - values[:, None, :]
+
+
+def _weights(discounts: np.ndarray) -> np.ndarray:
+    """The weight of a difference of gains, by the ranks of both passages: `[n, n]`."""
+    kept = 1 / np.append(discounts, np.log2(len(discounts) + 2.0))  # by rank
+    ranks = np.arange(len(discounts))
+    apart = np.abs(ranks[:, None] - ranks)
+    of_distance = np.where(apart > 0, kept[apart - 1] - kept[apart], 0.0)
+    of_ranks = np.abs(kept[ranks][:, None] - kept[ranks])
+    return (_MU * of_distance + of_ranks).astype(np.float32)
