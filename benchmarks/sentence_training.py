@@ -15,6 +15,8 @@ data lies in ../shared/data beside the repository, or in --data. It needs the ex
 accelerate.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os
@@ -27,13 +29,15 @@ import tempfile
 import time
 import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
-from _measure import cores, interleave, rate, ratios, versions
+from _measure import cores, interleave, ratios, versions
 
 from keras_bert import BertReranker, BertSentenceEncoder
 from keras_bert.data import read_table
@@ -82,6 +86,19 @@ class Search:
         return {name: 100 * found[name] for name in SHOWN}
 
 
+class Speed(NamedTuple):
+    """Pairs a second by the clock, and by the time of all cores, to which other work of the machine matters less."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def of(cls, work: Callable[[], object], pairs: int) -> Speed:
+        begin, begin_cpu = time.perf_counter(), time.process_time()
+        work()
+        return cls(pairs / (time.perf_counter() - begin), pairs / (time.process_time() - begin_cpu))
+
+
 def start(directory: Path, arguments: argparse.Namespace) -> BertSentenceEncoder:
     """The model to begin with, also in a directory."""
     model = BertSentenceEncoder.from_preset(arguments.preset, sequence_length=arguments.max_length)
@@ -94,18 +111,19 @@ def start(directory: Path, arguments: argparse.Namespace) -> BertSentenceEncoder
     return model
 
 
-def ours(directory: Path, task: Search, seed: int, arguments: argparse.Namespace) -> tuple[dict[str, float], float]:
+def ours(directory: Path, task: Search, seed: int, arguments: argparse.Namespace) -> tuple[dict[str, float], Speed]:
     keras.utils.set_random_seed(seed)
     model = BertSentenceEncoder.from_preset(directory, sequence_length=arguments.max_length)
     questions, contexts = map(list, zip(*task.pairs, strict=True))
     recipe = {"epochs": arguments.epochs, "batch_size": arguments.batch_size, "learning_rate": arguments.learning_rate}
-    begin = time.perf_counter()
-    fine_tune(model, ((questions, contexts), None), seed=seed, progress=False, **recipe)
-    seconds = time.perf_counter() - begin
-    return task.measured(lambda texts: model.encode(texts, progress=False)), arguments.epochs * len(questions) / seconds
+    speed = Speed.of(
+        lambda: fine_tune(model, ((questions, contexts), None), seed=seed, progress=False, **recipe),
+        arguments.epochs * len(questions),
+    )
+    return task.measured(lambda texts: model.encode(texts, progress=False)), speed
 
 
-def theirs(directory: Path, task: Search, seed: int, arguments: argparse.Namespace) -> tuple[dict[str, float], float]:
+def theirs(directory: Path, task: Search, seed: int, arguments: argparse.Namespace) -> tuple[dict[str, float], Speed]:
     import datasets
     import sentence_transformers
     import transformers
@@ -133,11 +151,10 @@ def theirs(directory: Path, task: Search, seed: int, arguments: argparse.Namespa
             logging_strategy="no",
         )
         loss = sentence_transformer.losses.MultipleNegativesRankingLoss(model)
-        begin = time.perf_counter()
-        sentence_transformers.SentenceTransformerTrainer(model, settings, train_dataset=dataset, loss=loss).train()
-        seconds = time.perf_counter() - begin
+        trainer = sentence_transformers.SentenceTransformerTrainer(model, settings, train_dataset=dataset, loss=loss)
+        speed = Speed.of(trainer.train, arguments.epochs * len(questions))
     encode = {"show_progress_bar": False, "batch_size": 32}
-    return task.measured(lambda texts: model.encode(list(texts), **encode)), arguments.epochs * len(questions) / seconds
+    return task.measured(lambda texts: model.encode(list(texts), **encode)), speed
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -157,14 +174,16 @@ def train(arguments: argparse.Namespace) -> None:
                 show(f"{name}, seed {seed}", *found[name][-1])
     for name, results in found.items():
         means = {key: statistics.mean(measures[key] for measures, _ in results) for key in SHOWN}
-        show(f"{name}, mean", means, statistics.median(speed for _, speed in results))
-    speeds = [[speed for _, speed in results] for results in found.values()]
-    print(f"pairs/s, keras_bert / sentence-transformers: {ratios(*speeds)}")
+        show(f"{name}, mean", means)
+    for field in Speed._fields:
+        speeds = [[getattr(speed, field) for _, speed in results] for results in found.values()]
+        print(f"pairs a second of {field} time, keras_bert / sentence-transformers: {ratios(*speeds)}")
 
 
-def show(name: str, measures: dict[str, float], speed: float | None = None) -> None:
+def show(name: str, measures: dict[str, float], speed: Speed | None = None) -> None:
     told = "".join(f"{key} {value:6.2f}  " for key, value in measures.items())
-    print(f"{name:32} {told}" + ("" if speed is None else f"{speed:6.1f} pairs/s"), flush=True)
+    rates = "" if speed is None else f"{speed.wall:6.1f} pairs/s, {speed.cpu:6.1f} a second of CPU time"
+    print(f"{name:32} {told}{rates}", flush=True)
 
 
 def shorter(arguments: argparse.Namespace) -> None:
@@ -203,11 +222,14 @@ def rerank(arguments: argparse.Namespace) -> None:
         }
         mine, others = (work() for work in score.values())  # and both are warm
         print(f"{len(pairs):,} pairs; the scores differ by at most {np.abs(mine - others).max():.1e}")
-        jobs = {name: lambda work=work: rate(work, len(pairs)) for name, work in score.items()}
-        rates = interleave(jobs, arguments.rounds)
-    for name, found in rates.items():
-        print(f"{name:24} {statistics.median(found):7.1f} pairs/s")
-    print(f"ratio: {ratios(*rates.values())}")
+        speeds = interleave(
+            {name: lambda work=work: Speed.of(work, len(pairs)) for name, work in score.items()}, arguments.rounds
+        )
+    for field in Speed._fields:
+        rates = [[getattr(speed, field) for speed in found] for found in speeds.values()]
+        for name, found in zip(speeds, rates, strict=True):
+            print(f"{name:24} {statistics.median(found):7.1f} pairs a second of {field} time")
+        print(f"ratio: {ratios(*rates)}")
 
 
 def sentences(data: Path, count: int) -> list[str]:
@@ -244,12 +266,16 @@ def index(arguments: argparse.Namespace) -> None:
                 "--preset",
                 arguments.preset,
             ]
-            begin = time.perf_counter()
+            begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run([sys.executable, "-m", "keras_bert.cli", *command], check=True, stderr=subprocess.DEVNULL)
-            seconds = time.perf_counter() - begin
-            most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+            seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             size = sum(path.stat().st_size for path in directory.iterdir()) / 2**20
-            print(f"index, {stored}: {seconds:.0f} s, peak of memory so far {most:.2f} GiB, {size:.0f} MiB of files")
+            print(
+                f"index, {stored}: {seconds:.0f} s, {cpu:.0f} s of CPU time, peak of memory so far "
+                f"{after.ru_maxrss / 2**20:.2f} GiB, {size:.0f} MiB of files",
+                flush=True,
+            )
             made[stored] = TextIndex(directory, arguments.preset)
         searched = {f"search, {stored}": each._neighbours for stored, each in made.items()}
         vectors = searched["search, float32"].vectors(np.arange(len(texts)))
