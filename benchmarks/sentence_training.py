@@ -1,7 +1,7 @@
 """Sentence encoders and rerankers beside sentence-transformers: what training gives, and how fast it all is.
 
 python benchmarks/sentence_training.py train [--pairs N] [--seeds 3] [--max-length 128] [--shuffle-last-layers N]
-python benchmarks/sentence_training.py shorter [--seeds 3]
+python benchmarks/sentence_training.py shorter [--pairs N] [--seeds 3]
 python benchmarks/sentence_training.py rerank [--pairs 512] [--rounds 5]
 python benchmarks/sentence_training.py index [--texts 100000]
 
@@ -190,6 +190,10 @@ def shorter(arguments: argparse.Namespace) -> None:
     columns = {"text_column": 1, "text_pair_column": 2, "label_column": 3, "label_kind": "number", "header": False}
     learned, tested = (read_table(arguments.data / f"stsb/stsb-en-{name}.csv", **columns) for name in ("train", "dev"))
 
+    drawn = np.random.default_rng(0).permutation(len(learned))[: arguments.pairs or len(learned)]
+    first, second, scores = ([column[i] for i in drawn] for column in (learned.texts, learned.pairs, learned.labels))
+    print(f"{len(scores):,} pairs to train on, {len(tested):,} to measure with", flush=True)
+
     def spearman(model: BertSentenceEncoder, size: int) -> float:
         first, second = (model.encode(texts, progress=False)[:, :size] for texts in (tested.texts, tested.pairs))
         return 100 * correlation(tested.labels, vector_metrics.cosines(first, second))["spearman"]
@@ -200,7 +204,7 @@ def shorter(arguments: argparse.Namespace) -> None:
         before = {f"before, {size}": spearman(model, size) for size in (384, 128)}
         loss = MatryoshkaLoss(CoSENTLoss(), [384, 256, 128, 64])
         recipe = {"epochs": arguments.epochs, "batch_size": 32, "learning_rate": arguments.learning_rate}
-        fine_tune(model, learned.xy, loss=loss, seed=seed, progress=False, **recipe)
+        fine_tune(model, ((first, second), scores), loss=loss, seed=seed, progress=False, **recipe)
         after = {size: spearman(model, size) for size in (384, 128)}
         show(f"STS-B Spearman, seed {seed}", {**before, **{f"after, {size}": value for size, value in after.items()}})
         print(f"128 of 384 values keep {100 * after[128] / after[384]:.2f}%", flush=True)

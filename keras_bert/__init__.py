@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         BertQuestionAnswerer,
         BertReranker,
         BertSentenceEncoder,
+        BertSparseEncoder,
         BertTokenClassifier,
     )
     from keras_bert.text import BertPreprocessor
@@ -31,6 +32,7 @@ __all__ = [
     "BertQuestionAnswerer",
     "BertReranker",
     "BertSentenceEncoder",
+    "BertSparseEncoder",
     "BertTokenClassifier",
     "HubLayer",
 ]

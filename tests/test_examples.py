@@ -229,3 +229,29 @@ def test_every_example_says_how_to_run_it_and_is_short():
         text = script.read_text("utf-8")
         assert f"python examples/{script.name}" in text
         assert len(text.splitlines()) < 120
+
+
+@pytest.mark.slow
+def test_train_sentence_encoder(tmp_path):
+    output = run("train_sentence_encoder.py", cwd=tmp_path)
+    assert "8 pairs to train on, 8 to measure with" in output
+    before, after = map(float, re.search(r"ndcg@10: (\S+) before, (\S+) after", output).groups())
+    assert before + 0.1 < after
+    assert "ERR-17 -> The disk is full: remove old backups." in output
+    assert (tmp_path / "saved_models/my_encoder/modules.json").exists()
+    rows = [{"q": f"Who wrote book {i}?", "a": f"Book {i} is by author {i}."} for i in range(20)]
+    (tmp_path / "qa.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    columns = ("--query-column", "q", "--positive-column", "a")
+    output = run("train_sentence_encoder.py", "--train", "qa.jsonl", *columns, "--epochs", 1, cwd=tmp_path)
+    assert "18 pairs to train on, 2 to measure with" in output
+
+
+@pytest.mark.slow
+def test_retrieve_and_rerank(tmp_path):
+    pytest.importorskip("faiss")
+    output = run("retrieve_and_rerank.py", "how long must I wait for a parcel?", cwd=tmp_path)
+    before, after = map(float, re.search(r"mrr@10: (\S+) before, (\S+) after", output).groups())
+    assert before < after
+    best = re.findall(r"^  \d\.\d{3}  (.*)$", output, re.MULTILINE)
+    assert best[0] == "Orders arrive within three days."
+    assert len(best) == 3

@@ -51,6 +51,7 @@ def test_public_names():
         "BertQuestionAnswerer",
         "BertReranker",
         "BertSentenceEncoder",
+        "BertSparseEncoder",
         "BertTokenClassifier",
         "HubLayer",
     ]

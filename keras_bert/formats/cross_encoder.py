@@ -14,7 +14,7 @@ from typing import Any
 from keras_bert import files
 from keras_bert.formats.hugging_face import CONFIG
 from keras_bert.formats.layout_table import check_plain
-from keras_bert.formats.sentence_transformers import stated_length
+from keras_bert.formats.sentence_transformers import check_default_prompt, stated_length
 
 _KEY = "sbert_ce_default_activation_function"
 _NEWER = "sentence_transformers"
@@ -79,7 +79,7 @@ def read(directory: Path) -> CrossEncoderSettings:
     if is_newest:
         _check_modules(directory / _MODULES)
         check_plain(transformer, _PLAIN_TRANSFORMER, directory / _TRANSFORMER)
-        _check_prompt(settings, directory / _SETTINGS)
+        check_default_prompt(settings, directory / _SETTINGS)
     stated = [
         (_SETTINGS, settings.get("activation_fn") if is_newest else None),
         (CONFIG, (config.get(_NEWER) or {}).get("activation_fn")),
@@ -108,12 +108,3 @@ def _check_modules(path: Path) -> None:
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     if kinds not in ([], ["Transformer"]) or any(module["path"] for module in modules):
         raise ValueError(f"{path} asks for {', '.join(kinds)}; supported is Transformer alone, in the same directory")
-
-
-def _check_prompt(settings: dict[str, Any], path: Path) -> None:
-    name = settings.get("default_prompt_name")
-    if prompt := (settings.get("prompts") or {}).get(name):
-        raise ValueError(
-            f"{path}: default_prompt_name is {name!r}, which puts {prompt!r} before every text; prompts "
-            "of a CrossEncoder are not supported"
-        )

@@ -262,5 +262,15 @@ def stated_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mappi
     return int(min(length, 1e9))  # "no maximum" is 1e30 in some files
 
 
+def check_default_prompt(settings: Mapping[str, Any], source: Path) -> None:
+    """Raises ValueError if the settings of a model that is read without prompts have one for every text."""
+    name = settings.get("default_prompt_name")
+    if prompt := (settings.get("prompts") or {}).get(name):
+        raise ValueError(
+            f"{source}: default_prompt_name is {name!r}, which puts {prompt!r} before every text; prompts "
+            f"of a {settings.get('model_type')} are not supported"
+        )
+
+
 def _read_if_there(path: Path, shape: Any = dict) -> dict[str, Any]:
     return files.read_json(path, shape) if path.is_file() else {}

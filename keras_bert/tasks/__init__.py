@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks.question_answerer import BertQuestionAnswerer
     from keras_bert.tasks.reranker import BertReranker
     from keras_bert.tasks.sentence import BertSentenceEncoder
+    from keras_bert.tasks.sparse import BertSparseEncoder
     from keras_bert.tasks.token_classifier import BertTokenClassifier
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "BertQuestionAnswerer",
     "BertReranker",
     "BertSentenceEncoder",
+    "BertSparseEncoder",
     "BertTokenClassifier",
 ]
 
@@ -30,6 +32,7 @@ _HOMES = {
     "BertQuestionAnswerer": "keras_bert.tasks.question_answerer",
     "BertReranker": "keras_bert.tasks.reranker",
     "BertSentenceEncoder": "keras_bert.tasks.sentence",
+    "BertSparseEncoder": "keras_bert.tasks.sparse",
     "BertTokenClassifier": "keras_bert.tasks.token_classifier",
 }
 

@@ -117,6 +117,8 @@ def _listed(labels: list[str]) -> str:
 def split(task: type[BertTask], given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arguments of `from_preset` -> the fields of the configuration among them, and those of the task.
 
+    A name of both, such as `pooling`, is the task's.
+
     Raises:
         TypeError: there is no such argument.
     """
@@ -126,8 +128,8 @@ def split(task: type[BertTask], given: dict[str, Any]) -> tuple[dict[str, Any], 
             f"{task.__name__}.from_preset has no argument {', '.join(unknown)}; it takes sequence_length, long_text, "
             f"stride, dtype, {', '.join(known)}, and the fields of BertConfig"
         )
-    fields = {name: value for name, value in given.items() if name in _FIELDS}
-    return fields, {name: value for name, value in given.items() if name not in _FIELDS}
+    fields = {name: value for name, value in given.items() if name in _FIELDS and name not in known}
+    return fields, {name: value for name, value in given.items() if name not in fields}
 
 
 def read(handle: str | Path, task: type[BertTask]) -> TaskPreset:

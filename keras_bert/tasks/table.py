@@ -11,11 +11,18 @@ from keras_bert.tasks.classifier import BertClassifier
 from keras_bert.tasks.question_answerer import BertQuestionAnswerer
 from keras_bert.tasks.reranker import BertReranker
 from keras_bert.tasks.sentence import BertSentenceEncoder
+from keras_bert.tasks.sparse import BertSparseEncoder
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.token_classifier import BertTokenClassifier
 
 # Of those with the same head, the first that is in a preset.
-FINE_TUNED: tuple[type[BertTask], ...] = (BertReranker, BertClassifier, BertTokenClassifier, BertQuestionAnswerer)
+FINE_TUNED: tuple[type[BertTask], ...] = (
+    BertReranker,
+    BertClassifier,
+    BertTokenClassifier,
+    BertQuestionAnswerer,
+    BertSparseEncoder,
+)
 
 
 def task_of(directory: str | Path) -> type[BertTask]:

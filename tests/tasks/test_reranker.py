@@ -104,6 +104,10 @@ def test_saved_and_read(tmp_path, activation):
     again = load_task(tmp_path)
     assert small.same(again, model)
     np.testing.assert_array_equal(again.score([QUERY], PASSAGES[:1]), model.score([QUERY], PASSAGES[:1]))
+    other = {"sigmoid": "identity", "identity": "sigmoid"}[activation]
+    chosen = BertReranker.from_preset(tmp_path, activation=other)  # not the encoder's, which has the same name
+    assert chosen.activation == other
+    assert chosen.encoder.config == model.encoder.config
 
 
 @pytest.mark.parametrize("name", [IDENTITY, SIGMOID, "torch.nn.Identity"])

@@ -1,0 +1,109 @@
+"""The files of sentence-transformers' SparseEncoder beside a masked-language model: SPLADE's pooling, and the length.
+
+Other options that would change a weight are refused by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keras_bert import files
+from keras_bert.formats.layout_table import check_plain
+from keras_bert.formats.sentence_transformers import LENGTH, MODULES, PROMPTS, check_default_prompt, stated_length
+
+_POOLING = "1_SpladePooling/config.json"
+_TOKENIZER = "tokenizer_config.json"
+FILES = (MODULES, _POOLING, LENGTH, PROMPTS)
+POOLINGS, ACTIVATIONS = ("max", "sum"), ("relu", "log1p_relu")
+_PACKAGE = "sentence_transformers.sparse_encoder.models"
+
+_PLAIN_TRANSFORMER = {
+    "transformer_task": "fill-mask",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+    "module_output_name": "token_embeddings",
+    "processing_kwargs": {},
+    "model_kwargs": {},
+    "processor_kwargs": {},
+    "config_kwargs": {},
+    "do_lower_case": False,
+}
+_PLAIN_SETTINGS = {"model_type": "SparseEncoder", "max_active_dims": None}
+
+
+@dataclass(frozen=True)
+class SparseSettings:
+    """A preset's settings for sparse vectors.
+
+    Attributes:
+        is_stated: whether the files say that it is a SparseEncoder; if not, these are the defaults.
+        max_length: of a text, in tokens; None: no limit.
+        pooling: one of `POOLINGS`.
+        activation: one of `ACTIVATIONS`.
+    """
+
+    is_stated: bool
+    max_length: int | None
+    pooling: str = "max"
+    activation: str = "relu"
+
+
+def read(directory: Path) -> SparseSettings:
+    """The settings in a directory.
+
+    Raises:
+        ValueError: a setting is not supported, or a value has another type.
+    """
+    length = _read_if_there(directory / LENGTH, {"max_seq_length": (int, None)})
+    tokenizer = _read_if_there(directory / _TOKENIZER, {"model_max_length": (float, None)})
+    longest = stated_length(directory, length, tokenizer)
+    modules = _read_if_there(directory / MODULES, [{"type": str, "path": str}]) or []
+    kinds = [module["type"].rpartition(".")[2] for module in modules]
+    if "SpladePooling" not in kinds:
+        return SparseSettings(False, longest)
+    if kinds not in (["Transformer", "SpladePooling"], ["MLMTransformer", "SpladePooling"]) or modules[0]["path"]:
+        raise ValueError(
+            f"{directory / MODULES} asks for {', '.join(kinds)}; supported are Transformer or MLMTransformer, in the "
+            "same directory, and SpladePooling"
+        )
+    check_plain(length, _PLAIN_TRANSFORMER, directory / LENGTH)
+    settings = _read_if_there(directory / PROMPTS, {"default_prompt_name": (str, None)})
+    check_plain(settings, _PLAIN_SETTINGS, directory / PROMPTS)
+    check_default_prompt(settings, directory / PROMPTS)
+    path = directory / modules[1]["path"] / "config.json"
+    shape = {"pooling_strategy": (str, None), "activation_function": (str, None)}
+    stated = files.read_json(path, shape)
+    found = {}
+    for name, key, known in (
+        ("pooling", "pooling_strategy", POOLINGS),
+        ("activation", "activation_function", ACTIVATIONS),
+    ):
+        found[name] = stated.get(key) or known[0]
+        if found[name] not in known:
+            raise ValueError(f"{path}: {key} is {found[name]!r}; supported are {' and '.join(known)}")
+    return SparseSettings(True, longest, **found)
+
+
+def write(directory: Path, settings: SparseSettings, overwrite: bool = False) -> None:
+    """Writes the files, so that `SparseEncoder(directory)` gives the same vectors.
+
+    Raises:
+        FileExistsError: one of them exists and `overwrite` is False.
+    """
+    files.refuse_to_overwrite(directory, FILES, overwrite)
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"{_PACKAGE}.{kind}"}
+        for i, (kind, path) in enumerate({"MLMTransformer": "", "SpladePooling": "1_SpladePooling"}.items())
+    ]
+    values: dict[str, Any] = {
+        MODULES: modules,
+        _POOLING: {"pooling_strategy": settings.pooling, "activation_function": settings.activation},
+        LENGTH: {"max_seq_length": settings.max_length, "do_lower_case": False},
+        PROMPTS: {"model_type": "SparseEncoder", "prompts": {}, "default_prompt_name": None},
+    }
+    files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
+
+
+def _read_if_there(path: Path, shape: Any) -> Any:
+    return files.read_json(path, shape) if path.is_file() else {}

@@ -1,0 +1,203 @@
+"""BertSparseEncoder: texts as weights of tokens (Formal et al. 2021, "SPLADE v2")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert.encoder import BertEncoder
+from keras_bert.formats import Checkpoint, sparse_encoder
+from keras_bert.tasks.by_length import ByLength
+from keras_bert.tasks.columns import one_or_many
+from keras_bert.tasks.heads import MaskedLMHead
+from keras_bert.tasks.mask_filling import Candidates, TokenTexts
+from keras_bert.tasks.preset import RowSettings, TaskPreset
+from keras_bert.tasks.preset import preprocessor as preprocessor_of
+from keras_bert.tasks.task import BertTask
+from keras_bert.text import BertPreprocessor
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertSparseEncoder(BertTask):
+    """Gives a text a weight for each token of the vocabulary: for its own words, and for others that mean the same.
+
+    Most weights are 0, so the index of a search engine for words can hold them. The similarity of two texts is the sum
+    of the products of their weights. The weights come from the masked-language head, `log(1 + max(0, logit))`, and the
+    highest of all positions counts: Formal et al. 2021, "SPLADE v2: Sparse Lexical and Expansion Model for Information
+    Retrieval", section 3. The model must have been trained for it; those for sentence-transformers' SparseEncoder are.
+
+    Args:
+        encoder, preprocessor: see `BertTask`. The preprocessor has no stride.
+        pooling: "max", or "sum" over the positions.
+        activation: "relu"; or "log1p_relu", which takes the logarithm twice.
+
+    Call arguments:
+        inputs: texts, or packed inputs, see `BertTask`.
+
+    Returns:
+        float32 `[batch, vocab_size]`: the weights, 0 or more.
+
+    Raises:
+        ValueError: a bad argument, or the family has no such head.
+
+    Example:
+        >>> from keras_bert import BertConfig
+        >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
+        >>> model = BertSparseEncoder(BertEncoder(BertConfig.tiny()), preprocessor)  # drawn at random
+        >>> len(model.encode("a film", top_k=3))
+        3
+    """
+
+    HEAD = "masked_lm"
+    STATED_ELSEWHERE = ("pooling", "activation")
+    FILES = sparse_encoder.FILES
+    ANSWERS_PROGRAM = 'print(outputs["weights"] @ outputs["weights"].T)'
+
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        preprocessor: BertPreprocessor,
+        pooling: str = "max",
+        activation: str = "relu",
+        **kwargs: Any,
+    ) -> None:
+        for name, value, known in (
+            ("pooling", pooling, sparse_encoder.POOLINGS),
+            ("activation", activation, sparse_encoder.ACTIVATIONS),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} is {value!r}; expected {' or '.join(known)}")
+        if preprocessor.stride is not None:
+            raise ValueError(f"stride is {preprocessor.stride}, but texts are not read by windows; leave it out")
+        super().__init__(encoder, preprocessor, **kwargs)
+        self.pooling = pooling
+        self.activation = activation
+        self._token_texts = TokenTexts(preprocessor.tokenizer)
+        self._by_top_k: dict[int | None, ByLength] = {}
+        self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
+        self.head.build()
+        self.built = True
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        packed = self.packed(inputs)
+        hidden = self.encoder(packed, training=training)["sequence_output"]
+        logits = self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
+        weights = ops.log1p(ops.relu(ops.cast(logits, "float32")))  # [batch, seq_length, vocab_size]
+        if self.activation == "log1p_relu":
+            weights = ops.log1p(weights)
+        weights = weights * ops.expand_dims(ops.cast(packed["input_mask"], "float32"), -1)
+        return ops.max(weights, axis=1) if self.pooling == "max" else ops.sum(weights, axis=1)
+
+    def encode(
+        self,
+        text: str | Iterable[str],
+        top_k: int | None = None,
+        batch_tokens: int = 1024,
+        progress: bool | None = None,
+    ) -> Any:
+        """The weights of tokens for a text, or for many.
+
+        Args:
+            text: a str, or many.
+            top_k: how many tokens to return, those with the highest weights; by default all whose weight is not 0.
+            batch_tokens: the tokens per batch, padding included.
+            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
+
+        Returns:
+            A dict from token to weight, the highest first; for many texts a list of them. A WordPiece token within a
+            word keeps its `##`.
+
+        Raises:
+            TypeError: a text is not a str.
+            ValueError: `top_k` is less than 1.
+
+        Warns:
+            UserWarning: the number of texts that were truncated to the model's maximum length.
+        """
+        if top_k is not None and top_k < 1:
+            raise ValueError(f"top_k is {top_k}; expected at least 1")
+        is_one, texts = one_or_many(text)
+        rows = [row[row[:, 1] > 0] for chunk in self._runner(top_k)(texts, batch_tokens, progress) for row in chunk]
+        found = np.concatenate([np.zeros((0, 2), np.float32), *rows])
+        tokens = self._token_texts.of(Candidates(tf.cast(found[:, 0], tf.int32), found[:, 1])).numpy()
+        pairs = iter(zip((token.decode() for token in tokens), found[:, 1].tolist(), strict=True))
+        weights = [dict(next(pairs) for _ in row) for row in rows]
+        return weights[0] if is_one else weights
+
+    def _runner(self, top_k: int | None) -> ByLength:
+        """Runs the model over texts: ids and weights, float32 `[tokens, 2]` a text; float32 holds ids below 2^24."""
+        if top_k not in self._by_top_k:
+
+            def highest(segments: tuple[tf.RaggedTensor, ...]) -> tf.Tensor:
+                ids, weights = self._highest(self.preprocessor.pack(segments), top_k)
+                return tf.stack([tf.cast(ids, tf.float32), weights], axis=-1)
+
+            self._by_top_k[top_k] = ByLength(self.preprocessor, highest)
+        return self._by_top_k[top_k]
+
+    @property
+    def _by_length(self) -> ByLength:
+        return self._runner(None)
+
+    @property
+    def _runners(self) -> Iterable[ByLength]:
+        return self._by_top_k.values()
+
+    def _highest(self, inputs: Any, top_k: int | None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Ids and weights, `[batch, tokens]` each, the highest first; of weight 0 where a text has fewer tokens."""
+        # The embedding table may have more rows than there are tokens.
+        weights = self(inputs, training=False)[:, : self.preprocessor.tokenizer.vocabulary_size]
+        counts = tf.math.count_nonzero(weights, axis=1, dtype=tf.int32)
+        count = tf.maximum(tf.reduce_max(counts), 0)
+        values, ids = tf.math.top_k(weights, count if top_k is None else tf.minimum(count, top_k))
+        return ids, values
+
+    def serve(self, text: Any) -> dict[str, Any]:
+        """The serving signature: string `[batch]` -> `tokens`, string, and `weights`, float32, `[batch, tokens]` each.
+
+        The highest weights come first; "" and 0 where a text has fewer tokens than another.
+        """
+        ids, weights = self._highest(text, None)
+        return {"tokens": self._token_texts.of(Candidates(ids, weights)), "weights": weights}
+
+    def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """`weights`, float32 `[batch, vocab_size]`."""
+        return {"weights": self(inputs, training=False)}
+
+    def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
+        return [{"weights": weights} for weights in self.encode(*texts, progress=False)]
+
+    # -- Files
+
+    @classmethod
+    def is_in(cls, checkpoint: Checkpoint, directory: Path) -> bool:
+        return super().is_in(checkpoint, directory) and sparse_encoder.read(directory).is_stated
+
+    @classmethod
+    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+        if not found.has_head:
+            raise ValueError(f"{found.handle} has no masked-language head, which gives the weights of tokens")
+        stated = vars(sparse_encoder.read(found.directory))
+        return {**{name: stated[name] for name in cls.STATED_ELSEWHERE}, **found.settings, **given}
+
+    @classmethod
+    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
+        positions = encoder.config.max_positions
+        longest = min(sparse_encoder.read(found.directory).max_length or positions, positions)
+        return preprocessor_of(found, positions, rows, max_sequence_length=longest)
+
+    def _save_own_files(self, directory: Path, overwrite: bool) -> None:
+        """Writes what `SparseEncoder(directory)` reads."""
+        longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
+        sparse_encoder.write(
+            directory, sparse_encoder.SparseSettings(True, longest, self.pooling, self.activation), overwrite
+        )
+
+    def settings(self) -> dict[str, Any]:
+        return {"pooling": self.pooling, "activation": self.activation}

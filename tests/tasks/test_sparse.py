@@ -1,0 +1,183 @@
+"""BertSparseEncoder: weights of tokens, its directories, and sentence-transformers' SparseEncoder beside it."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertMaskedLM, BertSentenceEncoder, BertSparseEncoder
+from keras_bert.formats import sparse_encoder
+from keras_bert.saved_model import export_serving
+from keras_bert.tasks.table import load_task, task_of
+
+from ..support import small
+
+TEXTS = [*small.TEXTS, "good", "the river bank"]
+
+
+def new(text=None, **settings):
+    return small.shaken(BertSparseEncoder(small.encoder(num_layers=1), small.preprocessor(**text or {}), **settings))
+
+
+@pytest.fixture(scope="module")
+def model():
+    made = new()
+    made.head.bias.assign(made.head.bias - 3.0)  # so that some weights are 0
+    return made
+
+
+@pytest.fixture
+def saved(model, tmp_path):
+    model.save_preset(tmp_path / "sparse")
+    return tmp_path / "sparse"
+
+
+@pytest.mark.parametrize("pooling", ["max", "sum"])
+@pytest.mark.parametrize("activation", ["relu", "log1p_relu"])
+def test_weights(saved, pooling, activation):
+    """Those of the logits of each position but padding, by the formula of Formal et al. 2021, equation 3."""
+    model = BertSparseEncoder.from_preset(saved, pooling=pooling, activation=activation)
+    weights = np.asarray(model(TEXTS))
+    packed = model.preprocessor(TEXTS)
+    hidden = model.encoder(packed)["sequence_output"]
+    positions = np.tile(np.arange(hidden.shape[1]), (len(TEXTS), 1))
+    logits = np.asarray(BertMaskedLM.from_preset(saved).logits(hidden, positions))
+    for row, mask, of_row in zip(weights, np.asarray(packed["input_mask"]), logits, strict=True):
+        values = np.log(1 + np.maximum(of_row[mask > 0], 0))
+        values = np.log(1 + values) if activation == "log1p_relu" else values
+        np.testing.assert_allclose(row, getattr(values, pooling)(axis=0), rtol=0, atol=1e-5)
+    assert 0 < np.count_nonzero(weights) < weights.size
+
+
+def test_encode(model):
+    vocabulary = model.preprocessor.tokenizer.vocabulary
+    weights = np.concatenate([np.asarray(model([text])) for text in TEXTS])
+    answers = model.encode(TEXTS)
+    for answer, row in zip(answers, weights, strict=True):
+        expected = {vocabulary[i]: row[i] for i in np.argsort(-row) if row[i] > 0}
+        assert list(answer) == list(expected)
+        np.testing.assert_allclose(list(answer.values()), list(expected.values()), rtol=0, atol=1e-5)
+    one = model.encode(TEXTS[0], top_k=2)
+    assert list(one) == list(answers[0])[:2]
+    assert model.encode([]) == []
+    with pytest.raises(ValueError, match="top_k is 0"):
+        model.encode("good", top_k=0)
+    (fields,) = model.answer_fields(["good"])
+    assert list(fields["weights"]) == list(model.encode("good"))
+    served = model.serve(tf.constant(TEXTS))
+    for answer, tokens, values in zip(answers, served["tokens"].numpy(), served["weights"].numpy(), strict=True):
+        assert [token.decode() for token in tokens if token] == list(answer)
+        np.testing.assert_allclose(values[: len(answer)], list(answer.values()), rtol=0, atol=1e-5)
+        assert not values[len(answer) :].any()
+
+
+def test_saved_and_read(saved, tmp_path, model):
+    assert task_of(saved) is BertSparseEncoder
+    again = load_task(saved)
+    assert small.same(again, model)
+    assert again.encode("good") == model.encode("good")
+    with pytest.raises(ValueError, match="asks for MLMTransformer, SpladePooling; supported are"):
+        BertSentenceEncoder.from_preset(saved)
+    new(pooling="sum", activation="log1p_relu").save_preset(tmp_path / "other")
+    assert load_task(tmp_path / "other").settings() == {"pooling": "sum", "activation": "log1p_relu"}
+
+
+def test_a_masked_language_model_is_read(model, tmp_path):
+    masked = BertMaskedLM(model.encoder, small.preprocessor(tokenizer=small.tokenizer(special_tokens_in_text=True)))
+    masked.save_preset(tmp_path / "masked")
+    assert task_of(tmp_path / "masked") is BertSentenceEncoder  # nothing says that it was trained for this
+    assert BertSparseEncoder.from_preset(tmp_path / "masked").settings() == {"pooling": "max", "activation": "relu"}
+    BertSentenceEncoder(model.encoder, small.preprocessor()).save_preset(tmp_path / "vectors")
+    with pytest.raises(ValueError, match="has no masked-language head"):
+        BertSparseEncoder.from_preset(tmp_path / "vectors")
+
+
+def change(directory, name, **values):
+    path = directory / name
+    entries = json.loads(path.read_text())
+    path.write_text(json.dumps({**entries, **values}))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("1_SpladePooling/config.json", {"pooling_strategy": "mean"}, "pooling_strategy is 'mean'; supported are max"),
+        ("1_SpladePooling/config.json", {"activation_function": "gelu"}, "activation_function is 'gelu'"),
+        ("sentence_bert_config.json", {"transformer_task": "feature-extraction"}, "transformer_task is"),
+        ("config_sentence_transformers.json", {"max_active_dims": 64}, "max_active_dims is 64"),
+        (
+            "config_sentence_transformers.json",
+            {"default_prompt_name": "q", "prompts": {"q": "query: "}},
+            "default_prompt_name is 'q'",
+        ),
+    ],
+)
+def test_what_is_not_supported_is_refused(saved, name, values, message):
+    change(saved, name, **values)
+    with pytest.raises(ValueError, match=message):
+        BertSparseEncoder.from_preset(saved)
+
+
+def test_other_modules_are_refused(saved):
+    modules = json.loads((saved / "modules.json").read_text())
+    (saved / "modules.json").write_text(json.dumps([*modules, modules[1]]))
+    with pytest.raises(ValueError, match="asks for MLMTransformer, SpladePooling, SpladePooling"):
+        sparse_encoder.read(saved)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pooling": "mean"}, "pooling is 'mean'; expected max or sum"),
+        ({"activation": "gelu"}, "activation is 'gelu'; expected relu or log1p_relu"),
+        ({"text": {"stride": 4}}, "stride is 4"),
+    ],
+)
+def test_mistakes(settings, message):
+    with pytest.raises(ValueError, match=message):
+        new(**settings)
+
+
+@pytest.mark.slow
+def test_served(model, tmp_path):
+    export_serving(model, tmp_path / "served")
+    loaded = tf.saved_model.load(str(tmp_path / "served" / "1"))
+    found = loaded.signatures["serving_default"](text=tf.constant(TEXTS[:1]))
+    tokens = [token.decode() for token in found["tokens"].numpy()[0]]
+    assert tokens == list(model.encode(TEXTS[0]))
+    np.testing.assert_allclose(found["weights"][0], list(model.encode(TEXTS[0]).values()), rtol=0, atol=1e-5)
+
+
+def close(library, theirs, ours, texts):
+    expected = theirs.encode(texts, convert_to_sparse_tensor=False).numpy()
+    vocabulary = ours.preprocessor.tokenizer.vocabulary
+    for answer, row in zip(ours.encode(texts), expected, strict=True):
+        found = np.array([answer.get(token, 0.0) for token in vocabulary])
+        np.testing.assert_allclose(found, row, rtol=0, atol=1e-5)
+    assert np.count_nonzero(expected) > 10
+
+
+@pytest.mark.parity
+def test_sparse_encoder_on_a_real_model(shared_data, tmp_path):
+    """A real model that was trained for it, with the files of the newest version, and back."""
+    library = pytest.importorskip("sentence_transformers")
+    theirs = library.SparseEncoder(str(shared_data / "bert-tiny-mlm"), device="cpu")
+    texts = ["The film was very good!", "", "Who painted the Mona Lisa, and where does it hang?", "rain " * 600]
+    theirs.save_pretrained(str(tmp_path / "theirs"))
+    assert task_of(tmp_path / "theirs") is BertSparseEncoder
+    with pytest.warns(UserWarning, match="texts cut"):
+        close(library, theirs, load_task(tmp_path / "theirs"), texts)
+    ours = BertSparseEncoder.from_preset(shared_data / "bert-tiny-mlm")
+    assert {"good", "film", "movie"} < set(ours.encode(texts[0], top_k=5))
+    ours.save_preset(tmp_path / "ours")
+    with pytest.warns(UserWarning, match="texts cut"):
+        close(library, library.SparseEncoder(str(tmp_path / "ours"), device="cpu"), ours, texts)
+
+
+@pytest.mark.parity
+def test_other_poolings(model, tmp_path):
+    library = pytest.importorskip("sentence_transformers")
+    ours = new(pooling="sum", activation="log1p_relu")
+    ours.save_preset(tmp_path)
+    close(library, library.SparseEncoder(str(tmp_path), device="cpu"), ours, TEXTS[:2])
