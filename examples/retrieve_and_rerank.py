@@ -41,7 +41,8 @@ def main() -> None:
     parser.add_argument("--positive-column", default="context")
     arguments = parser.parse_args()
     if arguments.train:
-        columns = read_columns(arguments.train, text_columns=[arguments.query_column, arguments.positive_column]).columns
+        names = [arguments.query_column, arguments.positive_column]
+        columns = read_columns(arguments.train, text_columns=names).columns
     else:
         columns = tuple(map(list, zip(*PAIRS, strict=True)))
 

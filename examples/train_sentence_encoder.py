@@ -36,7 +36,8 @@ def main() -> None:
     arguments = parser.parse_args()
 
     if arguments.train:
-        columns = read_columns(arguments.train, text_columns=[arguments.query_column, arguments.positive_column]).columns
+        names = [arguments.query_column, arguments.positive_column]
+        columns = read_columns(arguments.train, text_columns=names).columns
         held_out = max(1, len(columns[0]) // 10)
         test = tuple(column[:held_out] for column in columns)
         train = tuple(column[held_out:] for column in columns)
