@@ -175,8 +175,12 @@ BASE = {
 }
 
 
+# One of each block: rounding adds up over twelve layers of the published width. The other families are tables of these.
+BLOCKS = ["bert", "albert", "modernbert", "nomic_bert", "mpnet", "deberta-v2", "eurobert-shared"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", BLOCKS)
 def test_encoders_of_base_size(name, tmp_path):
     model = their_model(name, "AutoModel", BASE, scale=0.03)
     model.save_pretrained(tmp_path)

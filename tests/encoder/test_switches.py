@@ -188,7 +188,7 @@ def test_heads_that_share_keys_and_values():
 
 
 @pytest.mark.parametrize("is_graph", [False, True])
-@pytest.mark.parametrize(("switch", "length"), [("modern", 33), ("llama", 40)])
+@pytest.mark.parametrize(("switch", "length"), [("modern", 33), pytest.param("llama", 40, marks=pytest.mark.slow)])
 def test_long_texts_are_computed_piece_by_piece(switch, length, is_graph, monkeypatch):
     inputs, sizes = random_inputs(seq_length=length), set()
     inputs["input_mask"][1, 9:] = 0
