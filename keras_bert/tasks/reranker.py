@@ -16,7 +16,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Checkpoint, cross_encoder
 from keras_bert.tasks import metrics, passage_lists, ranking_losses
 from keras_bert.tasks.columns import as_arrays, columns_of, one_or_many, plain
-from keras_bert.tasks.long_text import pooled_output
+from keras_bert.tasks.long_text import classify_texts
 from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.preset import preprocessor as preprocessor_of
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -89,9 +89,8 @@ class BertReranker(BertTask):
         passages = shape[1] if len(shape) == 3 else 1
         if len(shape) == 3:
             inputs = {name: ops.reshape(each, (-1, ops.shape(each)[2])) for name, each in inputs.items()}
-        pooled = pooled_output(self.encoder, inputs, "mean", training, self.reads_pooler)
-        logits = ops.cast(self.head(pooled, training=training), "float32")
-        return ops.reshape(logits, (-1, passages))
+        logits = classify_texts(self.encoder, self.head, inputs, training=training)
+        return ops.reshape(ops.cast(logits, "float32"), (-1, passages))
 
     def score(
         self,
