@@ -28,9 +28,7 @@ def in_pieces(attend: Callable[[Any, Any, Any], Any], query: Any, key: Any, valu
         return _mapped(attend, query, key, value) if length > LONG else attend(query, key, value)
     if not shapes_may_vary():  # XLA would compile both ways
         return attend(query, key, value)
-    return ops.cond(
-        length > LONG, lambda: _mapped(attend, query, key, value), lambda: attend(query, key, value)
-    )
+    return ops.cond(length > LONG, lambda: _mapped(attend, query, key, value), lambda: attend(query, key, value))
 
 
 def _mapped(attend: Callable[[Any, Any, Any], Any], query: Any, key: Any, value: Any) -> Any:
