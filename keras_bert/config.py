@@ -10,7 +10,7 @@ from keras_bert.sizes import SIZES
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 NORMS = ("layer_norm", "rms_norm")
-POOLINGS = ("first", "mean")
+POOLINGS = ("first", "mean", "late")
 # The switches that make a layer another than BERT's; the others change sizes, embeddings or what is read in the end.
 BLOCK_SWITCHES = (
     "num_key_value_heads",
@@ -85,6 +85,7 @@ class BertConfig:
         gated: whether half of the feed-forward network's first layer, without activation, multiplies the other half
             (Shazeer 2020, GLU variants). That layer is then twice `intermediate_size` wide.
         pooling: without a pooler, `pooled_output` is the hidden state of the "first" token, or the "mean" of all.
+            "late" (EuroBERT): as "first", but a classifier's logits for a text are the mean of its tokens' logits.
         head_activation: the activation in a head's dense layer; None: the family's.
 
     Raises:

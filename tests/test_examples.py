@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -44,14 +45,15 @@ def test_classify_text_with_bert(tmp_path):
     assert scores["Who pays for such rubbish?"] < 0.5 < scores["I could watch it every day!"]
 
 
-@pytest.mark.slow
 def test_classify_text_with_bert_on_a_file(tmp_path):
-    pytest.importorskip("tensorflow_hub")
-    pytest.importorskip("tf_keras")
-    rows = [('a joy "from" start to finish', 1), ("a bore", 0), ("warm and funny", 1), ("cold and dull", 0)] * 4
-    (tmp_path / "rows.tsv").write_text("label\tsentence\n" + "".join(f"{label}\t{text}\n" for text, label in rows))
-    output = run("classify_text_with_bert.py", "--data", "rows.tsv", "--limit", 12, "--epochs", 3, cwd=tmp_path)
-    assert "9 reviews to train on, 3 to test on" in output
+    """Its reader alone; what is done with reviews is the same."""
+    expected = [('a joy "from" start to finish', 1.0), ("a bore", 0.0), ("warm and funny", 1.0)]
+    lines = "".join(f"{int(label)}\t{text}\n" for text, label in expected)
+    (tmp_path / "rows.tsv").write_text(f"label\tsentence\n{lines}1\tone too many\n")
+    source = (EXAMPLES / "classify_text_with_bert.py").read_text("utf-8")
+    reader = {"Path": Path}
+    exec(source[source.index("def rows(") : source.index("def dataset(")], reader)
+    assert reader["rows"](tmp_path / "rows.tsv", 3) == expected
 
 
 @pytest.mark.slow

@@ -147,7 +147,7 @@ class BertEncoder(keras.Model):
         """float `[batch, hidden]`, from the last hidden states, `[batch, seq_length, hidden]`."""
         if self.pooler is not None:
             return ops.tanh(self.pooler(hidden[:, 0]))  # the first token is [CLS]
-        if self.config.pooling == "first":
+        if self.config.pooling != "mean":
             return hidden[:, 0]
         if layout.padding_mask is None:
             return ops.mean(hidden, axis=1)

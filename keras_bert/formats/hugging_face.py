@@ -57,7 +57,7 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     config = config_of(values, path)
     table = table_of(config)
     file = open_weights(directory)
-    checkpoint = Checkpoint(
+    return Checkpoint(
         "hugging_face",
         config,
         file,
@@ -67,10 +67,6 @@ def open_checkpoint(directory: Path) -> Checkpoint:
         extras=_EXTRAS,
         copies=_copies(table),
     )
-    for head, (key, refused) in table.not_with.items():
-        if head in checkpoint.heads and values.get(key) in refused:
-            raise ValueError(f"{path}: {key} is {values.get(key)!r}, which is not supported in a classifier")
-    return checkpoint
 
 
 def open_weights(directory: Path) -> WeightFile:

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
+from keras_bert.formats.hugging_face_splits import pre_tokenizer_of, split_of_file
 from keras_bert.formats.hugging_face_tokenizers import (
+    ALL_IN_ONE,
     ANY_CLASS,
     CONFIG,
     IDS,
@@ -27,6 +29,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
 )
 
 _NAMES = {"add_prefix_space": "add_prefix_space", **TOKENS}
+_PACKING = ("separators", "second_type_id", "second_cls")
 # Values of arguments that RobertaTokenizer, the class of transformers, has too.
 _ROBERTA = {
     "more_special_tokens": [],
@@ -34,6 +37,9 @@ _ROBERTA = {
     "normalization": None,
     "separators": 2,
     "second_type_id": 0,
+    "second_cls": False,
+    "split": "gpt2",
+    "ignore_merges": False,
 }
 
 
@@ -47,7 +53,10 @@ def read_bytepair_files(directory: Path) -> dict[str, Any]:
         arguments: dict[str, Any] = {"vocabulary": path, "merges": directory / MERGES}
     else:
         arguments = read_tokenizer_file(path, "BPE", _arguments_of)
-    return arguments | read_tokenizer_config(directory, _NAMES, arguments.get("added_tokens", ()))
+    arguments |= read_tokenizer_config(directory, _NAMES, arguments.get("added_tokens", ()))
+    if path.name == ALL_IN_ONE and "pad_token" in arguments:
+        arguments.setdefault("unk_token", arguments["pad_token"])  # no text is unknown; Llama 3's files name no token
+    return arguments
 
 
 def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
@@ -59,6 +68,8 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
         FileExistsError: one of the files exists, and `overwrite` is False.
     """
     stated = {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
+    if stated["unk_token"] == stated["pad_token"]:
+        del stated["unk_token"]
     stated["mask_token"] = mask_with_space(stated["mask_token"])
     if any(arguments[name] != value for name, value in _ROBERTA.items()):
         config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": ["input_ids", "attention_mask"]}
@@ -77,15 +88,12 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     model = content["model"]
     normalizers = steps_of(content.get("normalizer"), "normalizers")
     normalization = types_of(normalizers)
-    splits = steps_of(content.get("pre_tokenizer"), "pretokenizers")
-    refuse(path, ("splits text with", types_of(splits), "ByteLevel"))
-    (split,) = splits
+    steps = steps_of(content.get("pre_tokenizer"), "pretokenizers")
+    split = split_of_file(path, steps)
     refuse(
         path,
         ("normalizes with", normalization, "NFC" if normalizers else None),
-        ("splits text by another pattern than GPT-2's, use_regex:", split.get("use_regex", True), True),
         ("has dropout", model.get("dropout") or None, None),
-        ("has ignore_merges", model.get("ignore_merges") or False, False),
         ("marks continuing tokens with", model.get("continuing_subword_prefix") or "", ""),
         ("marks the ends of words with", model.get("end_of_word_suffix") or "", ""),
     )
@@ -96,11 +104,13 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     return {
         "vocabulary": vocabulary,
         "merges": model["merges"],
-        "add_prefix_space": bool(split.get("add_prefix_space")),
+        "add_prefix_space": bool(steps[-1].get("add_prefix_space")),
         **arguments,
         "more_special_tokens": [token for token in special if token not in named],
         "added_tokens": added_tokens_of_file(path, content),
         "normalization": normalization,
+        "split": split,
+        "ignore_merges": bool(model.get("ignore_merges")),
     }
 
 
@@ -110,8 +120,6 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
     cls, sep = ((arguments[name], ids[arguments[name]]) for name in ("cls_token", "sep_token"))
     added = dict.fromkeys(arguments["added_tokens"], False)
     added |= dict.fromkeys((*(arguments[name] for name in TOKENS), *arguments["more_special_tokens"]), True)
-    split = {"type": "ByteLevel", "add_prefix_space": arguments["add_prefix_space"], "trim_offsets": True}
-    split["use_regex"] = True
     return {
         "version": "1.0",
         "truncation": None,
@@ -121,9 +129,9 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
             for token in sorted(added, key=ids.get)
         ],
         "normalizer": {"type": arguments["normalization"]} if arguments["normalization"] else None,
-        "pre_tokenizer": split,
-        "post_processor": template(cls, sep, arguments["separators"], arguments["second_type_id"]),
-        "decoder": split,
+        "pre_tokenizer": pre_tokenizer_of(arguments["split"], arguments["add_prefix_space"]),
+        "post_processor": template(cls, sep, *(arguments[name] for name in _PACKING)),
+        "decoder": pre_tokenizer_of("gpt2", arguments["add_prefix_space"]),
         "model": {
             "type": "BPE",
             "dropout": None,
@@ -132,7 +140,7 @@ def tokenizer_json(arguments: dict[str, Any]) -> dict[str, Any]:
             "end_of_word_suffix": None,
             "fuse_unk": False,
             "byte_fallback": False,
-            "ignore_merges": False,
+            "ignore_merges": arguments["ignore_merges"],
             "vocab": ids,
             "merges": [merge.split(" ") for merge in arguments["merges"]],
         },

@@ -38,8 +38,21 @@ _PLAIN_CONFIG = {
     "sp_model_kwargs": {},
 }
 _TEMPLATE = ([{str: {"id": str, "type_id": int}}], None)
+_PROCESSOR = {
+    "type": str,
+    "cls": ([str, int], None),
+    "sep": ([str, int], None),
+    "single": _TEMPLATE,
+    "pair": _TEMPLATE,
+    "special_tokens": ({str: {"ids": [int]}}, None),
+}
 # A step, or a sequence of steps.
-_STEP = {"type": str, "add_prefix_space": (bool, None)}
+_STEP = {
+    "type": str,
+    **dict.fromkeys(("add_prefix_space", "use_regex", "invert"), (bool, None)),
+    "behavior": (str, None),
+    "pattern": ({str: str}, None),
+}
 STEPS = {**_STEP, "normalizers": ([_STEP], None), "pretokenizers": ([_STEP], None)}
 # How an added token is found in texts.
 _FLAGS = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (bool, None))
@@ -54,17 +67,7 @@ _JSON_SHAPE = {
     "added_tokens": ([{"id": int, "content": str, "special": bool, **_FLAGS}], None),
     "normalizer": (STEPS, None),
     "pre_tokenizer": (STEPS, None),
-    "post_processor": (
-        {
-            "type": str,
-            "cls": ([str, int], None),
-            "sep": ([str, int], None),
-            "single": _TEMPLATE,
-            "pair": _TEMPLATE,
-            "special_tokens": ({str: {"ids": [int]}}, None),
-        },
-        None,
-    ),
+    "post_processor": ({**_PROCESSOR, "processors": ([_PROCESSOR], None)}, None),
     "padding": ({"pad_token": (str, None)}, None),
 }
 
@@ -207,13 +210,16 @@ def tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
     return vocabulary
 
 
-def template(cls: tuple[str, int], sep: tuple[str, int], separators: int, second_type_id: int) -> dict[str, Any]:
+def template(
+    cls: tuple[str, int], sep: tuple[str, int], separators: int, second_type_id: int, second_cls: bool = False
+) -> dict[str, Any]:
     """The `post_processor` of a `tokenizer.json`, `[CLS] a [SEP]`, and for a pair `[CLS] a [SEP] b [SEP]`.
 
     Args:
         cls, sep: each token and its id.
         separators: their number between the two texts of a pair.
         second_type_id: the type of the second text.
+        second_cls: whether another `[CLS]` is before the second text.
     """
 
     def parts(*names: tuple[str, int]) -> list[dict[str, Any]]:
@@ -223,26 +229,33 @@ def template(cls: tuple[str, int], sep: tuple[str, int], separators: int, second
         ]
 
     one = [(cls[0], 0), ("A", 0), (sep[0], 0)]
-    type_id = second_type_id
+    second = [*[(cls[0], second_type_id)] * second_cls, ("B", second_type_id), (sep[0], second_type_id)]
     return {
         "type": "TemplateProcessing",
         "single": parts(*one),
-        "pair": parts(*one, *[(sep[0], 0)] * (separators - 1), ("B", type_id), (sep[0], type_id)),
+        "pair": parts(*one, *[(sep[0], 0)] * (separators - 1), *second),
         "special_tokens": {name: {"id": name, "ids": [index], "tokens": [name]} for name, index in (cls, sep)},
     }
 
 
-# Types of post-processors -> the number of separators between the texts of a pair, and the type of the second text.
-_PROCESSORS = {"BertProcessing": (1, 1), "RobertaProcessing": (2, 0)}
+# Types of post-processors -> the number of separators between the texts of a pair, the type of the second text, and
+# whether it begins with `[CLS]`.
+_PROCESSORS = {"BertProcessing": (1, 1, False), "RobertaProcessing": (2, 0, False)}
 
 
 def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) -> dict[str, Any]:
     """How the `post_processor` of a `tokenizer.json` packs texts: `cls_token`, `sep_token` and the values of a format.
 
+    `second_cls` is among them only if it is True.
+
     Raises:
         ValueError: it packs them in another way than `template`.
     """
     found = content.get("post_processor") or {}
+    # In a post-processor, ByteLevel changes no ids.
+    steps = [step for step in found.get("processors") or [] if step["type"] != "ByteLevel"]
+    if found.get("type") == "Sequence" and len(steps) == 1:
+        (found,) = steps
     if found.get("type") in _PROCESSORS and found.get("cls") and found.get("sep"):
         cls, sep = found["cls"], found["sep"]
         pairs = [_PROCESSORS[found["type"]]]
@@ -251,7 +264,8 @@ def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) 
         ids = found.get("special_tokens") or {}
         first, last = (single[0]["id"], single[-1]["id"]) if single else ("", "")
         cls, sep = ((token, next(iter(ids.get(token, {}).get("ids", ())), None)) for token in (first, last))
-        known = {pair: template(cls, sep, *pair) for pair in itertools.product((1, 2), (0, 1))}
+        forms = [*itertools.product((1, 2), (0, 1), (False,)), (1, 0, True), (1, 1, True)]
+        known = {pair: template(cls, sep, *pair) for pair in forms}
         pairs = [
             pair
             for pair, packs in known.items()
@@ -262,13 +276,17 @@ def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) 
             f"{path}: its post_processor is {reprlib.repr(content.get('post_processor'))}, which packs texts neither "
             "as [CLS] a [SEP] b [SEP] nor as <s> a </s></s> b </s>: ids would differ"
         )
-    return {"cls_token": cls[0], "sep_token": sep[0], "separators": pairs[0][0], "second_type_id": pairs[0][1]}
+    separators, second_type_id, second_cls = pairs[0]
+    values = {"cls_token": cls[0], "sep_token": sep[0], "separators": separators, "second_type_id": second_type_id}
+    return values | ({"second_cls": True} if second_cls else {})
 
 
 def special_tokens_of_file(content: dict[str, Any]) -> dict[str, str]:
     """`unk_token`, `pad_token` and `mask_token` as far as the `content` of a `tokenizer.json` tells them."""
     special = {token["content"] for token in content.get("added_tokens") or [] if token["special"]}
     stated = {"unk": content["model"].get("unk_token"), "pad": (content.get("padding") or {}).get("pad_token")}
-    names = {name: (stated.get(name), f"<{name}>", f"[{name.upper()}]") for name in ("unk", "pad", "mask")}
+    names = {
+        name: (stated.get(name), f"<{name}>", f"[{name.upper()}]", f"<|{name}|>") for name in ("unk", "pad", "mask")
+    }
     found = {name: [each for each in spellings if each in special] for name, spellings in names.items()}
     return {f"{name}_token": spellings[0] for name, spellings in found.items() if spellings}

@@ -93,6 +93,8 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
         ("marks continuing tokens with", model.get("continuing_subword_prefix", "##"), "##"),
     )
     vocabulary = tokens_of_file(path, content)
+    packing = packing_of_file(path, content, vocabulary)
+    refuse(path, ("repeats the first token in pairs, second_cls:", packing.get("second_cls", False), False))
     # transformers 5 writes U+2028, a token of BERT's Chinese vocabulary, as "": no text has such a token.
     vocabulary = [token or f"[empty-{index}]" for index, token in enumerate(vocabulary)]
     longest = model.get("max_input_chars_per_word")
@@ -104,7 +106,7 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
         "max_chars_per_word": 100 if longest is None else longest,
         **special_tokens_of_file(content),
         **({"unk_token": model["unk_token"]} if model.get("unk_token") else {}),
-        **packing_of_file(path, content, vocabulary),
+        **packing,
         "added_tokens": added_tokens_of_file(path, content),
     }
 

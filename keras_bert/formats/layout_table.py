@@ -54,8 +54,6 @@ class Table:
         default_factory=dict
     )  # keys of an older dialect, which is only read -> keys above
     poolings: Mapping[str, str] = field(default_factory=dict)  # the file's name -> ours; the first one is written
-    # Head -> an option, and its values with which that head computes something else.
-    not_with: Mapping[str, tuple[str, tuple[Any, ...]]] = field(default_factory=dict)
     keeps_two_thirds: bool = False  # whether of the stated intermediate_size only 2/3 are there, in multiples of 8
     layer_kinds: str | None = None  # the key of a list with the kind of each layer, beside that of `global_every`
     values: Mapping[str, Any] = field(default_factory=dict)  # of fields that the file may leave out
@@ -211,6 +209,9 @@ class Table:
             name, value, implied = each.name, getattr(config, each.name), self.values.get(each.name, each.default)
             if name not in (*self.config, *_SAID_BY_WEIGHTS) and value != implied:
                 raise ValueError(f"a {config.family} in this layout has {name}={implied!r}, not {value!r}")
+        if self.poolings and config.pooling not in self.poolings.values():
+            known = ", ".join(self.poolings.values())
+            raise ValueError(f"a {config.family} in this layout has pooling={config.pooling!r}; expected {known}")
 
 
 def _put(values: dict[str, Any], key: str, value: Any) -> None:

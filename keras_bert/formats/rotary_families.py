@@ -201,10 +201,8 @@ EUROBERT = Table(
         "attention_bias": "attention_bias",
         "pooling": "classifier_pooling",
     },
-    poolings={"bos": "first", "mean": "mean", "late": "first"},
-    # Then, what is pooled are the logits.
-    not_with={"sequence": ("classifier_pooling", (None, "late"))},
-    values={**published(sizes.EUROBERT), "rope_theta": 10_000.0},
+    poolings={"bos": "first", "mean": "mean", "late": "late"},
+    values={**published(sizes.EUROBERT), "rope_theta": 10_000.0, "pooling": "late"},
     activations={"silu": "silu", "swish": "silu", **ACTIVATIONS},
     plain={
         "rope_parameters.rope_type": "default",
@@ -252,7 +250,6 @@ NEOBERT = replace(
     },
     keeps_two_thirds=True,
     poolings={},
-    not_with={},
     values={**published(sizes.NEOBERT), "layer_norm_epsilon": 1e-6, "max_positions": 1024},
     plain={"ngpt": False, "rope": True},
     storage=replace(BERT.storage, orders={"attention/qkv": by_head}),

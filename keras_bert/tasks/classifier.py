@@ -16,7 +16,7 @@ from keras_bert.formats import hugging_face
 from keras_bert.tasks import metrics
 from keras_bert.tasks.columns import columns_of, one_or_many, plain
 from keras_bert.tasks.label_names import checked_labels, number_of, numeric, rare
-from keras_bert.tasks.long_text import POOLINGS, pooled_output
+from keras_bert.tasks.long_text import POOLINGS, classify_texts
 from keras_bert.tasks.preset import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.teaching import divergence, weighted_mean
@@ -108,8 +108,8 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         if not isinstance(inputs, dict):
             self._check_pairs(isinstance(inputs, tuple | list))
-        pooled = pooled_output(self.encoder, self.packed(inputs), self.window_pooling, training, self.reads_pooler)
-        return ops.cast(self.head(pooled, training=training), "float32")
+        logits = classify_texts(self.encoder, self.head, self.packed(inputs), self.window_pooling, training)
+        return ops.cast(logits, "float32")
 
     def training_loss(self) -> keras.losses.Loss:
         """The loss to compile with: cross-entropy, binary cross-entropy per label, or mean squared error."""

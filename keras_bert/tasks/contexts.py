@@ -55,7 +55,7 @@ def row_lengths(preprocessor: BertPreprocessor, read: Contexts) -> tf.Tensor:
 
 def tokens_before(preprocessor: BertPreprocessor, questions: tf.RaggedTensor) -> tf.Tensor:
     """int64 `[windows]`: tokens of each row before its window, special tokens included."""
-    return 1 + questions.row_lengths() + preprocessor.tokenizer.pair_format.separators
+    return 1 + questions.row_lengths() + preprocessor.tokenizer.pair_format.between
 
 
 def tokens_of(read: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -13,41 +13,51 @@ from keras_bert.text.windows import windows
 POOLINGS = ("mean", "max")
 
 
-def pooled_output(
-    encoder: BertEncoder, inputs: dict[str, Any], pooling: str, training: bool | None = None, pooler: bool = True
+def classify_texts(
+    encoder: BertEncoder, head: Any, inputs: dict[str, Any], pooling: str = "mean", training: bool | None = None
 ) -> Any:
-    """The encoder's `pooled_output`; for windows, its mean or (elementwise) maximum over a text's windows.
+    """The logits of texts, float `[batch, units]`.
+
+    With `config.pooling="late"`, the head reads the hidden states of all tokens, and its logits are averaged.
 
     Args:
         encoder: runs on each window separately.
+        head: a `ClassifierHead` of the task "sequence". One with a dense layer replaces the encoder's pooler, as in
+            RoBERTa's family: it reads the first token's hidden state. An encoder without a pooler says itself what is
+            read (`config.pooling`).
         inputs: as the encoder takes them, or with windows: int `[batch, windows, seq_length]`. Windows of only padding
             are ignored.
-        pooling: "mean" or "max".
-        pooler: whether to use the encoder's pooler, if it has one; else the first token's hidden state is taken. An
-            encoder without one says itself what is taken (`config.pooling`).
-
-    Returns:
-        float `[batch, hidden]`.
+        pooling: "mean" or "max": of a text's windows, elementwise.
     """
-    if pooler or encoder.pooler is None:
+    if encoder.pooler is None and encoder.config.pooling == "late":
+        logits = head(sequence_output(encoder, inputs, training), training=training)  # [..., seq_length, units]
+        is_token = ops.cast(ops.expand_dims(inputs["input_mask"], -1), logits.dtype)
+        logits = ops.sum(logits * is_token, axis=-2) / ops.maximum(ops.sum(is_token, axis=-2), 1)
+        return _over_windows(logits, inputs, pooling)
+    if encoder.pooler is None or head.transform is None:
         pooled = _of_each_row(encoder, inputs, "pooled_output", training)
     else:
         pooled = sequence_output(encoder, inputs, training)[..., 0, :]
-    if len(pooled.shape) == 2:
-        return pooled
+    return head(_over_windows(pooled, inputs, pooling), training=training)
+
+
+def _over_windows(values: Any, inputs: dict[str, Any], pooling: str) -> Any:
+    """float `[batch, windows, size]` or, without windows, `[batch, size]` -> `[batch, size]`."""
+    if len(values.shape) == 2:
+        return values
     is_window = ops.any(inputs["input_mask"] > 0, axis=-1, keepdims=True)  # [batch, windows, 1]
     if pooling == "max":
-        lowest = ops.min(pooled, axis=1, keepdims=True)
-        return ops.max(ops.where(is_window, pooled, lowest), axis=1)
-    is_window = ops.cast(is_window, pooled.dtype)
-    return ops.sum(pooled * is_window, axis=1) / ops.sum(is_window, axis=1)
+        lowest = ops.min(values, axis=1, keepdims=True)
+        return ops.max(ops.where(is_window, values, lowest), axis=1)
+    is_window = ops.cast(is_window, values.dtype)
+    return ops.sum(values * is_window, axis=1) / ops.sum(is_window, axis=1)
 
 
 def sequence_output(encoder: BertEncoder, inputs: dict[str, Any], training: bool | None = None) -> Any:
     """The encoder's `sequence_output`, float `[batch, seq_length, hidden]`, or `[batch, windows, seq_length, hidden]`.
 
     Args:
-        encoder, inputs: as for `pooled_output`.
+        encoder, inputs: as for `classify_texts`.
     """
     return _of_each_row(encoder, inputs, "sequence_output", training)
 

@@ -15,7 +15,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Checkpoint, cross_encoder
 from keras_bert.tasks import metrics
 from keras_bert.tasks.columns import columns_of, one_or_many, plain
-from keras_bert.tasks.long_text import pooled_output
+from keras_bert.tasks.long_text import classify_texts
 from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.preset import preprocessor as preprocessor_of
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -82,8 +82,8 @@ class BertReranker(BertTask):
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         if not isinstance(inputs, dict):
             _check_pairs(isinstance(inputs, tuple | list))
-        pooled = pooled_output(self.encoder, self.packed(inputs), "mean", training, self.reads_pooler)
-        return ops.cast(self.head(pooled, training=training), "float32")
+        logits = classify_texts(self.encoder, self.head, self.packed(inputs), training=training)
+        return ops.cast(logits, "float32")
 
     def score(
         self,

@@ -34,6 +34,9 @@ _BYTE_PAIRS = {
     "normalization": None,
     "separators": 2,
     "second_type_id": 0,
+    "second_cls": False,
+    "split": "gpt2",
+    "ignore_merges": False,
 }
 
 
@@ -119,9 +122,8 @@ class ArrayPreprocessor:
         (second,) = others
         kept = min(len(first), max(room - len(second), (room + 1) // 2))
         second = second[: room - kept]
-        before = [empty.ids[0], *first[:kept], *empty.ids[1:-1]]
-        after = [*second, empty.ids[-1]]
-        return before + after, [0] * len(before) + [empty.type_ids[-1]] * len(after)
+        ids = [empty.ids[0], *first[:kept], *empty.ids[1:-1], *second, empty.ids[-1]]
+        return ids, [0] * (1 + kept) + empty.type_ids[1:-1] + [empty.type_ids[-1]] * (len(second) + 1)
 
     @classmethod
     def from_preset(cls, handle: str | Path, **overrides: Any) -> ArrayPreprocessor:

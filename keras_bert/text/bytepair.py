@@ -1,4 +1,4 @@
-"""RoBERTa's and ModernBERT's tokenizer: byte pairs, in the TensorFlow graph."""
+"""RoBERTa's, ModernBERT's and EuroBERT's tokenizer: byte pairs, in the TensorFlow graph."""
 
 import os
 import unicodedata
@@ -14,6 +14,7 @@ from keras_bert.text.byte_level import byte_symbols, split_words
 from keras_bert.text.composition import compose, uncomposed_offsets
 from keras_bert.text.merging import MergeRules
 from keras_bert.text.packing import ROBERTA_PAIRS, PairFormat
+from keras_bert.text.split_patterns import SPLITS
 from keras_bert.text.splitting import Tokens, tokenize_around
 from keras_bert.text.strings import KnownStrings
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -32,13 +33,13 @@ class BytePairTokenizer(Tokenizer):
     `tf.function`, in `tf.data` and in a SavedModel, and captures only constants.
 
     ModernBERT (Warner et al. 2024) composes text, has tokens for runs of spaces, and packs pairs as BERT does but
-    without a type for the second text.
+    without a type for the second text. EuroBERT (Boizard et al. 2025) has Llama 3's vocabulary and words.
 
     Args:
         vocabulary: path of a `vocab.json`, or its content (token -> id), or the list of tokens; the index is the id.
         merges: path of a `merges.txt`, or its lines (`"Ġ t"`), or pairs of tokens; earliest first.
         add_prefix_space: whether to put a space before a text that begins without one, so that its first word has the
-            same tokens as elsewhere. RoBERTa was trained without.
+            same tokens as elsewhere. RoBERTa was trained without. Only with `split="gpt2"`.
         special_tokens_in_text: whether to recognize special tokens, such as `<mask>`, in the text, rather than split
             them like other text. `<mask>` then includes the white space before it, as in RoBERTa's fill-in example.
             Leave it off for text that others wrote.
@@ -49,6 +50,10 @@ class BytePairTokenizer(Tokenizer):
         normalization: "NFC" composes letters and marks first. None: text is not changed.
         separators: the number of separator tokens between the texts of a pair.
         second_type_id: the type id of the second text of a pair.
+        second_cls: whether the second text of a pair begins with `cls_token` too.
+        split: how text is cut into words: as "gpt2" (Radford et al. 2019; RoBERTa, ModernBERT), "llama3" (also OpenAI's
+            cl100k_base), "qwen2" (Qwen 1 to 3), "qwen3.5", or "o200k" (OpenAI's o200k_base, gpt-oss).
+        ignore_merges: whether a word that is in the vocabulary is one token even if no merges make it (Llama 3).
 
     Attributes:
         merges: list of pairs of str.
@@ -57,7 +62,7 @@ class BytePairTokenizer(Tokenizer):
     Raises:
         FileNotFoundError: no such file.
         ValueError: a file is damaged, a special or added token or a byte of UTF-8 is missing, ids have gaps, a
-            part or the result of a merge is not in the vocabulary, or the normalization is unknown.
+            part or the result of a merge is not in the vocabulary, or the split or the normalization is unknown.
 
     Offsets leave out the space at the beginning of a token, unless the token is all white space. A token may begin or
     end within a character; its bytes alone are then not valid UTF-8. A token of a part of a composed character has the
@@ -98,9 +103,16 @@ class BytePairTokenizer(Tokenizer):
         normalization: str | None = None,
         separators: int = ROBERTA_PAIRS.separators,
         second_type_id: int = ROBERTA_PAIRS.second_type_id,
+        second_cls: bool = False,
+        split: str = "gpt2",
+        ignore_merges: bool = False,
     ):
         if normalization not in (None, "NFC"):
             raise ValueError(f"normalization is {normalization!r}; expected 'NFC' or None")
+        if split not in SPLITS:
+            raise ValueError(f"split is {split!r}; expected one of {', '.join(SPLITS)}")
+        if add_prefix_space and split != "gpt2":
+            raise ValueError(f"add_prefix_space is True with split={split!r}; it is for split='gpt2' only")
         source = str(vocabulary) if isinstance(vocabulary, str | os.PathLike) else "the vocabulary"
         given = (unk_token, cls_token, sep_token, pad_token, mask_token)
         special_tokens = dict(zip(SPECIAL_TOKENS, given, strict=True))
@@ -117,8 +129,8 @@ class BytePairTokenizer(Tokenizer):
         super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word)
         self.add_prefix_space = add_prefix_space
         self.more_special_tokens, self.added_tokens = list(more_special_tokens), list(added_tokens)
-        self.normalization = normalization
-        self.pair_format = PairFormat(separators, second_type_id)
+        self.normalization, self.split, self.ignore_merges = normalization, split, ignore_merges
+        self.pair_format = PairFormat(separators, second_type_id, second_cls)
         if special_tokens_in_text:
             self._symbols = self.more_special_tokens
         self._added = {unicodedata.normalize("NFC", token) if normalization else token: ids[token] for token in added}
@@ -134,9 +146,13 @@ class BytePairTokenizer(Tokenizer):
             skipped = [each.startswith(b" ") and not each.decode(errors="replace").isspace() for each in text]
             self._skipped = tf.constant(skipped, tf.int64)
             # Most words are one token, and found by a hash, without merging.
-            merged = rules(self._text)  # [tokens, (tokens)]
-            first = tf.gather(merged.values, tf.minimum(merged.row_starts(), tf.size(merged.values, tf.int64) - 1))
-            whole = tf.where((merged.row_lengths() == 1) & (first == tf.range(len(text))))[:, 0]
+            if ignore_merges:
+                is_whole = tf.constant([token not in added and token not in special for token in tokens])
+            else:
+                merged = rules(self._text)  # [tokens, (tokens)]
+                first = tf.gather(merged.values, tf.minimum(merged.row_starts(), tf.size(merged.values, tf.int64) - 1))
+                is_whole = (merged.row_lengths() == 1) & (first == tf.range(len(text)))
+            whole = tf.where(is_whole)[:, 0]
             self._whole = KnownStrings(tf.gather(self._text, whole))
             self._whole_ids = tf.cast(whole, tf.int32)
         self._rules = rules
@@ -164,7 +180,7 @@ class BytePairTokenizer(Tokenizer):
         if self.add_prefix_space:
             given, strings = strings, self._with_space(strings)
             moved = tf.cast(tf.strings.length(strings) - tf.strings.length(given), tf.int64)
-        words = split_words(strings, rows)
+        words = split_words(strings, rows, self.split)
         ids = self._split_into_tokens(words.values)  # [words, (tokens)]
         row_splits = tf.gather(ids.row_splits, words.row_splits)
         ids = tf.RaggedTensor.from_row_splits(ids.values, row_splits, validate=False)
@@ -210,6 +226,9 @@ class BytePairTokenizer(Tokenizer):
             "normalization": self.normalization,
             "separators": self.pair_format.separators,
             "second_type_id": self.pair_format.second_type_id,
+            "second_cls": self.pair_format.second_cls,
+            "split": self.split,
+            "ignore_merges": self.ignore_merges,
         }
 
 

@@ -14,11 +14,14 @@ _WINDOW = 64
 class MergeRules:
     """Applies merge rules to words in the TensorFlow graph, with constants and no lookup tables.
 
-    Every round merges, in each word, all pairs of the earliest rule that fits, from left to right, as GPT-2's encoder
-    does. A long word would take many rounds, each over the whole word. Instead, it is cut into windows, twice: the
-    second windows begin half a window later. If every token has just one rule, whose parts come from earlier rules,
-    then whether two neighbouring tokens stay apart depends on these two alone. So where both cuts have the same token,
-    one cut's tokens up to it and the other's after it are together the tokens of the whole word.
+    Every step merges, in a word, the first pair of the earliest rule that fits. If every token has just one rule, whose
+    parts come from earlier rules, all pairs of that rule can be merged in one step, from left to right. Llama 3's
+    tokens have a rule for each way to make them.
+
+    A long word would take many steps, each over the whole word. Instead, it is cut into windows, twice: the second
+    windows begin half a window later. Where both cuts have the same token, one cut's tokens up to it and the other's
+    after it are together the tokens of the whole word: the first merge across a border of that token would be the first
+    merge across it in one of the cuts as well, because the pairs of a cut are among those of the word.
 
     Args:
         merges: pairs of tokens, earliest first; a token is a str of byte symbols.
@@ -29,7 +32,7 @@ class MergeRules:
     def __init__(self, merges: Sequence[tuple[str, str]], ids: Mapping[str, int], byte_ids: Sequence[int]):
         pairs = np.array([(ids[left], ids[right]) for left, right in merges], np.int64).reshape(-1, 2)
         results = np.array([ids[left + right] for left, right in merges], np.int32)
-        self.window = _WINDOW if _can_be_cut(pairs, results, byte_ids) else None  # limit of bytes merged at once
+        self._one_at_a_time = not _are_nested(pairs, results, byte_ids)
         self._base = max(ids.values()) + 1
         ranks = {left * self._base + right: rank for rank, (left, right) in enumerate(pairs.tolist())}
         keys = np.array(sorted(ranks), np.int64)
@@ -52,10 +55,7 @@ class MergeRules:
         lengths = tf.strings.length(words)  # int32 [words]
         data = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8), tf.int32)  # [bytes]
         symbols = tf.gather(self._byte_ids, data)
-        if self.window:
-            heads = self._merge_in_windows(symbols, lengths)
-        else:
-            heads = self._merge(symbols, tf.repeat(tf.range(tf.size(lengths)), lengths))
+        heads = self._merge_in_windows(symbols, lengths)
         is_head = heads >= 0
         heads_before = tf.concat([[0], tf.cumsum(tf.cast(is_head, tf.int64))], 0)  # [bytes + 1]
         splits = tf.gather(heads_before, tf.concat([[0], tf.cumsum(lengths)], 0))
@@ -95,7 +95,7 @@ class MergeRules:
         heads, _, _ = tf.while_loop(
             lambda heads, pending, window: tf.size(pending) > 0,
             attempt,
-            (tf.fill(tf.shape(symbols), -1), tf.where(lengths > 0)[:, 0], tf.constant(self.window)),
+            (tf.fill(tf.shape(symbols), -1), tf.where(lengths > 0)[:, 0], tf.constant(_WINDOW)),
             shape_invariants=(tf.TensorShape([None]), tf.TensorShape([None]), tf.TensorShape([])),
         )
         return heads
@@ -128,7 +128,8 @@ class MergeRules:
         ) -> tuple[tf.Tensor, ...]:
             best = tf.gather(tf.math.segment_min(ranks, groups), groups)
             active = best != _NEVER  # words that no rule fits any more are done
-            left = _every_other_of_runs(tf.where((ranks == best) & active)[:, 0])
+            left = tf.where((ranks == best) & active)[:, 0]
+            left = _first_of_groups(left, groups) if self._one_at_a_time else _every_other_of_runs(left)
             merged = tf.gather(self._results, tf.gather(ranks, left))
             keep = tf.tensor_scatter_nd_update(active, left[:, None] + 1, tf.zeros_like(left, tf.bool))
             heads = tf.tensor_scatter_nd_update(heads, tf.gather(places, left)[:, None], merged)
@@ -173,7 +174,13 @@ def _every_other_of_runs(index: tf.Tensor) -> tf.Tensor:
     return tf.boolean_mask(index, (index - first) % 2 == 0)
 
 
-def _can_be_cut(pairs: np.ndarray, results: np.ndarray, byte_ids: Sequence[int]) -> bool:
+def _first_of_groups(index: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
+    """int64, ascending: the first place of each group among `index`."""
+    group = tf.gather(groups, index)
+    return tf.boolean_mask(index, tf.concat([tf.ones_like(group[:1], tf.bool), group[1:] != group[:-1]], 0))
+
+
+def _are_nested(pairs: np.ndarray, results: np.ndarray, byte_ids: Sequence[int]) -> bool:
     """Whether each token comes from one rule, whose parts are bytes or come from earlier rules."""
     made = dict.fromkeys(byte_ids, -1)
     for rank, ((left, right), result) in enumerate(zip(pairs.tolist(), results.tolist(), strict=True)):

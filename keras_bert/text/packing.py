@@ -18,10 +18,16 @@ class PairFormat:
 
     separators: int  # the number of `[SEP]` between the texts
     second_type_id: int  # the type id of `b [SEP]`
+    second_cls: bool = False  # whether a `[CLS]`, of the second type, is before `b`
+
+    @property
+    def between(self) -> int:
+        """The number of special tokens between the texts."""
+        return self.separators + self.second_cls
 
     def special_tokens(self, segments: int) -> int:
         """The number of special tokens in a row of one or two segments."""
-        return 2 if segments == 1 else 2 + self.separators
+        return 2 if segments == 1 else 2 + self.between
 
 
 BERT_PAIRS = PairFormat(separators=1, second_type_id=1)  # DistilBERT's, ALBERT's and ELECTRA's too
@@ -92,13 +98,13 @@ def pack(
     pad_id: int,
     pair_format: PairFormat = BERT_PAIRS,
 ) -> dict[str, tf.Tensor]:
-    """Packs `[CLS] a [SEP]`, `[CLS] a [SEP] b [SEP]` or `<s> a </s></s> b </s>`, padded.
+    """Packs `[CLS] a [SEP]`, `[CLS] a [SEP] b [SEP]`, `<s> a </s></s> b </s>` or the like, padded.
 
     `segments` are one or two ragged int32 tensors `[batch, (tokens)]`, truncated to fit with their special tokens.
 
     Returns:
         int32 `[batch, sequence_length]` each: `input_word_ids`; `input_mask`, 1 for a token and 0 for padding;
-        `input_type_ids`, the format's `second_type_id` for the second segment and its `[SEP]`, else 0.
+        `input_type_ids`, the format's `second_type_id` for the second segment with its special tokens, else 0.
 
     Example:
         >>> packed = pack([tf.ragged.constant([[7, 8], [9]])], 5, cls_id=101, sep_id=102, pad_id=0)
@@ -109,7 +115,8 @@ def pack(
     batch = segments[0].nrows()
     cls, sep = tf.fill([batch, 1], cls_id), tf.fill([batch, 1], sep_id)
     first, *second = (tf.cast(segment, tf.int32) for segment in segments)
-    parts = [cls, first, *([sep] * pair_format.separators if second else []), *second, sep]
+    between = [sep] * pair_format.separators + [cls] * pair_format.second_cls
+    parts = [cls, first, *(between if second else []), *second, sep]
     row = tf.concat(parts, axis=1)
     shape = tf.stack([-1, sequence_length]) if tf.is_tensor(sequence_length) else [None, sequence_length]
     word_ids = row.to_tensor(pad_id, shape=shape)

@@ -165,6 +165,7 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(start, small_preset, 
     assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_the_next_line_and_only_an_interrupt_is_told(start, small_preset):
     process = start("tokenize", "--preset", str(small_preset), stdin=subprocess.PIPE)
     for line in (b"the film\n", b"good music\n"):

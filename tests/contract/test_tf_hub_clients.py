@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.saved_model import export_encoder
+
 from ..support import small
 
 pytestmark = pytest.mark.slow  # each starts processes
@@ -90,13 +92,16 @@ def test_frozen_and_masked_lm(exported, tmp_path):
 
 
 def test_mirrored_strategy(exported, tmp_path):
-    findings = legacy(exported, tmp_path, "mirrored", "reloading")
+    encoder = small.encoder()  # without dropout: each run is the same
+    export_encoder(encoder, tmp_path / "encoder")
+    parts = {"preprocessor": exported("preprocessor"), "encoder": tmp_path / "encoder"}
+    findings = legacy(parts.get, tmp_path, "mirrored", "reloading")
     found = findings["mirrored"]
     assert found["replicas"] == 2
-    learned = 0.5  # by chance it is 0.69; dropout makes every run under a strategy another one
+    learned = 0.5  # by chance it is 0.69
     assert found["inside"][-1] < learned
     assert found["outside"][-1] < learned
-    assert found["copies"] == [True] * 31  # the devices hold the same weights after training
+    assert found["copies"] == [True] * len(encoder.weights)  # the devices hold the same weights after training
     reloaded = findings["reloading"]["mirrored"]
     assert max(reloaded["difference"], reloaded["difference, served"]) < 1e-5  # sums in another order
     assert reloaded["losses"][-1] < learned

@@ -188,7 +188,7 @@ def test_heads_that_share_keys_and_values():
 
 
 @pytest.mark.parametrize("is_graph", [False, True])
-@pytest.mark.parametrize(("switch", "length"), [("modern", 33), ("llama", 40)])
+@pytest.mark.parametrize(("switch", "length"), [("modern", 33), pytest.param("llama", 40, marks=pytest.mark.slow)])
 def test_long_texts_are_computed_piece_by_piece(switch, length, is_graph, monkeypatch):
     inputs, sizes = random_inputs(seq_length=length), set()
     inputs["input_mask"][1, 9:] = 0
@@ -247,7 +247,7 @@ def test_a_keras_file_of_it(changes, tmp_path):
         ({"disentangled_buckets": 8, "rope_theta": 9.0}, "disentangled attention .*has no rotary positions"),
         ({"num_key_value_heads": 3}, "num_heads 4 is not a multiple of num_key_value_heads 3"),
         ({"norm": "batch"}, "norm must be one of layer_norm, rms_norm, not 'batch'"),
-        ({"pooling": "max"}, "pooling must be one of first, mean, not 'max'"),
+        ({"pooling": "max"}, "pooling must be one of first, mean, late, not 'max'"),
         ({"rope_theta": 0}, "rope_theta must be a number above 0, not 0"),
         ({"global_every": 0}, "global_every must be a whole number of at least 1, not 0"),
         ({"head_activation": "mish"}, "head_activation must be one of gelu, .*, None, not 'mish'"),

@@ -73,7 +73,8 @@ def test_an_answer_does_not_depend_on_its_batch(precision):
     np.testing.assert_allclose(np.asarray(encoder(inputs)["sequence_output"])[:1], alone, atol=0.02)
 
 
-@pytest.mark.parametrize("precision", [pytest.param("bfloat16", marks=pytest.mark.slow), "int8"])
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_real_sentences(precision):
     model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
     exact = model.encode(small.TEXTS + TEXTS)

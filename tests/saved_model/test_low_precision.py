@@ -66,7 +66,7 @@ assert not any(name.startswith("keras_bert") for name in sys.modules)
 """
 
 
-@pytest.fixture(params=["bfloat16", pytest.param("int8", marks=needs_int8)])
+@pytest.fixture(params=[pytest.param("bfloat16", marks=pytest.mark.slow), pytest.param("int8", marks=needs_int8)])
 def lower(request):
     if request.param == "bfloat16" and not onednn.has_bfloat16():
         pytest.skip("no AVX-512")

@@ -179,10 +179,17 @@ def write_minilm_of_pages(directory: Path) -> Path:
         The directory.
     """
     real, layers = presets.resolve("all-MiniLM-L6-v2"), {"0": "0", "5": "1"}
-    paths = [*(path for path in ROOT.glob("**/*.md") if ".venv" not in str(path)), *ROOT.glob("examples/**/*.*")]
-    words = " ".join(path.read_text("utf-8", errors="ignore") for path in paths).lower() + string.printable
+    paths = [path for place in ("*.md", "docs/**/*.md", "examples/**/*.*") for path in ROOT.glob(place)]
+    text = " ".join(path.read_text("utf-8", errors="ignore") for path in paths).lower() + string.printable
     vocabulary = (real / "vocab.txt").read_text("utf-8").split("\n")[:-1]
-    rows = [row for row, token in enumerate(vocabulary) if token in SPECIAL or token.removeprefix("##") in words]
+    longest = max(map(len, vocabulary))
+    parts = {
+        word[start : start + length]
+        for word in set(re.findall(r"\w+|[^\w\s]", text))
+        for start in range(len(word))
+        for length in range(1, longest + 1)
+    }
+    rows = [row for row, token in enumerate(vocabulary) if token in SPECIAL or token.removeprefix("##") in parts]
     config = json.loads((real / "config.json").read_text())
     config |= {"num_hidden_layers": len(layers), "vocab_size": len(rows)}
     (directory / "config.json").write_text(json.dumps(config))
@@ -197,7 +204,8 @@ def write_minilm_of_pages(directory: Path) -> Path:
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     others = ("tokenizer.json", "special_tokens_map.json", "README.md")  # of the whole vocabulary, or not needed
     left = {*others, *(path.name for path in directory.iterdir())}
-    shutil.copytree(real, directory, lambda folder, _: left if Path(folder) == real else (), dirs_exist_ok=True)
+    shutil.copytree(real, directory, ignore=lambda folder, _: left if Path(folder) == real else (), dirs_exist_ok=True)
+    assert json.loads((directory / "config.json").read_text()) == config  # nothing of the whole model lies over it
     return directory
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_bert import BertClassifier, BertPreprocessor
 from keras_bert.saved_model import export_serving
 from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION
-from keras_bert.tasks.long_text import pooled_output
+from keras_bert.tasks.long_text import classify_texts
 from keras_bert.training import fine_tune
 
 from ..support import small
@@ -85,9 +85,25 @@ def test_windows_are_pooled():
     *windows, only = model.encoder(windows)["pooled_output"].numpy()
     packed = model.preprocessor([long, "film"])
     for pool, expected in (("mean", np.mean(windows, axis=0)), ("max", np.max(windows, axis=0))):
-        got = pooled_output(model.encoder, packed, pool).numpy()
-        np.testing.assert_allclose(got, [expected, only], atol=1e-5)
-    np.testing.assert_allclose(model(packed), model.head(got), atol=1e-5)
+        got = classify_texts(model.encoder, model.head, packed, pool).numpy()
+        np.testing.assert_allclose(got, model.head(np.stack([expected, only])), atol=1e-5)
+    np.testing.assert_allclose(model(packed), got, atol=1e-5)
+
+
+def test_pooled_logits():
+    """EuroBERT's: the mean of the logits of all tokens but padding; and of windows."""
+    model = new(text={"sequence_length": 6, "stride": 3}, config={"pooler": False, "pooling": "late"})
+    packed = model.preprocessor(["the film plot was very good", "film"])
+    expected = []
+    for row in range(2):
+        windows = [{name: each[row, i : i + 1].numpy() for name, each in packed.items()} for i in range(2)]
+        windows = [window for window in windows if window["input_mask"].any()]
+        logits = [
+            model.head(model.encoder(window)["sequence_output"])[0].numpy()[window["input_mask"][0] > 0].mean(0)
+            for window in windows
+        ]
+        expected.append(np.mean(logits, axis=0))
+    np.testing.assert_allclose(model(packed), expected, atol=1e-5)
 
 
 # -- Answers

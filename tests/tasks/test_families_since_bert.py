@@ -30,8 +30,9 @@ CHANGES = {
 }
 TEXTS = ["The film was very good!", "a dull story", "", "He hated the acting and the music " * 4]
 X, Y = ["good film", "great story", "bad plot", "dull music"] * 4, ["good", "good", "bad", "bad"] * 4
-SLOW = ("nomic_bert", "new", "neobert", "jina_embeddings_v3")
-FAMILIES = [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in CHANGES]
+# One of each kind of block: the other families have the same switches, which tests/encoder/test_switches.py has too.
+BLOCKS = ("deberta-v2", "mpnet", "eurobert", "new")
+FAMILIES = ["modernbert", *(pytest.param(each, marks=pytest.mark.slow) for each in BLOCKS)]
 
 
 def config_of(family):

@@ -48,7 +48,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("columns", "y", "loss"), PAIRS, ids=["pairs", "cut", "scores"])
-@pytest.mark.parametrize("mini_batch_size", [1, 3])
+@pytest.mark.parametrize("mini_batch_size", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_the_step_of_the_whole_batch(columns, y, loss, mini_batch_size):
     before = [each.numpy() for each in made().trainable_variables]
     whole, expected = trained(made(), None, columns, y, loss)
@@ -61,6 +61,7 @@ def test_the_step_of_the_whole_batch(columns, y, loss, mini_batch_size):
     assert max(steps) > 0.01
 
 
+@pytest.mark.slow
 def test_a_step_with_dropout_can_be_repeated():
     settings = (3, (ANCHORS, POSITIVES), np.arange(14).reshape(7, 2), MultipleNegativesRankingLoss())
     first, weights = trained(made(hidden_dropout=0.3), *settings)

@@ -119,7 +119,8 @@ WITH_NEGATIVES = ((ANCHORS, POSITIVES, NEGATIVES), None, MultipleNegativesRankin
 WITH_SCORES = ((ANCHORS, POSITIVES), [5, 3, 0, 1], CoSENTLoss())
 
 
-@pytest.mark.parametrize(("columns", "y", "loss"), [pytest.param(*WITH_NEGATIVES, marks=pytest.mark.slow), WITH_SCORES])
+@pytest.mark.slow
+@pytest.mark.parametrize(("columns", "y", "loss"), [WITH_NEGATIVES, WITH_SCORES])
 def test_fit(small_preset, columns, y, loss):
     model = BertSentenceEncoder.from_preset(small_preset, hidden_dropout=0.0, attention_dropout=0.0)
     model.compile(keras.optimizers.Adam(1e-3), loss, jit_compile=False)

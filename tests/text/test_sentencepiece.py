@@ -209,7 +209,7 @@ def test_pieces_that_are_not_utf8():
 
 
 @pytest.mark.slow
-def test_damaged_models(albert_model):
+def test_damaged_models(albert_model, untraced):
     """A tokenizer that works, or an error that says which model is bad."""
     model, generator, refused = albert_model.read_bytes(), random.Random(0), []
     for _ in range(200):

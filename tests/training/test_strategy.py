@@ -54,6 +54,7 @@ for kind in ("one", "mirrored"):
 """
 
 
+@pytest.mark.slow
 def test_several_devices_train_as_one():
     result = subprocess.run([sys.executable, "-c", _TWO_DEVICES], check=False, capture_output=True, text=True)
     assert "training on 2 devices of this machine\n" in result.stderr, result.stderr

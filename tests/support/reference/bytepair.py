@@ -53,21 +53,13 @@ SYMBOLS = symbols()
 
 
 def merge(word, ranks):
-    """Sequence of tokens -> the tokens left when the earliest rule that fits has been applied until none fits."""
+    """Sequence of tokens -> those left when the first pair of the earliest rule has been merged until none fits."""
     word = list(word)
     while len(word) > 1:
-        best = min(itertools.pairwise(word), key=lambda pair: ranks.get(pair, len(ranks)))
-        if best not in ranks:
+        rank, place = min((ranks.get(pair, len(ranks)), place) for place, pair in enumerate(itertools.pairwise(word)))
+        if rank == len(ranks):
             break
-        merged, i = [], 0
-        while i < len(word):
-            if tuple(word[i : i + 2]) == best:
-                merged.append(word[i] + word[i + 1])
-                i += 2
-            else:
-                merged.append(word[i])
-                i += 1
-        word = merged
+        word[place : place + 2] = [word[place] + word[place + 1]]
     return word
 
 
