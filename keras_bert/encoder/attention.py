@@ -90,15 +90,18 @@ class SelfAttention(keras.layers.Layer):
     def _attend(self, qkv: Any, layout: Layout, training: bool | None) -> Any:
         query, key, value = self._heads(qkv, layout)
 
-        def attend(query: Any) -> Any:
+        def attend(query: Any, key: Any, value: Any) -> Any:
             weights = self.dropout(self._scores(query, key, layout, training), training=training)
             return ops.matmul(weights, value)
 
-        context = in_pieces(attend, query) if self._may_be_cut(layout, training) else attend(query)
+        if self._may_be_cut(layout, training):
+            context = in_pieces(attend, query, key, value)
+        else:
+            context = attend(query, key, value)
         return layout.rows(ops.transpose(context, (0, 2, 1, 3)))
 
     def _may_be_cut(self, layout: Layout, training: bool | None) -> bool:
-        """Whether some queries may attend without the others: their scores do not depend on which ones they are."""
+        """Whether heads, and some queries, may attend without the others: scores do not depend on which they are."""
         has_dropout = bool(training) and self.dropout.rate > 0
         is_alike = layout.bias is None and layout.distances is None and layout.same_document is None
         return self.config.max_positions > LONG and is_alike and not has_dropout

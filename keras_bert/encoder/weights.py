@@ -2,14 +2,15 @@
 
 import functools
 import hashlib
+import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
 
 from keras_bert.encoder import lora
-from keras_bert.formats import Checkpoint
+from keras_bert.formats import Checkpoint, aligned
 
 Layer = TypeVar("Layer", bound=keras.Layer)
 
@@ -34,9 +35,15 @@ def digest(layer: keras.Layer) -> str:
     """A digest of the weights of a layer: of a thousand values or so of each, so that it takes no time."""
     found = hashlib.sha256()
     for name, variable in variables_by_name(layer).items():
-        values = keras.ops.reshape(variable, (-1,))
         found.update(f"{name} {tuple(variable.shape)}".encode())
-        found.update(keras.ops.convert_to_numpy(values[:: max(1, values.shape[0] // 1000)]).tobytes())
+        step = max(1, math.prod(variable.shape) // 1000)
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            some = np.asarray(tf.convert_to_tensor(variable.value)).reshape(-1)[::step]  # views: nothing is copied
+        else:
+            some = keras.ops.convert_to_numpy(keras.ops.reshape(variable, (-1,))[::step])
+        found.update(some.tobytes())
     return found.hexdigest()
 
 
@@ -65,9 +72,9 @@ def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
     values = checkpoint.weights(part)  # raises before Keras would initialize any variables
     errors: list[ValueError] = []
 
-    def first_value(name: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    def first_value(name: str, shape: tuple[int, ...], dtype: str) -> Any:
         try:
-            return values[name]
+            return _as_tensor(values[name], dtype)
         except ValueError as error:
             errors.append(error)  # raised later: Keras would retry this variable for ever
             return np.zeros(shape, np.float32)
@@ -79,3 +86,15 @@ def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
     if errors:
         raise errors[0]
     return layer
+
+
+def _as_tensor(values: np.ndarray, dtype: str) -> Any:
+    """On the TensorFlow backend a tensor in the memory of the values, which nobody else may use, if that is possible.
+
+    TensorFlow does not write into memory that is not its own: updates of a variable move it first.
+    """
+    if keras.backend.backend() != "tensorflow" or values.dtype != dtype or not aligned.is_aligned(values):
+        return values
+    import tensorflow as tf
+
+    return tf.experimental.dlpack.from_dlpack(values.__dlpack__())

@@ -177,7 +177,10 @@ class Checkpoint:
         value = np.asarray(self._file.read(name))
         if not np.issubdtype(value.dtype, np.floating) and value.dtype != ml_dtypes.bfloat16:
             raise ValueError(f"{self.path}: {name} is {value.dtype}, but a weight must be a float tensor")
-        bad = int(np.count_nonzero(~np.isfinite(value)))
+        # One NaN makes the sum NaN. A sum that is too large for its type is no reason to warn, but to count.
+        with np.errstate(over="ignore", invalid="ignore"):
+            seems_finite = np.isfinite(np.sum(value, dtype=np.float32))
+        bad = 0 if seems_finite else int(np.count_nonzero(~np.isfinite(value)))
         if bad:
             message = f"{self.path}: {name} holds {bad:,} values that are NaN or infinite, of {value.size:,}"
             warnings.warn(message, stacklevel=2)

@@ -2,13 +2,18 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from keras_bert import files
+from keras_bert.formats import aligned
+
+_DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}  # little-endian
 
 
 class SafetensorsFile:
@@ -19,11 +24,30 @@ class SafetensorsFile:
         self.size = path.stat().st_size
         self._file = file
         self.names = set(file.keys())
+        self._bytes = path.open("rb", buffering=0)
+        header_size = int.from_bytes(self._bytes.read(8), "little")
+        self._header = json.loads(self._bytes.read(header_size))  # which `safe_open` has checked
+        self._start = 8 + header_size
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return tuple(self._file.get_slice(name).get_shape())
+        return tuple(self._header[name]["shape"])
 
     def read(self, name: str) -> np.ndarray:
+        """The array, in memory of its own, in which TensorFlow can use it."""
+        entry = self._header[name]
+        if sys.byteorder != "little" or entry["dtype"] not in _DTYPES:
+            return self._converted(name)
+        array = aligned.empty(tuple(entry["shape"]), _DTYPES[entry["dtype"]])
+        self._bytes.seek(self._start + entry["data_offsets"][0])
+        rest = memoryview(array.reshape(-1).view(np.uint8))
+        while rest:
+            count = self._bytes.readinto(rest)  # at most 2 GB at a time
+            if not count:
+                raise ValueError(f"{self.path}: cannot read {name}: the file has become shorter")
+            rest = rest[count:]
+        return array
+
+    def _converted(self, name: str) -> np.ndarray:
         try:
             # Open a mapping for each tensor: a mapping keeps all it has read in memory until it is closed.
             with safe_open(self.path, framework="numpy") as file:
@@ -33,6 +57,7 @@ class SafetensorsFile:
 
     def close(self) -> None:
         self._file.__exit__(None, None, None)
+        self._bytes.close()
 
 
 def open_safetensors(path: Path) -> SafetensorsFile:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keras_bert import files
 
-_ASCII_SPACE = re.compile(r"[ \t\r\v\f\n]")  # U+2028 is a token of BERT's Chinese vocabulary, and no mistake
+_NOT_IN_TOKENS = re.compile(r"[ \t\r\v\f\n\0]")  # U+2028 is a token of BERT's Chinese vocabulary, and no mistake
 _NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
 _LONGEST_TOKEN_BYTES = 256  # the limit of TensorFlow Text's FastWordpieceTokenizer
 
@@ -27,20 +27,37 @@ def check_vocabulary(tokens: Sequence[str], special_tokens: Mapping[str, str], s
     """
     if not tokens:
         raise ValueError(f"{source} is empty")
+    if not _is_plain(tokens):
+        _find_fault(tokens, source)
+    _check_special_tokens(special_tokens, set(tokens), source)
+
+
+def _is_plain(tokens: Sequence[str]) -> bool:
+    """Whether a vocabulary is certainly valid, without looking at each token by itself."""
+    try:
+        together = "".join(tokens)
+    except TypeError:
+        return False
+    distinct = set(tokens)
+    is_short = 4 * max(map(len, tokens)) <= _LONGEST_TOKEN_BYTES  # a character has at most 4 bytes
+    return is_short and len(distinct) == len(tokens) and "" not in distinct and not _NOT_IN_TOKENS.search(together)
+
+
+def _find_fault(tokens: Sequence[str], source: str) -> None:
+    """Raises if a token is not valid."""
     first_line: dict[str, int] = {}
     for line, token in enumerate(tokens, start=1):
         if not isinstance(token, str):
             raise TypeError(f"{source}: a token must be a str, but line {line} is {token!r}")
         if not token:
             raise ValueError(f"{source} is damaged: line {line} is empty")
-        if _ASCII_SPACE.search(token) or "\0" in token:
+        if _NOT_IN_TOKENS.search(token):
             raise ValueError(f"{source} is damaged: line {line} has white space or a NUL inside, {token[:60]!r}")
         if len(token.encode("utf-8", "replace")) > _LONGEST_TOKEN_BYTES:
             raise ValueError(f"{source} is damaged: line {line} has over {_LONGEST_TOKEN_BYTES} bytes, {token[:60]!r}")
         if token in first_line:
             raise ValueError(f"{source} has {token!r} twice, in lines {first_line[token]} and {line}")
         first_line[token] = line
-    _check_special_tokens(special_tokens, first_line, source)
 
 
 def read_ids(

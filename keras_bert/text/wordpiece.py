@@ -1,6 +1,7 @@
 """BERT's tokenizer: WordPiece, in the TensorFlow graph."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from keras_bert.text.splitting import Tokens, merge_rows, tokenize_around
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from keras_bert.text.vocabulary import check_added_tokens, check_vocabulary, read_vocabulary
 
+_WHITE_SPACE = re.compile(r"\s")  # the characters of str.isspace
 _SPACE = r"[\t\n\r\p{Z}]"
 _MOST_CHARS = 2**28  # TensorFlow Text counts their bytes in int32
 _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
@@ -231,4 +233,4 @@ def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> To
 
 def _matched(token: str, index: int) -> str:
     """The token, or, for white space (U+2028 in Chinese BERT), a placeholder that no text matches."""
-    return f"[{index}: white space]" if any(map(str.isspace, token)) else token
+    return f"[{index}: white space]" if _WHITE_SPACE.search(token) else token

@@ -203,7 +203,7 @@ def test_long_texts_are_computed_piece_by_piece(switch, length, is_graph, monkey
         return [outputs, *tape.gradient(outputs, weights, unconnected_gradients="zero")]
 
     expected = outputs_and_gradients()
-    monkeypatch.setattr(pieces, "_SCORES", 7 * 3 * 4 * length)  # eight queries at a time
+    monkeypatch.setattr(pieces, "_SCORES", 7 * 3 * length)  # eight queries of a head at a time
     monkeypatch.setattr(pieces, "LONG", 16)
     monkeypatch.setattr(attention, "LONG", 16)
     softmax = attention._softmax

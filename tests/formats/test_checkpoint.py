@@ -1,6 +1,7 @@
 """One interface for every format: what is there, what is missing, what is left over; shapes; heads."""
 
 import dataclasses
+import os
 
 import keras
 import numpy as np
@@ -9,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertEncoder, formats
 from keras_bert.encoder.weights import variables_by_name
-from keras_bert.formats import FAMILIES
+from keras_bert.formats import FAMILIES, aligned
 from keras_bert.formats.shapes import shapes
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 
@@ -171,3 +172,35 @@ def test_reading_is_lazy(tmp_path):
         np.testing.assert_array_equal(lazy["pooler/kernel"], weights["encoder"]["pooler/kernel"])
         with pytest.raises(ValueError, match=r"pooler.dense.bias is int64, but a weight must be a float tensor"):
             lazy["pooler/bias"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_two_encoders_of_one_preset_share_no_memory(dtype, tmp_path):
+    """TensorFlow takes the arrays that were read as they are."""
+    config = CONFIGS["bert"]
+    formats.write(tmp_path, config, random_weights(config))
+    change(tmp_path, lambda found: {name: value.astype(dtype) for name, value in found.items()})
+    before = read_all(tmp_path)[2]["encoder"]
+    changed, other = (variables_by_name(BertEncoder.from_preset(tmp_path)) for _ in range(2))
+    for name, variable in changed.items():
+        variable.assign_add(keras.ops.ones_like(variable))
+        np.testing.assert_allclose(variable, before[name] + 1, rtol=0, atol=1e-6)
+        np.testing.assert_array_equal(other[name], before[name])
+    assert same({"encoder": before}, {"encoder": read_all(tmp_path)[2]["encoder"]})
+
+
+def test_weights_are_read_into_memory_that_tensorflow_takes(tmp_path):
+    """Copies of it would cost more than reading."""
+    formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]))
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        weights = checkpoint.read("encoder")
+    assert all(aligned.is_aligned(value) for value in weights.values())
+
+
+def test_a_file_that_is_cut_while_it_is_read(tmp_path):
+    formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]))
+    with formats.open_checkpoint(tmp_path) as checkpoint:
+        path = tmp_path / "model.safetensors"
+        os.truncate(path, path.stat().st_size // 2)
+        with pytest.raises(ValueError, match="has become shorter"):
+            checkpoint.read("encoder")
