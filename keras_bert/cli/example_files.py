@@ -45,19 +45,21 @@ column_options = streams.together(
 )
 
 
-def read(kind: type, path: str, skip_bad: bool = False, problem_type: str | None = None, **columns: Any) -> Any:
+def read(kind: type | None, path: str, skip_bad: bool = False, problem_type: str | None = None, **columns: Any) -> Any:
     """The examples in a file.
 
     Args:
-        kind: the class of the examples, in `keras_bert.data`.
+        kind: the class of the examples, in `keras_bert.data`; None: of a model that has no answers to compare.
         path: the file; for texts also a directory with one directory per class.
         skip_bad: leave out the examples that cannot be used.
         problem_type: see `BertClassifier`.
         columns: the values of `column_options`.
 
     Raises:
-        Misuse: the file cannot be used.
+        Misuse: the file, or the model, cannot be used.
     """
+    if kind is None:
+        raise streams.Misuse("this model gives weights of tokens, and no answers that examples could be compared with")
     with _in_the_shell(path):
         return _READERS[kind](path, skip_bad, problem_type, **columns)
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from sklearn.metrics import precision_recall_fscore_support
 
-from keras_bert import BertQuestionAnswerer, BertSentenceEncoder
+from keras_bert import BertQuestionAnswerer, BertSentenceEncoder, BertSparseEncoder
 from keras_bert.cli import streams
 from keras_bert.tasks import metrics, vector_metrics
 from keras_bert.tasks import table as tasks_table
 
+from ..support import small
 from ..support.commands import KINDS
 
 
@@ -180,3 +181,11 @@ def test_evaluate_vectors(run, fails, small_preset, tmp_path):
     assert fails(*command[:3], "--score-column", "s") == "texts to compare need --query-column and --positive-column"
     assert fails(*command, "--query-prompt", "query") == "there is no prompt 'query'; this model has no prompts"
     assert fails(*command, "--errors", "x").startswith("--errors and --report are for models with labels")
+
+
+def test_weights_of_tokens(run, fails, table, tmp_path):
+    model = BertSparseEncoder(small.encoder(num_layers=1), small.preprocessor())
+    model.save_preset(tmp_path / "sparse")
+    told = json.loads(run("predict", str(tmp_path / "sparse"), "good film").stdout)
+    assert told["weights"] == pytest.approx(model.encode("good film"), abs=1e-5)
+    assert "gives weights of tokens, and no answers" in fails("evaluate", str(tmp_path / "sparse"), table)
