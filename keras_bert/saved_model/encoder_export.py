@@ -69,7 +69,7 @@ def export_encoder(
             tokens = tf.shape(inputs[NAMES[0]])[1]
             message = f"the model has {positions} positions, but the sequence tokens:"
             checks = [tf.debugging.Assert(tokens <= positions, [message, tokens])]
-            # A lookup behind the end of a table reads zeros on GPUs; on CPUs its error can come before the assertion's.
+            # A lookup behind the end of a table reads zeros on GPUs; on CPUs its error could come first.
             inputs = {name: values[:, :positions] for name, values in inputs.items()}
             if training and not trains:
                 message = f"this SavedModel computes in {encoder.precision} and cannot be trained; export it in float32"
