@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keras_bert import files, formats, presets
 from keras_bert.config import BertConfig
+from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.tasks.label_names import checked_labels
 from keras_bert.text import BertPreprocessor
@@ -172,6 +173,14 @@ def preprocessor(found: TaskPreset, positions: int, rows: RowSettings, **argumen
         text["sequence_length"] = rows.sequence_length
     text |= _long_text(rows.long_text, rows.stride, text["sequence_length"] or positions)
     return BertPreprocessor.from_preset(found.directory, **text)
+
+
+def preprocessor_up_to(
+    stated: int | None, found: TaskPreset, encoder: BertEncoder, rows: RowSettings
+) -> BertPreprocessor:
+    """The preprocessor of a preset that cuts texts at the `stated` number of tokens, and always at the positions."""
+    positions = encoder.config.max_positions
+    return preprocessor(found, positions, rows, max_sequence_length=min(stated or positions, positions))
 
 
 def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from keras_bert.formats import Checkpoint, cross_encoder
 from keras_bert.tasks import metrics, passage_lists, ranking_losses
 from keras_bert.tasks.columns import as_arrays, columns_of, one_or_many, plain
 from keras_bert.tasks.long_text import classify_texts
-from keras_bert.tasks.preset import RowSettings, TaskPreset
-from keras_bert.tasks.preset import preprocessor as preprocessor_of
+from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
 
@@ -285,9 +284,7 @@ class BertReranker(BertTask):
 
     @classmethod
     def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        positions = encoder.config.max_positions
-        longest = min(cross_encoder.read(found.directory).max_length or positions, positions)
-        return preprocessor_of(found, positions, rows, max_sequence_length=longest)
+        return preprocessor_up_to(cross_encoder.read(found.directory).max_length, found, encoder, rows)
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes what `CrossEncoder(directory)` reads."""

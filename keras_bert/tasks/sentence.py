@@ -18,8 +18,7 @@ from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import as_arrays, columns_of, one_or_many, plain
 from keras_bert.tasks.gradient_cache import Column, cached_step
 from keras_bert.tasks.pooling import pooled
-from keras_bert.tasks.preset import RowSettings, TaskPreset
-from keras_bert.tasks.preset import preprocessor as preprocessor_of
+from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to
 from keras_bert.tasks.sentence_losses import CoSENTLoss, MarginMSELoss, MultipleNegativesRankingLoss, VectorMSELoss
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.tasks.text_columns import (
@@ -369,9 +368,7 @@ class BertSentenceEncoder(BertTask):
 
     @classmethod
     def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        positions = encoder.config.max_positions
-        longest = min(sentence_transformers.read(found.directory).max_length or positions, positions)
-        return preprocessor_of(found, positions, rows, max_sequence_length=longest)
+        return preprocessor_up_to(sentence_transformers.read(found.directory).max_length, found, encoder, rows)
 
     def _load_heads(self, found: TaskPreset) -> None:
         if self.dense is None or self.settings()["dense"] != sentence_transformers.read(found.directory).dense:

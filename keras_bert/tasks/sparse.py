@@ -17,8 +17,7 @@ from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import one_or_many
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.mask_filling import Candidates, TokenTexts
-from keras_bert.tasks.preset import RowSettings, TaskPreset
-from keras_bert.tasks.preset import preprocessor as preprocessor_of
+from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 
@@ -188,9 +187,7 @@ class BertSparseEncoder(BertTask):
 
     @classmethod
     def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        positions = encoder.config.max_positions
-        longest = min(sparse_encoder.read(found.directory).max_length or positions, positions)
-        return preprocessor_of(found, positions, rows, max_sequence_length=longest)
+        return preprocessor_up_to(sparse_encoder.read(found.directory).max_length, found, encoder, rows)
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes what `SparseEncoder(directory)` reads."""
