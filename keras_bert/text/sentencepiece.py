@@ -46,7 +46,9 @@ class SentencePieceTokenizer(Tokenizer):
       front and `<mask>` at the end.
     - `"deberta-v2"` (He et al. 2021, DeBERTaV3), like the sentencepiece library: the text unchanged; ids of the model,
       and `[MASK]` at the end. Characters that version 3's model does not have become the tokens of their bytes, such
-      as `<0xF0>`; U+0000 those of U+E000.
+      as `<0xF0>`; U+0000 those of U+E000. Of two ways to split a text that have equal scores, such as
+      `3333 3333 3` and `3 3333 3333`, it takes the library's choice up to version 0.2.1: a candidate's sum in float64
+      is compared with the best sum so far in float32. Version 0.2.2 and later compare two sums in float32.
 
     Args:
         model_file: path of a `spiece.model`, `sentencepiece.bpe.model` or `spm.model`, or its bytes. The config

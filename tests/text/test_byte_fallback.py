@@ -1,11 +1,13 @@
 """SentencePiece as in DeBERTa: characters that the model does not have become the tokens of their bytes."""
 
 import json
+import math
 
 import pytest
 
 from keras_bert.text import SentencePieceTokenizer
 from keras_bert.text.loading import load_tokenizer
+from keras_bert.text.sentencepiece_model import CONTROL, NORMAL, UNKNOWN, unigram_model
 
 from ..support import tokenization
 from ..support.tokenization import NASTY, UNIGRAM_TEXTS, UNLIKE, check_sentencepiece_spans, random_texts
@@ -42,6 +44,23 @@ def test_same_as_sentencepiece(tokenizer, theirs):
     got = [text.decode() for text in tokenizer.detokenize(ids).numpy()]
     assert got == theirs.decode(ids)
     assert (tokenizer.mask_token_id, tokenizer.vocabulary_size) == (850, 851)
+
+
+def test_of_equal_scores_either_may_be_taken_and_no_other():
+    """Versions of the library decide ties in two ways, see `SentencePieceTokenizer`: so their scores are compared."""
+    library = pytest.importorskip("sentencepiece")
+    names = ("[PAD]", "[CLS]", "[SEP]")
+    pieces = [(name, 0.0, CONTROL) for name in names] + [("[UNK]", 0.0, UNKNOWN), ("▁", -2.0, NORMAL)]
+    pieces += [("3" * length, score, NORMAL) for length, score in ((1, -7.971008), (2, -11.7), (4, -14.874309))]
+    model = unigram_model(pieces, b"")
+    theirs = library.SentencePieceProcessor(model_proto=model)
+    texts = ["3" * length for length in range(1, 60)]
+
+    def scores(rows):
+        return [math.fsum(map(theirs.get_score, row)) for row in rows]
+
+    ours = SentencePieceTokenizer(model, family="deberta-v2").tokenize(texts).to_list()
+    assert scores(ours) == pytest.approx(scores(theirs.encode(texts)), rel=1e-6)
 
 
 def test_offsets(tokenizer):
