@@ -28,6 +28,8 @@ _NAMES = {
     type(None): "null",
 }
 _POINTER = b"version https://git-lfs.github.com/spec/"
+# An escape in JSON: a surrogate pair; half of one (the group); any other, such as a backslash, behind which is text.
+_ESCAPES = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _temporary: set[Path] = set()  # files and directories that this process is writing
 
@@ -101,13 +103,20 @@ def read_json(path: Path, shape: Any = dict) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
         value = json.loads(text)
-        if r"\ud" in text.lower():  # refuses half of a surrogate pair
-            json.dumps(value, ensure_ascii=False).encode()
+        _refuse_half_pairs(text)
     except (ValueError, RecursionError) as error:  # from bad JSON, from bad UTF-8, from too many brackets
         refuse_pointer(path)
         raise ValueError(f"{path} is not a JSON file: {error}") from None
     check_json(value, shape, path)
     return value
+
+
+def _refuse_half_pairs(text: str) -> None:
+    """Raises ValueError if JSON has an escape of half a surrogate pair, which no text in UTF-8 can have."""
+    if r"\ud" in text or r"\uD" in text:
+        for escape in _ESCAPES.finditer(text):
+            if escape[1]:
+                raise ValueError(f"half of a surrogate pair, {escape[0]}, at character {escape.start()}")
 
 
 def check_json(value: Any, shape: Any, source: str | Path) -> None:

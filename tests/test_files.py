@@ -31,7 +31,9 @@ def test_texts_come_back(tmp_path):
         (b'"\xff"', "is not a JSON file"),
         (b"[]", r"has \[\]; expected an object"),
         (b"[" * 100_000, "is not a JSON file"),
-        (rb'{"a": "\ud800"}', "is not a JSON file.*surrogates not allowed"),
+        (rb'{"a": "\ud800"}', r"is not a JSON file: half of a surrogate pair, \\ud800, at character 7"),
+        (rb'{"a\\\uDBFF\u0041": 1}', "half of a surrogate pair"),
+        (rb'["\uDC00\uD800"]', "half of a surrogate pair"),
     ],
 )
 def test_what_is_no_json_object_is_named(tmp_path, content, message):
@@ -39,6 +41,11 @@ def test_what_is_no_json_object_is_named(tmp_path, content, message):
     with pytest.raises(ValueError, match=message) as raised:
         files.read_json(tmp_path / "x.json")
     assert str(tmp_path / "x.json") in str(raised.value)
+
+
+def test_whole_surrogate_pairs_and_escaped_backslashes_are_text(tmp_path):
+    (tmp_path / "x.json").write_bytes(rb'{"\\ud800": "\ud83d\uDE00\\\\\ud83d\ude00\\uDC00"}')
+    assert files.read_json(tmp_path / "x.json") == {r"\ud800": r"😀\\😀\uDC00"}
 
 
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 711396\n"

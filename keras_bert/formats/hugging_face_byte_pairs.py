@@ -43,16 +43,16 @@ _ROBERTA = {
 }
 
 
-def read_bytepair_files(directory: Path) -> dict[str, Any]:
+def read_bytepair_files(directory: Path, content: dict[str, Any] | None = None) -> dict[str, Any]:
     """The arguments of `BytePairTokenizer` from `vocab.json` and `merges.txt`, or `tokenizer.json`.
 
-    `tokenizer_config.json` takes precedence, if there is one. Raises as `read_wordpiece_files`.
+    `tokenizer_config.json` takes precedence, if there is one. Argument and errors as of `read_wordpiece_files`.
     """
     path = best_file(directory, *([IDS] if (directory / MERGES).is_file() else []))
     if path.name == IDS:
         arguments: dict[str, Any] = {"vocabulary": path, "merges": directory / MERGES}
     else:
-        arguments = read_tokenizer_file(path, "BPE", _arguments_of)
+        arguments = read_tokenizer_file(path, "BPE", _arguments_of, content)
     arguments |= read_tokenizer_config(directory, _NAMES, arguments.get("added_tokens", ()))
     if path.name == ALL_IN_ONE and "pad_token" in arguments:
         arguments.setdefault("unk_token", arguments["pad_token"])  # no text is unknown; Llama 3's files name no token

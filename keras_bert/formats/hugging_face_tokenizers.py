@@ -133,10 +133,16 @@ def tokenizer_type(path: Path, content: dict[str, Any]) -> str | None:
 
 
 def read_tokenizer_file(
-    path: Path, kind: str, arguments_of: Callable[[Path, dict[str, Any]], dict[str, Any]]
+    path: Path,
+    kind: str,
+    arguments_of: Callable[[Path, dict[str, Any]], dict[str, Any]],
+    content: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The arguments of a tokenizer of this kind from a `tokenizer.json`; `arguments_of` reads Hugging Face's."""
-    content = files.read_json(path)
+    """The arguments of a tokenizer of this kind from a `tokenizer.json`; `arguments_of` reads Hugging Face's.
+
+    `content` is the file's, if it has been read before: vocabularies are large.
+    """
+    content = content or files.read_json(path)
     if (arguments := keras_hub.tokenizer_arguments(path, content, kind)) is not None:
         return arguments
     found = tokenizer_type(path, content)

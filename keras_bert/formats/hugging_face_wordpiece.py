@@ -41,17 +41,21 @@ _CLASSES = {
 _NORMALIZER_SHAPE = {"clean_text": bool, "handle_chinese_chars": bool, "strip_accents": (bool, None), "lowercase": bool}
 
 
-def read_wordpiece_files(directory: Path) -> dict[str, Any]:
+def read_wordpiece_files(directory: Path, content: dict[str, Any] | None = None) -> dict[str, Any]:
     """The arguments of `WordPieceTokenizer` from `vocab.txt`, or Hugging Face's or KerasHub's `tokenizer.json`.
 
     `tokenizer_config.json` takes precedence. Google's checkpoints have none; then the defaults apply.
+
+    Args:
+        directory: of the files.
+        content: of `tokenizer.json`, if it has been read before.
 
     Raises:
         FileNotFoundError: no vocabulary.
         ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
     """
     path = best_file(directory, VOCABULARY)
-    whole = read_tokenizer_file(path, "WordPiece", _arguments_of) if path.name != VOCABULARY else {}
+    whole = read_tokenizer_file(path, "WordPiece", _arguments_of, content) if path.name != VOCABULARY else {}
     names = _NAMES | {"tokenizer_class": "tokenizer_class"}
     config = read_tokenizer_config(directory, names, whole.get("added_tokens", ()))
     stated = config.pop("tokenizer_class", "").removesuffix("Fast")

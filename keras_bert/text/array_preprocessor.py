@@ -162,7 +162,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], str]:
         read, defaults, write = hugging_face_byte_pairs.read_bytepair_files, _BYTE_PAIRS, _byte_pairs
     else:
         read, defaults, write = hugging_face_wordpiece.read_wordpiece_files, _WORDPIECE, _wordpiece
-    arguments = {**defaults, **read(directory)}
+    arguments = {**defaults, **read(directory, content)}
     content = write(arguments)
     content["added_tokens"] = [each for each in content["added_tokens"] if not each["special"]]
     return content, arguments["pad_token"]

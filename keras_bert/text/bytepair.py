@@ -234,6 +234,7 @@ class BytePairTokenizer(Tokenizer):
 
 def _text(token: str, byte_of: Mapping[str, int]) -> bytes:
     """The bytes of a token. A special token may be written as plain text."""
-    if all(symbol in byte_of for symbol in token):
-        return bytes(byte_of[symbol] for symbol in token)
-    return token.encode()
+    try:
+        return bytes(map(byte_of.__getitem__, token))
+    except KeyError:
+        return token.encode()

@@ -44,7 +44,8 @@ def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
     path = files.find(directory, *_DECIDE, ALL_IN_ONE)
     if path.name in _DECIDE:
         return _DECIDE[path.name].from_preset(directory, **overrides)
-    stated = tokenizer_type(path, files.read_json(path))
+    content = files.read_json(path)
+    stated = tokenizer_type(path, content)
     if stated not in _TYPES:
         raise ValueError(f"{path} holds a {stated} tokenizer; supported are {', '.join(_TYPES)}")
-    return _TYPES[stated].from_preset(directory, **overrides)
+    return _TYPES[stated].from_files(directory, content, **overrides)

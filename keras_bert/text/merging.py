@@ -1,5 +1,6 @@
 """Merges byte pairs (Sennrich et al. 2016), many words at a time."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -30,16 +31,18 @@ class MergeRules:
     """
 
     def __init__(self, merges: Sequence[tuple[str, str]], ids: Mapping[str, int], byte_ids: Sequence[int]):
-        pairs = np.array([(ids[left], ids[right]) for left, right in merges], np.int64).reshape(-1, 2)
-        results = np.array([ids[left + right] for left, right in merges], np.int32)
-        self._one_at_a_time = not _are_nested(pairs, results, byte_ids)
+        parts = map(ids.__getitem__, itertools.chain.from_iterable(merges))
+        pairs = np.fromiter(parts, np.int64, 2 * len(merges)).reshape(-1, 2)
+        results = np.fromiter(map(ids.__getitem__, map("".join, merges)), np.int32, len(merges))
         self._base = max(ids.values()) + 1
-        ranks = {left * self._base + right: rank for rank, (left, right) in enumerate(pairs.tolist())}
-        keys = np.array(sorted(ranks), np.int64)
+        self._one_at_a_time = not _are_nested(pairs, results, np.asarray(byte_ids, np.int32), self._base)
+        # Of rules for the same pair, the last one counts.
+        keys, from_end = np.unique(pairs[::-1] @ [self._base, 1], return_index=True)
+        ranks = len(merges) - 1 - from_end
         with tf.init_scope(), tf.device("CPU"):
             # One more key, so that a search past the end finds a key that does not match.
             self._keys = tf.constant(np.append(keys, np.iinfo(np.int64).max))
-            self._ranks = tf.constant(np.array([*map(ranks.get, keys.tolist()), _NEVER], np.int32))
+            self._ranks = tf.constant(np.append(ranks, _NEVER).astype(np.int32))
             self._results = tf.constant(results)
             self._byte_ids = tf.constant(np.asarray(byte_ids, np.int32))
         # Traced once, however many functions use it.
@@ -180,11 +183,11 @@ def _first_of_groups(index: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
     return tf.boolean_mask(index, tf.concat([tf.ones_like(group[:1], tf.bool), group[1:] != group[:-1]], 0))
 
 
-def _are_nested(pairs: np.ndarray, results: np.ndarray, byte_ids: Sequence[int]) -> bool:
-    """Whether each token comes from one rule, whose parts are bytes or come from earlier rules."""
-    made = dict.fromkeys(byte_ids, -1)
-    for rank, ((left, right), result) in enumerate(zip(pairs.tolist(), results.tolist(), strict=True)):
-        if left not in made or right not in made or result in made:
-            return False
-        made[result] = rank
-    return True
+def _are_nested(pairs: np.ndarray, results: np.ndarray, byte_ids: np.ndarray, size: int) -> bool:
+    """Whether each token comes from one rule, whose parts are bytes or come from earlier rules; `size` of all ids."""
+    made = np.full(size, _NEVER)  # the rule that makes a token; -1: none makes a byte
+    made[byte_ids] = -1
+    if np.any(made[results] == -1) or len(np.unique(results)) < len(results):
+        return False
+    made[results] = np.arange(len(results))
+    return bool(np.all(made[pairs] < made[results][:, None]))

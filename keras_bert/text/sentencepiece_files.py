@@ -20,10 +20,14 @@ _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case",
 MODELS = tuple(layout.model for layout in FAMILIES.values() if layout.model)
 
 
-def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
+def read_sentencepiece_files(directory: Path, content: dict[str, Any] | None = None) -> dict[str, Any]:
     """Reads the arguments of `SentencePieceTokenizer` from its model, or `tokenizer.json`.
 
     `tokenizer_config.json` takes precedence, if there is one.
+
+    Args:
+        directory: of the files.
+        content: of `tokenizer.json`, if it has been read before.
 
     Raises:
         FileNotFoundError: no model.
@@ -39,7 +43,7 @@ def read_sentencepiece_files(directory: Path) -> dict[str, Any]:
         known = ", ".join(sorted(by_class))
         raise ValueError(f"{directory / CONFIG} asks for {named}; supported with SentencePiece: {known}")
     if path.name == ALL_IN_ONE:
-        arguments = read_tokenizer_json(path)
+        arguments = read_tokenizer_json(path, content or files.read_json(path))
     else:
         family = next(family for family, layout in FAMILIES.items() if layout.model == path.name)
         arguments = {"model_file": path, "family": by_class[named] if named else family}

@@ -81,8 +81,8 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
     }
 
 
-def read_tokenizer_json(path: Path) -> dict[str, Any]:
-    """Reads the arguments of `SentencePieceTokenizer` from a `tokenizer.json` alone.
+def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """Reads the arguments of `SentencePieceTokenizer` from the content of a `tokenizer.json` alone.
 
     Transformers 5 saves it for an `AlbertTokenizer` or `XLMRobertaTokenizer`; KerasHub saves it beside its own model.
     The model is rebuilt, and its `tokenizer_json` is compared with the file, to refuse settings that a SentencePiece
@@ -91,7 +91,6 @@ def read_tokenizer_json(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: it is damaged, or has an unsupported setting, which the message names.
     """
-    content = files.read_json(path)
     if (arguments := keras_hub.tokenizer_arguments(path, content, "Unigram")) is not None:
         return arguments
     files.check_json(content, _SHAPE, path)

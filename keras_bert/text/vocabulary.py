@@ -1,5 +1,6 @@
 """Reads `vocab.txt`, `vocab.json` and `merges.txt`, and checks vocabularies and merges."""
 
+import itertools
 import os
 import re
 from collections.abc import Container, Mapping, Sequence
@@ -97,7 +98,7 @@ def read_ids(
     return dict(vocabulary)
 
 
-def read_merges(merges: str | Path | Sequence[str] | Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+def read_merges(merges: str | Path | Sequence[str] | Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """The pairs of a `merges.txt` (UTF-8, a pair a line, separated by a space; the first line may be a comment).
 
     Raises:
@@ -110,17 +111,24 @@ def read_merges(merges: str | Path | Sequence[str] | Sequence[Sequence[str]]) ->
         _check_is_file(merges, "a merges.txt with one pair of tokens a line")
         lines = files.lines_of(files.read_text(merges))
         merges = [line for line in lines[lines[0].startswith("#version") :] if line]
-    pairs = []
-    for number, pair in enumerate(merges):
-        parts = tuple(pair.split(" ")) if isinstance(pair, str) else tuple(pair) if isinstance(pair, Sequence) else ()
-        if len(parts) != 2 or not all(isinstance(part, str) and part for part in parts):
-            raise ValueError(f"{source}: merge {number} is {pair!r:.60}; expected two tokens with a space between")
-        pairs.append(parts)
+    pairs = [
+        tuple(pair.split(" ") if isinstance(pair, str) else pair if isinstance(pair, list | tuple) else ())
+        for pair in merges
+    ]
+    # Looks at each pair by itself only where something is wrong: a vocabulary has hundreds of thousands.
+    parts = itertools.chain.from_iterable
+    if {*map(len, pairs)} <= {2} and {*map(type, parts(pairs))} <= {str} and "" not in {*parts(pairs)}:
+        return pairs
+    for number, (pair, given) in enumerate(zip(pairs, merges, strict=True)):
+        if len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
+            raise ValueError(f"{source}: merge {number} is {given!r:.60}; expected two tokens with a space between")
     return pairs
 
 
 def check_merges(merges: Sequence[tuple[str, str]], ids: Mapping[str, int], source: str) -> None:
     """Raises ValueError if a part or the result of a merge is not in the vocabulary."""
+    if ids.keys() >= {*itertools.chain.from_iterable(merges), *map("".join, merges)}:
+        return
     for number, (left, right) in enumerate(merges):
         for token in (left, right, left + right):
             if token not in ids:

@@ -5,7 +5,9 @@ import json
 import keras
 import pytest
 
+from keras_bert import files
 from keras_bert.text import BytePairTokenizer
+from keras_bert.text.loading import load_tokenizer
 
 from ..support import small
 from ..support.reference import bytepair as reference
@@ -38,6 +40,15 @@ def test_reads_tokenizer_json(merges, prefix, tmp_path, untraced):
     tokenizer = small.byte_pairs(merges[:20], add_prefix_space=prefix)
     (tmp_path / "tokenizer.json").write_text(json.dumps(bytepair_json(tokenizer)))
     assert BytePairTokenizer.from_preset(tmp_path).get_config() == tokenizer.get_config()
+
+
+def test_a_large_file_is_parsed_once(merges, tmp_path, untraced, monkeypatch):
+    tokenizer = small.byte_pairs(merges[:20])
+    (tmp_path / "tokenizer.json").write_text(json.dumps(bytepair_json(tokenizer)))
+    parsed, read_json = [], files.read_json
+    monkeypatch.setattr(files, "read_json", lambda path, *shape: parsed.append(path.name) or read_json(path, *shape))
+    assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
+    assert parsed.count("tokenizer.json") == 1
 
 
 @pytest.mark.parametrize(
@@ -106,6 +117,8 @@ TOKENS = {token: i for i, token in enumerate([*SPECIAL, *reference.SYMBOLS.value
         ([*TOKENS][:-20], [], "has no .; it stands for byte 143, and byte pairs need all of UTF-8's"),
         (TOKENS, ["a b", "a"], "merge 1 is 'a'; expected two tokens"),
         (TOKENS, ["a b", 1.5], "merge 1 is 1.5; expected two tokens"),
+        (TOKENS, [["a", "b"], ["a", 1]], r"merge 1 is \['a', 1\]; expected two tokens"),
+        (TOKENS, [["a", "b"], ["a", ""]], r"merge 1 is \['a', ''\]; expected two tokens"),
         (TOKENS, ["a b", "ab c"], "merge 1 makes 'abc' of 'ab' and 'c', but the vocabulary has no 'abc'"),
     ],
 )
