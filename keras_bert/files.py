@@ -34,18 +34,19 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _temporary: set[Path] = set()  # files and directories that this process is writing
 
 
-def find(directory: Path, *names: str) -> Path:
-    """The first of `names` in `directory`. Raises FileNotFoundError, which lists the files there, if there is none."""
+def find(directory: Path, *names: str, advice: str = "") -> Path:
+    """The first of `names` in `directory`. Raises `missing` if there is none."""
     for name in names:
         if (directory / name).is_file():
             return directory / name
-    raise missing(directory, *names)
+    raise missing(directory, *names, advice=advice)
 
 
-def missing(directory: Path, *names: str) -> FileNotFoundError:
-    """The error for a directory without any of `names`."""
+def missing(directory: Path, *names: str, advice: str = "") -> FileNotFoundError:
+    """The error for a directory without any of `names`: it lists the files there, and says what to do."""
     present = ", ".join(sorted(file.name for file in directory.iterdir())) or "nothing"
-    return FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}")
+    advice = advice and f"; {advice}"
+    return FileNotFoundError(f"{directory} has no {' or '.join(names)}; it holds {present}{advice}")
 
 
 def refuse_pointer(path: str | Path) -> None:

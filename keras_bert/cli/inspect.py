@@ -32,12 +32,9 @@ def inspect(source: Path) -> None:
         import tensorflow  # noqa: F401  for tokenizers and some formats
 
         from keras_bert import formats
-    with streams.misuse(OSError):
-        with formats.open_checkpoint(source) as checkpoint:
-            config = checkpoint.config
-            parameters = sum(math.prod(shape) for shape in checkpoint.shapes("encoder").values())
-        tokenizer = streams.tokenizer_of(source)
-    vocabulary = f"{tokenizer.vocabulary_size:,} tokens, {type(tokenizer).__name__}" if tokenizer else "none"
+    with streams.misuse(OSError), formats.open_checkpoint(source) as checkpoint:
+        config = checkpoint.config
+        parameters = sum(math.prod(shape) for shape in checkpoint.shapes("encoder").values())
     lines = {
         "format": f"{checkpoint.format}, {checkpoint.path.name}",
         "family": config.family,
@@ -45,12 +42,21 @@ def inspect(source: Path) -> None:
         "positions": config.max_positions,
         "parameters": f"{parameters:,} in the encoder",
         "heads": ", ".join(sorted(checkpoint.heads)) or "none",
-        "vocabulary": vocabulary,
+        "vocabulary": _vocabulary(source),
         "missing": ", ".join(checkpoint.missing) or "nothing",
         "unexpected": ", ".join(checkpoint.unexpected) or "nothing",
     }
     for name, value in lines.items():
         click.echo(f"{name:<12}{value}")
+
+
+def _vocabulary(source: Path) -> str:
+    """The size of the vocabulary; or, because the weights may be of use without it, why it cannot be read."""
+    try:
+        tokenizer = streams.tokenizer_of(source)
+    except (ValueError, OSError) as error:
+        return f"cannot be read: {streams.one_line(error)}"
+    return f"{tokenizer.vocabulary_size:,} tokens, {type(tokenizer).__name__}" if tokenizer else "none"
 
 
 def _size(config: object) -> str:

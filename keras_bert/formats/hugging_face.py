@@ -76,7 +76,7 @@ def open_weights(directory: Path) -> WeightFile:
             return open_file(directory / name)
         if (directory / f"{name}{_INDEX}").is_file():
             return open_shards(directory / f"{name}{_INDEX}", open_file)
-    raise files.missing(directory, *_WEIGHT_FILES)
+    raise files.missing(directory, *_WEIGHT_FILES, advice="copy the model's weights there")
 
 
 def write(

@@ -47,6 +47,8 @@ _ACTIVATIONS = {
     "torch.nn.modules.activation.GELU": "gelu",
 }
 _DENSE_SHAPE = {"in_features": int, "out_features": int, "bias": (bool, None), "activation_function": (str, None)}
+# Other kinds of models of the library -> the class here that reads them.
+_INSTEAD = {"CrossEncoder": "BertReranker", "SparseEncoder": "BertSparseEncoder"}
 POOLINGS, DENSE_ACTIVATIONS = tuple(_SWITCHES), tuple(_ACTIVATIONS.values())
 # Options of the Transformer -> the only supported value.
 _PLAIN_TRANSFORMER = {
@@ -87,6 +89,7 @@ def read(directory: Path) -> SentenceSettings:
         FileNotFoundError: a module has no file.
         ValueError: a setting is not supported, or a value has another type.
     """
+    _check_model_type(directory / PROMPTS)
     length = _read_length(directory)
     if not (directory / MODULES).is_file():
         return SentenceSettings("mean", length)
@@ -179,10 +182,19 @@ def _write_dense(directory: Path, inputs: int, settings: dict[str, Any], weights
     files.write_texts(directory, {"config.json": files.to_json(config)})
 
 
+def _check_model_type(path: Path) -> None:
+    """Raises ValueError if the model makes no vectors of texts; the message says what loads it."""
+    model_type = _read_if_there(path, {"model_type": (str, None)}).get("model_type") or "SentenceTransformer"
+    if model_type != "SentenceTransformer":
+        loads, known = _INSTEAD.get(model_type), ", ".join(_INSTEAD)
+        advice = f"load it with {loads}.from_preset" if loads else f"{known} are the others that are known"
+        raise ValueError(f"{path}: model_type is {model_type!r}, not SentenceTransformer; {advice}")
+
+
 def _read_prompts(path: Path) -> dict[str, Any]:
     shape = {"default_prompt_name": (str, None), "prompts": ({str: (str, None)}, None)}
     values = _read_if_there(path, shape)
-    check_plain(values, {"model_type": "SentenceTransformer", "truncate_dim": None}, path)
+    check_plain(values, {"truncate_dim": None}, path)
     prompts = {name: prompt or "" for name, prompt in (values.get("prompts") or {}).items()}
     default = values.get("default_prompt_name")
     if default is not None and default not in prompts:
@@ -199,8 +211,8 @@ def _read_modules(directory: Path) -> dict[str, Path]:
     kinds = [re.sub(r"^sentence_transformers\.(.*\.)?", "", module["type"]) for module in modules]
     if kinds not in _CHAINS:
         raise ValueError(
-            f"{path} asks for {', '.join(kinds) or 'nothing'}; supported are {', '.join(_KINDS)}, in this order; "
-            "the last two may be missing"
+            f"{path} asks for {', '.join(kinds) or 'nothing'}; supported are {', '.join(_KINDS)}, each once, in this "
+            "order; the last two may be missing"
         )
     for kind, module in zip(kinds, modules, strict=True):
         if not re.fullmatch("" if kind == "Transformer" else r"[\w-]*", module["path"]):

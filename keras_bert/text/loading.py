@@ -41,7 +41,7 @@ def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
         >>> type(load_tokenizer(presets.resolve("all-MiniLM-L6-v2"))).__name__
         'WordPieceTokenizer'
     """
-    path = files.find(directory, *_DECIDE, ALL_IN_ONE)
+    path = files.find(directory, *_DECIDE, ALL_IN_ONE, advice="copy the files of the model's tokenizer there")
     if path.name in _DECIDE:
         return _DECIDE[path.name].from_preset(directory, **overrides)
     content = files.read_json(path)

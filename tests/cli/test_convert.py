@@ -148,6 +148,15 @@ def test_what_is_there_stays(fails, preset, tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
 
 
+def test_inspect_describes_weights_whose_tokenizer_is_not_supported(run, preset, tmp_path):
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((preset / name).read_bytes())
+    (tmp_path / "tokenizer.json").write_text('{"model": {"type": "WordLevel"}}')
+    said, whole = (told(run("inspect", str(directory))) for directory in (tmp_path, preset))
+    reason = f"{tmp_path / 'tokenizer.json'} holds a WordLevel tokenizer; supported are WordPiece, BPE, Unigram"
+    assert said == whole | {"vocabulary": f"cannot be read: {reason}"}
+
+
 def test_unknown_format(fails, preset, tmp_path):
     message = fails("convert", str(preset), str(tmp_path / "new"), "--to", "onnx")
     assert message.startswith("format is 'onnx'; expected one of hugging_face, tf1")

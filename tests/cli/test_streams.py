@@ -71,7 +71,8 @@ def test_a_preset_whose_package_is_missing(fails, monkeypatch):
 
 
 def test_damaged_presets(fails, tmp_path):
-    assert "or vocab.txt or tokenizer.json; it holds nothing" in fails("tokenize", "a", "--preset", str(tmp_path))
+    told = "or vocab.txt or tokenizer.json; it holds nothing; copy the files of the model's tokenizer there"
+    assert told in fails("tokenize", "a", "--preset", str(tmp_path))
     assert "has no" in fails("encode", "a", "--preset", str(tmp_path))
     (tmp_path / "vocab.txt").write_text("a\na\n")
     assert "has 'a' twice, in lines 1 and 2" in fails("detokenize", "0", "--preset", str(tmp_path))

@@ -182,10 +182,12 @@ def test_types_of_numbers_that_are_no_weights(preset, dtype, size):
         BertEncoder.from_preset(preset)
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_a_missing_file_is_named(preset, name):
+@pytest.mark.parametrize(
+    ("name", "advice"), [("config.json", ""), ("model.safetensors", "; copy the model's weights there$")]
+)
+def test_a_missing_file_is_named(preset, name, advice):
     (preset / name).unlink()
-    with pytest.raises(FileNotFoundError, match=f"has no {name}.*; it holds "):
+    with pytest.raises(FileNotFoundError, match=f"has no {name}.*; it holds .*{advice}"):
         BertEncoder.from_preset(preset)
 
 

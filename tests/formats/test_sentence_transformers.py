@@ -131,7 +131,16 @@ def test_settings_that_change_nothing(name, values, directory):
             "default_prompt_name is 'passage', but its prompts are query, none, later",
         ),
         ("config_sentence_transformers.json", {"truncate_dim": 8}, "truncate_dim is 8; only None is supported"),
-        ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "model_type is 'SparseEncoder'; only"),
+        (
+            "config_sentence_transformers.json",
+            {"model_type": "SparseEncoder"},
+            "model_type is 'SparseEncoder', not SentenceTransformer; load it with BertSparseEncoder.from_preset$",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"model_type": "MultiVectorEncoder"},
+            "'MultiVectorEncoder', not SentenceTransformer; CrossEncoder, SparseEncoder are the others that are known$",
+        ),
         (
             "config_sentence_transformers.json",
             {"prompts": ["a"]},
@@ -160,6 +169,13 @@ def test_settings_that_would_change_a_vector_are_refused(name, values, message, 
     assert str(directory / name) in str(raised.value)
 
 
+def test_a_cross_encoder_is_told_before_its_settings(directory):
+    change(directory, "config_sentence_transformers.json", model_type="CrossEncoder")
+    change(directory, "sentence_bert_config.json", transformer_task="sequence-classification")
+    with pytest.raises(ValueError, match="'CrossEncoder', not SentenceTransformer; load it with BertReranker.from_pre"):
+        sentence_transformers.read(directory)
+
+
 def test_prompts(directory):
     change(directory, "config_sentence_transformers.json", prompts=PROMPTS, default_prompt_name="later")
     found = sentence_transformers.read(directory)
@@ -180,7 +196,7 @@ def test_lower_case_that_the_tokenizer_makes(directory):
 @pytest.mark.parametrize(
     ("kinds", "paths", "message"),
     [
-        ([], [], "asks for nothing; supported are Transformer, Pooling, Dense, Normalize, in this order"),
+        ([], [], "asks for nothing; supported are Transformer, Pooling, Dense, Normalize, each once, in"),
         (["Pooling", "Transformer"], ["1_Pooling", ""], "asks for Pooling, Transformer; supported are"),
         (["Transformer", "Pooling", "CNN"], ["", "1_Pooling", "2_CNN"], "asks for Transformer, Pooling, CNN; "),
         (["Transformer", "Pooling", "Normalize", "Dense"], ["", "a", "b", "c"], "Pooling, Normalize, Dense; supported"),
