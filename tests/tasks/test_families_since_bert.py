@@ -48,7 +48,7 @@ def probabilities(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ("modernbert", *BLOCKS))
+@pytest.mark.parametrize("family", ["modernbert", *BLOCKS])
 def test_a_classifier_learns_is_saved_and_served(family, tmp_path):
     model, teacher = classifier(family), classifier(family, seed=1)
     before = probabilities(model)
