@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import example_files, finetune, pretrain, streams
+from keras_bert.cli import example_files, fine_tuning, pretrain, streams
 from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
 
 
@@ -35,7 +35,7 @@ _teaching = streams.together(
 
 @distill.command()
 @_teaching
-@finetune.options(FineTuningWithTeacher)
+@fine_tuning.options(FineTuningWithTeacher)
 @example_files.column_options
 def classify(teacher: Path, num_layers: int, train: str, validation: str | None, **options: Any) -> None:
     """Distill a classifier of texts or pairs that `finetune classify` has trained.
@@ -68,7 +68,7 @@ def classify(teacher: Path, num_layers: int, train: str, validation: str | None,
         return student_of(model(), num_layers), {"teacher": model()}
 
     settings = {"num_layers": num_layers, **columns}
-    finetune.train_on_examples(read, make, train, validation, settings, preset=teacher, **options)
+    fine_tuning.train_on_examples(read, make, train, validation, settings, preset=teacher, **options)
 
 
 @distill.command("pretrain")

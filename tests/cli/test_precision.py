@@ -35,6 +35,7 @@ def test_encode_and_embed(run, tmp_path):
     assert "with other preset" in again.stderr
 
 
+@pytest.mark.slow
 def test_own_texts(run, tmp_path):
     given = tmp_path / "given.txt"
     given.write_text("\n".join(TEXTS * 5))
@@ -86,6 +87,7 @@ def test_a_size_has_no_weights(fails):
     assert message == "bert-tiny is a size, without weights; --precision is for a preset"
 
 
+@pytest.mark.slow
 def test_pairs(run, fails, pairs, tmp_path):
     given = tmp_path / "pairs.tsv"
     given.write_text("text\ttext_pair\n" + "".join(f"{text}\tgood film\n" for text in TEXTS))

@@ -45,6 +45,7 @@ def strings(function):
     return tf.function(function, input_signature=[tf.TensorSpec([None], tf.string, "text")])
 
 
+@pytest.mark.slow
 def test_what_export_serving_writes(exported):
     operations, variables, answers = check_serving(exported("serving").parent)  # the highest version
     assert "TF Serving has all of them, none needs Python" in operations

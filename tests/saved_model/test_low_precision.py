@@ -76,6 +76,7 @@ def lower(request):
     return model
 
 
+@pytest.mark.slow
 def test_an_encoder(tmp_path, lower):
     export_encoder(lower.encoder, tmp_path / "lower")
     loaded, expected = tf.saved_model.load(tmp_path / "lower"), lower.encoder(PACKED)

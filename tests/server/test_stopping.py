@@ -70,6 +70,7 @@ def test_large_answers_are_sent_to_the_end(start, toy_versions):
     server.wait()
 
 
+@pytest.mark.slow
 def test_a_process_and_its_log(start_process, toy_versions):
     server = start_process(toy_versions)
     assert re.fullmatch(r"Serving toy version 1 at 127\.0\.0\.1: gRPC port \d+, REST port \d+\n", server.ready)

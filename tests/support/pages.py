@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import warm
 from .data import ROOT
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -21,6 +22,7 @@ _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROMISE = re.compile(
     r"^\s*print\(.*\)\s+# (\([\d, ]+\)|-?\d+(?:\.\d+)?|True|False|\[.*\]|'.*')(?:$|[,:;] )", re.MULTILINE
 )
+_PROGRAM = re.compile(r"\b(?:keras-bert|python) ")
 _ERROR = re.compile(r"(?:\w*Error|RuntimeError|UserWarning|Error): ")
 _SECONDS = 900  # far more than any block takes: a longer run hangs
 
@@ -105,6 +107,8 @@ def _python(block: Block, namespace: dict[str, Any], folder: Path, fails: bool) 
 def _shell(block: Block, namespace: dict[str, Any], folder: Path, fails: bool) -> tuple[str, str | None]:
     """The standard output of a block, and its last line of standard error if it fails."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where keras-bert is
+    if _PROGRAM.search(block.code):
+        path = f"{warm.commands()}{os.pathsep}{path}"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.code],
         cwd=folder,

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from . import warm
+
 # Seconds. Not a measure of speed: a process that takes this long hangs.
 HANGS = 600
 # As in a user's shell: TensorFlow's messages are not silenced, and Keras may be set to another backend.
@@ -71,7 +73,7 @@ def shout(text: str) -> str:
 def run_python(code: str, *arguments: Any, **variables: str) -> str:
     """The output of a Python program, in a process with this one's module search path."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TF_CPP_MIN_LOG_LEVEL": "2"} | variables
-    command = [sys.executable, "-c", code, *map(str, arguments)]
+    command = [warm.commands() / "python", "-c", code, *map(str, arguments)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
     return result.stdout

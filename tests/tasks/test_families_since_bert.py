@@ -47,7 +47,8 @@ def probabilities(model):
     return np.array([answer["probability"] for answer in model.classify(TEXTS)])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["modernbert", *BLOCKS])
 def test_a_classifier_learns_is_saved_and_served(family, tmp_path):
     model, teacher = classifier(family), classifier(family, seed=1)
     before = probabilities(model)

@@ -47,8 +47,12 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("columns", "y", "loss"), PAIRS, ids=["pairs", "cut", "scores"])
-@pytest.mark.parametrize("mini_batch_size", [pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize(
+    ("columns", "y", "loss", "mini_batch_size"),
+    [(*PAIRS[0], 3), *(pytest.param(*each, 3, marks=pytest.mark.slow) for each in PAIRS[1:])]
+    + [pytest.param(*each, 1, marks=pytest.mark.slow) for each in PAIRS],
+    ids=["pairs by 3", "cut by 3", "scores by 3", "pairs by 1", "cut by 1", "scores by 1"],
+)
 def test_the_step_of_the_whole_batch(columns, y, loss, mini_batch_size):
     before = [each.numpy() for each in made().trainable_variables]
     whole, expected = trained(made(), None, columns, y, loss)

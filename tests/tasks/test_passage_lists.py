@@ -94,7 +94,9 @@ def test_measures():
         assert found == {"spearman": pytest.approx(1), "pearson": pytest.approx(1)}
 
 
-@pytest.mark.parametrize("labels", [None, "scores", "grades"])
+@pytest.mark.parametrize(
+    "labels", [None, *(pytest.param(each, marks=pytest.mark.slow) for each in ("scores", "grades"))]
+)
 def test_it_learns(labels):
     """That passages of some words are answers."""
     good, bad = WORDS[:8], WORDS[8:16]

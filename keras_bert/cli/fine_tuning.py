@@ -1,0 +1,126 @@
+"""What all commands that fine-tune have in common: their options, and the run from examples to a directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_bert.cli import overwriting, quiet, runs, streams
+from keras_bert.recipe import EPOCHS, FineTuningRecipe
+
+
+def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callable], Callable]:
+    """The options of every command that fine-tunes; see `runs.recipe_options`."""
+    return streams.together(
+        click.option("--train", required=True, metavar="FILE", help="The examples to train on."),
+        click.option(
+            "--eval", "validation", metavar="FILE", help="The examples to measure each epoch on; the best one is kept."
+        ),
+        click.option(
+            "--output", required=True, metavar="DIR", help="Write the model into DIR, or resume the run in it."
+        ),
+        overwriting.option,
+        runs.recipe_options(kind, without),
+        click.option(
+            "--sequence-length",
+            type=click.IntRange(3),
+            help="The length of a row in tokens; by default what the texts need.",
+        ),
+        runs.dtype_option,
+        runs.strategy_option,
+        click.option(
+            "--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many they are."
+        ),
+    )
+
+
+def train_on_examples(
+    read: Callable[[str], Any], make: Callable[..., Any], train: str, evaluated: str | None, settings: dict[str, Any],
+    output: str, overwrite: bool, preset: Path, sequence_length: int | None, dtype: str, strategy: str, skip_bad: bool,
+    recipe: FineTuningRecipe,
+) -> None:  # fmt: skip
+    """Fine-tunes a model on files of examples and writes it into a directory.
+
+    Args:
+        read: a file -> examples.
+        make: training examples, the preset, `sequence_length=` -> a model, and further arguments for `fine_tune`.
+        train, evaluated: the files.
+        settings: further settings for the report.
+        output, ...: see `options`.
+    """
+    directory = Path(output)
+    runs.check_output(directory, overwrite)
+    if recipe.batch_size and recipe.batch_tokens:
+        raise streams.Misuse("--batch-size and --batch-tokens are given: one of the two says what a batch is")
+    if evaluated is not None and recipe.validation_split is not None:
+        raise streams.Misuse("--eval and --eval-split are given: one of the two says what to measure with")
+    with quiet.imports():
+        import keras
+
+        from keras_bert import training
+        from keras_bert.tasks import columns
+        from keras_bert.training import report, run_files, workers
+        from keras_bert.training.held_out import hold_out
+
+    def after(epoch: int, step: int = 0, batches: int = 0) -> str:
+        if not step:
+            return f"epoch {epoch} of {recipe.epochs}"
+        return f"epoch {epoch + 1} of {recipe.epochs}, step {step:,} of {batches:,}"
+
+    with runs.resumable(after, overwrite), runs.computing_with(dtype):
+        devices = runs.devices(strategy)
+        with devices.scope():  # `read` may load the teacher, for its kind of labels
+            learned = read(train)
+            given = to_measure = None if evaluated is None else read(evaluated).xy
+        try:
+            learned.check_can_be_learned(train)
+            count = len(learned)
+            if recipe.validation_split is not None:
+                _, to_measure = hold_out(learned.xy, recipe.validation_split, recipe.seed)
+                count -= columns.count_of(to_measure[0])
+            by_default, recipe = recipe.epochs is None, recipe.for_examples(count)
+            runs.begin(directory, devices, recipe.epochs, after, vars(recipe), overwrite)
+            report.check_installed()
+            keras.utils.set_random_seed(recipe.seed)
+            with devices.scope():
+                model, more = make(learned, preset, sequence_length=sequence_length)
+            measured = None if to_measure is None else columns.count_of(to_measure[0])
+            click.echo(_about(len(learned), measured, train, evaluated), err=True)
+            if by_default and recipe.epochs > EPOCHS:
+                message = f"{recipe.epochs} epochs, as there are few examples; --epochs sets another number"
+                click.echo(message, err=True)
+            with workers.chief_first(devices):
+                if overwrite and workers.is_chief(devices):
+                    overwriting.clear(directory)
+            lines = runs.told_each_epoch(devices, after)
+            more |= {"callbacks": lines, **vars(recipe)}
+            history = training.fine_tune(model, learned.xy, given, directory / overwriting.RUN, **more)
+            if not workers.is_chief(devices):
+                return
+            model.save_preset(directory, overwrite=True)
+            measures, confusion = {}, None
+            if to_measure is not None:
+                x, y = to_measure
+                answers = model.answers(x)
+                measures, confusion = model.measures(answers, y), model.confusion(answers, y)
+            told = {"train": train, "eval": evaluated, "preset": preset, "sequence_length": sequence_length}
+            told |= {**settings, **vars(recipe), "dtype": dtype}
+            report.write_report(directory, told, history, measures, confusion)
+            runs.finish(directory, measures)
+        except run_files.FinishedError as error:
+            measures = runs.measures_of(error, directory)
+        except (ImportError, ValueError) as error:
+            raise runs.misuse(error, directory) from error
+    if workers.is_chief(devices):
+        runs.tell_measures(measures)
+
+
+def _about(learned: int, measured: int | None, train: str, validation: str | None) -> str:
+    told = f"{learned:,} examples from {train}"
+    if measured is None:
+        return told
+    held_out, source = (" of them held out", "") if validation is None else ("", f" from {validation}")
+    return f"{told}, {measured:,}{held_out} to measure with{source}"
