@@ -80,7 +80,7 @@ def test_local_attention_is_full_attention_with_a_mask(window, length):
     layout = Layout((3, length), inputs["input_mask"])
     hidden = np.random.default_rng(0).normal(size=(len(layout.places), 24)).astype("float32")
     attention = encoder.blocks[1].attention
-    value = np.transpose(layout.sequences(attention._projected(hidden, layout)[:, 8:]), (0, 2, 1, 3))
+    value = attention.heads.of_sequences(attention.qkv(hidden), layout)[2]
     shares = np.asarray(attention.scores(hidden, layout))
     context = np.transpose(shares @ value, (0, 2, 1, 3)).reshape(3, length, 24)
     expected = attention.output_dense(layout.rows(tf.constant(context)))
