@@ -11,7 +11,6 @@ from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.layers import dense, dropout, norm
 from keras_bert.encoder.layout import Layout
 
-
 Function = Callable[[Any], Any]
 
 
