@@ -7,8 +7,8 @@ import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
+from keras_bert.encoder.attention_heads import AttentionHeads
 from keras_bert.encoder.disentangled import Distances, distance_scores
-from keras_bert.encoder.heads import Heads
 from keras_bert.encoder.layers import dense, dropout
 from keras_bert.encoder.layout import Layout
 
@@ -37,7 +37,7 @@ class SelfAttention(keras.layers.Layer):
     def __init__(self, config: BertConfig, layer: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.config = config
-        self.heads = Heads(config, layer)
+        self.heads = AttentionHeads(config, layer)
         summands = 1 if config.disentangled_buckets is None else 3
         self.scale = 1 / math.sqrt(summands * config.head_size)
         # Q, K and V in one product: concatenated matrices, [hidden, qkv], 3 * hidden without shared keys and values.

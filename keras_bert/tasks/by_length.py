@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.strings import as_strings
+from keras_bert.text.strings import as_strings, readable_errors
 
 # Texts to sort at a time: enough for batches of almost equal lengths, few enough for memory.
 _TEXTS_AT_A_TIME = 16384
@@ -22,18 +22,21 @@ _TEXTS_AT_A_TIME = 16384
 # Two batches per core: while one waits for a core or for memory, others compute. At most 8, to save memory.
 _BATCHES_IN_FLIGHT = min(2 * (os.cpu_count() or 1), 8)
 
-_ROWS = tf.TensorSpec([None], tf.int64)
+_STRINGS = tf.TensorSpec([None], tf.string)
+_NUMBERS = tf.TensorSpec([None], tf.int64)
 _SEGMENT = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64)
 
 
 class ByLength:
-    """Runs a function over texts, in batches of similar length.
+    """Runs a function over texts, in batches of similar length. One text alone is tokenized in the same graph.
 
     Args:
         preprocessor: its tokenizer and maximum length are used.
         compute: maps 1 to 3 ragged int32 tensors `[batch, (tokens)]`, for `preprocessor.pack`, to a tensor
             `[batch, ...]`.
     """
+
+    _SIGNATURES: ClassVar = ([_STRINGS], [_STRINGS, _STRINGS])  # of `_segments`, for texts and for pairs
 
     def __init__(
         self, preprocessor: BertPreprocessor, compute: Callable[[tuple[tf.RaggedTensor, ...]], tf.Tensor]
@@ -48,10 +51,19 @@ class ByLength:
         def compute_rows(segments: list[tf.RaggedTensor], rows: tf.Tensor) -> tf.Tensor:
             return self._compute(tuple(tf.gather(segment, rows) for segment in segments))
 
+        def compute_alone(*tensors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            segments = self._segments(*tensors)
+            return self._compute(tuple(segments)), self._lengths(segments)
+
         # Number of segments -> the function for rows of that many.
         self._compute_rows = {
-            number: tf.function(compute_rows, input_signature=[[_SEGMENT] * number, _ROWS], autograph=False)
+            number: tf.function(compute_rows, input_signature=[[_SEGMENT] * number, _NUMBERS], autograph=False)
             for number in (1, 2, 3)
+        }
+        # Number of tensors -> the function for one text, or one pair.
+        self._compute_alone = {
+            len(signature): tf.function(compute_alone, input_signature=signature, autograph=False)
+            for signature in self._SIGNATURES
         }
 
     def __call__(
@@ -102,12 +114,16 @@ class ByLength:
         has_windows = self._preprocessor.stride is not None
         with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:
             for chunk in _chunks(texts):
-                segments = self.tokenized(chunk, prompt)
-                lengths = self.lengths(segments)
-                cut = int(np.sum(lengths > longest)) if not has_windows else 0
-                padded = lengths if has_windows else np.minimum(lengths, longest)
-                padded = np.maximum(padded, fixed) if fixed else padded
-                yield self.compute(segments, rows_by_length(padded, batch_tokens), bar), cut
+                if len(chunk) == 1:
+                    results, lengths = self._alone(chunk, prompt)
+                    bar.update()
+                else:
+                    segments = self.tokenized(chunk, prompt)
+                    lengths = self.lengths(segments)
+                    padded = lengths if has_windows else np.minimum(lengths, longest)
+                    padded = np.maximum(padded, fixed) if fixed else padded
+                    results = self.compute(segments, rows_by_length(padded, batch_tokens), bar)
+                yield results, 0 if has_windows else int(np.sum(lengths > longest))
 
     def warn(self, longest: int, cut: int) -> None:
         """Warns that `cut` texts had more than `longest` tokens."""
@@ -115,16 +131,32 @@ class ByLength:
 
     def tokenized(self, texts: list[Any], prompt: str = "") -> list[tf.RaggedTensor]:
         """Texts, or pairs of texts -> one or two ragged int32 tensors `[texts, (tokens)]`."""
-        are_pairs = bool(texts) and isinstance(texts[0], tuple | list)
-        columns = [list(column) for column in zip(*texts, strict=True)] if are_pairs else [texts]
-        if prompt:
-            columns[0] = tf.strings.join([prompt, as_strings(columns[0])])
-        return [self._preprocessor.tokenizer.tokenize(column) for column in columns]
+        return self._segments(*self._as_tensors(texts, prompt))
 
     def lengths(self, segments: list[tf.RaggedTensor]) -> np.ndarray:
         """int64 `[texts]`: tokens of each row, special tokens included, before truncation."""
+        return self._lengths(segments).numpy()
+
+    def _as_tensors(self, texts: list[Any], prompt: str) -> list[tf.Tensor]:
+        """Texts, or pairs of texts -> the arguments of `_segments`."""
+        are_pairs = bool(texts) and isinstance(texts[0], tuple | list)
+        columns = [list(column) for column in zip(*texts, strict=True)] if are_pairs else [texts]
+        first, *second = (as_strings(column) for column in columns)
+        return [tf.strings.join([prompt, first]) if prompt else first, *second]
+
+    def _segments(self, *columns: tf.Tensor) -> list[tf.RaggedTensor]:
+        return [self._preprocessor.tokenizer.tokenize(column) for column in columns]
+
+    def _lengths(self, segments: Sequence[tf.RaggedTensor]) -> tf.Tensor:
         special_tokens = self._preprocessor.tokenizer.pair_format.special_tokens(len(segments))
-        return sum(segment.row_lengths().numpy() for segment in segments) + special_tokens
+        return tf.add_n([segment.row_lengths() for segment in segments]) + special_tokens
+
+    def _alone(self, chunk: list[Any], prompt: str) -> tuple[list[np.ndarray], np.ndarray]:
+        """The result of `compute` for the only text, or pair, of a chunk, and its length, from one graph."""
+        tensors = self._as_tensors(chunk, prompt)
+        with readable_errors():
+            values, lengths = self._compute_alone[len(tensors)](*tensors)
+        return [values.numpy()[0]], lengths.numpy()
 
     def compute(self, segments: list[tf.RaggedTensor], batches: list[np.ndarray], bar: tqdm) -> list[np.ndarray]:
         """The results of `compute`, by row.
@@ -136,7 +168,8 @@ class ByLength:
         """
         results: list[Any] = [None] * segments[0].shape[0]
         compute = self._compute_rows[len(segments)]
-        compute.get_concrete_function()  # trace it once here: TensorFlow would count a trace per waiting thread
+        if len(batches) > 1:
+            compute.get_concrete_function()  # trace it once here: TensorFlow would count a trace per waiting thread
         pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)  # it starts a thread only if there is work
         in_order = map if len(batches) == 1 else pool.map
         try:
@@ -156,13 +189,18 @@ class BySentence(ByLength):
     begins, else 0. Truncation raises no warning.
     """
 
-    def tokenized(self, sentences: list[Any], prompt: str = "") -> list[tf.RaggedTensor]:
+    _SIGNATURES: ClassVar = ([_STRINGS, _NUMBERS],)
+
+    def _as_tensors(self, sentences: list[Any], prompt: str) -> list[tf.Tensor]:
         words = [word for sentence in sentences for word in sentence]
-        by_sentence = tf.RaggedTensor.from_row_lengths(as_strings(words), [len(sentence) for sentence in sentences])
+        return [as_strings(words), tf.constant([len(sentence) for sentence in sentences], tf.int64)]
+
+    def _segments(self, words: tf.Tensor, lengths: tf.Tensor) -> list[tf.RaggedTensor]:
+        by_sentence = tf.RaggedTensor.from_row_lengths(words, lengths)
         return list(flat_tokens(self._preprocessor.tokenizer.tokenize_words(by_sentence)))
 
-    def lengths(self, segments: list[tf.RaggedTensor]) -> np.ndarray:
-        return super().lengths(segments[:1])
+    def _lengths(self, segments: Sequence[tf.RaggedTensor]) -> tf.Tensor:
+        return super()._lengths(segments[:1])
 
     def warn(self, longest: int, cut: int) -> None:
         pass

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_bert import BertClassifier, BertSentenceEncoder
-from keras_bert.encoder import heads, pieces
+from keras_bert.encoder import attention_heads, pieces
 from keras_bert.inference import onednn, set_precision
 
 from ..support import small
@@ -100,7 +100,7 @@ def test_long_texts_are_computed_piece_by_piece(precision, monkeypatch):
     monkeypatch.setattr(onednn, "scores", lambda query, *rest: sizes.add(query.shape[2]) or scores(query, *rest))
     monkeypatch.setattr(pieces, "_SCORES", 7 * 3 * 33)  # eight queries of a head at a time
     monkeypatch.setattr(pieces, "LONG", 16)
-    monkeypatch.setattr(heads, "LONG", 16)
+    monkeypatch.setattr(attention_heads, "LONG", 16)
     set_precision(encoder, precision, ranges=encoder.inference.ranges)
     found = np.asarray(encoder(inputs)["sequence_output"])
     np.testing.assert_allclose(found, expected, atol=0.03)

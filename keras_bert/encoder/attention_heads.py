@@ -15,7 +15,7 @@ from keras_bert.encoder.rotary import rotated
 Weights = Callable[[Any, Any], Any]
 
 
-class Heads:
+class AttentionHeads:
     """Cuts the projections of tokens into heads, which attend to the whole text or to tokens nearby.
 
     Args:

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import masked
+from keras_bert.encoder.attention_heads import AttentionHeads
 from keras_bert.encoder.block import residual
-from keras_bert.encoder.heads import Heads
 from keras_bert.encoder.layout import Layout
 from keras_bert.inference import onednn
 from keras_bert.inference.products import FACTOR, FloatProducts, Int8Products, Weights
@@ -42,7 +42,7 @@ class InferenceBlock:
     ) -> None:
         self.config = config
         self.products = make_products(_dense_weights(config, weights))
-        self._heads = Heads(config, layer)
+        self._heads = AttentionHeads(config, layer)
         self._attention_norm = self._norm("attention_norm", weights)
         self._output_norm = self._norm("output_norm", weights)
 
@@ -89,7 +89,7 @@ def _rms_norm(x: tf.Tensor, gamma: tf.Tensor, epsilon: float) -> tf.Tensor:
     return tf.cast(x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), axis=-1, keepdims=True) + epsilon) * gamma, dtype)
 
 
-def _mask(layout: Layout, heads: Heads, dtype: tf.DType) -> tf.Tensor | None:
+def _mask(layout: Layout, heads: AttentionHeads, dtype: tf.DType) -> tf.Tensor | None:
     """What is added to the scores of a layer, made once for all layers alike.
 
     Returns:
