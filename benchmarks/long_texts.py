@@ -1,11 +1,12 @@
 """Long texts, from strings to vectors, with ModernBERT-Base's shapes, beside transformers (SDPA) on the CPU.
 
-python benchmarks/long_texts.py [--rounds 3] [--only 128 mixed] [--layers 22]
+python benchmarks/long_texts.py [--rounds 3] [--only 128 mixed] [--layers 22] [--precision bfloat16]
 
 Weights are random: only time and memory count. Each row of the table is a kind of input: one text of 128, of 1,024, of
 8,192 pieces, and 64 texts of mixed lengths (most of them short, up to 2,048 pieces, in batches sorted by length on both
 sides). Seconds are those of a round, interleaved; the ratio is transformers' seconds by ours, within each round. Memory
-is the largest resident set of a process that does one round, less that before it.
+is the largest resident set of a process that does one round, less that before it. With --precision bfloat16, both sides
+compute in it; int8 is ours alone, and transformers' is bfloat16. Cosines are those of our vectors to theirs.
 """
 
 import argparse
@@ -21,8 +22,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 from _measure import cores, interleave, rate, ratios, versions
 
+from keras_bert.inference import PRECISIONS
+
 KINDS = ("128", "1024", "8192", "mixed")
-SIDES = ("keras_bert", "transformers")
 _WORDS = 1000
 _SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 _TOKENS_A_BATCH = 8192
@@ -46,19 +48,21 @@ def write_model(directory: Path, layers: int) -> None:
     WordPieceTokenizer(vocabulary).save_preset(directory)
 
 
-def ours(directory: Path):
+def ours(directory: Path, precision: str):
     from keras_bert import BertEncoder, BertPreprocessor, BertSentenceEncoder
 
     preprocessor = BertPreprocessor.from_preset(directory, sequence_length=None, max_sequence_length=8192)
     model = BertSentenceEncoder(BertEncoder.from_preset(directory), preprocessor, normalize=False)
+    model.set_precision(precision, texts_of("mixed")[:16] if precision == "int8" else None)
     return lambda texts: model.encode(texts, batch_tokens=_TOKENS_A_BATCH, progress=False)
 
 
-def theirs(directory: Path):
+def theirs(directory: Path, precision: str):
     import torch
     import transformers
 
-    model = transformers.AutoModel.from_pretrained(directory, attn_implementation="sdpa").eval()
+    dtype = torch.float32 if precision == "float32" else torch.bfloat16
+    model = transformers.AutoModel.from_pretrained(directory, attn_implementation="sdpa", dtype=dtype).eval()
     tokenizer = transformers.BertTokenizer.from_pretrained(directory)
     torch.set_num_threads(cores())
 
@@ -70,11 +74,15 @@ def theirs(directory: Path):
             with torch.inference_mode():
                 hidden = model(**inputs).last_hidden_state
             mask = inputs["attention_mask"].unsqueeze(2)
+            hidden = hidden.float()
             for row, vector in zip(rows, (hidden * mask).sum(1) / mask.sum(1), strict=True):
                 vectors[row] = vector.numpy()
         return np.stack(vectors)
 
     return encode
+
+
+_MAKE = {"keras_bert": ours, "transformers": theirs}
 
 
 def _batches(lengths: list[int]) -> list[list[int]]:
@@ -87,14 +95,15 @@ def _batches(lengths: list[int]) -> list[list[int]]:
     return batches
 
 
-def memory(directory: Path, side: str, kind: str) -> float:
+def memory(directory: Path, side: str, kind: str, precision: str) -> float:
     """GB that one round needs, in a process of its own."""
-    command = [sys.executable, __file__, "--memory-of", side, "--only", kind, "--directory", str(directory)]
+    settings = ["--memory-of", side, "--only", kind, "--precision", precision, "--directory", str(directory)]
+    command = [sys.executable, __file__, *settings]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
-def print_memory(directory: Path, side: str, kind: str) -> None:
-    encode = {"keras_bert": ours, "transformers": theirs}[side](directory)
+def print_memory(directory: Path, side: str, kind: str, precision: str) -> None:
+    encode = _MAKE[side](directory, precision)
     encode(["w1 w2"])
     Path("/proc/self/clear_refs").write_text("5")  # Linux forgets the largest size so far
     before = _largest()
@@ -113,29 +122,33 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--layers", type=int, default=22)
+    parser.add_argument("--precision", choices=PRECISIONS, default="float32")
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--memory-of", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--memory-of", choices=_MAKE, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory_of:
-        print_memory(arguments.directory, arguments.memory_of, arguments.only[0])
+        print_memory(arguments.directory, arguments.memory_of, arguments.only[0], arguments.precision)
         return
-    print(f"{cores()} cores; {versions(['keras', 'tensorflow', 'torch', 'transformers'])}; {arguments.layers} layers")
+    of = versions(["keras", "tensorflow", "torch", "transformers"])
+    print(f"{cores()} cores; {of}; {arguments.layers} layers, {arguments.precision}")
     with contextlib.ExitStack() as stack:
         directory = arguments.directory or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         write_model(directory, arguments.layers)
-        encoders = {"keras_bert": ours(directory), "transformers": theirs(directory)}
+        encoders = {side: make(directory, arguments.precision) for side, make in _MAKE.items()}
         rows = []
         for kind in arguments.only:
             texts = texts_of(kind)
             vectors = [encode(texts) for encode in encoders.values()]  # traces, and warms up
-            print(f"{kind}: vectors differ by at most {np.abs(vectors[0] - vectors[1]).max():.1e}", flush=True)
+            cosines = (vectors[0] * vectors[1]).sum(1) / np.prod([np.linalg.norm(each, axis=1) for each in vectors], 0)
+            difference = np.abs(vectors[0] - vectors[1]).max()
+            print(f"{kind}: vectors differ by at most {difference:.1e}; cosine {cosines.min():.5f}", flush=True)
             jobs = {
                 side: lambda encode=encode, texts=texts: rate(lambda: encode(texts), len(texts))
                 for side, encode in encoders.items()
             }
             rates = interleave(jobs, arguments.rounds)
-            seconds = [len(texts) / np.median(rates[side]) for side in SIDES]
-            gigabytes = [memory(directory, side, kind) for side in SIDES]
+            seconds = [len(texts) / np.median(rates[side]) for side in _MAKE]
+            gigabytes = [memory(directory, side, kind, arguments.precision) for side in _MAKE]
             rows.append((kind, *seconds, ratios(*rates.values()), *gigabytes))
     print(f"{'pieces':8}{'ours s':>9}{'theirs s':>10}  {'ratio':20}{'ours GB':>9}{'theirs GB':>11}")
     for kind, our_seconds, their_seconds, ratio, our_memory, their_memory in rows:

@@ -7,12 +7,10 @@ import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
+from keras_bert.encoder.attention_heads import AttentionHeads
 from keras_bert.encoder.disentangled import Distances, distance_scores
 from keras_bert.encoder.layers import dense, dropout
 from keras_bert.encoder.layout import Layout
-from keras_bert.encoder.local_attention import band_of, local_attention
-from keras_bert.encoder.pieces import LONG, in_pieces
-from keras_bert.encoder.rotary import rotated
 
 # float32's most negative number is added to the scores of padding. -inf would give NaN for rows of only padding.
 _LOWEST = -3.4028235e38
@@ -39,9 +37,7 @@ class SelfAttention(keras.layers.Layer):
     def __init__(self, config: BertConfig, layer: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.config = config
-        self.theta = config.theta(layer)
-        self.reach = config.local_window // 2 if config.is_local(layer) else None
-        self._heads_of_all = config.num_heads + 2 * config.key_value_heads
+        self.heads = AttentionHeads(config, layer)
         summands = 1 if config.disentangled_buckets is None else 3
         self.scale = 1 / math.sqrt(summands * config.head_size)
         # Q, K and V in one product: concatenated matrices, [hidden, qkv], 3 * hidden without shared keys and values.
@@ -56,18 +52,24 @@ class SelfAttention(keras.layers.Layer):
         self.output_dense.build((None, self.config.hidden_size))
 
     def call(self, hidden: Any, layout: Layout, training: bool | None = None) -> Any:
-        attend = self._attend if self.reach is None else self._attend_nearby
-        context = attend(self._projected(hidden, layout), layout, training)  # [rows, num_heads, head_size]
-        return self.output_dense(ops.reshape(context, (-1, self.config.hidden_size)))
+        def weights(query: Any, key: Any) -> Any:
+            return self.dropout(self._weights(query, key, layout, training), training=training)
+
+        has_dropout = bool(training) and self.dropout.rate > 0
+        return self.output_dense(self.heads.attend(self.qkv(hidden), layout, weights, may_be_cut=not has_dropout))
 
     def scores(self, hidden: Any, layout: Layout) -> Any:
         """float `[batch, num_heads, seq_length, seq_length]`: each position's attention weights, which sum to 1."""
-        query, key, _ = self._heads(self._projected(hidden, layout), layout)
-        return self._scores(query, key, layout)
+        scores = masked(self._scores(*self.queries_and_keys(hidden, layout), layout), layout)
+        if self.heads.reach is not None:
+            places = ops.arange(layout.shape[1], dtype="int32")
+            distances = ops.abs(ops.expand_dims(places, 0) - ops.expand_dims(places, 1))
+            scores = ops.where(distances <= self.heads.reach, scores, _LOWEST)
+        return _softmax(scores, self.compute_dtype)
 
     def queries_and_keys(self, hidden: Any, layout: Layout) -> tuple[Any, Any]:
         """Q and K, each `[batch, num_heads, seq_length, head_size]`."""
-        return tuple(self._heads(self._projected(hidden, layout), layout)[:2])
+        return self.heads.of_sequences(self.qkv(hidden), layout)[:2]
 
     def added(self, hidden: Any, layout: Layout) -> Any:
         """float32 `[batch, num_heads, seq_length, seq_length]`: what is added to the scaled products for distances."""
@@ -79,74 +81,25 @@ class SelfAttention(keras.layers.Layer):
             added = added + self._distance_scores(query, key, layout.distances, False)
         return added
 
-    def _projected(self, hidden: Any, layout: Layout) -> Any:
-        """Q, K and V of each row, with rotary positions: `[rows, num_heads + 2 * key_value_heads, head_size]`."""
-        qkv = ops.reshape(self.qkv(hidden), (-1, self._heads_of_all, self.config.head_size))
-        if self.theta is None:
-            return qkv
-        turned, value = ops.split(qkv, [self._heads_of_all - self.config.key_value_heads], axis=1)
-        return ops.concatenate([rotated(turned, layout.positions, self.theta, self.config.rope_factor), value], axis=1)
+    def _weights(self, query: Any, key: Any, layout: Layout, training: bool | None) -> Any:
+        """Weights for queries and keys of sequences, or of the blocks of a band."""
+        scores, band = self._scores(query, key, layout, training), self.heads.band(layout)
+        scores = masked(scores, layout) if band is None else ops.where(band.mask, scores, _LOWEST)
+        return _softmax(scores, query.dtype)
 
-    def _attend(self, qkv: Any, layout: Layout, training: bool | None) -> Any:
-        query, key, value = self._heads(qkv, layout)
-
-        def attend(query: Any, key: Any, value: Any) -> Any:
-            weights = self.dropout(self._scores(query, key, layout, training), training=training)
-            return ops.matmul(weights, value)
-
-        if self._may_be_cut(layout, training):
-            context = in_pieces(attend, query, key, value)
-        else:
-            context = attend(query, key, value)
-        return layout.rows(ops.transpose(context, (0, 2, 1, 3)))
-
-    def _may_be_cut(self, layout: Layout, training: bool | None) -> bool:
-        """Whether heads, and some queries, may attend without the others: scores do not depend on which they are."""
-        has_dropout = bool(training) and self.dropout.rate > 0
-        is_alike = layout.bias is None and layout.distances is None and layout.same_document is None
-        return self.config.max_positions > LONG and is_alike and not has_dropout
-
-    def _attend_nearby(self, qkv: Any, layout: Layout, training: bool | None) -> Any:
-        def weights(query: Any, key: Any, mask: Any) -> Any:
-            shares = _softmax(ops.where(mask, self._products(query, key), _LOWEST), query.dtype)
-            return self.dropout(shares, training=training)
-
-        return local_attention(*self._split(qkv), band_of(layout, self.reach), weights)
-
-    def _heads(self, qkv: Any, layout: Layout) -> tuple[Any, Any, Any]:
-        """Q, K and V, each `[batch, num_heads, seq_length, head_size]`."""
-        return self._split(ops.transpose(layout.sequences(qkv), (0, 2, 1, 3)))
-
-    def _split(self, qkv: Any) -> tuple[Any, Any, Any]:
-        """Q, K and V along the second axis, that of heads; K and V once for each head of Q."""
-        heads, shared = self.config.num_heads, self.config.key_value_heads
-        query, key, value = ops.split(qkv, [heads, heads + shared], axis=1)
-        if shared < heads:
-            key, value = (ops.repeat(each, heads // shared, axis=1) for each in (key, value))
-        return query, key, value
-
-    def _products(self, query: Any, key: Any) -> Any:
+    def _scores(self, query: Any, key: Any, layout: Layout, training: bool | None = None) -> Any:
         """The scaled products, float32: a softmax in float16 would lose the small weights."""
-        return ops.cast(ops.matmul(query * self.scale, ops.transpose(key, (0, 1, 3, 2))), "float32")
+        scores = ops.cast(ops.matmul(query * self.scale, ops.transpose(key, (0, 1, 3, 2))), "float32")
+        if layout.distances is not None:
+            scores = scores + self._distance_scores(query, key, layout.distances, training)
+        return scores
 
     def _distance_scores(self, query: Any, key: Any, distances: Distances, training: bool | None) -> Any:
         """The scaled products of tokens and distances, float32."""
-        rows = self.qkv(self.distance_dropout(distances.rows, training=training))
-        rows = self._split(ops.reshape(rows, (-1, self._heads_of_all, self.config.head_size)))
+        rows = self.heads.of_rows(self.qkv(self.distance_dropout(distances.rows, training=training)))
         far_query, far_key, _ = (ops.transpose(each, (1, 0, 2)) for each in rows)  # [num_heads, rows, head_size]
         scores = distance_scores(query * self.scale, key * self.scale, far_query, far_key, distances.row_of)
         return ops.cast(scores, "float32")
-
-    def _scores(self, query: Any, key: Any, layout: Layout, training: bool | None = None) -> Any:
-        scores = self._products(query, key)  # [batch, num_heads, seq_length, seq_length]
-        if layout.distances is not None:
-            scores = scores + self._distance_scores(query, key, layout.distances, training)
-        scores = masked(scores, layout)
-        if self.reach is not None:
-            places = ops.arange(layout.shape[1], dtype="int32")
-            distances = ops.abs(ops.expand_dims(places, 0) - ops.expand_dims(places, 1))
-            scores = ops.where(distances <= self.reach, scores, _LOWEST)
-        return _softmax(scores, query.dtype)
 
 
 def _softmax(scores: Any, dtype: Any) -> Any:

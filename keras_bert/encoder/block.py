@@ -1,5 +1,6 @@
 """One layer of the Transformer encoder (Vaswani et al. 2017, figure 1, left)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -9,6 +10,24 @@ from keras_bert.encoder.activations import feed_forward_activation
 from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.layers import dense, dropout, norm
 from keras_bert.encoder.layout import Layout
+
+Function = Callable[[Any], Any]
+
+
+def residual(
+    config: BertConfig,
+    hidden: Any,
+    attention: Function,
+    attention_norm: Function | None,
+    feed_forward: Function,
+    output_norm: Function,
+) -> Any:
+    """`hidden + attention`, then that `+ feed_forward`, normalized before or after each, as the architecture says."""
+    if config.pre_norm:
+        hidden = hidden + attention(hidden if attention_norm is None else attention_norm(hidden))
+        return hidden + feed_forward(output_norm(hidden))
+    hidden = attention_norm(hidden + attention(hidden))
+    return output_norm(hidden + feed_forward(hidden))
 
 
 class TransformerBlock(keras.layers.Layer):
@@ -52,17 +71,14 @@ class TransformerBlock(keras.layers.Layer):
         self.output_norm.build(hidden)
 
     def call(self, hidden: Any, layout: Layout, training: bool | None = None) -> Any:
-        if self.config.pre_norm:
-            attended = self.attention(self.before_attention(hidden), layout=layout, training=training)
-            hidden = hidden + self.dropout(attended, training=training)
-            return hidden + self.dropout(self._feed_forward(self.output_norm(hidden)), training=training)
-        attended = self.attention(hidden, layout=layout, training=training)
-        hidden = self.attention_norm(hidden + self.dropout(attended, training=training))
-        return self.output_norm(hidden + self.dropout(self._feed_forward(hidden), training=training))
+        def attention(x: Any) -> Any:
+            return self.dropout(self.attention(x, layout=layout, training=training), training=training)
+
+        def feed_forward(x: Any) -> Any:
+            return self.dropout(self.output_dense(self.activation(self.intermediate(x))), training=training)
+
+        return residual(self.config, hidden, attention, self.attention_norm, feed_forward, self.output_norm)
 
     def before_attention(self, hidden: Any) -> Any:
         """What attention reads: the block's input, normalized or not."""
         return self.attention_norm(hidden) if self.config.pre_norm and self.attention_norm is not None else hidden
-
-    def _feed_forward(self, hidden: Any) -> Any:
-        return self.output_dense(self.activation(self.intermediate(hidden)))

@@ -27,7 +27,7 @@ class Layout:
     Attributes:
         shape, padding_mask, document_ids, bias, distances: as above.
         same_document: bool `[batch, seq_length, seq_length]`: whether two tokens are of the same text, or None.
-        bands: for local attention, see `band_of`.
+        shared: what is made once for all layers, by name, such as the bands of local attention.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Layout:
         self.document_ids = document_ids
         self.bias = bias
         self.distances = distances
-        self.bands: dict[int, Any] = {}
+        self.shared: dict[Any, Any] = {}
         self.same_document = None
         if document_ids is not None:
             self.same_document = ops.equal(ops.expand_dims(document_ids, 2), ops.expand_dims(document_ids, 1))

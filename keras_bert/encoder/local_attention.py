@@ -69,23 +69,24 @@ class Band:
 
 def band_of(layout: Layout, reach: int) -> Band:
     """The band of a window, made once for all layers."""
-    if reach not in layout.bands:
-        layout.bands[reach] = Band(layout, reach)
-    return layout.bands[reach]
+    key = "band", reach
+    if key not in layout.shared:
+        layout.shared[key] = Band(layout, reach)
+    return layout.shared[key]
 
 
-def local_attention(query: Any, key: Any, value: Any, band: Band, weights: Callable[[Any, Any, Any], Any]) -> Any:
+def local_attention(query: Any, key: Any, value: Any, band: Band, weights: Callable[[Any, Any], Any]) -> Any:
     """Attention within the band.
 
     Args:
         query, key, value: float `[rows, num_heads, head_size]`.
         band: the window.
-        weights: query, key and the mask -> the shares of all keys of a query.
+        weights: queries and keys of the blocks -> the weights of all keys of a query.
 
     Returns:
         float `[rows, num_heads, head_size]`.
     """
     query = ops.transpose(band.blocks(query), (0, 2, 1, 3))  # [blocks, num_heads, block, head_size]
     key, value = (ops.transpose(band.neighbours(each), (0, 2, 1, 3)) for each in (key, value))
-    context = ops.matmul(weights(query, key, band.mask), value)
+    context = ops.matmul(weights(query, key), value)
     return band.rows(ops.transpose(context, (0, 2, 1, 3)))

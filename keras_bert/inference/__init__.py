@@ -1,7 +1,7 @@
 """Inference below float32, in TensorFlow's fused oneDNN operations, with weights that are constants."""
 
-from keras_bert.inference.blocks import PRECISIONS, set_precision
 from keras_bert.inference.calibration import SAMPLE_TEXTS
+from keras_bert.inference.precision import PRECISIONS, set_precision
 from keras_bert.inference.ranges import Int8Ranges, read_ranges, write_ranges
 
 __all__ = ["PRECISIONS", "SAMPLE_TEXTS", "Int8Ranges", "read_ranges", "set_precision", "write_ranges"]

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.inference.ranges import SCALED, InputRange
+from keras_bert.inference.ranges import InputRange
 
 # What `quantize` calibrates with if it gets no texts: many kinds of sentences, of many lengths.
 SAMPLE_TEXTS = [
@@ -74,7 +74,7 @@ def input_ranges(
         for name in block.products.seen:
             rows, kernel = np.concatenate(samples[i, name]), block.products.kernel(name)
             divisors = None
-            if name in SCALED:
+            if name not in block.gets_int8:
                 divisors = _divisors(largest[i, name], kernel)
                 rows, kernel = rows / divisors, kernel * divisors[:, None]
             of_block[name] = InputRange(_best_limit(rows, kernel), divisors)

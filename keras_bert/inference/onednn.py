@@ -16,7 +16,14 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import ops
 
-OPERATIONS = ("_MklNativeFusedMatMul", "_MklLayerNorm", "_QuantizedMatMul")  # those that `tf.raw_ops` lacks
+# Those that `tf.raw_ops` lacks.
+OPERATIONS = (
+    "_MklNativeFusedMatMul",
+    "_MklFusedBatchMatMulV2",
+    "_MklLayerNorm",
+    "_MklSwish",
+    "_QuantizedMatMul",
+)
 
 INT8 = tf.qint8
 _LEVELS = 127  # int8 from -127 to 127
@@ -54,7 +61,7 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | No
         x: float32 or bfloat16.
         kernel: `[inputs, units]`, a constant: oneDNN keeps a copy in the order that it reads.
         bias: `[units]`, a constant.
-        activation: a key of `ACTIVATIONS`, or None.
+        activation: of `config.ACTIVATIONS`, or None.
     """
     (y,) = _operation(
         "_MklNativeFusedMatMul",
@@ -68,6 +75,34 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | No
         is_filter_const=True,
         _kernel="MklNameChangeOp",
     )
+    return _unfused(activation, y)
+
+
+def scores(query: tf.Tensor, key: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+    """`query key^T + mask`: float `[batch, heads, queries, keys]`, rounded once, after the sum.
+
+    Args:
+        query, key: float32 or bfloat16 `[batch, heads, queries or keys, size]`.
+        mask: of their type, four axes of the result's sizes or 1; None: 0.
+    """
+    if mask is None:
+        return tf.matmul(query, key, transpose_b=True)
+    (y,) = _operation(
+        "_MklFusedBatchMatMulV2",
+        [query, key, tf.constant(1, query.dtype), mask],
+        [query.dtype],
+        T=query.dtype,
+        num_args=2,
+        fused_ops=["Mul", "Add"],
+        adj_x=False,
+        adj_y=True,
+    )
+    return y
+
+
+def silu(x: tf.Tensor) -> tf.Tensor:
+    """`x sigmoid(x)` (Elfwing et al. 2017), in one operation."""
+    (y,) = _operation("_MklSwish", [x], [x.dtype], T=x.dtype)
     return y
 
 
@@ -99,8 +134,8 @@ def quantized_dense(
         limit: see `quantize`.
         kernel: int8 `[inputs, units]`.
         bias: float32 `[units]`, a constant.
-        activation: a key of `ACTIVATIONS`, or None.
-        output: float32 or bfloat16, or the limit of an int8 output.
+        activation: of `config.ACTIVATIONS`, or None.
+        output: float32 or bfloat16, or the limit of an int8 output, which needs a fused activation, or none.
     """
     ranges = [tf.constant(-limit), tf.constant(limit), tf.constant(-kernel.limits), tf.constant(kernel.limits)]
     is_float = isinstance(output, tf.DType)
@@ -108,7 +143,7 @@ def quantized_dense(
     if not is_float:
         ranges += [tf.constant(-output), tf.constant(output)]
     range_outputs = [] if is_float else [tf.float32, tf.float32]
-    return _operation(
+    product = _operation(
         "_QuantizedMatMul",
         [x, tf.bitcast(kernel.values, INT8), bias, *ranges],
         [out, *range_outputs],
@@ -128,7 +163,8 @@ def quantized_dense(
         fused_ops=["BiasAdd", *_fused(activation), "Dequantize" if is_float else "Requantize"],
         input_quant_mode="SCALED",
         output_quant_mode="SCALED",
-    )[0]
+    )
+    return _unfused(activation, product[0])
 
 
 class QuantizedKernel:
@@ -147,12 +183,17 @@ class QuantizedKernel:
         self.values = tf.constant(np.rint(kernel / self.limits * _LEVELS).astype(np.int8))
 
 
-# Our activations -> oneDNN's.
-ACTIVATIONS = {"gelu": "GeluExact", "gelu_tanh": "GeluApproximate", "relu": "Relu"}
+# Activations that oneDNN computes within a product -> its names.
+FUSED = {"gelu": "GeluExact", "gelu_tanh": "GeluApproximate", "relu": "Relu"}
 
 
 def _fused(activation: str | None) -> list[str]:
-    return [] if activation is None else [ACTIVATIONS[activation]]
+    return [FUSED[activation]] if activation in FUSED else []
+
+
+def _unfused(activation: str | None, y: tf.Tensor) -> tf.Tensor:
+    """Activations that oneDNN does not compute within a product."""
+    return y if activation is None or activation in FUSED else {"silu": silu}[activation](y)
 
 
 def _operation(name: str, inputs: Sequence[tf.Tensor], dtypes: Sequence[tf.DType], **attributes: Any) -> list[Any]:

@@ -12,6 +12,8 @@ from keras_bert.inference.ranges import InputRange
 
 Weights = Mapping[str, np.ndarray]
 
+FACTOR = "factor"  # the half of a gated "intermediate" that has no activation; its input is that of the other half
+
 
 def beside_int8() -> tf.DType:
     """What is computed in where the rest is int8."""
@@ -34,6 +36,10 @@ class FloatProducts:
         """`activation(x kernel + bias)` of the dense layer `name`: `[rows, inputs]` -> `[rows, units]`."""
         return onednn.dense(x, self._constants[f"{name}/kernel"], self._constants[f"{name}/bias"], activation)
 
+    def gated(self, name: str, x: tf.Tensor, activation: str) -> tf.Tensor:
+        """The activation of the dense layer `name`, times its factor, which has none."""
+        return self(name, x, activation) * FloatProducts.__call__(self, FACTOR, x)
+
 
 class RecordingProducts(FloatProducts):
     """Float32 products that keep what calibration must know of their inputs.
@@ -49,8 +55,9 @@ class RecordingProducts(FloatProducts):
         self.seen: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
 
     def kernel(self, name: str) -> np.ndarray:
-        """float32 `[inputs, units]`."""
-        return self._constants[f"{name}/kernel"].numpy()
+        """float32 `[inputs, units]`: all that this input is multiplied with."""
+        names = [name, FACTOR] if name == "intermediate" and f"{FACTOR}/kernel" in self._constants else [name]
+        return np.concatenate([self._constants[f"{each}/kernel"].numpy() for each in names], axis=1)
 
     def __call__(self, name: str, x: tf.Tensor, activation: str | None = None) -> tf.Tensor:
         largest, rows = tf.reduce_max(tf.abs(x), axis=0), x[:: tf.maximum(tf.shape(x)[0] // self.ROWS, 1)]
@@ -71,9 +78,11 @@ class Int8Products:
 
     def __init__(self, weights: Weights, ranges: Mapping[str, InputRange]) -> None:
         self.dtype = beside_int8()
-        self._ranges = ranges
+        self._ranges = dict(ranges)
+        if f"{FACTOR}/kernel" in weights:
+            self._ranges[FACTOR] = ranges["intermediate"]
         self._kernels, self._factors, self._biases = {}, {}, {}
-        for name, (_, divisors) in ranges.items():
+        for name, (_, divisors) in self._ranges.items():
             kernel = weights[f"{name}/kernel"]
             if divisors is not None:
                 kernel = kernel * divisors[:, None]
@@ -82,9 +91,21 @@ class Int8Products:
             self._biases[name] = tf.constant(weights[f"{name}/bias"], tf.float32)
 
     def __call__(self, name: str, x: tf.Tensor, activation: str | None = None) -> tf.Tensor:
-        """As `FloatProducts`; but the output of an activation stays int8, for the next product."""
-        limit = self._ranges[name].limit
-        if x.dtype != onednn.INT8:
-            x = onednn.quantize(tf.cast(x * self._factors[name], tf.float32), limit)
-        output = self.dtype if activation is None else self._ranges["output"].limit
-        return onednn.quantized_dense(x, limit, self._kernels[name], self._biases[name], activation, output)
+        """As `FloatProducts`; but the output of an activation stays int8, if the next product takes it so."""
+        is_float = activation is None or self._ranges["output"].divisors is not None
+        output = self.dtype if is_float else self._ranges["output"].limit
+        return self._product(name, self._quantized(name, x), activation, output)
+
+    def gated(self, name: str, x: tf.Tensor, activation: str) -> tf.Tensor:
+        """As `FloatProducts`."""
+        x = self._quantized(name, x)
+        return self._product(name, x, activation, self.dtype) * self._product(FACTOR, x, None, self.dtype)
+
+    def _quantized(self, name: str, x: tf.Tensor) -> tf.Tensor:
+        if x.dtype == onednn.INT8:
+            return x
+        return onednn.quantize(tf.cast(x * self._factors[name], tf.float32), self._ranges[name].limit)
+
+    def _product(self, name: str, x: tf.Tensor, activation: str | None, output: tf.DType | float) -> tf.Tensor:
+        limit, kernel, bias = self._ranges[name].limit, self._kernels[name], self._biases[name]
+        return onednn.quantized_dense(x, limit, kernel, bias, activation, output)

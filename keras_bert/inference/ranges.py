@@ -15,7 +15,7 @@ from keras_bert import files
 
 FILE = "int8_ranges.safetensors"
 PRODUCTS = ("qkv", "context", "intermediate", "output")  # of a block, in order
-SCALED = PRODUCTS[:3]  # the last one gets int8 from the product before it
+_SCALED = PRODUCTS[:3]  # always; the last one unless it gets int8 from the product before it
 
 
 class InputRange(NamedTuple):
@@ -88,7 +88,8 @@ def _block(tensors: Mapping[str, np.ndarray], prefix: str) -> dict[str, InputRan
         return None
     found = {}
     for name in PRODUCTS:
-        divisors = tensors[f"{prefix}{name}/divisors"] if name in SCALED else None
+        key = f"{prefix}{name}/divisors"
+        divisors = tensors[key] if name in _SCALED or key in tensors else None
         (limit,) = tensors[f"{prefix}{name}/limit"].tolist()
         for values in (np.array(limit), divisors):
             if values is not None and not (np.isfinite(values).all() and (values > 0).all()):

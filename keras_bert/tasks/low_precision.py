@@ -37,8 +37,8 @@ class LowPrecision:
                 a few sentences in English.
 
         Raises:
-            ValueError: an unknown precision; no texts, or pairs for a model of single texts; or Keras's backend, this
-                processor, or this build of TensorFlow cannot compute in that precision.
+            ValueError: an unknown precision; no texts, or pairs for a model of single texts; disentangled attention; or
+                Keras's backend, this processor, or this build of TensorFlow cannot compute in that precision.
 
         Example:
             >>> from keras_bert import BertSentenceEncoder

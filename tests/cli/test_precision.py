@@ -77,7 +77,7 @@ def test_ranges_that_a_preset_keeps(run, small_preset, tmp_path):
 
 
 def test_layers_that_are_left_out_are_told(run, small_preset, tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_bert.inference.blocks._LEAST_COSINE", 1.1)  # never reached
+    monkeypatch.setattr("keras_bert.inference.precision._LEAST_COSINE", 1.1)  # never reached
     result = run("summary", str(small_preset), "--precision", "int8")
     assert result.stdout.splitlines()[-1] == "int8           0 of 2 layers, without 1, 2, which lose too much"
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertConfig, BertEncoder
-from keras_bert.encoder import attention, pieces
+from keras_bert.encoder import attention, attention_heads, pieces
 from keras_bert.encoder.activations import feed_forward_activation
 from keras_bert.encoder.disentangled import buckets_of_distances, distance_scores, distances_of
 from keras_bert.encoder.layout import Layout
@@ -80,7 +80,7 @@ def test_local_attention_is_full_attention_with_a_mask(window, length):
     layout = Layout((3, length), inputs["input_mask"])
     hidden = np.random.default_rng(0).normal(size=(len(layout.places), 24)).astype("float32")
     attention = encoder.blocks[1].attention
-    value = np.transpose(layout.sequences(attention._projected(hidden, layout)[:, 8:]), (0, 2, 1, 3))
+    value = attention.heads.of_sequences(attention.qkv(hidden), layout)[2]
     shares = np.asarray(attention.scores(hidden, layout))
     context = np.transpose(shares @ value, (0, 2, 1, 3)).reshape(3, length, 24)
     expected = attention.output_dense(layout.rows(tf.constant(context)))
@@ -205,7 +205,7 @@ def test_long_texts_are_computed_piece_by_piece(switch, length, is_graph, monkey
     expected = outputs_and_gradients()
     monkeypatch.setattr(pieces, "_SCORES", 7 * 3 * length)  # eight queries of a head at a time
     monkeypatch.setattr(pieces, "LONG", 16)
-    monkeypatch.setattr(attention, "LONG", 16)
+    monkeypatch.setattr(attention_heads, "LONG", 16)
     softmax = attention._softmax
     monkeypatch.setattr(attention, "_softmax", lambda x, dtype: sizes.add(x.shape[2]) or softmax(x, dtype))
     for found, whole in zip(outputs_and_gradients(), expected, strict=True):

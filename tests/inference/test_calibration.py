@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertSentenceEncoder
-from keras_bert.inference import blocks, onednn, read_ranges, set_precision
+from keras_bert.inference import onednn, precision, read_ranges, set_precision
 from keras_bert.inference.ranges import FILE
 
 from ..support import small
@@ -93,10 +93,10 @@ def test_a_block_that_loses_too_much_is_left_out(monkeypatch):
     kernel[:2] *= 1e-3
     encoder.blocks[1].output_dense.kernel.assign(kernel)
     batches = [random_inputs(seed=seed) for seed in (2, 3)]
-    monkeypatch.setattr(blocks, "_LEAST_COSINE", 0.97)
+    monkeypatch.setattr(precision, "_LEAST_COSINE", 0.97)
     set_precision(encoder, "int8", batches)
     assert encoder.inference.ranges.left_out == [1]
-    monkeypatch.setattr(blocks, "_LEAST_COSINE", 0.0)
+    monkeypatch.setattr(precision, "_LEAST_COSINE", 0.0)
     inputs = random_inputs(seed=4)
     exact, chosen = (np.asarray(each(inputs)["sequence_output"]) for each in (encoder_of(encoder), encoder))
     set_precision(encoder, "int8", batches)
@@ -111,7 +111,7 @@ def encoder_of(encoder):
 
 
 def test_the_choice_is_kept(monkeypatch, model, tmp_path):
-    monkeypatch.setattr(blocks, "_LEAST_COSINE", 1.1)  # never reached: no block is int8
+    monkeypatch.setattr(precision, "_LEAST_COSINE", 1.1)  # never reached: no block is int8
     model.set_precision("int8", TEXTS)
     assert model.encoder.inference.ranges.left_out == list(range(model.encoder.config.num_layers))
     model.save_preset(tmp_path)

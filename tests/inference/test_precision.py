@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from keras_bert import BertClassifier, BertSentenceEncoder
+from keras_bert.encoder import attention_heads, pieces
 from keras_bert.inference import onednn, set_precision
 
 from ..support import small
-from ..support.encoders import MODERN, random_encoder, random_inputs
+from ..support.encoders import MODERN, SWITCHES, random_encoder, random_inputs
 
 PRECISIONS = [
     pytest.param("bfloat16", marks=pytest.mark.skipif(not onednn.has_bfloat16(), reason="no AVX-512")),
@@ -20,6 +21,24 @@ ENCODERS = {
     "albert": {"family": "albert", "num_groups": 1, "embedding_size": 12, "activation": "gelu_tanh"},
     "relu": {"activation": "relu"},
 }
+# Switches one by one, and as families have them together.
+BLOCKS = {
+    "rotary": {"rope_theta": 50.0},
+    "slower": {"rope_theta": 50.0, "rope_factor": 4.0},
+    "local": {"rope_theta": 50.0, "local_rope_theta": 10.0, "global_every": 2, "local_window": 6},
+    "before": {"pre_norm": True},
+    "before all": {"pre_norm": True, "embedding_norm": False},
+    "root mean square": {"norm": "rms_norm"},
+    "norm without bias": {"norm_bias": False},
+    "attention without bias": {"attention_bias": False},
+    "feed-forward without bias": {"feed_forward_bias": False},
+    "half without bias": {"intermediate_bias": False, "gated": True},
+    "gated": {"gated": True},
+    "silu": {"activation": "silu"},
+    "shared keys": {"num_key_value_heads": 2},
+}
+TOGETHER = ("modern", "llama", "relative")
+LEAST_MEAN = {"bfloat16": 0.9995, "int8": 0.97}
 TEXTS = ["the cat sat on the mat", "a very long story about a river, a bank and the money in it", "good", "bad film!"]
 
 
@@ -54,8 +73,44 @@ def test_an_encoder_gives_nearly_the_same(name, precision):
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_texts_of_one_row_do_not_see_each_other(precision):
-    encoder = random_encoder()
+@pytest.mark.parametrize("name", [*(pytest.param(name, marks=pytest.mark.slow) for name in BLOCKS), *TOGETHER])
+def test_blocks_follow_the_configuration(name, precision):
+    encoder = random_encoder(**{"initializer_range": 0.2, **{**BLOCKS, **SWITCHES}[name]})
+    inputs = random_inputs()
+    inputs["input_mask"][1, 7:] = 0
+    if not encoder.config.type_vocab_size:
+        del inputs["input_type_ids"]
+    exact = encoder(inputs)
+    set_precision(encoder, precision, [random_inputs(seed=seed) for seed in (2, 3)])
+    assert precision == "bfloat16" or not encoder.inference.ranges.left_out
+    tokens = inputs["input_mask"].astype(bool)
+    for theirs, ours in zip(exact["encoder_outputs"], encoder(inputs)["encoder_outputs"], strict=True):
+        found = cosines(np.asarray(theirs)[tokens], np.asarray(ours)[tokens])
+        assert found.mean() > LEAST_MEAN[precision]
+        assert found.max() < 1 - 1e-9
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_long_texts_are_computed_piece_by_piece(precision, monkeypatch):
+    encoder, inputs = random_encoder(**MODERN, max_positions=64), random_inputs(seq_length=33)
+    inputs["input_mask"][1, 9:] = 0
+    set_precision(encoder, precision, [random_inputs(seed=2)])
+    expected = np.asarray(encoder(inputs)["sequence_output"])
+    sizes, scores = set(), onednn.scores
+    monkeypatch.setattr(onednn, "scores", lambda query, *rest: sizes.add(query.shape[2]) or scores(query, *rest))
+    monkeypatch.setattr(pieces, "_SCORES", 7 * 3 * 33)  # eight queries of a head at a time
+    monkeypatch.setattr(pieces, "LONG", 16)
+    monkeypatch.setattr(attention_heads, "LONG", 16)
+    set_precision(encoder, precision, ranges=encoder.inference.ranges)
+    found = np.asarray(encoder(inputs)["sequence_output"])
+    np.testing.assert_allclose(found, expected, atol=0.03)
+    assert 8 in sizes
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("switches", [{}, MODERN], ids=["bert", "modern"])
+def test_texts_of_one_row_do_not_see_each_other(precision, switches):
+    encoder = random_encoder(**switches)
     inputs = random_inputs(batch=1)
     document_ids = np.array([[0] * 5 + [1] * 7])
     set_precision(encoder, precision, [random_inputs(seed=2)])
@@ -65,8 +120,9 @@ def test_texts_of_one_row_do_not_see_each_other(precision):
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_an_answer_does_not_depend_on_its_batch(precision):
-    encoder = random_encoder()
+@pytest.mark.parametrize("switches", [{}, MODERN], ids=["bert", "modern"])
+def test_an_answer_does_not_depend_on_its_batch(precision, switches):
+    encoder = random_encoder(**switches)
     set_precision(encoder, precision, [random_inputs(seed=2)])
     inputs = random_inputs(batch=8)
     alone = encoder({name: value[:1] for name, value in inputs.items()})["sequence_output"]
@@ -129,12 +185,9 @@ def test_clear_errors():
         model.set_precision("int8", [])
     with pytest.raises(TypeError, match="None"):
         model.set_precision("int8", ["a text", None])
-    with pytest.raises(ValueError, match="does not know the activation silu"):
-        set_precision(random_encoder(activation="silu"), "int8", [random_inputs()])
 
 
-def test_layers_of_other_kinds_are_refused():
-    with pytest.raises(
-        ValueError, match=r"layers as BERT's only.*\(rope_theta, global_every, .*gated\); use \"float32"
-    ):
-        set_precision(random_encoder(**MODERN), "bfloat16")
+def test_disentangled_attention_is_refused():
+    message = r'does not compute disentangled attention \(disentangled_buckets\).*; use "float32"'
+    with pytest.raises(ValueError, match=message):
+        set_precision(random_encoder(**SWITCHES["disentangled"]), "bfloat16")

@@ -8,8 +8,10 @@ import tensorflow as tf
 
 from keras_bert import BertClassifier, BertEncoder, BertMaskedLM
 from keras_bert.encoder.summary import summarize
+from keras_bert.inference import onednn
 from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, write_records
 from keras_bert.saved_model import export_encoder, export_serving
+from keras_bert.saved_model.check import check_serving
 from keras_bert.tasks.long_text import sequence_output
 from keras_bert.training import fine_tune, pretrain
 from keras_bert.visualize import attention
@@ -81,6 +83,48 @@ def test_the_encoder_in_xla_in_a_saved_model_and_on_a_page(family, tmp_path):
     windows = {name: tf.stack([values, values], axis=1) for name, values in packed.items()}
     both = sequence_output(encoder, windows)
     np.testing.assert_allclose(both[:, 1].numpy()[mask], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "precision",
+    [
+        pytest.param("bfloat16", marks=pytest.mark.skipif(not onednn.has_bfloat16(), reason="no AVX-512")),
+        pytest.param("int8", marks=pytest.mark.skipif(not onednn.has_int8(), reason="no oneDNN")),
+    ],
+)
+@pytest.mark.parametrize("family", [each for each in FAMILIES if "deberta-v2" not in getattr(each, "values", ())])
+def test_low_precision(family, precision, tmp_path):
+    model, packed = classifier(family), small.preprocessor()(tf.constant(TEXTS))
+    exact = probabilities(model), hidden_states(model, packed)
+    model.set_precision(precision, TEXTS if precision == "int8" else None)
+    lower = probabilities(model)
+    norms = np.linalg.norm(exact[1], axis=1) * np.linalg.norm(hidden_states(model, packed), axis=1)
+    cosines = (exact[1] * hidden_states(model, packed)).sum(axis=1) / norms
+    assert {"bfloat16": 0.999, "int8": 0.99}[precision] < cosines.mean() < 1 - 1e-6
+    model.save_preset(tmp_path / "preset")
+    loaded = BertClassifier.from_preset(tmp_path / "preset", precision=precision)
+    np.testing.assert_allclose(probabilities(loaded), lower, atol=1e-6)
+    np.testing.assert_allclose(probabilities(BertClassifier.from_preset(tmp_path / "preset")), exact[0], atol=1e-5)
+    serve = tf.saved_model.load(export_serving(loaded, tmp_path / "served")).signatures["serving_default"]
+    served = serve(text=tf.constant(TEXTS))["probabilities"].numpy()
+    np.testing.assert_allclose(served.max(axis=-1), lower, atol=1e-5)
+
+
+def hidden_states(model, packed):
+    """float `[tokens, hidden]`."""
+    return model.encoder(packed)["sequence_output"].numpy()[packed["input_mask"].numpy() > 0]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not onednn.has_bfloat16(), reason="no AVX-512")
+@pytest.mark.parametrize("family", ["modernbert", "eurobert"])
+def test_an_encoder_in_low_precision_answers_in_a_plain_process(family, tmp_path):
+    model = classifier(family)
+    model.set_precision("bfloat16")
+    export_encoder(model.encoder, tmp_path / "encoder")
+    operations, _, answers = check_serving(tmp_path / "encoder")
+    assert "of oneDNN" in operations
+    assert "answered by a process that has never seen keras_bert" in answers
 
 
 @pytest.mark.slow
