@@ -26,6 +26,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _OF_THE_IMPORT = ("CUDA_", "JAX_", "KERAS_", "LANG", "LC_", "OMP_", "PYTHON", "TF_", "XLA_")
 _LATER = ("TF_CONFIG", "PYTHONPATH")  # the first is read when a strategy is made; the tree is found in any case
 _REFUSED = 1000  # in place of an exit code
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}  # whatever a test changes later
 
 
 @functools.cache
@@ -36,10 +37,9 @@ def commands() -> Path:
         client = f'#!/bin/sh\nexec {sys.executable} -SE {__file__} run {directory}/socket {first} "$@"\n'
         (directory / name).write_text(client)
         (directory / name).chmod(0o755)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, __file__, "serve", str(directory / "socket")]
     # The pipe to it closes when this process ends, however that happens.
-    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_ENVIRONMENT)
     assert server.stdout.readline() == b"ready\n"
     atexit.register(server.communicate)
     return directory
@@ -73,7 +73,6 @@ def _serve(address: str) -> list[str]:
     """The server: returns the arguments of a program in each process that is to run one."""
     import gc
 
-    environment = dict(os.environ)  # which the import changes
     gc.disable()
     import tensorflow_text  # noqa: F401
 
@@ -96,15 +95,15 @@ def _serve(address: str) -> list[str]:
         client, _ = listener.accept()
         if not os.fork():
             listener.close()
-            return _watch(client, environment)
+            return _watch(client)
         client.close()
 
 
-def _watch(client: socket.socket, environment: dict[str, str]) -> list[str]:
+def _watch(client: socket.socket) -> list[str]:
     """Starts a program, and returns its arguments in its process. This one tells the client how the program ends."""
     size, streams, _, _ = socket.recv_fds(client, 4, 3)
     request = json.loads(client.recv(int.from_bytes(size, "little"), socket.MSG_WAITALL))
-    if _of_the_import(request["environment"]) != _of_the_import(environment):
+    if _of_the_import(request["environment"]) != _of_the_import(_ENVIRONMENT):
         client.sendall(_REFUSED.to_bytes(4, "little"))
         os._exit(0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -129,9 +128,8 @@ def _watch(client: socket.socket, environment: dict[str, str]) -> list[str]:
 
 
 def _of_the_import(environment: dict[str, str]) -> dict[str, str]:
-    return {
-        name: value for name, value in environment.items() if name.startswith(_OF_THE_IMPORT) and name not in _LATER
-    }
+    matter = (name for name in environment if name.startswith(_OF_THE_IMPORT) and name not in _LATER)
+    return {"KERAS_BACKEND": "tensorflow"} | {name: environment[name] for name in matter}
 
 
 def _become(request: dict, streams: list[int]) -> None:

@@ -39,7 +39,7 @@ def run(model, records, directory, steps=12, **options):
 
 @pytest.mark.slow
 def test_it_learns(tmp_path, records):
-    history = run(new(dropout=0.0, num_layers=2), records, tmp_path, steps=1500, measure_every=750)
+    history = run(new(dropout=0.0, num_layers=2), records, tmp_path, steps=600, measure_every=300)
     assert [entry["epoch"] for entry in history] == [1, 2]
     # What is hidden follows from what stands before and behind it; the second segment follows if it has the letter of
     # the first one. One in 32 tokens, and one in two pairs, would be right by chance; one in eight
