@@ -62,7 +62,7 @@ def train_on_examples(
 
         from keras_bert import training
         from keras_bert.tasks import columns
-        from keras_bert.training import report, run_files, workers
+        from keras_bert.training import report, workers
         from keras_bert.training.held_out import hold_out
 
     def after(epoch: int, step: int = 0, batches: int = 0) -> str:
@@ -75,7 +75,7 @@ def train_on_examples(
         with devices.scope():  # `read` may load the teacher, for its kind of labels
             learned = read(train)
             given = to_measure = None if evaluated is None else read(evaluated).xy
-        try:
+        with runs.finishing(directory, devices) as finish:
             learned.check_can_be_learned(train)
             count = len(learned)
             if recipe.validation_split is not None:
@@ -109,13 +109,7 @@ def train_on_examples(
             told = {"train": train, "eval": evaluated, "preset": preset, "sequence_length": sequence_length}
             told |= {**settings, **vars(recipe), "dtype": dtype}
             report.write_report(directory, told, history, measures, confusion)
-            runs.finish(directory, measures)
-        except run_files.FinishedError as error:
-            measures = runs.measures_of(error, directory)
-        except (ImportError, ValueError) as error:
-            raise runs.misuse(error, directory) from error
-    if workers.is_chief(devices):
-        runs.tell_measures(measures)
+            finish(measures)
 
 
 def _about(learned: int, measured: int | None, train: str, validation: str | None) -> str:

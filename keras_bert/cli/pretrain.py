@@ -134,7 +134,7 @@ def train_on_text(
         from keras_bert.pretraining.corpus import check_documents
         from keras_bert.text import BertPreprocessor
         from keras_bert.text.learning_corpus import text_files
-        from keras_bert.training import Phase, report, run_files, workers
+        from keras_bert.training import Phase, report, workers
 
     # The model is measured after each of these steps.
     ends = [
@@ -166,7 +166,7 @@ def train_on_text(
         told_before = {**vars(recipe), "steps": steps}
         del told_before["batch_size"]  # of both phases
         runs.begin(directory, devices, len(ends), after, told_before, overwrite)
-        try:
+        with runs.finishing(directory, devices) as finish:
             learned = [path for each in corpus for path in text_files(Path(each))]
             measured_on = [] if validation is None else text_files(Path(validation))
             keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
@@ -202,13 +202,7 @@ def train_on_text(
                 told |= vars(second)
             told |= {"copies": copies, "dtype": dtype, **counts}
             report.write_report(directory, told, by_step, measures, panels=_PANELS)
-            runs.finish(directory, measures)
-        except run_files.FinishedError as error:
-            measures = runs.measures_of(error, directory)
-        except (ImportError, ValueError) as error:
-            raise runs.misuse(error, directory) from error
-    if workers.is_chief(devices):
-        runs.tell_measures(measures)
+            finish(measures)
 
 
 def _about(counts: dict[str, int], paths: list[Path], copies: int = 1) -> str:

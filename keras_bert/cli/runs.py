@@ -176,28 +176,47 @@ def begin(
         click.echo(f"resuming the run in {directory} after {place}", err=True)
 
 
-def finish(directory: Path, measures: Mapping[str, float]) -> None:
-    """Call it when the model and its report are written: the directory is then the model, without the run's state."""
-    from keras_bert.training import run_files
+@contextlib.contextmanager
+def finishing(directory: Path, trainers: tf.distribute.Strategy) -> Iterator[Callable[[Mapping[str, float]], None]]:
+    """Around a run, also one that was finished before: tells its measures, and its errors in the words of the command.
 
-    run_files.seal(directory / RUN, {name: float(value) for name, value in measures.items()})
-    files.remove_left_over(directory)
+    The block gets a function to call with the measures when the model and its report are written: the directory is
+    then the model, without the run's state.
+
+    Args:
+        directory: of the model.
+        trainers: the strategy of the run; of several processes, only the chief tells the measures.
+
+    Raises:
+        Misuse: for an ImportError or a ValueError of the run, and for a finished run whose model is missing.
+    """
+    from keras_bert.training import run_files, workers
+
+    measures: dict[str, float] = {}
+
+    def finish(of_run: Mapping[str, float]) -> None:
+        measures.update({name: float(value) for name, value in of_run.items()})
+        run_files.seal(directory / RUN, measures)
+        files.remove_left_over(directory)
+
+    try:
+        yield finish
+    except run_files.FinishedError as error:
+        _check_model(directory, error)
+        measures.update(error.measures)
+    except (ImportError, ValueError) as error:
+        raise misuse(error, directory) from error
+    if workers.is_chief(trainers):
+        for name, value in measures.items():
+            click.echo(f"{name}\t{value:.4f}")
 
 
-def measures_of(finished: FinishedError, directory: Path) -> dict[str, float]:
-    """The measures of a finished run. Raises Misuse if its model is not there any more."""
+def _check_model(directory: Path, finished: FinishedError) -> None:
     from keras_bert.formats import hugging_face
 
     for name in hugging_face.FILES:
         if not (directory / name).is_file():
             raise streams.Misuse(f"{directory} holds a finished run, but {name} is missing; {_ADVICE}") from finished
-    return finished.measures
-
-
-def tell_measures(measures: Mapping[str, float]) -> None:
-    """Writes a line for each measure of a run on standard output."""
-    for name, value in measures.items():
-        click.echo(f"{name}\t{value:.4f}")
 
 
 def misuse(error: Exception, directory: Path) -> streams.Misuse:
