@@ -9,7 +9,7 @@ import click
 
 import keras_bert
 from keras_bert.cli import interrupts, quiet
-from keras_bert.cli.streams import Misuse, one_line
+from keras_bert.cli.errors import Misuse, one_line
 from keras_bert.extras import needing_tensorflow_text
 
 # Each is a command in the module of its name.

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import models, quiet, streams
+from keras_bert.cli.errors import misuse
+from keras_bert.cli.options import overwrite_option, preset_option
 
 
 @click.command()
 @click.argument("text")
 @click.argument("second", required=False)
-@streams.preset_option
+@preset_option
 @click.option("--output", "-o", required=True, metavar="FILE", help="Write to FILE: .html or .png (needs matplotlib).")
-@streams.overwrite_option
+@overwrite_option
 @click.option("--layer", type=click.IntRange(0), help="The layer to show first; in a picture, the only one.")
 @click.option("--head", type=click.IntRange(0), help="The head to show first; in a picture, the only one.")
 def attention(
@@ -38,10 +40,10 @@ def attention(
             from keras_bert import BertEncoder, BertPreprocessor
             from keras_bert.visualize import attention as view_of
             from keras_bert.visualize import view
-        with streams.misuse():
+        with misuse():
             view.check_path(output)
-            preprocessor = streams.load(BertPreprocessor.from_preset, preset)
-            shown = view_of(streams.load(BertEncoder.from_preset, preset), preprocessor, *texts)
+            preprocessor = models.load(BertPreprocessor.from_preset, preset)
+            shown = view_of(models.load(BertEncoder.from_preset, preset), preprocessor, *texts)
             results.write(shown.rendered(output, layer, head))
     layers, heads, tokens = shown.weights.scores.shape[:3]
     click.echo(f"{output}: {layers} layers of {heads} heads, {tokens} tokens")

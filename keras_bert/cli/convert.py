@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from keras_bert import files
-from keras_bert.cli import directories, quiet, streams
+from keras_bert.cli import directories, models, quiet
+from keras_bert.cli.errors import Misuse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("source", metavar="SRC", callback=streams.find_preset)
+@click.argument("source", metavar="SRC", callback=models.find_preset)
 @click.argument("destination", metavar="DST")
 @click.option(
     "--to",
@@ -43,7 +44,7 @@ def convert(source: Path, destination: str, format: str) -> None:
     """
     path = Path(destination)
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise streams.Misuse(f"{destination} exists; choose another name")
+        raise Misuse(f"{destination} exists; choose another name")
     directories.check(destination)
     with quiet.imports():
         import tensorflow  # noqa: F401  for tokenizers and some formats
@@ -64,7 +65,7 @@ def convert(source: Path, destination: str, format: str) -> None:
         is_cross_encoder = scores.is_stated and format == "hugging_face"
         settings = cross_encoder.entries(scores.activation) if is_cross_encoder else None
         formats.write(unfinished, checkpoint.config, counted, format, settings=settings)
-        tokenizer = streams.tokenizer_of(source)
+        tokenizer = models.tokenizer_of(source)
         if tokenizer is not None:
             tokenizer.save_preset(unfinished)
         if is_cross_encoder and tokenizer is not None and scores.max_length:

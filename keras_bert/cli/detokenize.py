@@ -7,7 +7,8 @@ from typing import BinaryIO
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import models, quiet, streams
+from keras_bert.cli.options import texts_to
 
 
 def _as_one_text(ctx: click.Context, parameter: click.Parameter, ids: tuple[str, ...]) -> tuple[str, ...]:
@@ -15,7 +16,7 @@ def _as_one_text(ctx: click.Context, parameter: click.Parameter, ids: tuple[str,
 
 
 @click.command()
-@streams.texts_to("text", "jsonl", texts=click.argument("text", metavar="[IDS]...", nargs=-1, callback=_as_one_text))
+@texts_to("text", "jsonl", texts=click.argument("text", metavar="[IDS]...", nargs=-1, callback=_as_one_text))
 def detokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str) -> None:
     """Turn token ids back into text.
 
@@ -32,7 +33,7 @@ def detokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_for
     """
     with quiet.imports():
         from keras_bert.text.loading import load_tokenizer
-    tokenizer = streams.load(load_tokenizer, preset)
+    tokenizer = models.load(load_tokenizer, preset)
     parse = functools.partial(_parse_ids, vocabulary_size=len(tokenizer.vocabulary))
     for rows in lines.chunks(parse):
         texts = [text.decode() for text in tokenizer.detokenize(rows).numpy()]

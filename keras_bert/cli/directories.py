@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import quiet
+from keras_bert.cli.errors import Misuse, misuse
 
 
 def check(output: str | Path) -> None:
@@ -19,7 +20,7 @@ def check(output: str | Path) -> None:
         existing = next(each for each in (path, *path.parents) if each.exists())
         tempfile.TemporaryDirectory(dir=existing).cleanup()
     except OSError as error:
-        raise streams.Misuse(f"cannot write into {output}: {error.strerror}") from error
+        raise Misuse(f"cannot write into {output}: {error.strerror}") from error
 
 
 @contextlib.contextmanager
@@ -28,7 +29,7 @@ def written(output: str | Path) -> Iterator[None]:
     with quiet.imports():
         import tensorflow as tf
 
-    with streams.misuse(OSError):
+    with misuse(OSError):
         try:
             yield
         except tf.errors.OpError as error:  # "{{...}} /path/of/a/hidden/file; No space left on device [Op:SaveV2]"

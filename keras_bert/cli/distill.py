@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import example_files, fine_tuning, pretrain, streams
+from keras_bert.cli import example_files, fine_tuning, models, pretrain
+from keras_bert.cli.errors import Misuse
+from keras_bert.cli.options import together
 from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
 
 
@@ -27,8 +29,8 @@ def distill() -> None:
 
 
 _TEACHER = "The model to learn from: a directory, or hf://org/name."
-_teaching = streams.together(
-    click.option("--teacher", required=True, callback=streams.find_preset, metavar="MODEL", help=_TEACHER),
+_teaching = together(
+    click.option("--teacher", required=True, callback=models.find_preset, metavar="MODEL", help=_TEACHER),
     click.option("--num-layers", type=click.IntRange(1), required=True, help="The number of the student's layers."),
 )
 
@@ -50,11 +52,11 @@ def classify(teacher: Path, num_layers: int, train: str, validation: str | None,
     def model() -> Any:
         from keras_bert.tasks.table import load_task
 
-        found = streams.load(functools.partial(load_task, sequence_length=options["sequence_length"]), teacher)
+        found = models.load(functools.partial(load_task, sequence_length=options["sequence_length"]), teacher)
         try:
             found.check_teacher(found)
         except ValueError as error:
-            raise streams.Misuse(f"--teacher: {error}") from error
+            raise Misuse(f"--teacher: {error}") from error
         return found
 
     def read(path: str) -> Any:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from keras_bert.cli import quiet, streams
+from keras_bert.cli.errors import misuse
+from keras_bert.cli.options import batch_tokens_option, handle_option, overwrite_option
 
 if TYPE_CHECKING:
     from keras_bert.search.near_duplicates import DuplicatePair
@@ -16,13 +18,13 @@ if TYPE_CHECKING:
 @click.argument("corpus")
 @click.option("--threshold", type=click.FloatRange(-1, 1), default=0.9, metavar="X", help="The lowest similarity.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
-@streams.handle_option
+@handle_option
 @click.option(
     "--format", "output_format", type=click.Choice(["text", "jsonl"]), default="text", help="The format to write."
 )
 @click.option("--output", metavar="FILE", help="Write to FILE; after an error, no file is written.")
-@streams.overwrite_option
-@streams.batch_tokens_option
+@overwrite_option
+@batch_tokens_option
 def duplicates(
     corpus: str,
     threshold: float,
@@ -48,7 +50,7 @@ def duplicates(
     line = _text if output_format == "text" else _json
     with (
         streams.open_output(output, overwrite) as results,
-        streams.misuse(FileNotFoundError, text_column="--text-column"),
+        misuse(FileNotFoundError, text_column="--text-column"),
     ):
         pairs = near_duplicates(corpus, threshold, preset, text_column, batch_tokens)
         streams.write_lines(results, map(line, pairs))

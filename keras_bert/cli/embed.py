@@ -6,20 +6,22 @@ from pathlib import Path
 
 import click
 
-from keras_bert.cli import interrupts, quiet, runs, streams
+from keras_bert.cli import interrupts, quiet, runs
 from keras_bert.cli import precision as numeric
+from keras_bert.cli.errors import misuse
+from keras_bert.cli.options import batch_tokens_option, preset_option, prompt_option
 
 
 @click.command()
 @click.argument("inputs", metavar="FILE...", nargs=-1, required=True)
 @click.option("--output", required=True, metavar="DIR", help="Write the copies into DIR, or resume there.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
-@streams.preset_option
-@streams.prompt_option
+@preset_option
+@prompt_option
 @click.option(
     "--processes", type=click.IntRange(1), default=1, help="The number of processes. Each embeds whole files."
 )
-@streams.batch_tokens_option
+@batch_tokens_option
 @numeric.option
 def embed(
     inputs: tuple[str, ...],
@@ -44,7 +46,7 @@ def embed(
     with quiet.imports():
         from keras_bert.embedding import embed_files
 
-    with streams.misuse(), interrupts.killed_processes(), interrupts.end_the_command(message=runs.INTERRUPTED):
+    with misuse(), interrupts.killed_processes(), interrupts.end_the_command(message=runs.INTERRUPTED):
         options = {"precision": precision, "prompt": prompt}
         counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes, **options)
     click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from keras_bert import files
-from keras_bert.cli import precision, quiet, streams
+from keras_bert.cli import models, precision, quiet, streams
+from keras_bert.cli.options import batch_tokens_option, prompt_option, texts_to
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 @click.command()
-@streams.texts_to("jsonl", "npy", "text")
-@streams.prompt_option
-@streams.batch_tokens_option
+@texts_to("jsonl", "npy", "text")
+@prompt_option
+@batch_tokens_option
 @precision.options
 def encode(
     lines: streams.Lines,
@@ -46,7 +47,7 @@ def encode(
         from keras_bert.embedding.npy import write_npy
     from_preset = functools.partial(BertSentenceEncoder.from_preset, default_prompt=prompt)
     model = precision.load(from_preset, preset, **numeric)
-    encoded = streams.encoded(model, lines, batch_tokens)
+    encoded = models.encoded(model, lines, batch_tokens)
     if output_format == "npy":
         write_npy(results, (vectors for _, vectors in encoded), model.vector_size)
         return

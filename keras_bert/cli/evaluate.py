@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import example_files, precision, quiet, streams, vectors
+from keras_bert.cli import example_files, models, precision, quiet, streams, vectors
+from keras_bert.cli.errors import Misuse, one_line
 
 _SHOWN = 100  # worst answers in a report
 
 
 @click.command()
-@click.argument("model", callback=streams.find_preset)
+@click.argument("model", callback=models.find_preset)
 @click.argument("file")
 @example_files.column_options
 @click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many they are.")
@@ -49,7 +50,7 @@ def evaluate(
     """
     if columns is not None:
         if errors or report:
-            raise streams.Misuse("--errors and --report are for models with labels, not for sentence encoders")
+            raise Misuse("--errors and --report are for models with labels, not for sentence encoders")
         _tell(vectors.measured(model, file, columns, {**options, "calibration": calibration}))
         return
     with quiet.imports():
@@ -72,7 +73,7 @@ def evaluate(
                 title = f"{model.resolve().name}: {len(examples):,} examples from {Path(file).name}"
                 streams.write_lines(page, [_page(title, task, x, y, answers, measures, details)])
         except (ImportError, TypeError, ValueError) as error:
-            raise streams.Misuse(streams.one_line(error)) from error
+            raise Misuse(one_line(error)) from error
     _tell({**measures, **details})
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from keras_bert import data
-from keras_bert.cli import streams
+from keras_bert.cli.errors import Misuse, one_line
+from keras_bert.cli.options import together
 from keras_bert.data import rows
 
 _LABEL_KINDS = {
@@ -23,7 +24,7 @@ _IN_THE_SHELL = {"skip_bad=True": "--skip-bad", "header=False": "--no-header", "
 
 COLUMNS = ("text_column", "text_pair_column", "label_column", "no_header", "format")
 
-format_options = streams.together(
+format_options = together(
     click.option(
         "--format",
         type=click.Choice(sorted(set(rows.FORMATS.values()))),
@@ -32,12 +33,12 @@ format_options = streams.together(
     click.option("--no-header", is_flag=True, help="The first line is an example; columns go by number, from 1."),
 )
 # The columns of a table, by name, or by number from 1.
-text_options = streams.together(
+text_options = together(
     click.option("--text-column", default="text", show_default=True, metavar="C", help="The column of the texts."),
     click.option("--text-pair-column", metavar="C", help="The column of the second texts, for pairs."),
     format_options,
 )
-column_options = streams.together(
+column_options = together(
     text_options,
     click.option(
         "--label-column", metavar="C", help="The column of the labels. By default `label`; in CoNLL files the last."
@@ -59,7 +60,7 @@ def read(kind: type | None, path: str, skip_bad: bool = False, problem_type: str
         Misuse: the file, or the model, cannot be used.
     """
     if kind is None:
-        raise streams.Misuse("this model gives weights of tokens, and no answers that examples could be compared with")
+        raise Misuse("this model gives weights of tokens, and no answers that examples could be compared with")
     with _in_the_shell(path):
         return _READERS[kind](path, skip_bad, problem_type, **columns)
 
@@ -83,12 +84,12 @@ def _in_the_shell(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise streams.Misuse(f"cannot read {path}: {error.strerror}") from error
+        raise Misuse(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
-        message = streams.one_line(error)
+        message = one_line(error)
         for argument, option in _IN_THE_SHELL.items():
             message = message.replace(argument, option)
-        raise streams.Misuse(message) from error
+        raise Misuse(message) from error
 
 
 def _texts(

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import directories, precision, quiet, runtimes, streams
+from keras_bert.cli import directories, precision, quiet, runtimes
+from keras_bert.cli.errors import Misuse, one_line
+from keras_bert.cli.options import preset_option, prompt_option, together
 
 
 def _checked(ctx: click.Context, parameter: click.Parameter, output: str) -> str:
@@ -15,11 +17,11 @@ def _checked(ctx: click.Context, parameter: click.Parameter, output: str) -> str
     return output
 
 
-_options = streams.together(  # of all exports
+_options = together(  # of all exports
     click.option(
         "--output", metavar="DIR", required=True, callback=_checked, help="Write into DIR; an error leaves no files."
     ),
-    streams.preset_option,
+    preset_option,
     click.option("--overwrite", is_flag=True, help="Replace an earlier export in DIR."),
 )
 _dtype = click.option(
@@ -44,9 +46,7 @@ def export(ctx: click.Context, check: str | None) -> None:
       $ keras-bert export --check saved_models/minilm
     """
     if bool(check) == bool(ctx.invoked_subcommand):
-        raise streams.Misuse(
-            "give a command (preprocessor, encoder, serving, onnx, openvino or litert), or --check DIR alone"
-        )
+        raise Misuse("give a command (preprocessor, encoder, serving, onnx, openvino or litert), or --check DIR alone")
     if not check:
         return
     with quiet.imports():
@@ -55,7 +55,7 @@ def export(ctx: click.Context, check: str | None) -> None:
         for line in check_serving(check):
             click.echo(line)
     except (OSError, ImportError, ValueError) as error:
-        raise click.ClickException(streams.one_line(error)) from error
+        raise click.ClickException(one_line(error)) from error
 
 
 @export.command()
@@ -108,7 +108,7 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **num
 @_options
 @click.option("--version", type=click.IntRange(1), help="The version; by default one more than the highest in DIR.")
 @_dtype
-@streams.prompt_option
+@prompt_option
 @precision.options
 def serving(
     preset: Path,
@@ -134,7 +134,7 @@ def serving(
         try:
             model = precision.load(functools.partial(task.from_preset, **settings), preset, **numeric)
         except TypeError as error:
-            raise streams.Misuse(f"{preset} holds a {task.__name__}, which has no prompts") from error
+            raise Misuse(f"{preset} holds a {task.__name__}, which has no prompts") from error
         return export_serving(model, output, version, dtype, overwrite)
 
     _export(write, output)

@@ -8,13 +8,15 @@ from typing import Any, BinaryIO
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import models, quiet, streams
+from keras_bert.cli.errors import Misuse, misuse
+from keras_bert.cli.options import texts_to
 
 
 @click.command()
-@click.argument("model", callback=streams.find_preset)
+@click.argument("model", callback=models.find_preset)
 @click.option("--top-k", type=click.IntRange(1), default=5, help="The number of candidates for each mask.")
-@streams.texts_to("text", "jsonl", preset=False)
+@texts_to("text", "jsonl", preset=False)
 def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: str, top_k: int) -> None:
     """Predict the tokens behind the masks of texts.
 
@@ -30,9 +32,9 @@ def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: st
     """
     with quiet.imports():
         from keras_bert.tasks import BertMaskedLM
-    task = streams.load(BertMaskedLM.from_preset, model)
+    task = models.load(BertMaskedLM.from_preset, model)
     if task.preprocessor is None:
-        raise streams.Misuse(f"{model} has no tokenizer that we can read, so it cannot read texts")
+        raise Misuse(f"{model} has no tokenizer that we can read, so it cannot read texts")
     mask = task.preprocessor.tokenizer.special_tokens["mask_token"]
 
     def with_mask(line: str) -> str:
@@ -42,7 +44,7 @@ def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: st
 
     with lines.progress() as bar:
         for texts in lines.chunks(with_mask):
-            with streams.misuse(top_k="--top-k"):
+            with misuse(top_k="--top-k"):
                 answers = task.fill(texts, top_k, progress=False)
             rows = zip(texts, answers, strict=True)
             streams.write_lines(results, (_line(output_format, *row) for row in rows))

@@ -8,13 +8,15 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import overwriting, quiet, runs, streams
+from keras_bert.cli import overwriting, quiet, runs
+from keras_bert.cli.errors import Misuse
+from keras_bert.cli.options import together
 from keras_bert.recipe import EPOCHS, FineTuningRecipe
 
 
 def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callable], Callable]:
     """The options of every command that fine-tunes; see `runs.recipe_options`."""
-    return streams.together(
+    return together(
         click.option("--train", required=True, metavar="FILE", help="The examples to train on."),
         click.option(
             "--eval", "validation", metavar="FILE", help="The examples to measure each epoch on; the best one is kept."
@@ -54,9 +56,9 @@ def train_on_examples(
     directory = Path(output)
     runs.check_output(directory, overwrite)
     if recipe.batch_size and recipe.batch_tokens:
-        raise streams.Misuse("--batch-size and --batch-tokens are given: one of the two says what a batch is")
+        raise Misuse("--batch-size and --batch-tokens are given: one of the two says what a batch is")
     if evaluated is not None and recipe.validation_split is not None:
-        raise streams.Misuse("--eval and --eval-split are given: one of the two says what to measure with")
+        raise Misuse("--eval and --eval-split are given: one of the two says what to measure with")
     with quiet.imports():
         import keras
 

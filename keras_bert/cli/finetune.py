@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from keras_bert import data
-from keras_bert.cli import example_files, fine_tuning, streams
+from keras_bert.cli import example_files, fine_tuning
 from keras_bert.cli.finetune_embed import embed
 from keras_bert.cli.finetune_rank import rank
+from keras_bert.cli.options import preset_option
 from keras_bert.recipe import FineTuningRecipe
 
 
@@ -42,7 +43,7 @@ def _long_text(*choices: str) -> Callable:
 
 @finetune.command()
 @fine_tuning.options(FineTuningRecipe)
-@streams.preset_option
+@preset_option
 @example_files.column_options
 @click.option(
     "--problem-type",
@@ -76,7 +77,7 @@ def classify(train: str, validation: str | None, problem_type: str, long_text: s
 
 @finetune.command()
 @fine_tuning.options(FineTuningRecipe, without="class_weight")
-@streams.preset_option
+@preset_option
 @click.option("--label-column", type=int, default=-1, show_default=True, help="The column of the labels; -1: the last.")
 @_long_text("truncate", "windows")
 def tag(train: str, validation: str | None, label_column: int, long_text: str, **options: Any) -> None:
@@ -103,7 +104,7 @@ def tag(train: str, validation: str | None, label_column: int, long_text: str, *
 
 @finetune.command()
 @fine_tuning.options(FineTuningRecipe, without="class_weight")
-@streams.preset_option
+@preset_option
 def answer(train: str, validation: str | None, **options: Any) -> None:
     """Answer questions by spans of a text: SQuAD's JSON, version 1.1 or 2.0.
 

@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from keras_bert import data
-from keras_bert.cli import example_files, fine_tuning, streams
+from keras_bert.cli import example_files, fine_tuning
+from keras_bert.cli.errors import Misuse
+from keras_bert.cli.options import preset_option
 from keras_bert.recipe import FineTuningRecipe
 
 # The names of `keras_bert.tasks.sentence_losses.LOSSES`, without its imports, for a quick --help.
@@ -20,7 +22,7 @@ LOSSES = (
 
 @click.command()
 @fine_tuning.options(FineTuningRecipe, without="class_weight")
-@streams.preset_option
+@preset_option
 @click.option("--query-column", default="query", show_default=True, metavar="C", help="The column of the anchors.")
 @click.option(
     "--positive-column", default="positive", show_default=True, metavar="C", help="The column of what fits them."
@@ -82,7 +84,7 @@ def embed(
       $ keras-bert finetune embed --train qa.jsonl --query-column question --positive-column context --output my-encoder
     """
     if len(score_column) > 1 and len(score_column) != 1 + len(negative_column):
-        raise streams.Misuse(
+        raise Misuse(
             f"--score-column is given {len(score_column)} times, but there are {1 + len(negative_column)} texts to "
             "score: --positive-column, and each --negative-column"
         )
@@ -120,5 +122,5 @@ def _numbers(text: str | None) -> list[int]:
     except ValueError:
         numbers = [0]
     if any(number < 1 for number in numbers):
-        raise streams.Misuse(f"--matryoshka-dims is {text}; expected whole numbers with commas, such as 384,128")
+        raise Misuse(f"--matryoshka-dims is {text}; expected whole numbers with commas, such as 384,128")
     return numbers

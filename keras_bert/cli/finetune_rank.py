@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from keras_bert import data
-from keras_bert.cli import example_files, fine_tuning, streams
+from keras_bert.cli import example_files, fine_tuning
+from keras_bert.cli.errors import Misuse
+from keras_bert.cli.options import preset_option
 from keras_bert.recipe import FineTuningRecipe
 
 LOSSES = ("binary_cross_entropy", "lambda", "list_net", "margin_mse")  # of `tasks.ranking_losses`, without its imports
@@ -16,7 +18,7 @@ LOSSES = ("binary_cross_entropy", "lambda", "list_net", "margin_mse")  # of `tas
 
 @click.command()
 @fine_tuning.options(FineTuningRecipe, without="class_weight")
-@streams.preset_option
+@preset_option
 @example_files.column_options
 @click.option(
     "--negative-column",
@@ -86,13 +88,11 @@ def _check_lists(loss: str | None, passages: list[str], label_column: str | None
     if count == 1:
         if scores or loss not in (None, LOSSES[0]):
             given = "--score-column" if scores else f"--loss {loss}"
-            raise streams.Misuse(f"{given} is for lists: name the other texts of a row by --negative-column")
+            raise Misuse(f"{given} is for lists: name the other texts of a row by --negative-column")
     elif label_column is not None:
-        raise streams.Misuse(
-            "--label-column is for pairs; the labels of lists are in --score-column, one for each text"
-        )
+        raise Misuse("--label-column is for pairs; the labels of lists are in --score-column, one for each text")
     elif scores and len(scores) not in (count, count - 1):
-        raise streams.Misuse(
+        raise Misuse(
             f"--score-column is given {len(scores)} times, but there are {count} texts to score: --text-pair-column, "
             "and each --negative-column"
         )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from keras_bert.cli import directories, interrupts, quiet, runs, streams
+from keras_bert.cli import directories, interrupts, quiet, runs
+from keras_bert.cli.errors import misuse
+from keras_bert.cli.options import batch_tokens_option, handle_option
 
 
 @click.command()
@@ -13,14 +15,14 @@ from keras_bert.cli import directories, interrupts, quiet, runs, streams
     "--output", required=True, metavar="DIR", help="Write the index into DIR, or bring the one there up to date."
 )
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
-@streams.handle_option
+@handle_option
 @click.option(
     "--stored",
     type=click.Choice(["float32", "int8"]),
     help="How vectors are stored; int8 takes a quarter of the memory. By default as in DIR, else float32.",
 )
 @click.option("--add", is_flag=True, help="Keep the rows that are in DIR, too.")
-@streams.batch_tokens_option
+@batch_tokens_option
 def index(
     corpus: str, output: str, text_column: str, preset: str, stored: str | None, add: bool, batch_tokens: int
 ) -> None:
@@ -39,7 +41,7 @@ def index(
     with quiet.imports():
         from keras_bert.search import build_index
     with (
-        streams.misuse(FileNotFoundError, text_column="--text-column"),
+        misuse(FileNotFoundError, text_column="--text-column"),
         interrupts.end_the_command(message=runs.INTERRUPTED),
     ):
         counts = build_index(corpus, output, preset, text_column, stored, add, batch_tokens)

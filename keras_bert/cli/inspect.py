@@ -5,11 +5,12 @@ from pathlib import Path
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import models, quiet
+from keras_bert.cli.errors import misuse, one_line
 
 
 @click.command()
-@click.argument("source", metavar="SRC", callback=streams.find_preset)
+@click.argument("source", metavar="SRC", callback=models.find_preset)
 def inspect(source: Path) -> None:
     """Describe a checkpoint: its format, size, heads and vocabulary.
 
@@ -32,7 +33,7 @@ def inspect(source: Path) -> None:
         import tensorflow  # noqa: F401  for tokenizers and some formats
 
         from keras_bert import formats
-    with streams.misuse(OSError), formats.open_checkpoint(source) as checkpoint:
+    with misuse(OSError), formats.open_checkpoint(source) as checkpoint:
         config = checkpoint.config
         parameters = sum(math.prod(shape) for shape in checkpoint.shapes("encoder").values())
     lines = {
@@ -53,9 +54,9 @@ def inspect(source: Path) -> None:
 def _vocabulary(source: Path) -> str:
     """The size of the vocabulary; or, because the weights may be of use without it, why it cannot be read."""
     try:
-        tokenizer = streams.tokenizer_of(source)
+        tokenizer = models.tokenizer_of(source)
     except (ValueError, OSError) as error:
-        return f"cannot be read: {streams.one_line(error)}"
+        return f"cannot be read: {one_line(error)}"
     return f"{tokenizer.vocabulary_size:,} tokens, {type(tokenizer).__name__}" if tokenizer else "none"
 
 

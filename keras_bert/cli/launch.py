@@ -16,7 +16,8 @@ from typing import IO
 
 import click
 
-from keras_bert.cli import interrupts, streams
+from keras_bert.cli import interrupts
+from keras_bert.cli.errors import Misuse
 
 _MISUSE = 2  # an exit code: the command would fail again
 _SECONDS_TO_END = 10
@@ -42,7 +43,7 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
       $ keras-bert launch --workers 2 -- finetune classify --train train.csv --output my-model
     """
     if command[0] not in _TRAIN:
-        raise streams.Misuse(f"launch runs {', '.join(_TRAIN)}, not {command[0]}")
+        raise Misuse(f"launch runs {', '.join(_TRAIN)}, not {command[0]}")
     for attempt in range(restarts + 1):
         failed = _run(workers, command)
         command = tuple(each for each in command if each != "--overwrite")  # which would begin anew again

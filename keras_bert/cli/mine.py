@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_bert import files
-from keras_bert.cli import example_files, interrupts, quiet, runs, streams
+from keras_bert.cli import example_files, interrupts, models, quiet, runs, streams
+from keras_bert.cli.errors import misuse
+from keras_bert.cli.options import batch_tokens_option, handle_option, overwrite_option
 
 if TYPE_CHECKING:
     from keras_bert.search.mining import Triplet
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--positive-column", default="positive", metavar="C", help="The column of what answers them.")
 @click.option("--corpus", metavar="FILE", help="Choose from the texts of FILE too; by default from all positives.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts in --corpus.")
-@streams.handle_option
+@handle_option
 @click.option("--negatives", type=int, default=3, metavar="N", help="Take N negatives for a query.")
 @click.option("--range-min", type=int, default=0, metavar="N", help="Pass over the N closest texts.")
 @click.option("--range-max", type=int, metavar="N", help="Look at the N closest texts. By default as many as it needs.")
@@ -38,12 +40,12 @@ if TYPE_CHECKING:
 @click.option(
     "--rerank",
     metavar="MODEL",
-    callback=lambda ctx, parameter, handle: handle and streams.find_preset(ctx, parameter, handle),
+    callback=lambda ctx, parameter, handle: handle and models.find_preset(ctx, parameter, handle),
     help="Score positives and candidates by a cross-encoder: a directory, or hf://org/name.",
 )
 @click.option("--output", required=True, metavar="FILE", help="Write to FILE; after an error, no file is written.")
-@streams.overwrite_option
-@streams.batch_tokens_option
+@overwrite_option
+@batch_tokens_option
 @example_files.format_options
 def mine(
     pairs: str,
@@ -82,7 +84,7 @@ def mine(
         from keras_bert.tasks.table import load_reranker
     unfinished = Path(f"{output}.unfinished")
     with (
-        streams.misuse(FileNotFoundError, text_column="--text-column"),
+        misuse(FileNotFoundError, text_column="--text-column"),
         interrupts.end_the_command(message=runs.INTERRUPTED),
         streams.open_output(output, overwrite) as results,
     ):

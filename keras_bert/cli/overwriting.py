@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from keras_bert import files
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import quiet
+from keras_bert.cli.errors import Misuse
 
 RUN = "training"  # the folder of the run's files, in the model's directory
 _RUN_FILES = (  # patterns; * may also stand for folders
@@ -31,12 +32,10 @@ def check(directory: Path) -> None:
     foreign = sorted(str(path.relative_to(directory)) for path in _foreign(directory))
     if foreign:
         shown = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else "")
-        raise streams.Misuse(
-            f"{directory} holds {shown}, which no run has written; move that away, or choose another --output"
-        )
+        raise Misuse(f"{directory} holds {shown}, which no run has written; move that away, or choose another --output")
     for path in _read():
         if path.resolve().is_relative_to(directory.resolve()):
-            raise streams.Misuse(f"{path} is read by this command, and --overwrite removes it; choose another --output")
+            raise Misuse(f"{path} is read by this command, and --overwrite removes it; choose another --output")
 
 
 def clear(directory: Path) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from keras_bert import files
-from keras_bert.cli import example_files, streams
+from keras_bert.cli import example_files
+from keras_bert.cli.errors import Misuse, misuse
+from keras_bert.cli.options import together
 from keras_bert.data.rows import FORMATS
 
 # Copied from `keras_bert.inference`, which takes too long to import for --help.
@@ -20,7 +22,7 @@ option = click.option(
     default="float32",
     help="The type to compute in. On CPUs, bfloat16 and int8 are faster; answers change a little.",
 )
-options = streams.together(
+options = together(
     option,
     click.option(
         "--calibration",
@@ -35,8 +37,8 @@ options = streams.together(
 def load(from_preset: Callable[[Path], Any], preset: Path, precision: str, calibration: str | None) -> Any:
     """`from_preset(preset)` in a precision. Raises Misuse if that cannot be had."""
     if calibration is not None and precision != "int8":
-        raise streams.Misuse("--calibration is for --precision int8")
-    with streams.misuse(OSError):
+        raise Misuse("--calibration is for --precision int8")
+    with misuse(OSError):
         if calibration is not None:
             files.read_text(calibration)  # raises before the model is loaded
         model = from_preset(preset)

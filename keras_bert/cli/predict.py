@@ -8,18 +8,20 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import example_files, precision, quiet, streams
+from keras_bert.cli import example_files, models, precision, quiet, streams
+from keras_bert.cli.errors import Misuse, one_line
+from keras_bert.cli.options import overwrite_option
 from keras_bert.data.decoding import characters, json_object, one_text
 from keras_bert.data.rows import FORMATS
 
 
 @click.command()
-@click.argument("model", callback=streams.find_preset)
+@click.argument("model", callback=models.find_preset)
 @click.argument("text", nargs=-1)
 @click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")
 @example_files.text_options
 @click.option("--output", metavar="FILE", help="Write to FILE; after an error, no file is written.")
-@streams.overwrite_option
+@overwrite_option
 @precision.options
 def predict(
     model: Path, text: tuple[str, ...], file: str | None, output: str | None, overwrite: bool, calibration: str | None,
@@ -39,7 +41,7 @@ def predict(
       {"text": "A lovely film", "label": "positive", "probability": 0.9987}
     """
     if len(text) == 1 and Path(text[0]).is_file():
-        raise streams.Misuse(f"{text[0]} is a file: read it with --file {text[0]}")
+        raise Misuse(f"{text[0]} is a file: read it with --file {text[0]}")
     form = options["format"] or FORMATS.get(Path(file or "").suffix.lower())
     lines = None if form in ("csv", "tsv", "parquet") else streams.open_texts(text, file)
     with streams.open_output(output, overwrite) as results:
@@ -60,7 +62,7 @@ def predict(
                 try:
                     answers = task.answer_fields(*([row[column] for row in rows] for column in columns.values()))
                 except (TypeError, ValueError) as error:
-                    raise streams.Misuse(streams.one_line(error)) from error
+                    raise Misuse(one_line(error)) from error
                 streams.write_lines(results, map(_line, rows, answers))
                 bar.update(len(rows))
 
@@ -69,7 +71,7 @@ def _of_table(file: str, form: str, header: bool, columns: dict[str, str]) -> It
     """The rows of a table in chunks, by column."""
     names, rows = example_files.read_rows(file, form, header)
     if missing := [column for column in columns.values() if column not in names]:
-        raise streams.Misuse(f"{file} has no column {missing[0]!r}; its columns are {', '.join(map(repr, names))}")
+        raise Misuse(f"{file} has no column {missing[0]!r}; its columns are {', '.join(map(repr, names))}")
     found = []
     for line, cells in rows:
         try:
@@ -79,7 +81,7 @@ def _of_table(file: str, form: str, header: bool, columns: dict[str, str]) -> It
             _check(row, columns)
         except ValueError as error:
             numbered = "row" if form == "parquet" else "line"
-            raise streams.Misuse(f"{file}, {numbered} {line}: {error}") from error
+            raise Misuse(f"{file}, {numbered} {line}: {error}") from error
         found.append(row)
     for first in range(0, len(found), streams.TEXTS_AT_A_TIME):
         yield found[first : first + streams.TEXTS_AT_A_TIME]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from keras_bert.cli import interrupts, overwriting, quiet, runs, streams
+from keras_bert.cli import interrupts, overwriting, quiet, runs
+from keras_bert.cli.options import together
 from keras_bert.recipe import PretrainingRecipe, SecondPhase
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _PANELS = {
 def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable], Callable]:
     """The options of a command that trains on text, with its default objective."""
     number = click.IntRange(1)
-    return streams.together(
+    return together(
         click.argument("corpus", metavar="FILE...", nargs=-1, required=True),
         click.option("--output", required=True, metavar="DIR", help="Write the model into DIR, or resume its run."),
         overwriting.option,

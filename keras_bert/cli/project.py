@@ -6,16 +6,18 @@ from pathlib import Path
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import models, quiet, streams
+from keras_bert.cli.errors import misuse
+from keras_bert.cli.options import batch_tokens_option, file_option, preset_option, prompt_option
 
 
 @click.command()
-@streams.file_option
-@streams.preset_option
+@file_option
+@preset_option
 @click.option("--output", required=True, metavar="DIR", help="Write into DIR; after an error, nothing is written.")
 @click.option("--overwrite", is_flag=True, help="Replace DIR if this command has written it.")
-@streams.prompt_option
-@streams.batch_tokens_option
+@prompt_option
+@batch_tokens_option
 def project(
     file: str | None, preset: Path, output: str, overwrite: bool, prompt: str | None, batch_tokens: int
 ) -> None:
@@ -33,7 +35,7 @@ def project(
     with quiet.imports():
         from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.projector import write_projector
-    model = streams.load(BertSentenceEncoder.from_preset, preset, default_prompt=prompt)
-    with streams.misuse(FileExistsError):
-        count = write_projector(output, streams.encoded(model, lines, batch_tokens), overwrite)
+    model = models.load(BertSentenceEncoder.from_preset, preset, default_prompt=prompt)
+    with misuse(FileExistsError):
+        count = write_projector(output, models.encoded(model, lines, batch_tokens), overwrite)
     click.echo(f"{count:,} {'text' if count == 1 else 'texts'}; to see them: tensorboard --logdir {output}")

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_bert import files
-from keras_bert.cli import directories, interrupts, overwriting, streams
+from keras_bert.cli import directories, interrupts, overwriting
+from keras_bert.cli.errors import Misuse, one_line
+from keras_bert.cli.options import together
 from keras_bert.cli.overwriting import RUN
 from keras_bert.recipe import type_of
 
@@ -51,10 +53,10 @@ def recipe_options(kind: type, without: str = "", name: str = "recipe") -> Calla
             try:
                 recipe = kind(**{field.name: options.pop(field.name) for field in fields})
             except ValueError as error:
-                raise streams.Misuse(str(error)) from error
+                raise Misuse(str(error)) from error
             return command(**{name: recipe}, **options)
 
-        return streams.together(*map(_option, fields))(with_recipe)
+        return together(*map(_option, fields))(with_recipe)
 
     return add_to
 
@@ -79,7 +81,7 @@ def _weights(_: click.Context, option: click.Parameter, given: tuple[str, ...]) 
         try:
             weights[label] = float(number)
         except ValueError:
-            raise streams.Misuse(f"{option.opts[0]} {each}: expected LABEL=NUMBER, such as positive=2.5") from None
+            raise Misuse(f"{option.opts[0]} {each}: expected LABEL=NUMBER, such as positive=2.5") from None
     return weights
 
 
@@ -90,7 +92,7 @@ def devices(kind: str) -> tf.distribute.Strategy:
     try:
         found, told = choose(kind)
     except ValueError as error:
-        raise streams.Misuse(streams.one_line(error)) from error
+        raise Misuse(one_line(error)) from error
     if found.num_replicas_in_sync > 1:
         click.echo(f"training on {told}", err=True)
     return found
@@ -159,9 +161,9 @@ def begin(
     try:
         found = run_files.position(directory / RUN, settings)
     except ValueError as error:
-        raise misuse(error, directory) from error
+        raise _misuse(error, directory) from error
     if found is None and (directory / hugging_face.CONFIG).exists():
-        raise streams.Misuse(f"{directory} holds a model, but no state of its run in {directory / RUN}; {_ADVICE}")
+        raise Misuse(f"{directory} holds a model, but no state of its run in {directory / RUN}; {_ADVICE}")
     if not workers.is_chief(trainers):
         return
     if found is None:
@@ -205,7 +207,7 @@ def finishing(directory: Path, trainers: tf.distribute.Strategy) -> Iterator[Cal
         _check_model(directory, error)
         measures.update(error.measures)
     except (ImportError, ValueError) as error:
-        raise misuse(error, directory) from error
+        raise _misuse(error, directory) from error
     if workers.is_chief(trainers):
         for name, value in measures.items():
             click.echo(f"{name}\t{value:.4f}")
@@ -216,18 +218,18 @@ def _check_model(directory: Path, finished: FinishedError) -> None:
 
     for name in hugging_face.FILES:
         if not (directory / name).is_file():
-            raise streams.Misuse(f"{directory} holds a finished run, but {name} is missing; {_ADVICE}") from finished
+            raise Misuse(f"{directory} holds a finished run, but {name} is missing; {_ADVICE}") from finished
 
 
-def misuse(error: Exception, directory: Path) -> streams.Misuse:
+def _misuse(error: Exception, directory: Path) -> Misuse:
     """An error of a run, in the words of the command."""
     from keras_bert.training import run_files, state
 
-    message = streams.one_line(error).replace(state.ADVICE, _ADVICE)
+    message = one_line(error).replace(state.ADVICE, _ADVICE)
     command = click.get_current_context().command
     if isinstance(error, run_files.AnotherRunError) and error.is_finished and _has_preset(command):
         message += f"; to train its model further, begin with --preset {directory} and another --output"
-    return streams.Misuse(message)
+    return Misuse(message)
 
 
 def _has_preset(command: click.Command) -> bool:
@@ -240,7 +242,7 @@ def check_output(directory: Path, overwrite: bool) -> None:
         overwriting.check(directory)
     elif directory.exists() and not (directory / RUN).is_dir() and (not directory.is_dir() or any(directory.iterdir())):
         advice = _ADVICE if (directory / "config.json").is_file() else "choose another --output"
-        raise streams.Misuse(f"{directory} exists and is no run of this command; {advice}")
+        raise Misuse(f"{directory} exists and is no run of this command; {advice}")
     directories.check(directory)
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import quiet
+from keras_bert.cli.options import together
 
 _PACKAGES = {"export_onnx": "onnxruntime", "export_openvino": "openvino", "export_litert": "ai-edge-litert"}
-options = streams.together(
+options = together(
     click.option(
         "--precision",
         type=click.Choice(["float32", "float16", "bfloat16", "int8"]),

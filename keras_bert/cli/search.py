@@ -8,22 +8,24 @@ from typing import Any, BinaryIO
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import models, quiet, streams
+from keras_bert.cli.errors import misuse
+from keras_bert.cli.options import texts_to, together
 
-_arguments = streams.together(
+_arguments = together(
     click.argument("directory", metavar="DIR"),
     click.argument("text", metavar="[QUERY]...", nargs=-1),
 )
 
 
 @click.command()
-@streams.texts_to("text", "jsonl", preset=False, texts=_arguments)
+@texts_to("text", "jsonl", preset=False, texts=_arguments)
 @click.option("--preset", metavar="MODEL", help="The model that made the index. By default it is found where it was.")
 @click.option("--top-k", type=click.IntRange(1), default=10, metavar="K", help="Find K texts for each query.")
 @click.option(
     "--rerank",
     metavar="MODEL",
-    callback=lambda ctx, parameter, handle: handle and streams.find_preset(ctx, parameter, handle),
+    callback=lambda ctx, parameter, handle: handle and models.find_preset(ctx, parameter, handle),
     help="Put the 50 closest texts in order by a cross-encoder: a directory, or hf://org/name.",
 )
 def search(
@@ -50,7 +52,7 @@ def search(
     with quiet.imports():
         from keras_bert.search import TextIndex
         from keras_bert.tasks.table import load_reranker
-    with streams.misuse(FileNotFoundError):
+    with misuse(FileNotFoundError):
         index = TextIndex(directory, preset)
         reranker = rerank and load_reranker(rerank)
     write = _json if output_format == "jsonl" else _text if lines.count() == 1 else _text_of_several

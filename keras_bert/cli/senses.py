@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import models, quiet, streams
+from keras_bert.cli.errors import Misuse, misuse
+from keras_bert.cli.options import overwrite_option, preset_option
 
 if TYPE_CHECKING:
     from keras_bert.visualize.senses import Senses
@@ -18,9 +20,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("word")
 @click.option("--file", metavar="FILE", help="Read FILE, with blank lines between paragraphs; - is standard input.")
-@streams.preset_option
+@preset_option
 @click.option("--output", metavar="FILE", help="Write to FILE: a page (.html), a picture (.png) or .jsonl.")
-@streams.overwrite_option
+@overwrite_option
 def senses(word: str, file: str | None, preset: Path, output: str | None, overwrite: bool) -> None:
     """Show how the vector of a word depends on its sentence.
 
@@ -34,16 +36,16 @@ def senses(word: str, file: str | None, preset: Path, output: str | None, overwr
     """
     kind = Path(output or "-.jsonl").suffix if output != "-" else ".jsonl"
     if kind not in (".html", ".png", ".jsonl"):
-        raise streams.Misuse(f"{output}: senses writes .html, .png and .jsonl")
+        raise Misuse(f"{output}: senses writes .html, .png and .jsonl")
     lines = streams.open_texts((), file)
     with streams.open_output(output, overwrite) as results:
         with quiet.imports():
             from keras_bert import BertEncoder, BertPreprocessor
             from keras_bert.visualize import senses_page
             from keras_bert.visualize.senses import find_senses
-        encoder = streams.load(BertEncoder.from_preset, preset)
-        preprocessor = streams.load(lambda path: BertPreprocessor.from_preset(path, sequence_length=None), preset)
-        with streams.misuse():
+        encoder = models.load(BertEncoder.from_preset, preset)
+        preprocessor = models.load(lambda path: BertPreprocessor.from_preset(path, sequence_length=None), preset)
+        with misuse():
             found = find_senses(encoder, preprocessor, word, _paragraphs(lines.parsed()))
             if kind == ".png":
                 results.write(senses_page.picture(found))

@@ -7,15 +7,17 @@ from typing import BinaryIO
 
 import click
 
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import models, quiet, streams
+from keras_bert.cli.errors import Misuse
+from keras_bert.cli.options import prompt_option, texts_to
 
 _MOST_TEXTS = 1000  # all pairs of more texts are written only as a matrix
 _BIG = 1e9  # bytes of a matrix from which on there is a warning
 
 
 @click.command()
-@streams.texts_to("text", "jsonl", "npy")
-@streams.prompt_option
+@texts_to("text", "jsonl", "npy")
+@prompt_option
 @click.option("--top", type=click.IntRange(1), metavar="K", help="Write only the K most similar pairs, the best first.")
 @click.option("--threshold", type=float, metavar="X", help="Write only pairs with a similarity of X or more.")
 def similarity(
@@ -45,14 +47,14 @@ def similarity(
     """
     chosen = top is not None or threshold is not None
     if chosen and output_format == "npy":
-        raise streams.Misuse("--top and --threshold write pairs, not the matrix of npy; choose --format text or jsonl")
+        raise Misuse("--top and --threshold write pairs, not the matrix of npy; choose --format text or jsonl")
     texts = list(lines.parsed())
     _check_count(len(texts), output_format, chosen)
     with quiet.imports():
         from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.npy import write_npy
         from keras_bert.embedding.similar_pairs import similar_pairs
-    model = streams.load(BertSentenceEncoder.from_preset, preset, default_prompt=prompt, normalize=True)
+    model = models.load(BertSentenceEncoder.from_preset, preset, default_prompt=prompt, normalize=True)
     vectors = model.encode(texts)  # of length 1: dot products are cosines
     if chosen or output_format == "jsonl":
         pairs = similar_pairs(vectors, top, -math.inf if threshold is None else threshold)
@@ -68,11 +70,11 @@ def similarity(
 
 def _check_count(count: int, output_format: str, chosen: bool) -> None:
     if count < 2:
-        raise streams.Misuse(f"a comparison needs two texts, but there {'is' if count else 'are'} {count}")
+        raise Misuse(f"a comparison needs two texts, but there {'is' if count else 'are'} {count}")
     if output_format == "npy" and 4 * count**2 > _BIG:
         click.echo(f"Warning: the matrix of {count:,} texts takes {4 * count**2 / 1e9:.1f} GB", err=True)
     if output_format != "npy" and count > _MOST_TEXTS and not chosen:
-        raise streams.Misuse(
+        raise Misuse(
             f"{count:,} texts make {count * (count - 1) // 2:,} pairs; choose some with --top or --threshold, or write "
             "the matrix with --output FILE.npy"
         )

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from keras_bert import files, presets
+from keras_bert import files
+from keras_bert.cli.errors import Misuse
 
 if TYPE_CHECKING:
-    import numpy as np
     from tqdm import tqdm
-
-    from keras_bert import BertSentenceEncoder
 
 T = TypeVar("T")
 
@@ -30,14 +28,6 @@ T = TypeVar("T")
 TEXTS_AT_A_TIME = 2048
 _BYTES_AT_A_TIME = 1 << 16  # the capacity of a pipe
 _MOMENT = 0.02  # seconds
-
-_FORMAT_OF_EXTENSION = {".jsonl": "jsonl", ".npy": "npy", ".txt": "text"}
-
-
-class Misuse(click.ClickException):
-    """An error that the user can correct: one line on standard error, exit code 2."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True)
@@ -112,119 +102,6 @@ class Arriving:
             return False
 
 
-def tokenizer_of(directory: Path) -> Any:
-    """A checkpoint's tokenizer; None if it has no vocabulary."""
-    from keras_bert.text.loading import load_tokenizer
-
-    try:
-        return load_tokenizer(directory)
-    except FileNotFoundError:
-        return None
-
-
-@contextlib.contextmanager
-def misuse(*more: type[Exception], **options: str) -> Iterator[None]:
-    """In this block, ImportError, ValueError and `more` become Misuse, with the message in one line.
-
-    `options`: a word of the message -> the option to name in its place.
-    """
-    try:
-        yield
-    except (ImportError, ValueError, *more) as error:
-        message = one_line(error).replace("pass overwrite=True", "use --overwrite")
-        for word, option in options.items():
-            message = message.replace(word, option)
-        raise Misuse(message) from error
-
-
-def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path:
-    """A callback of click: the directory of a handle."""
-    with misuse(OSError):
-        return presets.resolve(handle)
-
-
-_MODEL_HELP = "The model: the name of an installed preset, a directory, or hf://org/name."
-
-file_option = click.option("--file", metavar="FILE", help="Read texts from FILE, one per line; - is standard input.")
-overwrite_option = click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
-# The name of a preset, and its directory.
-handle_option = click.option("--preset", default="all-MiniLM-L6-v2", metavar="MODEL", help=_MODEL_HELP)
-preset_option = click.option(
-    "--preset", default="all-MiniLM-L6-v2", callback=find_preset, metavar="MODEL", help=_MODEL_HELP
-)
-batch_tokens_option = click.option(
-    "--batch-tokens", type=int, default=1024, help="The number of tokens in a batch, with padding."
-)
-
-prompt_option = click.option(
-    "--prompt",
-    metavar="NAME",
-    help='The name of the model\'s prompt to put before each text, such as query; "" is none. By default the one that '
-    "the model says.",
-)
-
-
-def together(*options: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
-    """Combines options into one decorator."""
-    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
-
-
-texts_argument = click.argument("text", nargs=-1)
-
-
-def texts_to(*formats: str, preset: bool = True, texts: Callable = texts_argument) -> Callable[[Callable], Callable]:
-    """The arguments and options of a command that reads texts and writes one of these formats, by default the first.
-
-    The command gets the input `lines`, the open output `results`, the `output_format`, and, if `preset`, the preset.
-    """
-    formats_help = f"The format to write. By default that of FILE in --output (.jsonl, .npy, .txt), else {formats[0]}."
-    options = together(
-        texts,
-        file_option,
-        *([preset_option] if preset else []),
-        click.option(
-            "--format", "output_format", type=click.Choice(formats), callback=_choose_format, help=formats_help
-        ),
-        click.option(
-            "--output", metavar="FILE", is_eager=True, help="Write to FILE; after an error, no file is written."
-        ),
-        overwrite_option,
-    )
-
-    def add_to(command: Callable) -> Callable:
-        @functools.wraps(command)
-        def with_files(text: tuple[str, ...], file: str | None, output: str | None, overwrite: bool, **more) -> None:
-            lines = open_texts(text, file)
-            with open_output(output, overwrite) as results:
-                command(lines=lines, results=results, **more)
-
-        return options(with_files)
-
-    return add_to
-
-
-def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
-    formats, output = parameter.type.choices, ctx.params.get("output")  # --output is eager: it is known by now
-    guessed = _FORMAT_OF_EXTENSION.get(Path(output or "").suffix)
-    if not given and guessed and guessed not in formats:
-        raise Misuse(f"{output}: {ctx.info_name} does not write {guessed}; choose --format {' or '.join(formats)}")
-    chosen = given or guessed or formats[0]
-    if chosen == "npy" and output in (None, "-"):
-        raise Misuse("the format npy needs --output FILE")
-    return chosen
-
-
-def load(from_preset: Callable[..., T], preset: Path, **arguments: Any) -> T:
-    """`from_preset(preset, **arguments)`. Raises Misuse if files are missing or damaged, or an argument is bad."""
-    with misuse(OSError):
-        return from_preset(preset, **arguments)
-
-
-def one_line(error: Exception) -> str:
-    """An exception's message in one line."""
-    return " ".join(str(error).split())
-
-
 def open_texts(arguments: tuple[str, ...], file: str | None) -> Lines:
     """The input: arguments, a file, or a pipe. Raises Misuse if there is none."""
     if arguments and file:
@@ -262,16 +139,6 @@ def _count_lines(path: Path) -> int | None:
 def _closing(lines: Arriving) -> Iterator[bytes]:
     with lines.file:
         yield from lines
-
-
-def encoded(model: BertSentenceEncoder, lines: Lines, batch_tokens: int) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Chunks of texts with their vectors. Raises Misuse if `--batch-tokens` is too small."""
-    with lines.progress() as bar:
-        for texts in lines.chunks():
-            with misuse():
-                vectors = model.encode(texts, batch_tokens, progress=False)
-            yield texts, vectors
-            bar.update(len(texts))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_bert.cli import precision, quiet, streams
+from keras_bert.cli import precision, quiet
+from keras_bert.cli.errors import Misuse, misuse
 from keras_bert.config import SIZES, BertConfig
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric
         from keras_bert.encoder.summary import summarize
     config, heads = _architecture(handle)
     ranges = _ranges(handle, **numeric)
-    with streams.misuse():  # --sequence-length may be too long
+    with misuse():  # --sequence-length may be too long
         model = summarize(config, heads, batch_size, sequence_length or min(128, config.max_positions))
     rows = [
         ("part", "shapes", "parameters", ""),
@@ -84,7 +85,7 @@ def _architecture(handle: str) -> tuple[BertConfig, dict[str, dict[str, Shape]]]
         return BertConfig.named(handle), {}
     with quiet.imports():
         from keras_bert import formats, presets
-    with streams.misuse(OSError):
+    with misuse(OSError):
         try:
             directory = presets.resolve(handle)
         except FileNotFoundError as error:
@@ -101,11 +102,11 @@ def _ranges(handle: str, **numeric: Any) -> Int8Ranges | None:
         from keras_bert.tasks.table import task_of
     is_size = handle in SIZES and not Path(handle).is_dir()
     if numeric["precision"] == "float32" and numeric["calibration"] is None:
-        with streams.misuse():
+        with misuse():
             return None if is_size else read_ranges(presets.resolve(handle))
     if is_size:
-        raise streams.Misuse(f"{handle} is a size, without weights; --precision is for a preset")
-    with streams.misuse(OSError):
+        raise Misuse(f"{handle} is a size, without weights; --precision is for a preset")
+    with misuse(OSError):
         task = task_of(presets.resolve(handle))
     inference = precision.load(task.from_preset, Path(handle), **numeric).encoder.inference
     return None if inference is None else inference.ranges

@@ -5,11 +5,13 @@ from typing import BinaryIO
 
 import click
 
-from keras_bert.cli import explanations, quiet, streams
+from keras_bert.cli import explanations, models, quiet, streams
+from keras_bert.cli.errors import Misuse
+from keras_bert.cli.options import texts_to
 
 
 @click.command()
-@streams.texts_to("text", "ids", "jsonl")
+@texts_to("text", "ids", "jsonl")
 @click.option("--explain", is_flag=True, help="Write a table of the tokens of each text, with their characters.")
 def tokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str, explain: bool) -> None:
     """Split each text into tokens of the model's vocabulary.
@@ -38,10 +40,10 @@ def tokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_forma
       3         0     102    [SEP]
     """
     if explain and output_format != "text":
-        raise streams.Misuse(f"--explain writes a table, not {output_format}")
+        raise Misuse(f"--explain writes a table, not {output_format}")
     with quiet.imports():
         from keras_bert.text.loading import load_tokenizer
-    tokenizer = streams.load(load_tokenizer, preset)
+    tokenizer = models.load(load_tokenizer, preset)
     if explain:
         explanations.write(results, tokenizer, lines.chunks())
         return

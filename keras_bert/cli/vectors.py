@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from keras_bert.cli import example_files, precision, quiet, streams
+from keras_bert.cli import example_files, precision, quiet
+from keras_bert.cli.errors import Misuse, misuse
+from keras_bert.cli.options import together
 
 
 class Columns(NamedTuple):
@@ -24,7 +26,7 @@ class Columns(NamedTuple):
     corpus: str | None
 
 
-_OPTIONS = streams.together(
+_OPTIONS = together(
     click.option("--query-column", metavar="C", help="For sentence encoders, the column of queries or first texts."),
     click.option("--positive-column", metavar="C", help="The column of what answers them, or of second texts."),
     click.option("--negative-column", multiple=True, metavar="C", help="A column of what does not; may be repeated."),
@@ -50,12 +52,12 @@ def options(command: Callable) -> Callable:
         **more: Any,
     ) -> Any:
         if (query_column is None) != (positive_column is None):
-            raise streams.Misuse("--query-column and --positive-column go together: texts to compare")
+            raise Misuse("--query-column and --positive-column go together: texts to compare")
         given = (negative_column, score_column, query_prompt, positive_prompt, corpus)
         if query_column is None and any(given):
-            raise streams.Misuse("texts to compare need --query-column and --positive-column")
+            raise Misuse("texts to compare need --query-column and --positive-column")
         if score_column is not None and (negative_column or corpus):
-            raise streams.Misuse("--score-column is of pairs, without --negative-column and --corpus")
+            raise Misuse("--score-column is of pairs, without --negative-column and --corpus")
         columns = None if query_column is None else Columns(query_column, positive_column, *given)
         return command(columns=columns, **more)
 
@@ -82,7 +84,7 @@ def measured(model: Path, file: str, columns: Columns, options: dict[str, Any]) 
     make = functools.partial(BertSentenceEncoder.from_preset, **settings)
     encoder = precision.load(make, model, options["precision"], options["calibration"])
     x, y = examples.xy
-    with streams.misuse(TypeError, FileNotFoundError, text_column="--text-column"):
+    with misuse(TypeError, FileNotFoundError, text_column="--text-column"):
         corpus = [row.text for row in read_corpus(columns.corpus, options["text_column"])] if columns.corpus else []
         encoder.check_examples(x, y)
         answers = encoder.answers(x)

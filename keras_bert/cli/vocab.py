@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from keras_bert import files
-from keras_bert.cli import quiet, streams
+from keras_bert.cli import quiet
+from keras_bert.cli.errors import Misuse, misuse
 
 
 @click.command()
@@ -44,9 +45,9 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
     path = Path(output).absolute()
     one_file = path.suffix == ".txt"
     if one_file and kind != "wordpiece":
-        raise streams.Misuse(f"{kind} has several files; --output must be a directory, not {output}")
+        raise Misuse(f"{kind} has several files; --output must be a directory, not {output}")
     if not path.parent.is_dir():
-        raise streams.Misuse(f"cannot write {output}: there is no directory {path.parent}")
+        raise Misuse(f"cannot write {output}: there is no directory {path.parent}")
     _refuse_to_replace(path, output)
     with quiet.imports():
         from keras_bert.text import learn_vocabulary
@@ -54,7 +55,7 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
         from keras_bert.text.learning_corpus import text_files
 
     settings = {"lowercase": False if cased else None, "character_coverage": character_coverage}
-    with streams.misuse(character_coverage="--character-coverage"):
+    with misuse(character_coverage="--character-coverage"):
         paths = [each for given in corpus for each in text_files(Path(given))]
         tokenizer = learn_vocabulary(paths, size, kind, **settings)
         fits = fertility(tokenizer, paths)
@@ -74,4 +75,4 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
 
 def _refuse_to_replace(path: Path, output: str) -> None:
     if path.exists() and not (path.is_dir() and not any(path.iterdir()) and path.suffix != ".txt"):
-        raise streams.Misuse(f"{output} exists; choose another name")
+        raise Misuse(f"{output} exists; choose another name")

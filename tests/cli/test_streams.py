@@ -8,6 +8,7 @@ import pytest
 
 from keras_bert import presets
 from keras_bert.cli import streams
+from keras_bert.cli.errors import Misuse
 
 COMMANDS = ["encode", "tokenize", "detokenize", "similarity"]
 
@@ -100,7 +101,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
             file.write(b"ours")
             path.write_text("somebody else's")
 
-    with pytest.raises(streams.Misuse, match="exists"):
+    with pytest.raises(Misuse, match="exists"):
         write_while_somebody_else_does()
     assert path.read_text() == "somebody else's"
     assert list(tmp_path.iterdir()) == [path]

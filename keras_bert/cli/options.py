@@ -1,0 +1,84 @@
+"""Options that several commands have, and the commands that read texts and write results."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from keras_bert.cli import models, streams
+from keras_bert.cli.errors import Misuse
+
+_FORMAT_OF_EXTENSION = {".jsonl": "jsonl", ".npy": "npy", ".txt": "text"}
+
+_MODEL_HELP = "The model: the name of an installed preset, a directory, or hf://org/name."
+
+file_option = click.option("--file", metavar="FILE", help="Read texts from FILE, one per line; - is standard input.")
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace FILE of --output if it exists.")
+# The name of a preset, and its directory.
+handle_option = click.option("--preset", default="all-MiniLM-L6-v2", metavar="MODEL", help=_MODEL_HELP)
+preset_option = click.option(
+    "--preset", default="all-MiniLM-L6-v2", callback=models.find_preset, metavar="MODEL", help=_MODEL_HELP
+)
+batch_tokens_option = click.option(
+    "--batch-tokens", type=int, default=1024, help="The number of tokens in a batch, with padding."
+)
+
+prompt_option = click.option(
+    "--prompt",
+    metavar="NAME",
+    help='The name of the model\'s prompt to put before each text, such as query; "" is none. By default the one that '
+    "the model says.",
+)
+
+
+def together(*options: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
+    """Combines options into one decorator."""
+    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
+texts_argument = click.argument("text", nargs=-1)
+
+
+def texts_to(*formats: str, preset: bool = True, texts: Callable = texts_argument) -> Callable[[Callable], Callable]:
+    """The arguments and options of a command that reads texts and writes one of these formats, by default the first.
+
+    The command gets the input `lines`, the open output `results`, the `output_format`, and, if `preset`, the preset.
+    """
+    formats_help = f"The format to write. By default that of FILE in --output (.jsonl, .npy, .txt), else {formats[0]}."
+    options = together(
+        texts,
+        file_option,
+        *([preset_option] if preset else []),
+        click.option(
+            "--format", "output_format", type=click.Choice(formats), callback=_choose_format, help=formats_help
+        ),
+        click.option(
+            "--output", metavar="FILE", is_eager=True, help="Write to FILE; after an error, no file is written."
+        ),
+        overwrite_option,
+    )
+
+    def add_to(command: Callable) -> Callable:
+        @functools.wraps(command)
+        def with_files(text: tuple[str, ...], file: str | None, output: str | None, overwrite: bool, **more) -> None:
+            lines = streams.open_texts(text, file)
+            with streams.open_output(output, overwrite) as results:
+                command(lines=lines, results=results, **more)
+
+        return options(with_files)
+
+    return add_to
+
+
+def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
+    formats, output = parameter.type.choices, ctx.params.get("output")  # --output is eager: it is known by now
+    guessed = _FORMAT_OF_EXTENSION.get(Path(output or "").suffix)
+    if not given and guessed and guessed not in formats:
+        raise Misuse(f"{output}: {ctx.info_name} does not write {guessed}; choose --format {' or '.join(formats)}")
+    chosen = given or guessed or formats[0]
+    if chosen == "npy" and output in (None, "-"):
+        raise Misuse("the format npy needs --output FILE")
+    return chosen
