@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert import BertClassifier, BertSentenceEncoder
-from keras_bert.encoder import attention_heads, pieces
+from keras_bert.config import ACTIVATIONS
+from keras_bert.encoder import activations, attention_heads, pieces
 from keras_bert.inference import onednn, set_precision
 
 from ..support import small
 from ..support.encoders import MODERN, SWITCHES, random_encoder, random_inputs
+from ..support.reference import encoder as reference
 
 PRECISIONS = [
     pytest.param("bfloat16", marks=pytest.mark.skipif(not onednn.has_bfloat16(), reason="no AVX-512")),
@@ -45,6 +48,21 @@ TEXTS = ["the cat sat on the mat", "a very long story about a river, a bank and 
 def cosines(a, b):
     a, b = (np.asarray(each, np.float64).reshape(-1, each.shape[-1]) for each in (a, b))
     return (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_has_one_name_and_one_formula(name):
+    x = np.linspace(-6, 6, 48, dtype=np.float32).reshape(3, 16)
+    expected = reference.ACTIVATIONS[name](x.astype(np.float64))
+    np.testing.assert_allclose(activations.ACTIVATIONS[name](x), expected, atol=1e-6)
+    if not onednn.has_int8():
+        pytest.skip("no oneDNN")
+    graph = tf.function(lambda y: onednn.dense(y, tf.eye(16), tf.zeros(16), name), autograph=False)
+    np.testing.assert_allclose(graph(x), expected, atol=1e-5)
+
+
+def test_no_activation_without_a_name():
+    assert set(activations.ACTIVATIONS) == set(ACTIVATIONS) >= set(onednn.FUSED)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
