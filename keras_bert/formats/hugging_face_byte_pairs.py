@@ -14,11 +14,8 @@ from keras_bert.formats.hugging_face_tokenizers import (
     TOKENS,
     added_token,
     added_tokens_of_file,
-    best_file,
     mask_with_space,
     packing_of_file,
-    read_tokenizer_config,
-    read_tokenizer_file,
     refuse,
     special_tokens_of_file,
     steps_of,
@@ -27,6 +24,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     types_of,
     write_whole_file,
 )
+from keras_bert.formats.tokenizer_files import TokenizerFiles
 
 _NAMES = {"add_prefix_space": "add_prefix_space", **TOKENS}
 _PACKING = ("separators", "second_type_id", "second_cls")
@@ -43,17 +41,17 @@ _ROBERTA = {
 }
 
 
-def read_bytepair_files(directory: Path, content: dict[str, Any] | None = None) -> dict[str, Any]:
+def read_bytepair_files(found: TokenizerFiles) -> dict[str, Any]:
     """The arguments of `BytePairTokenizer` from `vocab.json` and `merges.txt`, or `tokenizer.json`.
 
-    `tokenizer_config.json` takes precedence, if there is one. Argument and errors as of `read_wordpiece_files`.
+    `tokenizer_config.json` takes precedence, if there is one. Errors as of `read_wordpiece_files`.
     """
-    path = best_file(directory, *([IDS] if (directory / MERGES).is_file() else []))
+    path = found.best(*([IDS] if (found.directory / MERGES).is_file() else []))
     if path.name == IDS:
-        arguments: dict[str, Any] = {"vocabulary": path, "merges": directory / MERGES}
+        arguments: dict[str, Any] = {"vocabulary": path, "merges": found.directory / MERGES}
     else:
-        arguments = read_tokenizer_file(path, "BPE", _arguments_of, content)
-    arguments |= read_tokenizer_config(directory, _NAMES, arguments.get("added_tokens", ()))
+        arguments = found.arguments("BPE", _arguments_of)
+    arguments |= found.settings(_NAMES, arguments.get("added_tokens", ()))
     if path.name == ALL_IN_ONE and "pad_token" in arguments:
         arguments.setdefault("unk_token", arguments["pad_token"])  # no text is unknown; Llama 3's files name no token
     return arguments

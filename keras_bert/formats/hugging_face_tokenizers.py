@@ -1,42 +1,21 @@
-"""What Hugging Face's tokenizer files have in common, whatever the type of the tokenizer."""
+"""What is in Hugging Face's tokenizer files, whatever the type of the tokenizer: steps, added tokens, templates."""
 
 import itertools
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.formats import keras_hub
-from keras_bert.formats.layout_table import check_plain
 
 VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
 IDS, MERGES = "vocab.json", "merges.txt"
 ALL_IN_ONE = "tokenizer.json"
-_ADDED, _SPECIAL = "added_tokens.json", "special_tokens_map.json"
 
 # Our name of an argument -> the one in tokenizer_config.json.
 TOKENS = {f"{name}_token": f"{name}_token" for name in ("unk", "cls", "sep", "pad", "mask")}
-_SWITCHES = ("do_lower_case", "keep_accents", "strip_accents", "tokenize_chinese_chars", "add_prefix_space")
-_CONFIG_SHAPE = {
-    **dict.fromkeys(TOKENS.values(), (str, {"content": str}, None)),
-    **dict.fromkeys((*_SWITCHES, "do_basic_tokenize"), (bool, None)),
-    **dict.fromkeys(("tokenizer_class", "word_tokenizer_type", "subword_tokenizer_type"), (str, None)),
-    "max_input_chars_per_word": (int, None),
-    "never_split": ([str], None),
-    "added_tokens_decoder": ({str: {"content": str, "special": (bool, None)}}, None),
-}
 ANY_CLASS = "PreTrainedTokenizerFast"  # of transformers: it does what tokenizer.json says
-# The only supported values of settings that would give other ids.
-_PLAIN_CONFIG = {
-    "do_basic_tokenize": True,
-    "never_split": [],
-    "word_tokenizer_type": "basic",
-    "subword_tokenizer_type": "wordpiece",
-    "split_by_punct": False,
-    "sp_model_kwargs": {},
-}
 _TEMPLATE = ([{str: {"id": str, "type_id": int}}], None)
 _PROCESSOR = {
     "type": str,
@@ -56,7 +35,7 @@ _STEP = {
 STEPS = {**_STEP, "normalizers": ([_STEP], None), "pretokenizers": ([_STEP], None)}
 # How an added token is found in texts.
 _FLAGS = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), (bool, None))
-_JSON_SHAPE = {
+JSON_SHAPE = {
     "model": {
         "type": (str, None),
         "vocab": {str: int},
@@ -72,84 +51,9 @@ _JSON_SHAPE = {
 }
 
 
-def read_tokenizer_config(
-    directory: Path, names: Mapping[str, str], added_tokens: Collection[str] = ()
-) -> dict[str, Any]:
-    """The values in `tokenizer_config.json`, if there is one.
-
-    Args:
-        directory: of the file.
-        names: our name of an argument -> the file's.
-        added_tokens: those that other files have told.
-
-    Raises:
-        ValueError: the file is damaged, or has a setting that would give other ids.
-    """
-    path = directory / CONFIG
-    config = files.read_json(path, _CONFIG_SHAPE) if path.is_file() else {}
-    for source, token in _stated_added_tokens(directory, config):
-        if token not in added_tokens:
-            raise ValueError(
-                f"{source} has the added token {token!r:.60}; tokens that are not special but found anywhere in texts "
-                f"are only supported in {ALL_IN_ONE}"
-            )
-    check_plain(config, _PLAIN_CONFIG, path)
-    values = {ours: config[theirs] for ours, theirs in names.items() if config.get(theirs) is not None}
-    return {name: value["content"] if isinstance(value, dict) else value for name, value in values.items()}
-
-
-def best_file(directory: Path, *names: str) -> Path:
-    """The first file of `names`, or `tokenizer.json`, in a directory; only the latter tells all about added tokens."""
-    whole = directory / ALL_IN_ONE
-    config = files.read_json(directory / CONFIG, _CONFIG_SHAPE) if (directory / CONFIG).is_file() else {}
-    has_added_tokens = next(_stated_added_tokens(directory, config), None) is not None
-    return whole if has_added_tokens and whole.is_file() else files.find(directory, *names, ALL_IN_ONE)
-
-
-def _stated_added_tokens(directory: Path, config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-    """The added tokens that are not special, and the file that lists them; older versions have two more for this."""
-    if (added := config.get("added_tokens_decoder")) is not None:
-        yield from ((directory / CONFIG, each["content"]) for each in added.values() if not each.get("special"))
-    elif (directory / _ADDED).is_file():
-        names = files.read_json(directory / _SPECIAL) if (directory / _SPECIAL).is_file() else {}
-        stated = [*names.values(), *(config.get(name) for name in TOKENS.values())]
-        flat = itertools.chain(*(value if isinstance(value, list) else [value] for value in stated))
-        special = [value.get("content") if isinstance(value, dict) else value for value in flat]
-        added = files.read_json(directory / _ADDED, {str: int})
-        yield from ((directory / _ADDED, token) for token in added if token not in special)
-
-
 def mask_with_space(token: str) -> dict[str, Any]:
     """A mask token that includes the space before it, for `tokenizer_config.json`."""
     return {"__type": "AddedToken", "content": token, "lstrip": True, "special": True}
-
-
-def tokenizer_type(path: Path, content: dict[str, Any]) -> str | None:
-    """The type of the tokenizer in the `content` of a `tokenizer.json`, Hugging Face's or KerasHub's."""
-    if (kind := keras_hub.tokenizer_type(path, content)) is not None:
-        return kind
-    files.check_json(content, {"model": {"type": (str, None)}}, path)
-    return content["model"].get("type") or ("BPE" if "merges" in content["model"] else None)
-
-
-def read_tokenizer_file(
-    path: Path,
-    kind: str,
-    arguments_of: Callable[[Path, dict[str, Any]], dict[str, Any]],
-    content: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The arguments of a tokenizer of this kind from a `tokenizer.json`; `arguments_of` reads Hugging Face's.
-
-    `content` is the file's, if it has been read before: vocabularies are large.
-    """
-    content = content or files.read_json(path)
-    if (arguments := keras_hub.tokenizer_arguments(path, content, kind)) is not None:
-        return arguments
-    found = tokenizer_type(path, content)
-    if found not in (kind, None):
-        raise ValueError(f"{path} holds a {found} tokenizer, not {kind}")
-    files.check_json(content, _JSON_SHAPE, path)
-    return arguments_of(path, content)
 
 
 def write_whole_file(

@@ -11,10 +11,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     VOCABULARY,
     added_token,
     added_tokens_of_file,
-    best_file,
     packing_of_file,
-    read_tokenizer_config,
-    read_tokenizer_file,
     refuse,
     special_tokens_of_file,
     steps_of,
@@ -23,6 +20,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     types_of,
     write_whole_file,
 )
+from keras_bert.formats.tokenizer_files import TokenizerFiles
 
 # Our name of an argument -> the one in tokenizer_config.json.
 _NAMES = {
@@ -41,23 +39,18 @@ _CLASSES = {
 _NORMALIZER_SHAPE = {"clean_text": bool, "handle_chinese_chars": bool, "strip_accents": (bool, None), "lowercase": bool}
 
 
-def read_wordpiece_files(directory: Path, content: dict[str, Any] | None = None) -> dict[str, Any]:
+def read_wordpiece_files(found: TokenizerFiles) -> dict[str, Any]:
     """The arguments of `WordPieceTokenizer` from `vocab.txt`, or Hugging Face's or KerasHub's `tokenizer.json`.
 
     `tokenizer_config.json` takes precedence. Google's checkpoints have none; then the defaults apply.
-
-    Args:
-        directory: of the files.
-        content: of `tokenizer.json`, if it has been read before.
 
     Raises:
         FileNotFoundError: no vocabulary.
         ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
     """
-    path = best_file(directory, VOCABULARY)
-    whole = read_tokenizer_file(path, "WordPiece", _arguments_of, content) if path.name != VOCABULARY else {}
-    names = _NAMES | {"tokenizer_class": "tokenizer_class"}
-    config = read_tokenizer_config(directory, names, whole.get("added_tokens", ()))
+    path = found.best(VOCABULARY)
+    whole = {} if path.name == VOCABULARY else found.arguments("WordPiece", _arguments_of)
+    config = found.settings(_NAMES | {"tokenizer_class": "tokenizer_class"}, whole.get("added_tokens", ()))
     stated = config.pop("tokenizer_class", "").removesuffix("Fast")
     return (whole or {"vocabulary": path, **_CLASSES.get(stated, {})}) | config
 

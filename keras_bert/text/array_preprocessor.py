@@ -12,6 +12,7 @@ import numpy as np
 from keras_bert import files, formats, presets
 from keras_bert.extras import needed
 from keras_bert.formats import hugging_face_byte_pairs, hugging_face_tokenizers, hugging_face_wordpiece
+from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
 
 _NAMES = ("input_word_ids", "input_mask", "input_type_ids")
@@ -152,17 +153,17 @@ class ArrayPreprocessor:
 
 def _read(directory: Path) -> tuple[dict[str, Any], str]:
     """The content of a `tokenizer.json` for a preset, without special tokens to be found in texts; the pad token."""
-    whole = directory / hugging_face_tokenizers.ALL_IN_ONE
-    content = files.read_json(whole) if whole.is_file() else {}
-    kind = hugging_face_tokenizers.tokenizer_type(whole, content) if content else None
+    found = TokenizerFiles(directory)
+    kind = found.type if found.whole_path.is_file() else None
     if kind not in (None, "WordPiece", "BPE"):
+        content = found.whole
         content["added_tokens"] = [each for each in content.get("added_tokens") or [] if not each["special"]]
         return content, (content.get("padding") or {}).get("pad_token", "<pad>")
     if kind == "BPE" or (directory / hugging_face_tokenizers.MERGES).is_file():
         read, defaults, write = hugging_face_byte_pairs.read_bytepair_files, _BYTE_PAIRS, _byte_pairs
     else:
         read, defaults, write = hugging_face_wordpiece.read_wordpiece_files, _WORDPIECE, _wordpiece
-    arguments = {**defaults, **read(directory, content)}
+    arguments = {**defaults, **read(found)}
     content = write(arguments)
     content["added_tokens"] = [each for each in content["added_tokens"] if not each["special"]]
     return content, arguments["pad_token"]

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, IDS, MERGES, VOCABULARY, tokenizer_type
+from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, IDS, MERGES, VOCABULARY
+from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.bytepair import BytePairTokenizer
 from keras_bert.text.sentencepiece import SentencePieceTokenizer
 from keras_bert.text.sentencepiece_files import MODELS
@@ -42,10 +43,9 @@ def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
         'WordPieceTokenizer'
     """
     path = files.find(directory, *_DECIDE, ALL_IN_ONE, advice="copy the files of the model's tokenizer there")
+    found = TokenizerFiles(directory)
     if path.name in _DECIDE:
-        return _DECIDE[path.name].from_preset(directory, **overrides)
-    content = files.read_json(path)
-    stated = tokenizer_type(path, content)
-    if stated not in _TYPES:
-        raise ValueError(f"{path} holds a {stated} tokenizer; supported are {', '.join(_TYPES)}")
-    return _TYPES[stated].from_files(directory, content, **overrides)
+        return _DECIDE[path.name].from_files(found, **overrides)
+    if found.type not in _TYPES:
+        raise ValueError(f"{path} holds a {found.type} tokenizer; supported are {', '.join(_TYPES)}")
+    return _TYPES[found.type].from_files(found, **overrides)

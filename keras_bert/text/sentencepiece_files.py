@@ -10,9 +10,9 @@ from keras_bert.formats.hugging_face_tokenizers import (
     ANY_CLASS,
     CONFIG,
     mask_with_space,
-    read_tokenizer_config,
 )
 from keras_bert.formats.layout_table import check_plain
+from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.sentencepiece_families import FAMILIES
 from keras_bert.text.sentencepiece_json import read_tokenizer_json, tokenizer_json
 
@@ -20,36 +20,32 @@ _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case",
 MODELS = tuple(layout.model for layout in FAMILIES.values() if layout.model)
 
 
-def read_sentencepiece_files(directory: Path, content: dict[str, Any] | None = None) -> dict[str, Any]:
+def read_sentencepiece_files(found: TokenizerFiles) -> dict[str, Any]:
     """Reads the arguments of `SentencePieceTokenizer` from its model, or `tokenizer.json`.
 
     `tokenizer_config.json` takes precedence, if there is one.
-
-    Args:
-        directory: of the files.
-        content: of `tokenizer.json`, if it has been read before.
 
     Raises:
         FileNotFoundError: no model.
         ValueError: an unknown class of tokenizer, or a `tokenizer.json` with unsupported settings.
     """
-    path = files.find(directory, *MODELS, ALL_IN_ONE)
+    path, config_path = files.find(found.directory, *MODELS, ALL_IN_ONE), found.directory / CONFIG
     by_class = {layout.transformers_class: name for name, layout in reversed(FAMILIES.items()) if layout.model}
-    config = read_tokenizer_config(directory, _SETTINGS)
+    config = found.settings(_SETTINGS)
     named = config.pop("tokenizer_class", "").removesuffix("Fast")
     if named in ("PreTrainedTokenizer", "TokenizersBackend"):
         named = ""
     if named and named not in by_class:
         known = ", ".join(sorted(by_class))
-        raise ValueError(f"{directory / CONFIG} asks for {named}; supported with SentencePiece: {known}")
+        raise ValueError(f"{config_path} asks for {named}; supported with SentencePiece: {known}")
     if path.name == ALL_IN_ONE:
-        arguments = read_tokenizer_json(path, content or files.read_json(path))
+        arguments = read_tokenizer_json(path, found.whole)
     else:
         family = next(family for family, layout in FAMILIES.items() if layout.model == path.name)
         arguments = {"model_file": path, "family": by_class[named] if named else family}
     layout = FAMILIES[arguments["family"]]
     if layout.transformers_class == "DebertaV2Tokenizer":
-        check_plain({"do_lower_case": config.get("lowercase")}, {"do_lower_case": False}, directory / CONFIG)
+        check_plain({"do_lower_case": config.get("lowercase")}, {"do_lower_case": False}, config_path)
     if layout.transformers_class == "AlbertTokenizer":
         if "keep_accents" in config:
             config["strip_accents"] = not config.pop("keep_accents")

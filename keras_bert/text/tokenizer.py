@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import tensorflow as tf
 
 from keras_bert import presets
+from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.packing import BERT_PAIRS, PairFormat
 from keras_bert.text.splitting import Tokens, tokenize_around
 from keras_bert.text.strings import as_strings, readable_errors, require
@@ -39,8 +40,8 @@ class Tokenizer:
     is_whole = True
     _mask_takes_space = False  # whether the mask token includes the white space before it
     _symbols: Sequence[str] = ()  # tokens that are split off the text first
-    # Read and write the arguments of the class as files of a directory; the content of tokenizer.json, if it was read.
-    _read_files: ClassVar[Callable[[Path, dict[str, Any] | None], dict[str, Any]]]
+    # Read and write the arguments of the class as files of a directory.
+    _read_files: ClassVar[Callable[[TokenizerFiles], dict[str, Any]]]
     _write_files: ClassVar[Callable[[str | Path, dict[str, Any], bool], None]]
     _whole_file: ClassVar[Callable[[dict[str, Any]], dict[str, Any]]]  # the arguments -> the content of tokenizer.json
 
@@ -232,12 +233,12 @@ class Tokenizer:
             FileNotFoundError: no such preset, or no such file in it.
             ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
         """
-        return cls.from_files(presets.resolve(handle), None, **overrides)
+        return cls.from_files(TokenizerFiles(presets.resolve(handle)), **overrides)
 
     @classmethod
-    def from_files(cls: type[T], directory: Path, content: dict[str, Any] | None, **overrides: Any) -> T:
-        """As `from_preset`; `content` is that of `tokenizer.json`, if it has been read before."""
-        return cls(**(cls._read_files(directory, content) | overrides))
+    def from_files(cls: type[T], found: TokenizerFiles, **overrides: Any) -> T:
+        """As `from_preset`, from files of which some may have been read before."""
+        return cls(**(cls._read_files(found) | overrides))
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes the tokenizer's files and `tokenizer_config.json`, which `from_preset` and `transformers` read.

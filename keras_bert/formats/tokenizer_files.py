@@ -1,0 +1,126 @@
+"""The files of a tokenizer in a directory, as Hugging Face and KerasHub name them."""
+
+import functools
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_bert import files
+from keras_bert.formats import keras_hub
+from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, JSON_SHAPE, TOKENS
+from keras_bert.formats.layout_table import check_plain
+
+_ADDED, _SPECIAL = "added_tokens.json", "special_tokens_map.json"
+_SWITCHES = ("do_lower_case", "keep_accents", "strip_accents", "tokenize_chinese_chars", "add_prefix_space")
+_CONFIG_SHAPE = {
+    **dict.fromkeys(TOKENS.values(), (str, {"content": str}, None)),
+    **dict.fromkeys((*_SWITCHES, "do_basic_tokenize"), (bool, None)),
+    **dict.fromkeys(("tokenizer_class", "word_tokenizer_type", "subword_tokenizer_type"), (str, None)),
+    "max_input_chars_per_word": (int, None),
+    "never_split": ([str], None),
+    "added_tokens_decoder": ({str: {"content": str, "special": (bool, None)}}, None),
+}
+# The only supported values of settings that would give other ids.
+_PLAIN_CONFIG = {
+    "do_basic_tokenize": True,
+    "never_split": [],
+    "word_tokenizer_type": "basic",
+    "subword_tokenizer_type": "wordpiece",
+    "split_by_punct": False,
+    "sp_model_kwargs": {},
+}
+
+
+class TokenizerFiles:
+    """A directory with the files of a tokenizer. Each file is read once, when it is needed: vocabularies are large.
+
+    Args:
+        directory: of the files.
+
+    Example:
+        >>> from keras_bert import presets
+        >>> found = TokenizerFiles(presets.resolve("all-MiniLM-L6-v2"))
+        >>> found.settings({"lowercase": "do_lower_case"})
+        {'lowercase': True}
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.whole_path = directory / ALL_IN_ONE
+
+    @functools.cached_property
+    def whole(self) -> dict[str, Any]:
+        """The content of `tokenizer.json`. Raises FileNotFoundError, or ValueError if it is damaged."""
+        return files.read_json(self.whole_path)
+
+    @functools.cached_property
+    def config(self) -> dict[str, Any]:
+        """The content of `tokenizer_config.json`; empty if there is none. Raises ValueError if it is damaged."""
+        path = self.directory / CONFIG
+        return files.read_json(path, _CONFIG_SHAPE) if path.is_file() else {}
+
+    @property
+    def type(self) -> str | None:
+        """The type of the tokenizer in `tokenizer.json`, Hugging Face's or KerasHub's."""
+        if (kind := keras_hub.tokenizer_type(self.whole_path, self.whole)) is not None:
+            return kind
+        files.check_json(self.whole, {"model": {"type": (str, None)}}, self.whole_path)
+        return self.whole["model"].get("type") or ("BPE" if "merges" in self.whole["model"] else None)
+
+    def best(self, *names: str) -> Path:
+        """The first file of `names`, or `tokenizer.json`; only the latter tells all about added tokens.
+
+        Raises:
+            FileNotFoundError: there is none of them.
+        """
+        has_added_tokens = next(self._stated_added_tokens(), None) is not None
+        whole_is_best = has_added_tokens and self.whole_path.is_file()
+        return self.whole_path if whole_is_best else files.find(self.directory, *names, ALL_IN_ONE)
+
+    def settings(self, names: Mapping[str, str], added_tokens: Collection[str] = ()) -> dict[str, Any]:
+        """The values in `tokenizer_config.json`, if there is one.
+
+        Args:
+            names: our name of an argument -> the file's.
+            added_tokens: those that other files have told.
+
+        Raises:
+            ValueError: the file is damaged, or has a setting that would give other ids.
+        """
+        for source, token in self._stated_added_tokens():
+            if token not in added_tokens:
+                raise ValueError(
+                    f"{source} has the added token {token!r:.60}; tokens that are not special but found anywhere in "
+                    f"texts are only supported in {ALL_IN_ONE}"
+                )
+        check_plain(self.config, _PLAIN_CONFIG, self.directory / CONFIG)
+        values = {ours: self.config[theirs] for ours, theirs in names.items() if self.config.get(theirs) is not None}
+        return {name: value["content"] if isinstance(value, dict) else value for name, value in values.items()}
+
+    def arguments(self, kind: str, arguments_of: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """The arguments of a tokenizer of this type from `tokenizer.json`; `arguments_of` reads Hugging Face's.
+
+        Raises:
+            ValueError: the file is damaged, of another type, or has a setting that would give other ids.
+        """
+        if (arguments := keras_hub.tokenizer_arguments(self.whole_path, self.whole, kind)) is not None:
+            return arguments
+        if self.type not in (kind, None):
+            raise ValueError(f"{self.whole_path} holds a {self.type} tokenizer, not {kind}")
+        files.check_json(self.whole, JSON_SHAPE, self.whole_path)
+        return arguments_of(self.whole_path, self.whole)
+
+    def _stated_added_tokens(self) -> Iterator[tuple[Path, str]]:
+        """The added tokens that are not special, and the file that lists them; older versions have two more for it."""
+        others, names = (self.directory / name for name in (_ADDED, _SPECIAL))
+        if (added := self.config.get("added_tokens_decoder")) is not None:
+            path = self.directory / CONFIG
+            yield from ((path, each["content"]) for each in added.values() if not each.get("special"))
+        elif others.is_file():
+            named = files.read_json(names) if names.is_file() else {}
+            stated = [*named.values(), *(self.config.get(name) for name in TOKENS.values())]
+            flat = itertools.chain(*(value if isinstance(value, list) else [value] for value in stated))
+            special = [value.get("content") if isinstance(value, dict) else value for value in flat]
+            added = files.read_json(others, {str: int})
+            yield from ((others, token) for token in added if token not in special)
