@@ -1,18 +1,13 @@
-"""Reads small JSON and text files, with errors that name them; writes files and directories whole or not at all."""
+"""Finds and reads small JSON and text files, with errors that name them; the text of JSON files to write."""
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
-import os
 import re
 import reprlib
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,8 +25,6 @@ _NAMES = {
 _POINTER = b"version https://git-lfs.github.com/spec/"
 # An escape in JSON: a surrogate pair; half of one (the group); any other, such as a backslash, behind which is text.
 _ESCAPES = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)")
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_temporary: set[Path] = set()  # files and directories that this process is writing
 
 
 def find(directory: Path, *names: str, advice: str = "") -> Path:
@@ -183,147 +176,3 @@ def to_json(value: Any) -> str:
 def decimals(row: np.ndarray) -> list[str]:
     """float32 `[n]` as decimal numbers that read back exactly."""
     return [f"{value:.9g}" for value in row.tolist()]
-
-
-def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: bool) -> None:
-    """Raises FileExistsError if `directory` has one of the files `names`, unless `overwrite`."""
-    existing = [name for name in names if (Path(directory) / name).exists()]
-    if existing and not overwrite:
-        raise FileExistsError(f"{directory} already has {', '.join(existing)}; pass overwrite=True to replace")
-
-
-@contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary path; the file moves to `path` when the block ends, or is removed if the block fails.
-
-    Raises:
-        OSError: the file cannot be written. The error names `path`, not the temporary path.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with _removed(unfinished), _naming(path, unfinished):
-        yield unfinished
-        os.replace(unfinished, path)
-
-
-def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
-    """Writes texts by file name, in UTF-8, into `directory`, which is created if missing."""
-    for name, text in texts.items():
-        with written_whole(Path(directory) / name) as unfinished:
-            unfinished.write_bytes(text.encode())
-
-
-@contextmanager
-def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[Path]:
-    """A temporary directory; it moves to `path` when the block ends, or is removed if the block fails.
-
-    A directory at `path` stays until the block ends. It is only replaced with `overwrite`, and only if it has the file
-    `mark`, which every directory of this kind has.
-
-    Raises:
-        FileExistsError: `path` exists, is no empty directory, and is not to be replaced.
-        OSError: a file cannot be written. The error names its place in `path`.
-    """
-    path = path.absolute()
-    _refuse_to_replace(path, mark, overwrite)  # before any work is done
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("new", "old"))
-    with _removed(unfinished), _naming(path, unfinished):
-        unfinished.mkdir()
-        yield unfinished
-        _refuse_to_replace(path, mark, overwrite)  # it may be new
-        if path.exists():
-            os.rename(path, replaced)
-        os.rename(unfinished, path)
-    shutil.rmtree(replaced, ignore_errors=True)
-
-
-@contextmanager
-def only_writer(directory: Path) -> Iterator[None]:
-    """A block that one process at a time can enter for a directory, which is created if missing.
-
-    The block holds a system lock on the file `.lock` there; the lock ends with the process even if that is killed. The
-    directory is removed again if it is new and stays empty. On file systems without locks, every process enters.
-
-    Raises:
-        BlockingIOError: another process is in such a block.
-    """
-    is_new = not directory.exists()
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / ".lock"
-    with _naming(directory, path), path.open("wb") as lock:
-        _lock(lock, directory)
-        try:
-            with _removed(path):
-                yield
-        finally:
-            if is_new:
-                with suppress(OSError):  # it has files
-                    directory.rmdir()
-
-
-def remove_temporary() -> None:
-    """Removes this process's temporary files and directories, before an exit that skips the ends of blocks."""
-    for path in list(_temporary):
-        _remove(path)
-
-
-def remove_left_over(directory: Path) -> None:
-    """Removes what processes that were killed while they wrote files into `directory`, or below, have left there."""
-    for path in directory.rglob(".*.tmp"):
-        name, _, number = path.name[1:].removesuffix(".tmp").rpartition(".")
-        is_written = (path.parent / name).is_file()  # it was written again, to its end
-        is_ours = number == str(os.getpid()) and path not in _temporary  # in containers, numbers come again
-        if is_written and number.isdecimal() and (is_ours or not Path("/proc", number).exists()):
-            path.unlink(missing_ok=True)
-
-
-def _lock(file: BinaryIO, directory: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_taken = not os.fstat(file.fileno()).st_nlink  # its last holder has just removed the file
-    except BlockingIOError:
-        is_taken = True
-    except OSError:  # the file system has no locks
-        return
-    if is_taken:
-        message = "another process is writing there; wait for its end, or choose another directory"
-        raise BlockingIOError(errno.EWOULDBLOCK, message, str(directory))
-
-
-@contextmanager
-def _removed(path: Path) -> Iterator[None]:
-    _temporary.add(path)
-    try:
-        yield
-    finally:
-        _remove(path)
-        _temporary.discard(path)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _naming(path: Path, unfinished: Path) -> Iterator[None]:
-    """An OSError in this block names `path` in place of `unfinished`, or in place of nothing if the disk is full."""
-    try:
-        yield
-    except OSError as error:
-        named = unfinished if error.filename is None and error.errno in _FULL else error.filename
-        if not str(named).startswith(str(unfinished)):
-            raise
-        raise OSError(error.errno, error.strerror, str(named).replace(str(unfinished), str(path), 1)) from error
-
-
-def _refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        return
-    if not (path / mark).is_file():
-        raise FileExistsError(f"{path} exists and holds no {mark}: it is something else, which will not be replaced")
-    if not overwrite:
-        raise FileExistsError(f"{path} exists; pass overwrite=True to replace it, or choose another name")

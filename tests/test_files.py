@@ -1,16 +1,9 @@
-"""Small files: read with errors that name them, written whole or not at all."""
-
-import errno
-import os
-import re
-import subprocess
-import sys
-from pathlib import Path
+"""Small files: found and read, with errors that name them."""
 
 import numpy as np
 import pytest
 
-from keras_bert import files
+from keras_bert import atomic, files
 from keras_bert.formats.h5_file import H5File
 from keras_bert.formats.safetensors_file import open_safetensors
 from keras_bert.formats.tensorflow_file import TensorFlowFile
@@ -19,7 +12,7 @@ from keras_bert.text import SentencePieceTokenizer
 
 
 def test_texts_come_back(tmp_path):
-    files.write_texts(tmp_path / "new" / "folder", {"a.json": files.to_json({"é": 1}), "b/c.txt": "ß\n"})
+    atomic.write_texts(tmp_path / "new" / "folder", {"a.json": files.to_json({"é": 1}), "b/c.txt": "ß\n"})
     assert files.read_json(tmp_path / "new" / "folder" / "a.json") == {"é": 1}
     assert (tmp_path / "new" / "folder" / "b" / "c.txt").read_bytes() == "ß\n".encode()
 
@@ -95,9 +88,9 @@ SHAPE = {
 )
 def test_values_of_another_type_are_named(tmp_path, change, message):
     good = {"model": {"type": "a", "vocab": {"b": 7}, "more": 1}, "added": [{"id": 2}], "score": 1, "pair": ["c", 3]}
-    files.write_texts(tmp_path, {"x.json": files.to_json(good)})
+    atomic.write_texts(tmp_path, {"x.json": files.to_json(good)})
     assert files.read_json(tmp_path / "x.json", SHAPE) == good
-    files.write_texts(tmp_path, {"x.json": files.to_json(good | change)})
+    atomic.write_texts(tmp_path, {"x.json": files.to_json(good | change)})
     with pytest.raises(ValueError, match=message):
         files.read_json(tmp_path / "x.json", SHAPE)
 
@@ -114,140 +107,7 @@ def test_find_takes_the_first_and_lists_what_is_there(tmp_path):
         files.find(tmp_path, "a", "c")
 
 
-def test_an_interrupted_write_changes_nothing(tmp_path):
-    path = tmp_path / "x"
-    path.write_text("old")
-
-    def write():
-        with files.written_whole(path) as unfinished:
-            unfinished.write_text("ne")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write()
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-_HOLDS = """
-import sys, time
-from pathlib import Path
-from keras_bert import files
-with files.only_writer(Path(sys.argv[1])):
-    print("in", flush=True)
-    time.sleep(600)
-"""
-
-
-def test_one_process_writes_at_a_time(tmp_path):
-    directory = tmp_path / "results"
-    other = subprocess.Popen([sys.executable, "-c", _HOLDS, directory], stdout=subprocess.PIPE)
-    try:
-        assert other.stdout.readline() == b"in\n"
-        message = f"another process is writing there.*{re.escape(str(directory))}"
-        with pytest.raises(BlockingIOError, match=message), files.only_writer(directory):
-            pass
-    finally:
-        other.kill()
-        other.communicate()
-    with files.only_writer(directory):  # a killed process holds nothing
-        (directory / "a").touch()
-        with pytest.raises(BlockingIOError), files.only_writer(directory):
-            pass
-    assert [path.name for path in directory.iterdir()] == ["a"]
-
-
-def test_where_there_can_be_no_lock():
-    with pytest.raises(OSError, match="/proc") as raised, files.only_writer(Path("/proc")):
-        pass
-    assert raised.value.filename == "/proc"
-
-
-def test_a_directory_in_which_nothing_was_written_is_not_left(tmp_path):
-    (tmp_path / "old").mkdir()
-    for name in ("new", "old"):
-        with pytest.raises(ValueError, match="no"), files.only_writer(tmp_path / name):
-            raise ValueError("no")
-    assert [path.name for path in tmp_path.iterdir()] == ["old"]
-    assert not list((tmp_path / "old").iterdir())
-
-
-def test_a_full_disk_is_told_with_the_name_that_was_asked_for(tmp_path):
-    full = OSError(errno.ENOSPC, "No space left on device")
-    with pytest.raises(OSError, match="No space") as raised, files.written_whole(tmp_path / "x.npy"):
-        raise full
-    assert (raised.value.filename, raised.value.errno) == (str(tmp_path / "x.npy"), errno.ENOSPC)
-
-    def write():
-        with files.directory_written_whole(tmp_path / "x", "", False) as folder, files.written_whole(folder / "part"):
-            raise full
-
-    with pytest.raises(OSError, match="No space") as raised:
-        write()
-    assert raised.value.filename == str(tmp_path / "x" / "part")
-
-
-def test_so_is_a_place_where_there_can_be_no_file():
-    def write(block):
-        with block as unfinished:
-            unfinished.touch()
-
-    for block in (files.written_whole(Path("/proc/x")), files.directory_written_whole(Path("/proc/x"), "", False)):
-        with pytest.raises(FileNotFoundError) as raised:
-            write(block)
-        assert raised.value.filename == "/proc/x"
-
-
-def test_another_error_keeps_its_name(tmp_path):
-    with pytest.raises(FileNotFoundError) as raised, files.written_whole(tmp_path / "x"):
-        (tmp_path / "source").read_text()
-    assert raised.value.filename == str(tmp_path / "source")
-    with pytest.raises(BrokenPipeError) as raised, files.written_whole(tmp_path / "x"):
-        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
-    assert raised.value.filename is None
-
-
-def test_what_is_temporary_can_be_removed_at_any_time(tmp_path):
-    """As before an exit that runs no `finally`."""
-    (tmp_path / "of another process").touch()
-
-    def write():
-        with (
-            files.only_writer(tmp_path),
-            files.written_whole(tmp_path / "a") as file,
-            files.directory_written_whole(tmp_path / "b", "", False) as directory,
-        ):
-            file.touch()
-            (directory / "part").touch()
-            files.remove_temporary()
-            assert [path.name for path in tmp_path.iterdir()] == ["of another process"]
-
-    with pytest.raises(FileNotFoundError):
-        write()
-    assert [path.name for path in tmp_path.iterdir()] == ["of another process"]
-
-
-def test_refuse_to_overwrite(tmp_path):
-    files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=False)
-    (tmp_path / "b").touch()
-    files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=True)
-    with pytest.raises(FileExistsError, match="already has b; pass overwrite=True"):
-        files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=False)
-
-
 def test_decimals_read_back_exactly():
     bits = np.random.default_rng(0).integers(0, 2**32, 20_000, dtype=np.uint32).view(np.float32)
     row = np.concatenate([bits[np.isfinite(bits)], np.float32([0.1, -0.0, 1e-45, 3.4028235e38])])
     np.testing.assert_array_equal(np.float32(files.decimals(row)), row)
-
-
-def test_what_killed_processes_left_is_removed(tmp_path):
-    (tmp_path / "a").mkdir()
-    stay = ["x.txt", ".y.txt.4194399.tmp", ".x.txt.1.tmp", ".x.txt.tmp", "x.txt.4194399.tmp", "a/x.txt"]
-    for name in (*stay, ".x.txt.4194399.tmp", f".x.txt.{os.getpid()}.tmp", "a/.x.txt.4194399.tmp"):
-        (tmp_path / name).touch()
-    with files.written_whole(tmp_path / "a/x.txt") as unfinished:
-        unfinished.touch()
-        files.remove_left_over(tmp_path)
-        assert unfinished.exists()
-    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == sorted(stay)

@@ -15,6 +15,7 @@ PACKAGE = Path(keras_bert.__file__).parent
 ORDER = [
     "extras",
     "files",
+    "atomic",
     "processes",
     "parts",
     "pipelines",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from keras_bert import files
+from keras_bert import atomic
 from keras_bert.cli import directories, models, quiet
 from keras_bert.cli.errors import Misuse
 
@@ -59,7 +59,7 @@ def convert(source: Path, destination: str, format: str) -> None:
         parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
         total = sum(map(len, parts.values()))
         bar = stack.enter_context(tqdm(total=total, unit=" weights", delay=1, disable=None))
-        unfinished = stack.enter_context(files.directory_written_whole(path, "", overwrite=False))
+        unfinished = stack.enter_context(atomic.directory_written_whole(path, "", overwrite=False))
         counted = {part: _Counted(weights, bar) for part, weights in parts.items()}
         scores = cross_encoder.read(source)
         is_cross_encoder = scores.is_stated and format == "hugging_face"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from keras_bert import files
+from keras_bert import atomic
 from keras_bert.cli import quiet
 from keras_bert.cli.errors import Misuse
 
@@ -47,7 +47,7 @@ def clear(directory: Path) -> None:
     if not directory.exists():
         return
     check(directory)
-    with files.only_writer(directory / RUN):
+    with atomic.only_writer(directory / RUN):
         for path in directory.iterdir():
             if path.is_file() and path.name != _card():
                 path.unlink()

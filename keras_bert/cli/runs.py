@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_bert import files
+from keras_bert import atomic
 from keras_bert.cli import directories, interrupts, overwriting
 from keras_bert.cli.errors import Misuse, one_line
 from keras_bert.cli.options import together
@@ -199,7 +199,7 @@ def finishing(directory: Path, trainers: tf.distribute.Strategy) -> Iterator[Cal
     def finish(of_run: Mapping[str, float]) -> None:
         measures.update({name: float(value) for name, value in of_run.items()})
         run_files.seal(directory / RUN, measures)
-        files.remove_left_over(directory)
+        atomic.remove_left_over(directory)
 
     try:
         yield finish

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_bert import files
+from keras_bert import atomic, files
 from keras_bert.formats.hugging_face import CONFIG
 from keras_bert.formats.layout_table import check_plain
 from keras_bert.formats.sentence_transformers import check_default_prompt, stated_length
@@ -100,7 +100,7 @@ def entries(activation: str) -> dict[str, Any]:
 def write_length(directory: Path, length: int) -> None:
     """Writes the maximum length of a sequence, in tokens, into the tokenizer's settings in a directory."""
     settings = files.read_json(directory / _TOKENIZER)
-    files.write_texts(directory, {_TOKENIZER: files.to_json({**settings, "model_max_length": length})})
+    atomic.write_texts(directory, {_TOKENIZER: files.to_json({**settings, "model_max_length": length})})
 
 
 def _check_modules(path: Path) -> None:

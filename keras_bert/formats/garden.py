@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import files
+from keras_bert import atomic, files
 from keras_bert.config import BertConfig
 from keras_bert.formats import tf1
 from keras_bert.formats.checkpoint import Checkpoint
@@ -147,11 +147,11 @@ def write(
     if config.family != "bert":
         raise ValueError(f"Model Garden's checkpoints can only be written for bert, not for {config.family}")
     prefix = directory / "bert_model.ckpt"
-    files.refuse_to_overwrite(directory, ["bert_config.json", f"{prefix.name}.index"], overwrite)
+    atomic.refuse_to_overwrite(directory, ["bert_config.json", f"{prefix.name}.index"], overwrite)
     values = tf1.values_with_warnings(config, "Model Garden's")
     tensors = _with_second_pooler(Tensors(config, _BERT, weights), "next_sentence" in weights)
     write_object_graph(prefix, tensors, _path, aliases=_aliases(config, weights))
-    files.write_texts(directory, {"bert_config.json": files.to_json(values)})
+    atomic.write_texts(directory, {"bert_config.json": files.to_json(values)})
 
 
 def _weights_of(layer: str) -> set[str]:

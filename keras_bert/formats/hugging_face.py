@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import files
+from keras_bert import atomic, files
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, WeightFile
 from keras_bert.formats.families import FAMILIES, table_of
@@ -90,7 +90,7 @@ def write(
 
     With heads, the encoder's weights have the family's prefix, as in `transformers`.
     """
-    files.refuse_to_overwrite(directory, FILES, overwrite)
+    atomic.refuse_to_overwrite(directory, FILES, overwrite)
     heads = set(weights) - {"encoder"}
     table = table_of(config)
     tensors = Tensors(config, table, weights, prefix=table.prefix if heads else "")
@@ -99,7 +99,7 @@ def write(
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # never overwrite a model card
         texts[CARD] = model_card(config, heads, values["architectures"][0])
-    files.write_texts(directory, texts)
+    atomic.write_texts(directory, texts)
 
 
 def config_of(values: dict[str, Any], source: Path) -> BertConfig:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from keras_bert import files
+from keras_bert import atomic, files
 from keras_bert.formats.hugging_face_splits import pre_tokenizer_of, split_of_file
 from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
@@ -76,9 +76,9 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
     config = {"tokenizer_class": "RobertaTokenizer", **stated}
     vocabulary = {token: index for index, token in enumerate(arguments["vocabulary"])}
     merges = "".join(f"{line}\n" for line in ("#version: 0.2", *arguments["merges"]))
-    files.refuse_to_overwrite(directory, (IDS, MERGES, CONFIG), overwrite)
+    atomic.refuse_to_overwrite(directory, (IDS, MERGES, CONFIG), overwrite)
     texts = {IDS: files.to_json(vocabulary), MERGES: merges, CONFIG: files.to_json(config)}
-    files.write_texts(directory, texts)
+    atomic.write_texts(directory, texts)
 
 
 def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:

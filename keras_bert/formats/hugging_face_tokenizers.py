@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from keras_bert import files
+from keras_bert import atomic, files
 
 VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
@@ -60,9 +60,9 @@ def write_whole_file(
     directory: str | Path, content: dict[str, Any], config: dict[str, Any], replaced: str, overwrite: bool
 ) -> None:
     """Writes `tokenizer.json` and `tokenizer_config.json`; the file `replaced`, which would take precedence, goes."""
-    files.refuse_to_overwrite(directory, (ALL_IN_ONE, CONFIG, replaced), overwrite)
+    atomic.refuse_to_overwrite(directory, (ALL_IN_ONE, CONFIG, replaced), overwrite)
     (Path(directory) / replaced).unlink(missing_ok=True)
-    files.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(content)})
+    atomic.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(content)})
 
 
 def added_token(token: str, index: int, special: bool = True, lstrip: bool = False) -> dict[str, Any]:

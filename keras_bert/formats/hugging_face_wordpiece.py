@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from keras_bert import files
+from keras_bert import atomic, files
 from keras_bert.formats.hugging_face_tokenizers import (
     ANY_CLASS,
     CONFIG,
@@ -73,8 +73,8 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
         write_whole_file(directory, tokenizer_json(arguments), config, VOCABULARY, overwrite)
         return
     vocabulary = "".join(token + "\n" for token in arguments["vocabulary"])
-    files.refuse_to_overwrite(directory, (VOCABULARY, CONFIG), overwrite)
-    files.write_texts(directory, {VOCABULARY: vocabulary, CONFIG: files.to_json(config)})
+    atomic.refuse_to_overwrite(directory, (VOCABULARY, CONFIG), overwrite)
+    atomic.write_texts(directory, {VOCABULARY: vocabulary, CONFIG: files.to_json(config)})
 
 
 def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:

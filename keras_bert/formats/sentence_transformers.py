@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import files
+from keras_bert import atomic, files
 from keras_bert.formats.layout_table import check_plain
 from keras_bert.formats.safetensors_file import open_safetensors, write_safetensors
 from keras_bert.formats.torch_file import TorchFile
@@ -144,7 +144,7 @@ def write(
     Raises:
         FileExistsError: one of them exists and `overwrite` is False.
     """
-    files.refuse_to_overwrite(directory, FILES, overwrite)
+    atomic.refuse_to_overwrite(directory, FILES, overwrite)
     kinds = ["Transformer", "Pooling", *["Dense"] * bool(settings.dense), *["Normalize"] * settings.normalize]
     paths = ["", *(f"{i}_{kind}" for i, kind in enumerate(kinds) if i)]
     modules = [
@@ -160,7 +160,7 @@ def write(
     }
     if settings.dense:
         _write_dense(directory / _DENSE, hidden_size, settings.dense, dense_weights)
-    files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
+    atomic.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
     for path in paths:
         (directory / path).mkdir(exist_ok=True)
 
@@ -179,7 +179,7 @@ def _write_dense(directory: Path, inputs: int, settings: dict[str, Any], weights
     write_safetensors(
         directory / "model.safetensors", {name: each.shape for name, each in tensors.items()}, tensors.items()
     )
-    files.write_texts(directory, {"config.json": files.to_json(config)})
+    atomic.write_texts(directory, {"config.json": files.to_json(config)})
 
 
 def _check_model_type(path: Path) -> None:

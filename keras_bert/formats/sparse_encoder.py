@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_bert import files
+from keras_bert import atomic, files
 from keras_bert.formats.layout_table import check_plain
 from keras_bert.formats.sentence_transformers import LENGTH, MODULES, PROMPTS, check_default_prompt, stated_length
 
@@ -91,7 +91,7 @@ def write(directory: Path, settings: SparseSettings, overwrite: bool = False) ->
     Raises:
         FileExistsError: one of them exists and `overwrite` is False.
     """
-    files.refuse_to_overwrite(directory, FILES, overwrite)
+    atomic.refuse_to_overwrite(directory, FILES, overwrite)
     modules = [
         {"idx": i, "name": str(i), "path": path, "type": f"{_PACKAGE}.{kind}"}
         for i, (kind, path) in enumerate({"MLMTransformer": "", "SpladePooling": "1_SpladePooling"}.items())
@@ -102,7 +102,7 @@ def write(directory: Path, settings: SparseSettings, overwrite: bool = False) ->
         LENGTH: {"max_seq_length": settings.max_length, "do_lower_case": False},
         PROMPTS: {"model_type": "SparseEncoder", "prompts": {}, "default_prompt_name": None},
     }
-    files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
+    atomic.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
 
 
 def _read_if_there(path: Path, shape: Any) -> Any:

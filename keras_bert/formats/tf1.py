@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import files
+from keras_bert import atomic, files
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.config_from_shapes import config_from_shapes
@@ -176,12 +176,12 @@ def write(
         raise ValueError(f"TensorFlow 1 checkpoints are of {', '.join(TABLES)}, not of {config.family}")
     config_file = f"{config.family}_config.json"
     prefix = directory / f"{config.family}_model.ckpt"
-    files.refuse_to_overwrite(directory, [config_file, f"{prefix.name}.index"], overwrite)
+    atomic.refuse_to_overwrite(directory, [config_file, f"{prefix.name}.index"], overwrite)
     is_generator = config.family == "electra" and "masked_lm" in weights
     tensors = Tensors(config, GENERATOR if is_generator else TABLES[config.family], weights)
     values = values_with_warnings(config, "Google's")
     write_tensorflow(prefix, tensors)
-    files.write_texts(directory, {config_file: files.to_json(values)})
+    atomic.write_texts(directory, {config_file: files.to_json(values)})
 
 
 def read_config(path: Path) -> BertConfig:

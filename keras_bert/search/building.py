@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert import files
+from keras_bert import atomic
 from keras_bert.search import neighbours, search_model
 from keras_bert.search.corpus_rows import read_corpus
 from keras_bert.search.encoded_texts import TEXTS_AT_A_TIME, EncodedTexts, key_of
@@ -78,7 +78,7 @@ def build_index(
     digest = search_model.load(preset)
     model = SearchModel(preset, digest)
     model.documents([], batch_tokens)  # raises if batch_tokens is too small
-    with files.only_writer(directory):
+    with atomic.only_writer(directory):
         record = read_record(directory)
         _check(record, directory, str(preset), digest, text_column if add else None, stored)
         old = record and _OldIndex(directory, record)
@@ -164,9 +164,12 @@ def _write(
         index = Neighbours.empty(sample, len(keys), record.stored, old.neighbours if old else None)
     for vectors in blocks(first):
         index.add(vectors)
-    with files.written_whole(directory / record.vectors) as unfinished:
+    with atomic.written_whole(directory / record.vectors) as unfinished:
         index.write(unfinished)
-    with files.written_whole(directory / record.rows) as rows, files.written_whole(directory / record.starts) as starts:
+    with (
+        atomic.written_whole(directory / record.rows) as rows,
+        atomic.written_whole(directory / record.starts) as starts,
+    ):
         write_rows(lines, rows, starts)
 
 

@@ -6,7 +6,7 @@ import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from keras_bert import files
+from keras_bert import atomic, files
 
 RECORD = "index.json"
 _SHAPE = {
@@ -84,7 +84,7 @@ def write_record(directory: Path, record: IndexRecord) -> None:
     values = asdict(record)
     values["bytes"] = {name: (directory / name).stat().st_size for name in record.names}
     values["checksums"] = {name: _checksum(directory / name) for name in record.names}
-    files.write_texts(directory, {RECORD: files.to_json(values)})
+    atomic.write_texts(directory, {RECORD: files.to_json(values)})
     for pattern in ("vectors-*.faiss", "rows-*.jsonl", "rows-*.npy"):
         for path in directory.glob(pattern):
             if path.name not in record.names:

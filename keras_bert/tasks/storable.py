@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import keras
 import numpy as np
 
-from keras_bert import files, formats
+from keras_bert import atomic, files, formats
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import hugging_face
@@ -129,7 +129,7 @@ class Storable:
         directory = Path(directory)
         of_tokenizer = loading.FILES if self.preprocessor is not None else ()
         written = (*hugging_face.FILES, *of_tokenizer, *self.FILES, int8_ranges.FILE)
-        files.refuse_to_overwrite(directory, written, overwrite)
+        atomic.refuse_to_overwrite(directory, written, overwrite)
         entries = {**self.hugging_face_settings(), **preset.entries(self)}
         formats.write(directory, self.encoder.config, self.parts(), overwrite=overwrite, settings=entries)
         if self.preprocessor is not None:
@@ -141,7 +141,7 @@ class Storable:
         """Writes what `save_preset` does, but neither weights of the encoder nor the tokenizer's files."""
         values = hugging_face.model_values(self.encoder.config, self.heads)
         values |= {**self.hugging_face_settings(), **preset.entries(self)}
-        files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
+        atomic.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
         self._save_own_files(Path(directory), overwrite=True)
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:

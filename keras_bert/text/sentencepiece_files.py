@@ -4,7 +4,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from keras_bert import files
+from keras_bert import atomic, files
 from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
     ANY_CLASS,
@@ -68,14 +68,14 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     }
     if layout.transformers_class == "AlbertTokenizer":
         config |= {"do_lower_case": arguments["lowercase"], "keep_accents": not arguments["strip_accents"]}
-    files.refuse_to_overwrite(directory, (layout.model or MODELS[0], CONFIG, ALL_IN_ONE), overwrite)
+    atomic.refuse_to_overwrite(directory, (layout.model or MODELS[0], CONFIG, ALL_IN_ONE), overwrite)
     if layout.model:
-        with files.written_whole(Path(directory) / layout.model) as unfinished:
+        with atomic.written_whole(Path(directory) / layout.model) as unfinished:
             unfinished.write_bytes(base64.b64decode(arguments["model_file"]))
     else:  # a model file would take precedence over tokenizer.json
         (Path(directory) / MODELS[0]).unlink(missing_ok=True)
     whole = sentencepiece_whole_file(arguments)
-    files.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(whole)})
+    atomic.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(whole)})
 
 
 def sentencepiece_whole_file(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import files
+from keras_bert import atomic
 from keras_bert.extras import needed
 
 REPORT = "report.md"
@@ -50,7 +50,7 @@ def write_report(
         if confusion is not None:
             pictures[CONFUSION] = _confusion(*confusion)
     for name, picture in pictures.items():
-        with files.written_whole(directory / name) as unfinished:
+        with atomic.written_whole(directory / name) as unfinished:
             unfinished.write_bytes(picture)
     parts = [
         "# Training report",
@@ -61,7 +61,7 @@ def write_report(
         "## Settings",
         _table(["setting", "value"], [[name, str(value)] for name, value in settings.items()]),
     ]
-    files.write_texts(directory, {REPORT: "\n\n".join(parts) + "\n"})
+    atomic.write_texts(directory, {REPORT: "\n\n".join(parts) + "\n"})
 
 
 def shares(counts: np.ndarray) -> np.ndarray:

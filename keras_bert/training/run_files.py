@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_bert import files
+from keras_bert import atomic
 from keras_bert.training import fingerprints, workers
 from keras_bert.training.state import ADVICE, assign, load_state, read_notes, save_state
 
@@ -145,10 +145,10 @@ class Run:
         self._is_finished = False
 
     def only_writer(self) -> contextlib.AbstractContextManager[None]:
-        """A block that one run at a time enters for a directory; see `files.only_writer`."""
+        """A block that one run at a time enters for a directory; see `atomic.only_writer`."""
         if self.directory is None or not self.is_chief:
             return contextlib.nullcontext()
-        return files.only_writer(self.directory)
+        return atomic.only_writer(self.directory)
 
     def resume(self) -> None:
         """Restores the last saved state of the run. Without one, the run starts at the beginning.
@@ -218,7 +218,7 @@ class Run:
             self._is_finished = True
             self.save()
             if self.directory is not None and self.is_chief:
-                files.remove_left_over(self.directory)
+                atomic.remove_left_over(self.directory)
 
     def _variables(self) -> list[keras.Variable]:
         """Weights and random state; until the end the optimizer's variables, and the loss of this epoch so far."""

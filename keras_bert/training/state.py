@@ -13,7 +13,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from keras_bert import files
+from keras_bert import atomic
 
 ADVICE = "choose another directory, or delete this one to begin anew"  # what to do if a state is of no use
 
@@ -30,7 +30,7 @@ def save_state(path: Path, values: Sequence[np.ndarray], notes: dict[str, Any]) 
     # The keys are numbers: Keras counts up the names of layers in a process, so they differ in the next one.
     numbered = {str(i): np.asarray(value, order="C") for i, value in enumerate(values)}
     told = json.dumps(notes)
-    with files.written_whole(path) as unfinished:
+    with atomic.written_whole(path) as unfinished:
         save_file(numbered, unfinished, metadata={"notes": told, "sha256": _checksum(told, numbered)})
 
 

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, files
+from keras_bert import BertClassifier, atomic
 from keras_bert.training import evaluation, fine_tune, fingerprints
 from keras_bert.training.interruption import Interrupted, signals_noticed
 from keras_bert.training.run_files import AnotherRunError, FinishedError, position, seal
@@ -149,7 +149,7 @@ def test_which_weights_are_those_of_a_preset(another, small_preset, tmp_path):
 
 def test_two_runs_at_once_are_refused(begun, another):
     """They would mix: the report of one, the weights of the other."""
-    with files.only_writer(begun), pytest.raises(BlockingIOError, match="another process is writing there"):
+    with atomic.only_writer(begun), pytest.raises(BlockingIOError, match="another process is writing there"):
         fine_tune(another, examples(), examples(6), begun, **SETTINGS)
 
 
