@@ -11,21 +11,6 @@ from keras_bert.sizes import SIZES
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 NORMS = ("layer_norm", "rms_norm")
 POOLINGS = ("first", "mean", "late")
-# The switches that make a layer another than BERT's; the others change sizes, embeddings or what is read in the end.
-BLOCK_SWITCHES = (
-    "num_key_value_heads",
-    "rope_theta",
-    "global_every",
-    "relative_buckets",
-    "disentangled_buckets",
-    "pre_norm",
-    "norm",
-    "norm_bias",
-    "attention_bias",
-    "feed_forward_bias",
-    "intermediate_bias",
-    "gated",
-)
 _MOST_LAYERS = 1000  # far above every model; a damaged file may have 10^12
 
 
@@ -201,13 +186,6 @@ class BertConfig:
     def theta(self, layer: int) -> float | None:
         """The base of rotary positions in a layer, from 0, or None."""
         return (self.is_local(layer) and self.local_rope_theta) or self.rope_theta
-
-    @property
-    def block_changes(self) -> dict[str, Any]:
-        """The switches that make a layer another than BERT's, by name."""
-        changes = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        return {name: changes[name] for name in BLOCK_SWITCHES if changes[name] != defaults[name]}
 
     @property
     def position_rows(self) -> int:
