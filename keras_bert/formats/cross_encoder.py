@@ -13,15 +13,20 @@ from typing import Any
 
 from keras_bert import atomic, files
 from keras_bert.formats.hugging_face import CONFIG
+from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.layout_table import check_plain
-from keras_bert.formats.sentence_transformers import check_default_prompt, stated_length
+from keras_bert.formats.sentence_transformers import (
+    LENGTH,
+    MODULES,
+    PROMPTS,
+    check_default_prompt,
+    plain_transformer,
+    read_if_there,
+    stated_length,
+)
 
 _KEY = "sbert_ce_default_activation_function"
 _NEWER = "sentence_transformers"
-_SETTINGS = "config_sentence_transformers.json"
-_MODULES = "modules.json"
-_TRANSFORMER = "sentence_bert_config.json"
-_TOKENIZER = "tokenizer_config.json"
 
 # Our name of a logit's activation -> PyTorch's.
 ACTIVATIONS = {"sigmoid": "torch.nn.modules.activation.Sigmoid", "identity": "torch.nn.modules.linear.Identity"}
@@ -29,25 +34,16 @@ _SPELLINGS = {name: ours for ours, full in ACTIVATIONS.items() for name in (full
 
 _SHAPES = {
     CONFIG: {_KEY: (str, None), _NEWER: ({"activation_fn": (str, None)}, None)},
-    _SETTINGS: {
+    PROMPTS: {
         "activation_fn": (str, None),
         "model_type": (str, None),
         "default_prompt_name": (str, None),
         "prompts": ({str: (str, None)}, None),
     },
-    _TRANSFORMER: {"max_seq_length": (int, None)},
-    _TOKENIZER: {"model_max_length": (float, None)},
+    LENGTH: {"max_seq_length": (int, None)},
+    TOKENIZER: {"model_max_length": (float, None)},
 }
-_PLAIN_TRANSFORMER = {
-    "transformer_task": "sequence-classification",
-    "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
-    "module_output_name": "scores",
-    "processing_kwargs": {},
-    "model_kwargs": {},
-    "processor_kwargs": {},
-    "config_kwargs": {},
-    "do_lower_case": False,
-}
+_PLAIN_TRANSFORMER = plain_transformer("sequence-classification", "scores")
 
 
 @dataclass(frozen=True)
@@ -72,16 +68,15 @@ def read(directory: Path) -> CrossEncoderSettings:
         ValueError: a setting is not supported, or a value has another type.
     """
     config, settings, transformer, tokenizer = (
-        files.read_json(directory / name, shape) if (directory / name).is_file() else {}
-        for name, shape in _SHAPES.items()
+        read_if_there(directory / name, shape) for name, shape in _SHAPES.items()
     )
     is_newest = settings.get("model_type") == "CrossEncoder"
     if is_newest:
-        _check_modules(directory / _MODULES)
-        check_plain(transformer, _PLAIN_TRANSFORMER, directory / _TRANSFORMER)
-        check_default_prompt(settings, directory / _SETTINGS)
+        _check_modules(directory / MODULES)
+        check_plain(transformer, _PLAIN_TRANSFORMER, directory / LENGTH)
+        check_default_prompt(settings, directory / PROMPTS)
     stated = [
-        (_SETTINGS, settings.get("activation_fn") if is_newest else None),
+        (PROMPTS, settings.get("activation_fn") if is_newest else None),
         (CONFIG, (config.get(_NEWER) or {}).get("activation_fn")),
         (CONFIG, config.get(_KEY)),
     ]
@@ -99,8 +94,8 @@ def entries(activation: str) -> dict[str, Any]:
 
 def write_length(directory: Path, length: int) -> None:
     """Writes the maximum length of a sequence, in tokens, into the tokenizer's settings in a directory."""
-    settings = files.read_json(directory / _TOKENIZER)
-    atomic.write_texts(directory, {_TOKENIZER: files.to_json({**settings, "model_max_length": length})})
+    settings = files.read_json(directory / TOKENIZER)
+    atomic.write_texts(directory, {TOKENIZER: files.to_json({**settings, "model_max_length": length})})
 
 
 def _check_modules(path: Path) -> None:

@@ -29,7 +29,7 @@ from keras_bert.formats.tokenizer_files import TokenizerFiles
 _NAMES = {"add_prefix_space": "add_prefix_space", **TOKENS}
 _PACKING = ("separators", "second_type_id", "second_cls")
 # Values of arguments that RobertaTokenizer, the class of transformers, has too.
-_ROBERTA = {
+ROBERTA_ARGUMENTS = {
     "more_special_tokens": [],
     "added_tokens": [],
     "normalization": None,
@@ -69,7 +69,7 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
     if stated["unk_token"] == stated["pad_token"]:
         del stated["unk_token"]
     stated["mask_token"] = mask_with_space(stated["mask_token"])
-    if any(arguments[name] != value for name, value in _ROBERTA.items()):
+    if any(arguments[name] != value for name, value in ROBERTA_ARGUMENTS.items()):
         config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": ["input_ids", "attention_mask"]}
         write_whole_file(directory, tokenizer_json(arguments), config, IDS, overwrite)
         return

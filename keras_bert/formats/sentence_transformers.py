@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert import atomic, files
+from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.layout_table import check_plain
 from keras_bert.formats.safetensors_file import open_safetensors, write_safetensors
 from keras_bert.formats.torch_file import TorchFile
@@ -25,7 +26,6 @@ FILES = (MODULES, POOLING, LENGTH, PROMPTS)
 _DENSE = "2_Dense"
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 _CHAINS = [["Transformer", "Pooling", *dense, *last] for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
-_TOKENIZER = "tokenizer_config.json"
 _WEIGHTS = {"model.safetensors": open_safetensors, "pytorch_model.bin": TorchFile}
 # Names of the Transformer's file; the first match counts.
 _LENGTHS = [f"sentence_{name}_config.json" for name in ("bert", "roberta", "distilbert", "albert", "xlm-roberta")]
@@ -51,18 +51,13 @@ _DENSE_SHAPE = {"in_features": int, "out_features": int, "bias": (bool, None), "
 _INSTEAD = {"CrossEncoder": "BertReranker", "SparseEncoder": "BertSparseEncoder"}
 POOLINGS, DENSE_ACTIVATIONS = tuple(_SWITCHES), tuple(_ACTIVATIONS.values())
 # Options of the Transformer -> the only supported value.
+_PLAIN_ARGUMENTS = {key: {} for key in ("processing_kwargs", "model_kwargs", "processor_kwargs", "config_kwargs")}
 _PLAIN_TRANSFORMER = {
     "transformer_task": "feature-extraction",
     "module_output_name": "token_embeddings",
-    "processing_kwargs": {},
     "tokenizer_name_or_path": None,
-    # Of the older versions, and of the newer.
-    "model_args": {},
-    "tokenizer_args": {},
-    "config_args": {},
-    "model_kwargs": {},
-    "processor_kwargs": {},
-    "config_kwargs": {},
+    **_PLAIN_ARGUMENTS,
+    **{key: {} for key in ("model_args", "tokenizer_args", "config_args")},  # of the older versions
 }
 _PLAIN_MODALITIES = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
 _PLAIN_NORMALIZE = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
@@ -96,7 +91,7 @@ def read(directory: Path) -> SentenceSettings:
     modules = _read_modules(directory)
     if "Normalize" in modules:
         path = modules["Normalize"] / "config.json"
-        check_plain(_read_if_there(path), _PLAIN_NORMALIZE, path)
+        check_plain(read_if_there(path), _PLAIN_NORMALIZE, path)
     return SentenceSettings(
         **_read_pooling(modules["Pooling"] / "config.json"),
         max_length=length,
@@ -184,7 +179,7 @@ def _write_dense(directory: Path, inputs: int, settings: dict[str, Any], weights
 
 def _check_model_type(path: Path) -> None:
     """Raises ValueError if the model makes no vectors of texts; the message says what loads it."""
-    model_type = _read_if_there(path, {"model_type": (str, None)}).get("model_type") or "SentenceTransformer"
+    model_type = read_if_there(path, {"model_type": (str, None)}).get("model_type") or "SentenceTransformer"
     if model_type != "SentenceTransformer":
         loads, known = _INSTEAD.get(model_type), ", ".join(_INSTEAD)
         advice = f"load it with {loads}.from_preset" if loads else f"{known} are the others that are known"
@@ -193,7 +188,7 @@ def _check_model_type(path: Path) -> None:
 
 def _read_prompts(path: Path) -> dict[str, Any]:
     shape = {"default_prompt_name": (str, None), "prompts": ({str: (str, None)}, None)}
-    values = _read_if_there(path, shape)
+    values = read_if_there(path, shape)
     check_plain(values, {"truncate_dim": None}, path)
     prompts = {name: prompt or "" for name, prompt in (values.get("prompts") or {}).items()}
     default = values.get("default_prompt_name")
@@ -247,16 +242,23 @@ def _read_dense(path: Path) -> dict[str, Any]:
 def _read_length(directory: Path) -> int | None:
     """The maximum length; refuses other options of the Transformer."""
     path = next((directory / name for name in _LENGTHS if (directory / name).is_file()), directory / LENGTH)
-    values = _read_if_there(path, {"max_seq_length": (int, None), "modality_config": (dict, None)})
-    tokenizer = _read_if_there(directory / _TOKENIZER, {"model_max_length": (float, None)})
+    values = read_if_there(path, {"max_seq_length": (int, None), "modality_config": (dict, None)})
+    tokenizer = read_if_there(directory / TOKENIZER, {"model_max_length": (float, None)})
     check_plain(values, _PLAIN_TRANSFORMER, path)
     check_plain(values.get("modality_config") or {}, _PLAIN_MODALITIES, path)
     if values.get("do_lower_case") and not tokenizer.get("do_lower_case"):
         raise ValueError(
             f"{path}: do_lower_case is true, but the tokenizer keeps capitals; if it should not, set do_lower_case to "
-            f"true in {_TOKENIZER}"
+            f"true in {TOKENIZER}"
         )
     return stated_length(path, values, tokenizer)
+
+
+def plain_transformer(task: str, output: str) -> dict[str, Any]:
+    """Options of the Transformer of another kind of model, whose output are logits -> the only supported value."""
+    modalities = {"text": {"method": "forward", "method_output_name": "logits"}}
+    options = {"transformer_task": task, "modality_config": modalities, "module_output_name": output}
+    return {**options, **_PLAIN_ARGUMENTS, "do_lower_case": False}
 
 
 def stated_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> int | None:
@@ -284,5 +286,6 @@ def check_default_prompt(settings: Mapping[str, Any], source: Path) -> None:
         )
 
 
-def _read_if_there(path: Path, shape: Any = dict) -> dict[str, Any]:
+def read_if_there(path: Path, shape: Any = dict) -> Any:
+    """The value in a JSON file, see `files.read_json`; an empty dict if there is no such file."""
     return files.read_json(path, shape) if path.is_file() else {}

@@ -10,25 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import atomic, files
+from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.layout_table import check_plain
-from keras_bert.formats.sentence_transformers import LENGTH, MODULES, PROMPTS, check_default_prompt, stated_length
+from keras_bert.formats.sentence_transformers import (
+    LENGTH,
+    MODULES,
+    PROMPTS,
+    check_default_prompt,
+    plain_transformer,
+    read_if_there,
+    stated_length,
+)
 
 _POOLING = "1_SpladePooling/config.json"
-_TOKENIZER = "tokenizer_config.json"
 FILES = (MODULES, _POOLING, LENGTH, PROMPTS)
 POOLINGS, ACTIVATIONS = ("max", "sum"), ("relu", "log1p_relu")
 _PACKAGE = "sentence_transformers.sparse_encoder.models"
 
-_PLAIN_TRANSFORMER = {
-    "transformer_task": "fill-mask",
-    "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
-    "module_output_name": "token_embeddings",
-    "processing_kwargs": {},
-    "model_kwargs": {},
-    "processor_kwargs": {},
-    "config_kwargs": {},
-    "do_lower_case": False,
-}
+_PLAIN_TRANSFORMER = plain_transformer("fill-mask", "token_embeddings")
 _PLAIN_SETTINGS = {"model_type": "SparseEncoder", "max_active_dims": None}
 
 
@@ -55,10 +54,10 @@ def read(directory: Path) -> SparseSettings:
     Raises:
         ValueError: a setting is not supported, or a value has another type.
     """
-    length = _read_if_there(directory / LENGTH, {"max_seq_length": (int, None)})
-    tokenizer = _read_if_there(directory / _TOKENIZER, {"model_max_length": (float, None)})
+    length = read_if_there(directory / LENGTH, {"max_seq_length": (int, None)})
+    tokenizer = read_if_there(directory / TOKENIZER, {"model_max_length": (float, None)})
     longest = stated_length(directory, length, tokenizer)
-    modules = _read_if_there(directory / MODULES, [{"type": str, "path": str}]) or []
+    modules = read_if_there(directory / MODULES, [{"type": str, "path": str}]) or []
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     if "SpladePooling" not in kinds:
         return SparseSettings(False, longest)
@@ -68,7 +67,7 @@ def read(directory: Path) -> SparseSettings:
             "same directory, and SpladePooling"
         )
     check_plain(length, _PLAIN_TRANSFORMER, directory / LENGTH)
-    settings = _read_if_there(directory / PROMPTS, {"default_prompt_name": (str, None)})
+    settings = read_if_there(directory / PROMPTS, {"default_prompt_name": (str, None)})
     check_plain(settings, _PLAIN_SETTINGS, directory / PROMPTS)
     check_default_prompt(settings, directory / PROMPTS)
     path = directory / modules[1]["path"] / "config.json"
@@ -103,7 +102,3 @@ def write(directory: Path, settings: SparseSettings, overwrite: bool = False) ->
         PROMPTS: {"model_type": "SparseEncoder", "prompts": {}, "default_prompt_name": None},
     }
     atomic.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
-
-
-def _read_if_there(path: Path, shape: Any) -> Any:
-    return files.read_json(path, shape) if path.is_file() else {}

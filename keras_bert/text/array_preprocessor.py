@@ -30,14 +30,7 @@ _WORDPIECE = {
 _BYTE_PAIRS = {
     "add_prefix_space": False,
     **{"unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"},
-    "more_special_tokens": [],
-    "added_tokens": [],
-    "normalization": None,
-    "separators": 2,
-    "second_type_id": 0,
-    "second_cls": False,
-    "split": "gpt2",
-    "ignore_merges": False,
+    **hugging_face_byte_pairs.ROBERTA_ARGUMENTS,
 }
 
 
