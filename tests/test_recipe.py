@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from keras_bert import recipe, training
-from keras_bert.cli import main, runs
+from keras_bert.cli import main, training_options
 
 # The commands, and the recipe that each makes of its options.
 COMMANDS = {
@@ -150,7 +150,7 @@ def test_a_new_field_needs_nothing_else():
         return vars(New.of(**recipe))
 
     @click.command()
-    @runs.recipe_options(New)
+    @training_options.recipe_options(New)
     @click.option("--other")
     def command(recipe, other):
         click.echo(f"{train(None, **vars(recipe))['label_smoothing']} {recipe.epochs} {other}")

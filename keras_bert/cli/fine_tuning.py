@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import overwriting, quiet, runs
+from keras_bert.cli import overwriting, quiet, runs, training_options
 from keras_bert.cli.errors import Misuse
 from keras_bert.cli.options import together
 from keras_bert.recipe import EPOCHS, FineTuningRecipe
 
 
 def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callable], Callable]:
-    """The options of every command that fine-tunes; see `runs.recipe_options`."""
+    """The options of every command that fine-tunes; see `training_options.recipe_options`."""
     return together(
         click.option("--train", required=True, metavar="FILE", help="The examples to train on."),
         click.option(
@@ -25,14 +25,14 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
             "--output", required=True, metavar="DIR", help="Write the model into DIR, or resume the run in it."
         ),
         overwriting.option,
-        runs.recipe_options(kind, without),
+        training_options.recipe_options(kind, without),
         click.option(
             "--sequence-length",
             type=click.IntRange(3),
             help="The length of a row in tokens; by default what the texts need.",
         ),
-        runs.dtype_option,
-        runs.strategy_option,
+        training_options.dtype_option,
+        training_options.strategy_option,
         click.option(
             "--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many they are."
         ),
@@ -72,8 +72,8 @@ def train_on_examples(
             return f"epoch {epoch} of {recipe.epochs}"
         return f"epoch {epoch + 1} of {recipe.epochs}, step {step:,} of {batches:,}"
 
-    with runs.resumable(after, overwrite), runs.computing_with(dtype):
-        devices = runs.devices(strategy)
+    with runs.resumable(after, overwrite), training_options.computing_with(dtype):
+        devices = training_options.devices(strategy)
         with devices.scope():  # `read` may load the teacher, for its kind of labels
             learned = read(train)
             given = to_measure = None if evaluated is None else read(evaluated).xy

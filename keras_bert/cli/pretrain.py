@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from keras_bert.cli import interrupts, overwriting, quiet, runs
+from keras_bert.cli import interrupts, overwriting, quiet, runs, training_options
 from keras_bert.cli.options import together
 from keras_bert.recipe import PretrainingRecipe, SecondPhase
 
@@ -37,7 +37,7 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
         click.option("--output", required=True, metavar="DIR", help="Write the model into DIR, or resume its run."),
         overwriting.option,
         click.option("--eval", "validation", metavar="FILE", help="Validation text: a file or a directory."),
-        runs.recipe_options(kind),
+        training_options.recipe_options(kind),
         click.option(
             "--objective",
             type=click.Choice(OBJECTIVES),
@@ -65,9 +65,9 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
         click.option(
             "--processes", type=number, default=1, help="The number of processes that write training examples."
         ),
-        runs.recipe_options(SecondPhase, name="second"),
-        runs.dtype_option,
-        runs.strategy_option,
+        training_options.recipe_options(SecondPhase, name="second"),
+        training_options.dtype_option,
+        training_options.strategy_option,
     )
 
 
@@ -161,8 +161,8 @@ def train_on_text(
         return Phase(folder / _RECORDS, steps, batch_size, None if static_masking else masking, measured), counts
 
     settings = {"objective": objective, "layout": layout, "masked_unit": masked_unit, "seed": recipe.seed}
-    with runs.resumable(after, overwrite), runs.computing_with(dtype):
-        devices = runs.devices(strategy)
+    with runs.resumable(after, overwrite), training_options.computing_with(dtype):
+        devices = training_options.devices(strategy)
         steps = [recipe.steps, *([] if second.then_steps is None else [second.then_steps])]
         told_before = {**vars(recipe), "steps": steps}
         del told_before["batch_size"]  # of both phases
