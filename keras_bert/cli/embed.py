@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from keras_bert.cli import interrupts, quiet, runs
+from keras_bert.cli import interrupts, quiet
 from keras_bert.cli import precision as numeric
 from keras_bert.cli.errors import misuse
 from keras_bert.cli.options import batch_tokens_option, preset_option, prompt_option
@@ -46,7 +46,7 @@ def embed(
     with quiet.imports():
         from keras_bert.embedding import embed_files
 
-    with misuse(), interrupts.killed_processes(), interrupts.end_the_command(message=runs.INTERRUPTED):
+    with misuse(), interrupts.killed_processes(), interrupts.end_the_command(message=interrupts.RESUMABLE):
         options = {"precision": precision, "prompt": prompt}
         counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes, **options)
     click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")

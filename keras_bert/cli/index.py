@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from keras_bert.cli import directories, interrupts, quiet, runs
+from keras_bert.cli import directories, interrupts, quiet
 from keras_bert.cli.errors import misuse
 from keras_bert.cli.options import batch_tokens_option, handle_option
 
@@ -42,7 +42,7 @@ def index(
         from keras_bert.search import build_index
     with (
         misuse(FileNotFoundError, text_column="--text-column"),
-        interrupts.end_the_command(message=runs.INTERRUPTED),
+        interrupts.end_the_command(message=interrupts.RESUMABLE),
     ):
         counts = build_index(corpus, output, preset, text_column, stored, add, batch_tokens)
     click.echo(f"{output}: {counts['texts']:,} texts, {counts['encoded']:,} encoded now, {counts['cut']:,} of them cut")

@@ -11,6 +11,8 @@ import click
 
 from keras_bert import atomic
 
+RESUMABLE = "Interrupted; run the same command to resume."
+
 
 @contextlib.contextmanager
 def end_the_command(

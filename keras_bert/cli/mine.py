@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_bert import atomic
-from keras_bert.cli import example_files, interrupts, models, quiet, runs, streams
+from keras_bert.cli import example_files, interrupts, models, quiet, streams
 from keras_bert.cli.errors import misuse
 from keras_bert.cli.options import batch_tokens_option, handle_option, overwrite_option
 
@@ -85,7 +85,7 @@ def mine(
     unfinished = Path(f"{output}.unfinished")
     with (
         misuse(FileNotFoundError, text_column="--text-column"),
-        interrupts.end_the_command(message=runs.INTERRUPTED),
+        interrupts.end_the_command(message=interrupts.RESUMABLE),
         streams.open_output(output, overwrite) as results,
     ):
         chosen_by = NegativeRules(**rules)

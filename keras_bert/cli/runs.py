@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from keras_bert.training.run_files import FinishedError
 
-INTERRUPTED = "Interrupted; run the same command to resume."
 _ADVICE = "choose another --output, or begin anew with --overwrite"
 
 
@@ -37,11 +36,11 @@ def resumable(after: Callable[[int, int, int], str], overwrite: bool) -> Iterato
     from keras_bert.training.interruption import Interrupted
 
     try:
-        with interrupts.end_the_command(message=INTERRUPTED):
+        with interrupts.end_the_command(message=interrupts.RESUMABLE):
             yield
     except Interrupted as error:
         epoch, step, batches, _ = error.position
-        told = INTERRUPTED.replace("Interrupted", f"Interrupted after {after(epoch, step, batches)}")
+        told = interrupts.RESUMABLE.replace("Interrupted", f"Interrupted after {after(epoch, step, batches)}")
         interrupts.end(error.number, told.replace("command", "command without --overwrite") if overwrite else told)
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
         raise click.ClickException(
