@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import sys
 import time
 
 import keras
@@ -12,7 +11,7 @@ import pytest
 
 from keras_bert import BertConfig, pretraining, training
 from keras_bert.formats import open_checkpoint, read_config, write_config
-from keras_bert.pretraining import BertPretrainer, Records, corpus, masked_examples, masking
+from keras_bert.pretraining import BertPretrainer, Records
 from keras_bert.pretraining.records import SETTINGS
 from keras_bert.text import BytePairTokenizer
 from keras_bert.text.byte_level import byte_symbols
@@ -25,12 +24,6 @@ from ..support.processes import HANGS
 
 SIZES = {**SIZES, "max_positions": 24}
 TOKENS = small.VOCABULARY
-
-
-def test_choices_are_those_of_the_package():
-    module = sys.modules["keras_bert.cli.pretrain"]
-    assert (masked_examples.OBJECTIVES, corpus.LAYOUTS) == (module.OBJECTIVES, module.LAYOUTS)
-    assert masking.MASKED_UNITS == module.MASKED_UNITS
 
 
 def test_text_to_a_model_that_is_not_trained_again(run, corpus):
