@@ -28,7 +28,7 @@ _NAMES = {
     type(None): "null",
 }
 _POINTER = b"version https://git-lfs.github.com/spec/"
-# An escape in JSON: a surrogate pair; half of one (the group); any other, such as a backslash, behind which is text.
+# An escape in JSON: a surrogate pair; half of one (the group); or any other.
 _ESCAPES = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _temporary: set[Path] = set()  # files and directories that this process is writing
@@ -50,7 +50,7 @@ def missing(directory: Path, *names: str, advice: str = "") -> FileNotFoundError
 
 
 def refuse_pointer(path: str | Path) -> None:
-    """Raises ValueError if a file is what Git LFS leaves in its place, in a clone without the large files."""
+    """Raises ValueError if a file is a Git LFS pointer, as in a clone without the large files."""
     if not Path(path).is_file():
         return
     with Path(path).open("rb") as file:
@@ -59,7 +59,7 @@ def refuse_pointer(path: str | Path) -> None:
         size = re.search(rb"^size (\d+)$", pointer, re.MULTILINE)
         whole = f" ({int(size[1]):,} bytes)" if size else ""
         raise ValueError(
-            f"{path} is a pointer of Git LFS, not the file itself{whole}; fetch it: run `git lfs pull` in the clone, "
+            f"{path} is a Git LFS pointer, not the file itself{whole}; fetch it: run `git lfs pull` in the clone, "
             "or download the file"
         )
 
@@ -69,8 +69,7 @@ def read_text(path: str | Path) -> str:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is not UTF-8 (the message has the first bad line), has only white space, or is a pointer of Git
-            LFS.
+        ValueError: it is not UTF-8 (the message has the first bad line), has only white space, or is a Git LFS pointer.
     """
     refuse_pointer(path)
     raw = Path(path).read_bytes()
@@ -98,14 +97,14 @@ def read_json(path: Path, shape: Any = dict) -> Any:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not JSON in UTF-8, is a pointer of Git LFS, or a value has another type: the message names the
-            file and the key.
+        ValueError: it is not JSON in UTF-8, is a Git LFS pointer, or has a value of another type; the message names the
+        file and the key.
     """
     try:
         text = path.read_text(encoding="utf-8")
         value = json.loads(text)
         _refuse_half_pairs(text)
-    except (ValueError, RecursionError) as error:  # from bad JSON, from bad UTF-8, from too many brackets
+    except (ValueError, RecursionError) as error:  # bad JSON, bad UTF-8, or too many brackets
         refuse_pointer(path)
         raise ValueError(f"{path} is not a JSON file: {error}") from None
     check_json(value, shape, path)
@@ -113,7 +112,7 @@ def read_json(path: Path, shape: Any = dict) -> Any:
 
 
 def _refuse_half_pairs(text: str) -> None:
-    """Raises ValueError if JSON has an escape of half a surrogate pair, which no text in UTF-8 can have."""
+    """Raises ValueError if JSON escapes half of a surrogate pair: UTF-8 cannot hold it."""
     if r"\ud" in text or r"\uD" in text:
         for escape in _ESCAPES.finditer(text):
             if escape[1]:
@@ -148,7 +147,7 @@ def check_json(value: Any, shape: Any, source: str | Path) -> None:
 
 
 def _faults(value: Any, shape: Any) -> Iterator[tuple[str, Any, str]]:
-    """The place, value and expected type of each part with another shape."""
+    """The place, value and expected type of each part of another shape."""
     shapes = {_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
     kind = float if type(value) is int and int not in shapes else type(value)
     if kind not in shapes:
@@ -221,8 +220,8 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     `mark`, which every directory of this kind has.
 
     Raises:
-        FileExistsError: `path` exists, is no empty directory, and is not to be replaced.
-        OSError: a file cannot be written. The error names its place in `path`.
+        FileExistsError: `path` exists, is not an empty directory, and must not be replaced. OSError: a file cannot be
+        written. The error names its place in `path`.
     """
     path = path.absolute()
     _refuse_to_replace(path, mark, overwrite)  # before any work is done
@@ -231,7 +230,7 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     with _removed(unfinished), _naming(path, unfinished):
         unfinished.mkdir()
         yield unfinished
-        _refuse_to_replace(path, mark, overwrite)  # it may be new
+        _refuse_to_replace(path, mark, overwrite)  # it may have been created since
         if path.exists():
             os.rename(path, replaced)
         os.rename(unfinished, path)
@@ -240,10 +239,10 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
 
 @contextmanager
 def only_writer(directory: Path) -> Iterator[None]:
-    """A block that one process at a time can enter for a directory, which is created if missing.
+    """A block that only one process at a time can enter for this directory, which is created if missing.
 
-    The block holds a system lock on the file `.lock` there; the lock ends with the process even if that is killed. The
-    directory is removed again if it is new and stays empty. On file systems without locks, every process enters.
+    The block locks the file `.lock` in it; the system frees the lock when the process ends, even if killed. A new
+    directory that stays empty is removed. On file systems without locks, every process enters.
 
     Raises:
         BlockingIOError: another process is in such a block.
@@ -258,7 +257,7 @@ def only_writer(directory: Path) -> Iterator[None]:
                 yield
         finally:
             if is_new:
-                with suppress(OSError):  # it has files
+                with suppress(OSError):  # the directory has files
                     directory.rmdir()
 
 
@@ -269,11 +268,11 @@ def remove_temporary() -> None:
 
 
 def remove_left_over(directory: Path) -> None:
-    """Removes what processes that were killed while they wrote files into `directory`, or below, have left there."""
+    """Removes the temporary files of killed processes in and below `directory`."""
     for path in directory.rglob(".*.tmp"):
         name, _, number = path.name[1:].removesuffix(".tmp").rpartition(".")
-        is_written = (path.parent / name).is_file()  # it was written again, to its end
-        is_ours = number == str(os.getpid()) and path not in _temporary  # in containers, numbers come again
+        is_written = (path.parent / name).is_file()  # it has been written whole since
+        is_ours = number == str(os.getpid()) and path not in _temporary  # containers reuse process ids
         if is_written and number.isdecimal() and (is_ours or not Path("/proc", number).exists()):
             path.unlink(missing_ok=True)
 
@@ -281,13 +280,13 @@ def remove_left_over(directory: Path) -> None:
 def _lock(file: BinaryIO, directory: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_taken = not os.fstat(file.fileno()).st_nlink  # its last holder has just removed the file
+        is_taken = not os.fstat(file.fileno()).st_nlink  # another process has just removed it
     except BlockingIOError:
         is_taken = True
     except OSError:  # the file system has no locks
         return
     if is_taken:
-        message = "another process is writing there; wait for its end, or choose another directory"
+        message = "another process is writing there; wait until it ends, or choose another directory"
         raise BlockingIOError(errno.EWOULDBLOCK, message, str(directory))
 
 
@@ -310,7 +309,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def _naming(path: Path, unfinished: Path) -> Iterator[None]:
-    """An OSError in this block names `path` in place of `unfinished`, or in place of nothing if the disk is full."""
+    """An OSError in this block names `path` instead of `unfinished`, or of no file, as when the disk is full."""
     try:
         yield
     except OSError as error:
@@ -324,6 +323,6 @@ def _refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     if not (path / mark).is_file():
-        raise FileExistsError(f"{path} exists and holds no {mark}: it is something else, which will not be replaced")
+        raise FileExistsError(f"{path} exists and holds no {mark}: it is something else, and is not replaced")
     if not overwrite:
         raise FileExistsError(f"{path} exists; pass overwrite=True to replace it, or choose another name")

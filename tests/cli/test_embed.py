@@ -50,7 +50,7 @@ def test_a_second_run(fails, tmp_path):
     path.write_text('{"text": "good"}\n')
     with files.only_writer(directory):
         told = fails("embed", str(path), "--output", str(directory), exit_code=1)
-    assert told == f"{directory}: another process is writing there; wait for its end, or choose another directory"
+    assert told == f"{directory}: another process is writing there; wait until it ends, or choose another directory"
 
 
 @pytest.mark.slow

@@ -135,7 +135,7 @@ def test_directories_that_cannot_be_made(fails, small_preset, tmp_path, what, ou
 def test_what_is_there_stays(fails, small_preset, tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     message = fails("export", "preprocessor", "--preset", str(small_preset), "--output", str(tmp_path), "--overwrite")
-    assert "will not be replaced" in message
+    assert "is not replaced" in message
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
 
 
