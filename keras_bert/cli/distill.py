@@ -89,7 +89,7 @@ def of_tokens(teacher: Path, num_layers: int, corpus: tuple[str, ...], **options
 
         with formats.open_checkpoint(teacher) as checkpoint:
             if "masked_lm" not in checkpoint.heads:
-                raise ValueError(f"--teacher: {teacher} has no masked-language head, whose answers could be learned")
+                raise ValueError(f"--teacher: {teacher} has no masked language modeling head to learn from")
         model = BertPretrainer.from_preset(teacher, sequence_length=sequence_length, pairs=pairs)
         return pretrain.Prepared(
             model.preprocessor, model.encoder.config, lambda: (student_of(model, num_layers), {"teacher": model})

@@ -45,7 +45,7 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
         raise streams.Misuse(f"launch runs {', '.join(_TRAIN)}, not {command[0]}")
     for attempt in range(restarts + 1):
         failed = _run(workers, command)
-        command = tuple(each for each in command if each != "--overwrite")  # which would begin anew again
+        command = tuple(each for each in command if each != "--overwrite")  # which would start again each time
         if failed is None:
             return
         number, code = failed

@@ -23,7 +23,7 @@ _RUN_FILES = (  # patterns; * may also stand for folders
 )
 _PASSING = (".lock", ".*.tmp")  # names of files that a killed process leaves
 
-option = click.option("--overwrite", is_flag=True, help="Remove the run or the model in DIR first, and begin anew.")
+option = click.option("--overwrite", is_flag=True, help="Remove the run or the model in DIR first, and start again.")
 
 
 def check(directory: Path) -> None:

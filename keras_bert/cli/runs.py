@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from keras_bert.training.run_files import FinishedError
 
 INTERRUPTED = "Interrupted; run the same command to resume."
-_ADVICE = "choose another --output, or begin anew with --overwrite"
+_ADVICE = "choose another --output, or start again with --overwrite"
 
 strategy_option = click.option(
     "--strategy",

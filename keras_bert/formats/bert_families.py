@@ -208,7 +208,7 @@ MPNET = replace(
     },
 )
 # Disentangled attention; no segments and no positions but distances; the pooler belongs to the classifier (He et al.
-# 2020 and 2021). Microsoft's own files have the masked-language head under another name.
+# 2020 and 2021). Microsoft's own files have the masked language modeling head under another name.
 DEBERTA = replace(
     BERT,
     classes="DebertaV2",

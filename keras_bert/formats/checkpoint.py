@@ -158,7 +158,7 @@ class Checkpoint:
             raise ValueError(f"{self.path}: {'; '.join(problems[:5])}{more}")
 
     def _check_copies(self, part: str) -> None:
-        """Refuses a decoder with weights of its own, which our masked-language head would silently drop."""
+        """Refuses a decoder with weights of its own, which our masked language modeling head would silently drop."""
         for copy, original in self._copies.items() if part == "masked_lm" else ():
             names = [self._spellings.get(name, name) for name in (copy, original)]
             if not self._file.names.issuperset(names):

@@ -163,7 +163,7 @@ def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
 
 
 def _copies(table: Table) -> dict[str, str]:
-    """The decoder of the masked-language head -> the embeddings that it must equal. Not all files have it."""
+    """The decoder of the masked language modeling head -> the embeddings that it must equal. Not all files have it."""
     if "bias" not in table.heads.get("masked_lm", {}):
         return {}  # no such head, or its decoder has weights of its own
     bias = table.heads["masked_lm"]["bias"]

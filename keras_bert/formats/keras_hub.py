@@ -156,8 +156,8 @@ def recognizes(directory: Path) -> bool:
 def open_checkpoint(directory: Path) -> Checkpoint:
     """Opens a preset; see `formats.open_checkpoint`.
 
-    KerasHub's masked-language BERT uses the exact gelu in the head, and the approximation in the encoder. Here both use
-    the approximation, so logits differ by about 1e-3.
+    KerasHub's masked language model has the exact gelu in its head, and the approximation in the encoder. Here both
+    have the approximation, so logits differ by about 1e-3.
     """
     path = files.find(directory, CONFIG)
     config = config_of(files.read_json(path), path)

@@ -3,7 +3,7 @@
 from keras_bert.config import BertConfig
 
 _HEADS = {
-    "masked_lm": "masked-language modelling",
+    "masked_lm": "masked language modeling",
     "next_sentence": "next-sentence prediction (in ALBERT, sentence order)",
     "replaced_tokens": "detection of replaced tokens",
     "sequence": "classification of sequences",

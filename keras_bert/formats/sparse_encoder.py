@@ -1,4 +1,4 @@
-"""The files of sentence-transformers' SparseEncoder beside a masked-language model: SPLADE's pooling, and the length.
+"""The files of sentence-transformers' SparseEncoder beside a masked language model: SPLADE's pooling, and the length.
 
 Other options that would change a weight are refused by name.
 """

@@ -100,7 +100,7 @@ def _seen(encoder: BertEncoder, blocks: Sequence[Any], batches: Iterable[dict[st
                 largest[i, name] = np.maximum(largest.get((i, name), 0.0), most.numpy())
                 samples.setdefault((i, name), []).append(rows.numpy())
     if not samples:
-        raise ValueError("there are no texts to find the ranges of int8 with; give some hundred texts")
+        raise ValueError("there are no texts to calibrate int8 with; give some hundred texts")
     return largest, samples
 
 

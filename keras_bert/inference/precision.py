@@ -59,7 +59,7 @@ def set_precision(
         blocks = _blocks(encoder.config, weights, lambda _, dense: FloatProducts(dense, tf.bfloat16))
     elif ranges is not None:
         if ranges.weights != digest(encoder):
-            raise ValueError("these ranges of int8 were found for other weights; calibrate again")
+            raise ValueError("these int8 ranges belong to other weights; calibrate again")
         blocks = _int8_blocks(encoder.config, weights, ranges)
     else:
         ranges, blocks = _calibrated(encoder, weights, words, list(batches))

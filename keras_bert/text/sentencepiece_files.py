@@ -26,12 +26,12 @@ def read_sentencepiece_files(directory: Path, content: dict[str, Any] | None = N
     `tokenizer_config.json` takes precedence, if there is one.
 
     Args:
-        directory: of the files.
-        content: of `tokenizer.json`, if it has been read before.
+        directory: the directory of the files.
+        content: the content of `tokenizer.json`, if it has been read before.
 
     Raises:
-        FileNotFoundError: no model.
-        ValueError: an unknown class of tokenizer, or a `tokenizer.json` with unsupported settings.
+        FileNotFoundError: there is no model. ValueError: the class of the tokenizer is unknown, or a setting in
+        `tokenizer.json` is not supported.
     """
     path = files.find(directory, *MODELS, ALL_IN_ONE)
     by_class = {layout.transformers_class: name for name, layout in reversed(FAMILIES.items()) if layout.model}

@@ -74,5 +74,5 @@ def test_mistakes(run, fails, model, untrained):
     cut = run("fill", str(model), "cat " * 20 + "[MASK]")  # warned of, too
     assert cut.exit_code == 2
     assert "only 0 in the 16 tokens that are read" in cut.stderr.splitlines()[-1]
-    assert "has no masked-language head" in fails("fill", untrained, "the [MASK]")
+    assert "has no masked language modeling head" in fails("fill", untrained, "the [MASK]")
     assert "neither a directory nor a known preset" in fails("fill", "nowhere", "the [MASK]")

@@ -80,7 +80,7 @@ def test_a_finished_run_is_not_another_one(run, finished, untrained, table, tmp_
     ]:
         result = run("finetune", "classify", *flat(finished | {option: value}))
         assert result.exit_code == 2, result.output
-        advice = "go on with the same, choose another --output, or begin anew with --overwrite"
+        advice = "continue with the same ones, choose another --output, or start again with --overwrite"
         told = f"Error: {model}/training holds a finished run with other {name}; {advice}{train_on}"
         assert result.stderr.splitlines()[-1] == told
 
@@ -95,14 +95,14 @@ def mine(finished, tmp_path):
 def test_what_is_missing_or_damaged_is_told(run, fails, mine):
     model, options = mine
     state = model / "training/state.safetensors"
-    advice = "choose another --output, or begin anew with --overwrite"
+    advice = "choose another --output, or start again with --overwrite"
     (model / "model.safetensors").unlink()
     result = run("finetune", "classify", *flat(options))
     missing = f"Error: {model} holds a finished run, but model.safetensors is missing; {advice}"
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, missing)
     state.write_bytes(state.read_bytes().replace(b"epoch", b"epocl"))
     message = fails("finetune", "classify", *flat(options))
-    assert message == f"{state} is damaged: it has another checksum than it was written with; {advice}"
+    assert message == f"{state} is damaged: its checksum is wrong; {advice}"
     state.unlink()
     message = fails("finetune", "classify", *flat(options))
     assert message == f"{model} holds a model, but no state of its run in {model}/training; {advice}"
@@ -340,7 +340,7 @@ def test_another_directory_is_not_touched(fails, untrained, table, tmp_path):
     command = ("finetune", "classify", *columns(table), "--preset", untrained, "--output", str(tmp_path / "mine"))
     assert fails(*command) == f"{tmp_path}/mine exists and is no run of this command; choose another --output"
     (tmp_path / "mine/config.json").touch()
-    assert fails(*command).endswith("this command; choose another --output, or begin anew with --overwrite")
+    assert fails(*command).endswith("this command; choose another --output, or start again with --overwrite")
 
 
 def test_a_directory_that_cannot_be_made(run, untrained, table, tmp_path):

@@ -179,7 +179,7 @@ def test_byte_pairs(run, corpus):
         ({"--vocab": "no-mask.txt"}, "{folder}/no-mask.txt has no [MASK]"),
         ({"--vocab": "cased.txt"}, "{folder}/cased.txt has capitals, such as 'A0', "),
         ({"--vocab": "empty"}, "{folder}/empty has no "),
-        ({"--size": "huge"}, "there is no size '{folder}/huge'; there are tiny, mini, "),
+        ({"--size": "huge"}, "there is no size '{folder}/huge'; the sizes are tiny, mini, "),
         ({"--size": "nowhere.json"}, "nowhere.json"),
         (
             {"--size": "other.json"},

@@ -65,7 +65,7 @@ def test_rerank(run, fails, folder, classifier):
     assert [hit["row"] for hit in written["hits"]] == [hit["row"] for hit in best]
     assert list(written["hits"][0]) == ["score", "similarity", "text", "row"]
     told = fails(*command, classifier, small=False)
-    assert told == f"{classifier} has no head that scores pairs; take a cross-encoder, or fine-tune a BertReranker"
+    assert told == f"{classifier} has no head that scores pairs; use a cross-encoder, or fine-tune a BertReranker"
     assert "neither a directory nor a known preset" in fails(*command, "none", small=False)
 
 

@@ -181,7 +181,7 @@ def test_clear_errors():
     model = BertSentenceEncoder(small.encoder(), small.preprocessor())
     with pytest.raises(ValueError, match="precision must be one of float32, bfloat16, int8, not 'int4'"):
         model.set_precision("int4")
-    with pytest.raises(ValueError, match="no texts to find the ranges of int8"):
+    with pytest.raises(ValueError, match="no texts to calibrate int8 with"):
         model.set_precision("int8", [])
     with pytest.raises(TypeError, match="None"):
         model.set_precision("int8", ["a text", None])

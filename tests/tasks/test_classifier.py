@@ -148,7 +148,7 @@ def test_numbers(model, monkeypatch):
     np.testing.assert_allclose(model.serve(tf.constant(TEXTS))["values"], expected, atol=1e-5)
     assert model.targets([1, 2.5]).tolist() == [[1.0], [2.5]]
     for bad in (None, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match=r"label 1 \(from 0\) is \[(nan|inf)\], which is no number to learn"):
+        with pytest.raises(ValueError, match=r"label 1 \(from 0\) is \[(nan|inf)\], which is not finite"):
             model.targets([0.5, bad, None])
 
 
@@ -315,7 +315,7 @@ def test_bad_labels_and_texts(model):
     with pytest.raises(ValueError, match="there are 4 texts, but 3 labels"):
         model.examples(TEXTS, ["number"] * 3)
     for x in (tuple(TEXTS), tuple(TEXTS[:2])):
-        message = f"x is a tuple of {len(x)}; expected a list of texts, or for pairs a tuple"
+        message = f"x is a tuple of {len(x)}; expected a list of texts, or for pairs, a tuple"
         with pytest.raises(ValueError, match=message):
             model.examples(x, ["number"] * len(x))
     with pytest.raises(TypeError, match="a single str"):

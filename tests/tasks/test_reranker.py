@@ -177,7 +177,7 @@ def test_a_head_of_three_labels(tmp_path):
     assert BertReranker.from_preset(tmp_path).score("a", "b") >= 0
     change(tmp_path, "config.json", sbert_ce_default_activation_function=IDENTITY)
     assert task_of(tmp_path) is BertClassifier
-    with pytest.raises(ValueError, match="gives 3 numbers for a pair, not one score; load it as a BertClassifier"):
+    with pytest.raises(ValueError, match="has 3 outputs for a pair, not one score; load it as a BertClassifier"):
         BertReranker.from_preset(tmp_path)
 
 

@@ -175,10 +175,10 @@ def test_tensorflow_has_nothing_to_say(model, caplog):
 def test_cut_texts_are_counted_out_loud(model, recwarn):
     model.encode(["film " * 22])  # which just fits
     assert [str(warning.message) for warning in recwarn if "cut" in str(warning.message)] == []
-    with pytest.warns(UserWarning, match="texts cut to 24 tokens, the most that this model is meant for: 2$"):
+    with pytest.warns(UserWarning, match="texts cut to 24 tokens, the most that this model reads: 2$"):
         model.encode(["film " * 100, "good", "film " * 23])
     short = BertSentenceEncoder(model.encoder, small.preprocessor(sequence_length=8))
-    with pytest.warns(UserWarning, match="texts cut to 8 tokens, the most that this model is meant for: 1$"):
+    with pytest.warns(UserWarning, match="texts cut to 8 tokens, the most that this model reads: 1$"):
         vectors = short.encode(["film " * 7, "film " * 6])
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
     vectors, cut = model.encode_counted(["film " * 100, "good", "film " * 23])

@@ -223,6 +223,6 @@ def test_numbers_with_which_nothing_can_be_trained(tmp_path, untrained, records,
 
 
 def test_records_that_do_not_fit(tmp_path, records):
-    with pytest.raises(ValueError, match="has pairs, for which the model has no head: make it with pairs=True"):
+    with pytest.raises(ValueError, match="has pairs, but the model has no head for pairs: make it with pairs=True"):
         run(new(pairs=False), records, tmp_path)
     assert not list(tmp_path.iterdir())

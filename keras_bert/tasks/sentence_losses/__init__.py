@@ -1,7 +1,7 @@
 """Losses for training sentence vectors, for `compile` and `fine_tune`.
 
-A `BertSentenceEncoder` that is called with several columns of texts gives vectors, float32 `[batch, columns, size]`.
-The anchors are column 0. A loss compares the vectors of a row with each other, and some with those of other rows. The
+Called with several columns of texts, a `BertSentenceEncoder` returns vectors, float32 `[batch, columns, size]`. Column
+0 holds the anchors. A loss compares the vectors of a row with each other, and some with those of other rows. The
 vectors may have any length.
 
     MultipleNegativesRankingLoss   (anchor, positive), or (anchor, positive, negative, ...)
