@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-SHOWN = 10  # the limit of bad rows that a message names
+SHOWN = 10  # the most bad rows in a message
 
 
 class Problems:
-    """The bad rows of a file or directory; `kind` is the name of rows in messages: "rows", "sentences", "files".
+    """The bad rows of a file or directory; `kind` is the word for rows in messages: "rows", "sentences", "files".
 
     Example:
         >>> problems = Problems("train.tsv", "rows")
@@ -30,7 +30,7 @@ class Problems:
         self._found.append(f"{place}: {fault}")
 
     def settle(self, total: int, skip_bad: bool) -> None:
-        """Reports the bad ones of `total` rows, when all are read: raises ValueError, or warns if `skip_bad`.
+        """Reports the bad rows when all `total` rows are read: raises ValueError, or warns if `skip_bad`.
 
         It also raises ValueError if all rows are bad.
         """

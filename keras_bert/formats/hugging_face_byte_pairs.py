@@ -30,7 +30,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
 
 _NAMES = {"add_prefix_space": "add_prefix_space", **TOKENS}
 _PACKING = ("separators", "second_type_id", "second_cls")
-# Values of arguments that RobertaTokenizer, the class of transformers, has too.
+# The values of arguments that transformers' RobertaTokenizer supports.
 _ROBERTA = {
     "more_special_tokens": [],
     "added_tokens": [],
@@ -62,7 +62,7 @@ def read_bytepair_files(directory: Path, content: dict[str, Any] | None = None) 
 def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
     """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, from a tokenizer's `get_config()`.
 
-    What only RoBERTa's class in transformers does not do is in `tokenizer.json`, in place of the first two.
+    If transformers' RobertaTokenizer does not support the arguments, `tokenizer.json` replaces the first two files.
 
     Raises:
         FileExistsError: one of the files exists, and `overwrite` is False.

@@ -1,4 +1,4 @@
-"""What Hugging Face's tokenizer files have in common, whatever the type of the tokenizer."""
+"""The common parts of Hugging Face's tokenizer files, for all types of tokenizers."""
 
 import itertools
 import reprlib
@@ -27,7 +27,7 @@ _CONFIG_SHAPE = {
     "never_split": ([str], None),
     "added_tokens_decoder": ({str: {"content": str, "special": (bool, None)}}, None),
 }
-ANY_CLASS = "PreTrainedTokenizerFast"  # of transformers: it does what tokenizer.json says
+ANY_CLASS = "PreTrainedTokenizerFast"  # of transformers: it follows tokenizer.json
 # The only supported values of settings that would give other ids.
 _PLAIN_CONFIG = {
     "do_basic_tokenize": True,
@@ -80,7 +80,7 @@ def read_tokenizer_config(
     Args:
         directory: of the file.
         names: our name of an argument -> the file's.
-        added_tokens: those that other files have told.
+        added_tokens: the added tokens in other files.
 
     Raises:
         ValueError: the file is damaged, or has a setting that would give other ids.
@@ -99,7 +99,7 @@ def read_tokenizer_config(
 
 
 def best_file(directory: Path, *names: str) -> Path:
-    """The first file of `names`, or `tokenizer.json`, in a directory; only the latter tells all about added tokens."""
+    """The first file of `names`, or `tokenizer.json`, in a directory; only `tokenizer.json` lists all added tokens."""
     whole = directory / ALL_IN_ONE
     config = files.read_json(directory / CONFIG, _CONFIG_SHAPE) if (directory / CONFIG).is_file() else {}
     has_added_tokens = next(_stated_added_tokens(directory, config), None) is not None
@@ -107,7 +107,7 @@ def best_file(directory: Path, *names: str) -> Path:
 
 
 def _stated_added_tokens(directory: Path, config: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-    """The added tokens that are not special, and the file that lists them; older versions have two more for this."""
+    """The added tokens that are not special, with their file. Older versions have two more files for them."""
     if (added := config.get("added_tokens_decoder")) is not None:
         yield from ((directory / CONFIG, each["content"]) for each in added.values() if not each.get("special"))
     elif (directory / _ADDED).is_file():
@@ -140,7 +140,7 @@ def read_tokenizer_file(
 ) -> dict[str, Any]:
     """The arguments of a tokenizer of this kind from a `tokenizer.json`; `arguments_of` reads Hugging Face's.
 
-    `content` is the file's, if it has been read before: vocabularies are large.
+    `content` is the file's content, if it has been read before: vocabularies are large.
     """
     content = content or files.read_json(path)
     if (arguments := keras_hub.tokenizer_arguments(path, content, kind)) is not None:
@@ -155,7 +155,7 @@ def read_tokenizer_file(
 def write_whole_file(
     directory: str | Path, content: dict[str, Any], config: dict[str, Any], replaced: str, overwrite: bool
 ) -> None:
-    """Writes `tokenizer.json` and `tokenizer_config.json`; the file `replaced`, which would take precedence, goes."""
+    """Writes `tokenizer.json` and `tokenizer_config.json`, and removes `replaced`, which would take precedence."""
     files.refuse_to_overwrite(directory, (ALL_IN_ONE, CONFIG, replaced), overwrite)
     (Path(directory) / replaced).unlink(missing_ok=True)
     files.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(content)})
@@ -191,7 +191,7 @@ def added_tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
     """The added tokens in the `content` of a `tokenizer.json` that are not special.
 
     Raises:
-        ValueError: one of them is found in texts in another way than anywhere in normalized text.
+        ValueError: a setting of one would change where it is found in normalized text.
     """
     tokens = [token for token in content.get("added_tokens") or [] if not token["special"]]
     for token in tokens:
@@ -200,7 +200,7 @@ def added_tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
             path,
             (f"{name} be a word by itself, single_word:", bool(token.get("single_word")), False),
             (f"{name} include the white space before it, lstrip:", bool(token.get("lstrip")), False),
-            (f"{name} include the white space behind it, rstrip:", bool(token.get("rstrip")), False),
+            (f"{name} include the white space after it, rstrip:", bool(token.get("rstrip")), False),
             (f"{name} be found in normalized text, normalized:", token.get("normalized", True), True),
         )
     return [token["content"] for token in tokens]
@@ -222,10 +222,8 @@ def template(
     """The `post_processor` of a `tokenizer.json`, `[CLS] a [SEP]`, and for a pair `[CLS] a [SEP] b [SEP]`.
 
     Args:
-        cls, sep: each token and its id.
-        separators: their number between the two texts of a pair.
-        second_type_id: the type of the second text.
-        second_cls: whether another `[CLS]` is before the second text.
+        cls, sep: the token and its id. separators: the number of separators between the two texts of a pair.
+        second_type_id: the type of the second text. second_cls: whether another `[CLS]` is before the second text.
     """
 
     def parts(*names: tuple[str, int]) -> list[dict[str, Any]]:
@@ -244,18 +242,18 @@ def template(
     }
 
 
-# Types of post-processors -> the number of separators between the texts of a pair, the type of the second text, and
-# whether it begins with `[CLS]`.
+# Types of post-processors -> the number of separators between the texts of a pair, the type id of the second text, and
+# whether the second text begins with `[CLS]`.
 _PROCESSORS = {"BertProcessing": (1, 1, False), "RobertaProcessing": (2, 0, False)}
 
 
 def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) -> dict[str, Any]:
-    """How the `post_processor` of a `tokenizer.json` packs texts: `cls_token`, `sep_token` and the values of a format.
+    """The `cls_token`, `sep_token` and pair format of the `post_processor` of a `tokenizer.json`.
 
-    `second_cls` is among them only if it is True.
+    `second_cls` is left out if it is False.
 
     Raises:
-        ValueError: it packs them in another way than `template`.
+        ValueError: it does not pack texts as `template` does.
     """
     found = content.get("post_processor") or {}
     # In a post-processor, ByteLevel changes no ids.
@@ -288,7 +286,7 @@ def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) 
 
 
 def special_tokens_of_file(content: dict[str, Any]) -> dict[str, str]:
-    """`unk_token`, `pad_token` and `mask_token` as far as the `content` of a `tokenizer.json` tells them."""
+    """`unk_token`, `pad_token` and `mask_token`, if the `content` of a `tokenizer.json` has them."""
     special = {token["content"] for token in content.get("added_tokens") or [] if token["special"]}
     stated = {"unk": content["model"].get("unk_token"), "pad": (content.get("padding") or {}).get("pad_token")}
     names = {

@@ -33,7 +33,7 @@ _NAMES = {
     **TOKENS,
 }
 
-# Classes of transformers -> the values of arguments that only the class tells.
+# Classes of transformers -> the values of arguments that follow from the class alone.
 _CLASSES = {
     "BertTokenizer": {"separators": 1, "second_type_id": 1},
     "MPNetTokenizer": {"separators": 2, "second_type_id": 0, "max_chars_per_word": 100},
@@ -51,8 +51,8 @@ def read_wordpiece_files(directory: Path, content: dict[str, Any] | None = None)
         content: of `tokenizer.json`, if it has been read before.
 
     Raises:
-        FileNotFoundError: no vocabulary.
-        ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
+        FileNotFoundError: there is no vocabulary. ValueError: a file is damaged, of another kind, or has a setting that
+        would change the ids.
     """
     path = best_file(directory, VOCABULARY)
     whole = read_tokenizer_file(path, "WordPiece", _arguments_of, content) if path.name != VOCABULARY else {}

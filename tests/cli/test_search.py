@@ -90,7 +90,7 @@ def test_mistakes(fails, folder):
     assert fails("index", "films.csv", "--output", "films") == told
     assert fails("duplicates", "films.csv") == told
     assert fails("search", "films", "a film", small=False) == (
-        "films holds no index.json; index a corpus there first, or to its end"
+        "films holds no index.json; index a corpus there, to the end"
     )
     assert not (folder / "films").exists()
 

@@ -139,7 +139,7 @@ def test_settings_that_change_nothing(name, values, directory):
         (
             "config_sentence_transformers.json",
             {"model_type": "MultiVectorEncoder"},
-            "'MultiVectorEncoder', not SentenceTransformer; CrossEncoder, SparseEncoder are the others that are known$",
+            "'MultiVectorEncoder', not SentenceTransformer; also supported are CrossEncoder, SparseEncoder$",
         ),
         (
             "config_sentence_transformers.json",

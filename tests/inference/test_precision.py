@@ -188,6 +188,6 @@ def test_clear_errors():
 
 
 def test_disentangled_attention_is_refused():
-    message = r'does not compute disentangled attention \(disentangled_buckets\).*; use "float32"'
+    message = r'does not support disentangled attention \(disentangled_buckets\).*; use "float32"'
     with pytest.raises(ValueError, match=message):
         set_precision(random_encoder(**SWITCHES["disentangled"]), "bfloat16")

@@ -218,7 +218,7 @@ def test_what_cannot_be_indexed(corpus, tmp_path, small_preset):
         ("latin.txt", {}, ValueError, "latin.txt, line 1, is not UTF-8"),
         ("short.csv", {}, ValueError, "short.csv, line 2: 1 cell instead of 2"),
         ("twice.csv", {}, ValueError, "twice.csv has 2 columns 'text'; the names must differ"),
-        ("rows.jsonl", {}, ValueError, "rows.jsonl, line 2: there is no text 'text' in it"),
+        ("rows.jsonl", {}, ValueError, "rows.jsonl, line 2: there is no text in 'text'"),
         ("bad.jsonl", {}, ValueError, "bad.jsonl, line 2: not JSON"),
         ("rows.jsonl", {"text_column": "body"}, ValueError, "rows.jsonl has no column 'body' for text_column"),
         ("sentences.txt", {"stored": "int4"}, ValueError, "stored is 'int4'; expected float32 or int8"),

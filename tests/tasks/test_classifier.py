@@ -240,7 +240,7 @@ def test_windows_are_trained_and_classified():
     ("settings", "message"),
     [
         ({"labels": ["one"]}, "at least 2"),
-        ({"labels": ["a", "b", "a"]}, "there twice: a"),
+        ({"labels": ["a", "b", "a"]}, "occur twice: a"),
         ({"problem_type": "other"}, "problem_type is 'other'"),
         ({"window_pooling": "first"}, "window_pooling is 'first'"),
     ],
@@ -251,7 +251,7 @@ def test_what_cannot_be(model, settings, message):
 
 
 def test_a_label_that_could_not_be_saved(model, small_preset):
-    message = r"^label 'b.ud800' has half of a surrogate pair, which is no character$"
+    message = r"^label 'b.ud800' has half of a surrogate pair, which is not a character$"
     with pytest.raises(ValueError, match=message):
         BertClassifier(model.encoder, model.preprocessor, ["a", "b\ud800"])
     with pytest.raises(ValueError, match=message):

@@ -167,7 +167,7 @@ def test_other_modules_are_refused(saved):
         {"type": f"sentence_transformers.base.modules.{kind}", "path": ""} for kind in ("Transformer", "LogitScore")
     ]
     (saved / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(ValueError, match="asks for Transformer, LogitScore; supported is Transformer alone"):
+    with pytest.raises(ValueError, match="asks for Transformer, LogitScore; only Transformer is supported"):
         BertReranker.from_preset(saved)
 
 
