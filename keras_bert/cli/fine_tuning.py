@@ -16,9 +16,7 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
     """The options of every command that fine-tunes; see `runs.recipe_options`."""
     return streams.together(
         click.option("--train", required=True, metavar="FILE", help="The examples to train on."),
-        click.option(
-            "--eval", "validation", metavar="FILE", help="The examples to measure each epoch on; the best one is kept."
-        ),
+        click.option("--eval", "validation", metavar="FILE", help="The examples to choose the best epoch with."),
         click.option(
             "--output", required=True, metavar="DIR", help="Write the model into DIR, or resume the run in it."
         ),
@@ -27,12 +25,12 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
         click.option(
             "--sequence-length",
             type=click.IntRange(3),
-            help="The length of a row in tokens; by default what the texts need.",
+            help="The length of a row in tokens; by default, as long as the texts need.",
         ),
         runs.dtype_option,
         runs.strategy_option,
         click.option(
-            "--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many they are."
+            "--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and print their number."
         ),
     )
 
@@ -54,9 +52,9 @@ def train_on_examples(
     directory = Path(output)
     runs.check_output(directory, overwrite)
     if recipe.batch_size and recipe.batch_tokens:
-        raise streams.Misuse("--batch-size and --batch-tokens are given: one of the two says what a batch is")
+        raise streams.Misuse("--batch-size and --batch-tokens are both given; give only one of them")
     if evaluated is not None and recipe.validation_split is not None:
-        raise streams.Misuse("--eval and --eval-split are given: one of the two says what to measure with")
+        raise streams.Misuse("--eval and --eval-split are both given; give only one of them")
     with quiet.imports():
         import keras
 

@@ -34,8 +34,8 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
     """Run a training command in several processes of this machine.
 
     COMMAND is finetune, pretrain or distill, with its options; the processes train one model together. They find each
-    other by the variable TF_CONFIG. Each line of output begins with the number of its process. If one fails or is
-    killed, all start again from the last checkpoint. For several machines, see examples/cluster.
+    other through the variable TF_CONFIG. Each line of output begins with the number of its process. If a process fails
+    or is killed, all restart from the last checkpoint. For several machines, see examples/cluster.
 
     \b
     Example:

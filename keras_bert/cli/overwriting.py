@@ -32,7 +32,7 @@ def check(directory: Path) -> None:
     if foreign:
         shown = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else "")
         raise streams.Misuse(
-            f"{directory} holds {shown}, which no run has written; move that away, or choose another --output"
+            f"{directory} holds {shown}, which no run wrote; move that away, or choose another --output"
         )
     for path in _read():
         if path.resolve().is_relative_to(directory.resolve()):

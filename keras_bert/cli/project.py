@@ -13,7 +13,7 @@ from keras_bert.cli import quiet, streams
 @streams.file_option
 @streams.preset_option
 @click.option("--output", required=True, metavar="DIR", help="Write into DIR; after an error, nothing is written.")
-@click.option("--overwrite", is_flag=True, help="Replace DIR if this command has written it.")
+@click.option("--overwrite", is_flag=True, help="Replace DIR if this command wrote it.")
 @streams.prompt_option
 @streams.batch_tokens_option
 def project(
@@ -21,8 +21,8 @@ def project(
 ) -> None:
     """Write vectors of texts for TensorBoard's Embedding Projector.
 
-    It shows them as points in space. DIR gets vectors.tsv, metadata.tsv (the texts) and projector_config.pbtxt. Inputs
-    of any size are read and written in chunks.
+    The projector shows them as points in space. DIR gets vectors.tsv, metadata.tsv (the texts) and
+    projector_config.pbtxt. Inputs of any size are read and written in chunks.
 
     \b
     Example:

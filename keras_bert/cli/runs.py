@@ -37,7 +37,7 @@ dtype_option = click.option(
     type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
     default="float32",
     show_default=True,
-    help="The type to compute in; the weights stay float32.",
+    help="The dtype policy of training; the weights stay float32.",
 )
 
 
@@ -207,7 +207,7 @@ def misuse(error: Exception, directory: Path) -> streams.Misuse:
     message = streams.one_line(error).replace(state.ADVICE, _ADVICE)
     command = click.get_current_context().command
     if isinstance(error, run_files.AnotherRunError) and error.is_finished and _has_preset(command):
-        message += f"; to train its model further, begin with --preset {directory} and another --output"
+        message += f"; to train its model further, use --preset {directory} and another --output"
     return streams.Misuse(message)
 
 
@@ -221,7 +221,7 @@ def check_output(directory: Path, overwrite: bool) -> None:
         overwriting.check(directory)
     elif directory.exists() and not (directory / RUN).is_dir() and (not directory.is_dir() or any(directory.iterdir())):
         advice = _ADVICE if (directory / "config.json").is_file() else "choose another --output"
-        raise streams.Misuse(f"{directory} exists and is no run of this command; {advice}")
+        raise streams.Misuse(f"{directory} exists and is not a run of this command; {advice}")
     directories.check(directory)
 
 

@@ -159,8 +159,8 @@ batch_tokens_option = click.option(
 prompt_option = click.option(
     "--prompt",
     metavar="NAME",
-    help='The name of the model\'s prompt to put before each text, such as query; "" is none. By default the one that '
-    "the model says.",
+    help='The name of the model\'s prompt to put before each text, such as query; "" for none. By default, the '
+    "model's default prompt.",
 )
 
 

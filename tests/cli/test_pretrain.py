@@ -194,9 +194,9 @@ def test_byte_pairs(run, corpus):
         ({"--sequence-length": "25"}, "sequence_length is 25; expected 3 ([CLS] a [SEP]) to 24"),
         ({"FILE": "one.txt"}, "{folder}/one.txt: there is only one document"),
         ({"--eval": "one.txt"}, "{folder}/one.txt: there is only one document"),
-        ({"--output": "texts"}, "{folder}/texts exists and is no run of this command; choose another --output"),
+        ({"--output": "texts"}, "{folder}/texts exists and is not a run of this command; choose another --output"),
         ({"--output": "/proc/x"}, "/proc/x: No such file or directory"),
-        ({"--output": "held.txt"}, "{folder}/held.txt exists and is no run of this command"),
+        ({"--output": "held.txt"}, "{folder}/held.txt exists and is not a run of this command"),
     ],
 )
 def test_mistakes(fails, corpus, changes, message):
