@@ -98,7 +98,7 @@ def read_json(path: Path, shape: Any = dict) -> Any:
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: it is not JSON in UTF-8, is a Git LFS pointer, or has a value of another type; the message names the
-        file and the key.
+            file and the key.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -220,8 +220,8 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     `mark`, which every directory of this kind has.
 
     Raises:
-        FileExistsError: `path` exists, is not an empty directory, and must not be replaced. OSError: a file cannot be
-        written. The error names its place in `path`.
+        FileExistsError: `path` exists, is not an empty directory, and must not be replaced.
+        OSError: a file cannot be written. The error names its place in `path`.
     """
     path = path.absolute()
     _refuse_to_replace(path, mark, overwrite)  # before any work is done

@@ -88,7 +88,7 @@ class FineTuningRecipe(Recipe):
     )
     batch_size: int | None = _field(None, "1 or more", "The number of examples in a batch, by default 32")
     batch_tokens: int | None = _field(
-        None, "1 or more", "The largest number of tokens in a batch, with padding, in place of a batch size"
+        None, "1 or more", "The most tokens in a batch, padding included, in place of a batch size"
     )
     layer_decay: float = _field(
         1.0, "a number above 0", "The learning rate of each layer, as a factor of that of the layer above"

@@ -16,7 +16,9 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
     """The options of every command that fine-tunes; see `runs.recipe_options`."""
     return streams.together(
         click.option("--train", required=True, metavar="FILE", help="The examples to train on."),
-        click.option("--eval", "validation", metavar="FILE", help="The examples to choose the best epoch with."),
+        click.option(
+            "--eval", "validation", metavar="FILE", help="Examples to measure each epoch on; the best epoch is kept."
+        ),
         click.option(
             "--output", required=True, metavar="DIR", help="Write the model into DIR, or resume the run in it."
         ),

@@ -51,7 +51,7 @@ def load(from_preset: Callable[[Path], Any], preset: Path, precision: str, calib
 
 
 def _texts(path: str, names: Sequence[str]) -> list[str] | tuple[list[str], ...]:
-    """The texts in a file; for a model of pairs both columns. Raises ValueError or Misuse."""
+    """The texts in a file; for a model of pairs, both columns. Raises ValueError or Misuse."""
     form = FORMATS.get(Path(path).suffix.lower())
     if form is None and len(names) > 1:
         raise ValueError(f"{path}: this model reads {' and '.join(names)}; give a .csv, .tsv or .jsonl of both")

@@ -153,7 +153,7 @@ preset_option = click.option(
     "--preset", default="all-MiniLM-L6-v2", callback=find_preset, metavar="MODEL", help=_MODEL_HELP
 )
 batch_tokens_option = click.option(
-    "--batch-tokens", type=int, default=1024, help="The number of tokens in a batch, with padding."
+    "--batch-tokens", type=int, default=1024, help="The tokens per batch, padding included."
 )
 
 prompt_option = click.option(

@@ -26,7 +26,7 @@ def read_conll(
 
     Raises:
         ValueError: as every reader (see `keras_bert.data`); or a column is missing. A sentence is bad if a line has no
-        word or label, or not the number of columns of most lines.
+            word or label, or not the number of columns of most lines.
 
     Example:
         >>> import pathlib, tempfile

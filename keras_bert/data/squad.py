@@ -24,8 +24,8 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
 
     Raises:
         ValueError: as every reader (see `keras_bert.data`); or the file is not in SQuAD's format. A question is bad if
-        it has no text, no unique id or no context; if it has no answers and is not impossible; or if an answer is not
-        at its `answer_start`, in characters (code points).
+            it has no text, no unique id or no context; if it has no answers and is not impossible; or if an answer is
+            not at its `answer_start`, in characters (code points).
 
     Example:
         >>> import json, pathlib, tempfile

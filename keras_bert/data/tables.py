@@ -30,8 +30,8 @@ def read_table(
     Args:
         path: the file.
         text_column, text_pair_column, label_column: columns by name or, in CSV and TSV, by number, counted from 1 (an
-        int or a str of digits). Without `label_column`, no labels are read. label_kind: "class", a name; "number"; or
-        "multi_label", any number of names: in CSV and TSV with `separator`
+            int or a str of digits). Without `label_column`, no labels are read.
+        label_kind: "class", a name; "number"; or "multi_label", any number of names: in CSV and TSV with `separator`
             between them, in JSON lines a list.
         separator: see `label_kind`.
         header: whether the first line of a CSV or TSV names the columns. If not, choose columns by number.

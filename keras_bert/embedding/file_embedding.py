@@ -62,10 +62,12 @@ def embed_files(
 
     Raises:
         FileNotFoundError, ValueError: a file or a row cannot be used, an argument is bad, or the directory holds
-        vectors of another model, or of an older version of a file. BlockingIOError: another process is writing into the
-        directory. ImportError: there is a Parquet file, but no pyarrow: `pip install 'keras-bert-models[parquet]'`.
-        OSError: a file cannot be written; incomplete files are removed. RuntimeError: one of several processes was
-        killed. Exception: any error of a pipeline's workers.
+            vectors of another model, or of an older version of a file.
+        BlockingIOError: another process is writing into the directory.
+        ImportError: there is a Parquet file, but no pyarrow: `pip install 'keras-bert-models[parquet]'`.
+        OSError: a file cannot be written; incomplete files are removed.
+        RuntimeError: one of several processes was killed.
+        Exception: any error of a pipeline's workers.
 
     Example:
         >>> import json, tempfile

@@ -39,8 +39,8 @@ def write_projector(
         The number of texts.
 
     Raises:
-        FileExistsError: the directory exists, and `overwrite` is False or it holds something else. ValueError: there
-        are no texts.
+        FileExistsError: the directory exists, and `overwrite` is False or it holds something else.
+        ValueError: there are no texts.
 
     Example:
         >>> import tempfile

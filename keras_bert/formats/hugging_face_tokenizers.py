@@ -222,8 +222,10 @@ def template(
     """The `post_processor` of a `tokenizer.json`, `[CLS] a [SEP]`, and for a pair `[CLS] a [SEP] b [SEP]`.
 
     Args:
-        cls, sep: the token and its id. separators: the number of separators between the two texts of a pair.
-        second_type_id: the type of the second text. second_cls: whether another `[CLS]` is before the second text.
+        cls, sep: the token and its id.
+        separators: the number of separators between the two texts of a pair.
+        second_type_id: the type of the second text.
+        second_cls: whether another `[CLS]` is before the second text.
     """
 
     def parts(*names: tuple[str, int]) -> list[dict[str, Any]]:

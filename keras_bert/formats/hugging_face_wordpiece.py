@@ -51,8 +51,8 @@ def read_wordpiece_files(directory: Path, content: dict[str, Any] | None = None)
         content: of `tokenizer.json`, if it has been read before.
 
     Raises:
-        FileNotFoundError: there is no vocabulary. ValueError: a file is damaged, of another kind, or has a setting that
-        would change the ids.
+        FileNotFoundError: there is no vocabulary.
+        ValueError: a file is damaged, of another kind, or has a setting that would change the ids.
     """
     path = best_file(directory, VOCABULARY)
     whole = read_tokenizer_file(path, "WordPiece", _arguments_of, content) if path.name != VOCABULARY else {}

@@ -126,7 +126,7 @@ class Table:
 
         Raises:
             ValueError: a value does not have the type in `shape` or is out of range, or an option or an activation is
-            not supported.
+                not supported.
         """
         check_plain(values, self.plain, source)
         for key, known in self.needed.items():

@@ -47,7 +47,7 @@ def set_precision(
 
     Raises:
         ValueError: the precision is unknown, int8 has no batches, the ranges belong to another encoder, the model has
-        disentangled attention, or the machine or the Keras backend does not support the precision.
+            disentangled attention, or the machine or the Keras backend does not support the precision.
     """
     _check(encoder.config, precision)
     encoder.inference = None

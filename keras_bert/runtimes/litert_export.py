@@ -47,10 +47,10 @@ def export_litert(
     a fixed `sequence_length`.)
 
     Args:
-        model, directory, overwrite, preprocessor: see `export_onnx`. precision: the precision of the stored weights:
-        "float32"; "float16", half the size; or "int8", a quarter. sequence_length: makes the inputs
-        `[1, sequence_length]`, which is faster, and which phones' accelerators need. By default `[batch, seq_length]`,
-        of any size.
+        model, directory, overwrite, preprocessor: see `export_onnx`.
+        precision: the precision of the stored weights: "float32"; "float16", half the size; or "int8", a quarter.
+        sequence_length: makes the inputs `[1, sequence_length]`, which is faster, and which phones' accelerators need.
+            By default `[batch, seq_length]`, of any size.
 
     Returns:
         The differences of the outputs from Keras's, on a few sentences.

@@ -59,7 +59,7 @@ def export_onnx(
         FileExistsError: `directory` exists, and `overwrite` is False or it holds something else.
         ImportError: the extra `runtimes` is not installed.
         TypeError, ValueError: a bad argument; or the outputs differ by more than the precision explains. Nothing is
-        then written.
+            then written.
 
     Example:
         >>> import tempfile

@@ -41,8 +41,8 @@ def export_openvino(
     compiled with `{"INFERENCE_PRECISION_HINT": "f32"}`.
 
     Args:
-        model, directory, overwrite, preprocessor: see `export_onnx`. precision: the precision of the stored weights:
-        "float32"; "float16", half the size; or "int8", a quarter.
+        model, directory, overwrite, preprocessor: see `export_onnx`.
+        precision: the precision of the stored weights: "float32"; "float16", half the size; or "int8", a quarter.
 
     Returns:
         The differences of the outputs from Keras's, on a few sentences, computed in float32.

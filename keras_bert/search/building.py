@@ -55,8 +55,9 @@ def build_index(
     Raises:
         FileNotFoundError: there is no such file or preset.
         ValueError: the corpus has no texts, a row cannot be used, an argument is bad, or the directory holds an index
-        that is damaged or of another model. ImportError: Faiss is not installed:
-        `pip install 'keras-bert-models[search]'`. BlockingIOError: another process is writing into the directory.
+            that is damaged or of another model.
+        ImportError: Faiss is not installed: `pip install 'keras-bert-models[search]'`.
+        BlockingIOError: another process is writing into the directory.
         OSError: a file cannot be written.
 
     Example:

@@ -49,20 +49,23 @@ def mine_negatives(
     a query, except the query itself and its positives; `rules` choose among them.
 
     Args:
-        queries, positives: pairs. A query may be in several pairs; none of its positives becomes its negative. corpus:
-        the texts to choose from, besides all positives. If they are more than 100,000, the search is approximate.
-        preset: a preset of a sentence encoder. Its prompts for queries and documents are used, if it has any. rules: by
-        default the three closest candidates. reranker: scores positives and candidates, in place of the cosines.
-        batch_tokens: the tokens per batch, padding included. progress: whether to show progress bars; by default
-        on a terminal. encoded: a file for the vectors, so that a call after an interruption does not encode these texts
-        again.
+        queries, positives: pairs. A query may be in several pairs; none of its positives becomes its negative.
+        corpus: the texts to choose from, besides all positives. If they are more than 100,000, the search is
+            approximate.
+        preset: a preset of a sentence encoder. Its prompts for queries and documents are used, if it has any.
+        rules: by default the three closest candidates.
+        reranker: scores positives and candidates, in place of the cosines.
+        batch_tokens: the tokens per batch, padding included.
+        progress: whether to show progress bars; by default on a terminal.
+        encoded: a file for the vectors, so that a call after an interruption does not encode these texts again.
 
     Yields:
         Triplets: the negatives of each pair, hardest first. A pair may have fewer than asked for, or none.
 
     Raises:
-        ValueError: there are no pairs, or the numbers of queries and positives differ. FileNotFoundError: there is no
-        such preset. ImportError: Faiss is not installed: `pip install 'keras-bert-models[search]'`.
+        ValueError: there are no pairs, or the numbers of queries and positives differ.
+        FileNotFoundError: there is no such preset.
+        ImportError: Faiss is not installed: `pip install 'keras-bert-models[search]'`.
 
     Example:
         >>> corpus = ["A kitten is a young cat.", "Dogs bark.", "Tax is due in May."]

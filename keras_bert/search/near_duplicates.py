@@ -41,9 +41,11 @@ def near_duplicates(
     Faiss: `pip install 'keras-bert-models[search]'`).
 
     Args:
-        corpus, text_column: see `build_index`. threshold: the lowest cosine. preset: a preset of a sentence encoder.
-        batch_tokens: the tokens per batch, padding included. progress: whether to show a progress bar; by
-        default on a terminal.
+        corpus, text_column: see `build_index`.
+        threshold: the lowest cosine.
+        preset: a preset of a sentence encoder.
+        batch_tokens: the tokens per batch, padding included.
+        progress: whether to show a progress bar; by default on a terminal.
 
     Yields:
         Pairs: first those of equal texts, then those of similar texts, both in the order of the corpus.

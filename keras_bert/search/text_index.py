@@ -29,8 +29,9 @@ class TextIndex:
         preset: the model that made it; by default, as recorded in the index.
 
     Raises:
-        FileNotFoundError: there is no index, or its model is missing. ValueError: the index is damaged, or `preset` is
-        another model. ImportError: Faiss is not installed: `pip install 'keras-bert-models[search]'`.
+        FileNotFoundError: there is no index, or its model is missing.
+        ValueError: the index is damaged, or `preset` is another model.
+        ImportError: Faiss is not installed: `pip install 'keras-bert-models[search]'`.
 
     Example:
         >>> import tempfile

@@ -14,10 +14,11 @@ class Answers(NamedTuple):
     """The best answers to each question, best first: `[batch, top_k]` each.
 
     Attributes:
-        start, end: int32: offsets in the context, in characters; both 0 for no answer. score: float32: the start logit
-        plus the end logit; for no answer, the two logits of `[CLS]`. probability: float32, 0 to 1: a softmax over all
-        ranked scores. no_answer_score: float32: the score of no answer minus that of the best answer; one value per
-        question. exists: bool: False if there are fewer answers than `top_k`.
+        start, end: int32: offsets in the context, in characters; both 0 for no answer.
+        score: float32: the start logit plus the end logit; for no answer, the two logits of `[CLS]`.
+        probability: float32, 0 to 1: a softmax over all ranked scores.
+        no_answer_score: float32: the score of no answer minus that of the best answer; one value per question.
+        exists: bool: False if there are fewer answers than `top_k`.
     """
 
     start: tf.Tensor

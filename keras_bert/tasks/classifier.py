@@ -41,9 +41,8 @@ class BertClassifier(BertTask):
 
     Args:
         encoder, preprocessor: see `BertTask`. With a preprocessor that makes windows, long texts are read whole.
-        labels: the names of the classes; for regression, the names of the numbers. problem_type:
-            "single_label_classification" (one
-        class per text), "multi_label_classification" (any number of
+        labels: the names of the classes; for regression, the names of the numbers.
+        problem_type: "single_label_classification" (one class per text), "multi_label_classification" (any number of
             classes) or "regression".
         pairs: whether inputs are pairs of texts.
         window_pooling: "mean" or "max": how to pool the windows of a long text.
@@ -138,7 +137,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
         Raises:
             TypeError, ValueError: an item is not a str, the classifier takes pairs but gets single texts, or the
-            reverse, or the numbers of first and second texts differ.
+                reverse, or the numbers of first and second texts differ.
 
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.

@@ -18,8 +18,8 @@ def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
     """The labels as a list.
 
     Raises:
-        TypeError: they are not str, or are in a collection without order, such as a set. ValueError: there are fewer
-        than `least`, some are equal, or one has half of a surrogate pair.
+        TypeError: they are not str, or are in a collection without order, such as a set.
+        ValueError: there are fewer than `least`, some are equal, or one has half of a surrogate pair.
     """
     if isinstance(labels, str | bytes | Set | Mapping) or not isinstance(labels, Iterable):
         raise TypeError(f"labels are {labels!r:.80}; expected a list of their names, in the order of the logits")

@@ -38,8 +38,8 @@ class LowPrecision:
 
         Raises:
             ValueError: the precision is unknown; there are no texts, or pairs for a model that takes single texts; the
-            model has disentangled attention; or the Keras backend, the processor or the build of TensorFlow does not
-            support this precision.
+                model has disentangled attention; or the Keras backend, the processor or the build of TensorFlow does
+                not support this precision.
 
         Example:
             >>> from keras_bert import BertSentenceEncoder

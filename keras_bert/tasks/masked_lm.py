@@ -113,15 +113,16 @@ class BertMaskedLM(BertTask):
             WordPiece token keeps its `##`; others keep the space before them.
 
         Raises:
-            TypeError: a text is not a str. ValueError: the model has no preprocessor; a text has no mask, or has one
-            beyond the model's maximum length; or `top_k` is not between 1 and the size of the vocabulary.
+            TypeError: a text is not a str.
+            ValueError: the model has no preprocessor; a text has no mask, or has one beyond the model's maximum length;
+                or `top_k` is not between 1 and the size of the vocabulary.
 
         Example:
             >>> from keras_bert import BertConfig, presets
             >>> preset = "all-MiniLM-L6-v2"
             >>> tokenizer = loading.load_tokenizer(presets.resolve(preset), special_tokens_in_text=True)
             >>> preprocessor = BertPreprocessor.from_preset(preset, tokenizer=tokenizer, sequence_length=None)
-            >>> model = BertMaskedLM(BertEncoder(BertConfig.tiny()), preprocessor)  # drawn at random
+            >>> model = BertMaskedLM(BertEncoder(BertConfig.tiny()), preprocessor)  # random weights
             >>> answer = model.fill("I [MASK] a [MASK].", top_k=3)
             >>> [[len(candidates) for candidates in answer["masks"]], answer["text"].count("[MASK]")]
             [[3, 3], 0]

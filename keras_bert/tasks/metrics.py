@@ -19,7 +19,7 @@ def accuracy(labels: Any, predictions: Any) -> dict[str, float]:
 
     Args:
         labels, predictions: classes `[examples]`; or, for several labels per example, 0 or 1 `[examples, classes]`: a
-        prediction is right if its whole row is.
+            prediction is right if its whole row is.
 
     Raises:
         ValueError: they differ in shape or type, or are empty.
@@ -48,7 +48,7 @@ def f1(labels: Any, predictions: Any, average: str = "binary", positive: Any = 1
     Raises:
         ImportError: scikit-learn is not installed.
         ValueError: labels and predictions differ in shape or type, or are empty; or `average` is "binary" and there are
-        not two classes.
+            not two classes.
 
     Source: C. J. van Rijsbergen, Information Retrieval, 1979, chapter 7.
 

@@ -74,9 +74,9 @@ class BertNextSentence(BertTask):
         """The probability that a text follows another, for one pair or many.
 
         Args:
-            text, text_pair: the first and the second text: two str, or two lists of the same length. batch_tokens: the
-            tokens per batch, padding included. progress: whether to show a progress bar; by default on a terminal, if
-            it takes longer than a second.
+            text, text_pair: the first and the second text: two str, or two lists of the same length.
+            batch_tokens: the tokens per batch, padding included.
+            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
             A float, 0 to 1; for many pairs, float32 `[pairs]`.

@@ -91,7 +91,7 @@ class TaskPreset(NamedTuple):
 
         Warns:
             UserWarning: the number of labels is the same, but not their names: the trained head is left out, perhaps by
-            mistake.
+                mistake.
         """
         saved = self.saved_labels
         if labels == saved:

@@ -118,9 +118,10 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         """Answers a question from its context, or many questions.
 
         Args:
-            question, context: two str, or two lists of the same length. top_k: the number of answers, at most 20.
-            batch_tokens: the tokens per batch, padding included. progress: whether to show a progress bar; by default
-            on a terminal, if it takes longer than a second.
+            question, context: two str, or two lists of the same length.
+            top_k: the number of answers, at most 20.
+            batch_tokens: the tokens per batch, padding included.
+            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
             For each question, a dict; if `top_k` is more than 1, a list of up to `top_k` dicts, best first.
@@ -227,7 +228,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
 
         Raises:
             TypeError, ValueError: the numbers of questions, contexts and answers differ, one is empty, or an answer is
-            not in its context at its start. The message has the question's index, from 0.
+                not in its context at its start. The message has the question's index, from 0.
         """
         if not isinstance(x, tuple) or len(x) != 2:
             raise ValueError(f"x is a {type(x).__name__}; expected a tuple of two lists, (questions, contexts)")

@@ -101,9 +101,9 @@ class BertReranker(BertTask):
         """Scores how well a passage answers a query, for one pair or many.
 
         Args:
-            text, text_pair: the query and the passage: two str, or two lists of the same length. batch_tokens: the
-            tokens per batch, padding included. progress: whether to show a progress bar; by default on a terminal, if
-            it takes longer than a second.
+            text, text_pair: the query and the passage: two str, or two lists of the same length.
+            batch_tokens: the tokens per batch, padding included.
+            progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
             A float; for many pairs, float32 `[pairs]`.

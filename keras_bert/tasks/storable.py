@@ -53,7 +53,7 @@ class Storable:
         """Loads the encoder and the tokenizer of a preset, and this task's head if the preset has one.
 
         Args:
-            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
+            handle: a directory, the name of a preset, or `hf://org/name`; see `presets.resolve`.
             sequence_length: the length of every row in tokens, or the longest that windows and batches may have; by
                 default the saved one, else the most that the model reads.
             long_text: how to fit longer texts: "truncate" cuts the end off, "head_tail" cuts the middle out, "windows"
@@ -63,7 +63,7 @@ class Storable:
             dtype: a Keras dtype policy, for training.
             precision: the precision of inference, see `set_precision`: "float32", "bfloat16" or "int8".
             **settings: arguments of the class, by default the saved ones; or fields of `BertConfig`, such as
-            `hidden_dropout=0.0`.
+                `hidden_dropout=0.0`.
 
         Raises:
             FileNotFoundError: there is no such preset, or it lacks a file.
@@ -71,7 +71,7 @@ class Storable:
 
         Warns:
             UserWarning: the preset's head is not used, because its labels have other names; or its int8 ranges, because
-            they belong to other weights.
+                they belong to other weights.
         """
         fields, given = preset.split(cls, {name: value for name, value in settings.items() if value is not None})
         found = preset.read(handle, cls)

@@ -47,7 +47,7 @@ def load_task(handle: str | Path, **arguments: Any) -> BertTask:
     """The fine-tuned model of a preset.
 
     Args:
-        handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
+        handle: a directory, the name of a preset, or `hf://org/name`; see `presets.resolve`.
         **arguments: arguments of the model's `from_preset`.
 
     Raises:

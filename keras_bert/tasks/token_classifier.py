@@ -38,9 +38,9 @@ class BertTokenClassifier(BertTask):
 
     Args:
         encoder, preprocessor: see `BertTask`. With a preprocessor that makes windows, long texts are read whole: the
-        label of a word comes from the window where it has the most context. labels: IOB2 ("O", "B-PER", "I-PER", ...),
-        IOBES, or labels without a prefix, such as "NOUN". dropout: the rate before the head; by default the encoder's
-        `hidden_dropout`.
+            label of a word comes from the window where it has the most context.
+        labels: IOB2 ("O", "B-PER", "I-PER", ...), IOBES, or labels without a prefix, such as "NOUN".
+        dropout: the rate before the head; by default the encoder's `hidden_dropout`.
 
     Call arguments:
         inputs: texts, or packed inputs, see `BertTask`.

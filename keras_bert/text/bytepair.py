@@ -60,9 +60,9 @@ class BytePairTokenizer(Tokenizer):
         vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
 
     Raises:
-        FileNotFoundError: there is no such file. ValueError: a file is damaged, a special or added token or a byte of
-        UTF-8 is missing, ids have gaps, a
-            part or the result of a merge is not in the vocabulary, or the split or the normalization is unknown.
+        FileNotFoundError: there is no such file.
+        ValueError: a file is damaged, a special or added token or a byte of UTF-8 is missing, ids have gaps, a part or
+            the result of a merge is not in the vocabulary, or the split or the normalization is unknown.
 
     Offsets leave out the space at the beginning of a token, unless the token is all white space. A token may begin or
     end within a character, so that its bytes are not valid UTF-8. If a token is part of a composed character, its span

@@ -75,7 +75,7 @@ def learn_vocabulary(
         FileNotFoundError: there is no such file.
         TypeError: an element of the corpus is not text.
         ValueError: the kind is unknown, the corpus is empty, a file is not UTF-8, or the size is too small for the
-        characters (the message gives the smallest).
+            characters (the message gives the smallest).
 
     Example:
         >>> tokenizer = learn_vocabulary(["a low cat, a slow cat", "the lowest, slowest cat"] * 2, size=32)

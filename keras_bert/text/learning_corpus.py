@@ -21,8 +21,8 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
 
     Raises (while it reads; for files in a list, at once):
         TypeError: the corpus is one str, or an element is neither str nor Path.
-        FileNotFoundError: there is no such file, or a directory has no .txt files. ValueError: a file is not UTF-8, or
-        binary; a text has a lone surrogate.
+        FileNotFoundError: there is no such file, or a directory has no .txt files.
+        ValueError: a file is not UTF-8, or binary; a text has a lone surrogate.
 
     Example:
         >>> list(read_batches(["a cat", "un café"]))

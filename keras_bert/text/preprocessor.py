@@ -200,8 +200,8 @@ class BertPreprocessor(keras.layers.Layer):
                 positions.
 
         Raises:
-            FileNotFoundError: there is no such preset, or a file is missing. ValueError: a file is damaged, the
-            vocabulary does not fit the model, or an argument is bad.
+            FileNotFoundError: there is no such preset, or a file is missing.
+            ValueError: a file is damaged, the vocabulary does not fit the model, or an argument is bad.
         """
         directory = presets.resolve(handle)
         config = formats.read_config(files.find(directory, *formats.CONFIGS))

@@ -64,8 +64,8 @@ class SentencePieceTokenizer(Tokenizer):
         vocabulary (`▁` is the space before a word), vocabulary_size, unk_token_id, ...: see `Tokenizer`.
 
     Raises:
-        FileNotFoundError: there is no such file. ValueError: it is not a SentencePiece model, or not one of this
-        family.
+        FileNotFoundError: there is no such file.
+        ValueError: it is not a SentencePiece model, or not one of this family.
 
     Offsets are SentencePiece's own, without the space before a word. If a character, such as ½, becomes several tokens,
     the last of them has its span; the others have empty spans.

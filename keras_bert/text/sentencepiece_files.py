@@ -30,8 +30,8 @@ def read_sentencepiece_files(directory: Path, content: dict[str, Any] | None = N
         content: the content of `tokenizer.json`, if it has been read before.
 
     Raises:
-        FileNotFoundError: there is no model. ValueError: the class of the tokenizer is unknown, or a setting in
-        `tokenizer.json` is not supported.
+        FileNotFoundError: there is no model.
+        ValueError: the class of the tokenizer is unknown, or a setting in `tokenizer.json` is not supported.
     """
     path = files.find(directory, *MODELS, ALL_IN_ONE)
     by_class = {layout.transformers_class: name for name, layout in reversed(FAMILIES.items()) if layout.model}

@@ -56,7 +56,7 @@ def read_model(model: bytes) -> ModelProto:
 
     Raises:
         ValueError: the bytes are not a model, or a piece is empty, repeated, has a U+0000, or a score that is not
-        finite.
+            finite.
 
     Example:
         >>> model = unigram_model([("<unk>", 0.0, UNKNOWN), ("▁a", -1.5, NORMAL)], b"")

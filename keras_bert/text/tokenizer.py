@@ -230,8 +230,8 @@ class Tokenizer:
                 precedence over other files.
 
         Raises:
-            FileNotFoundError: there is no such preset, or it has no such file. ValueError: a file is damaged, of
-            another kind, or has a setting that would change the ids.
+            FileNotFoundError: there is no such preset, or it has no such file.
+            ValueError: a file is damaged, of another kind, or has a setting that would change the ids.
         """
         return cls.from_files(presets.resolve(handle), None, **overrides)
 

@@ -25,7 +25,7 @@ def check_vocabulary(tokens: Sequence[str], special_tokens: Mapping[str, str], s
     Raises:
         TypeError: a token is not a str.
         ValueError: there are no tokens; one is empty, duplicate, too long, or has white space; or a special token is
-        missing.
+            missing.
     """
     if not tokens:
         raise ValueError(f"{source} is empty")

@@ -26,7 +26,7 @@ def adapting(model: BertTask, frozen_layers: int = 0, lora_rank: int | None = No
 
     Raises:
         ValueError: there are fewer layers, a frozen layer would share weights with a trainable one, or LoRA has no
-        layer to change or is enabled already.
+            layer to change or is enabled already.
 
     Example:
         >>> from keras_bert import BertClassifier

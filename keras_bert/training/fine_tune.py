@@ -78,11 +78,11 @@ def fine_tune(
 
     Raises:
         TypeError, ValueError: an argument is bad, the examples cannot be used, the loss is not finite, or the directory
-        holds a run that is damaged or has other settings, examples, validation examples or preset.
+            holds a run that is damaged or has other settings, examples, validation examples or preset.
 
     Warns:
         UserWarning: the number of truncated examples; a label has very few examples; all labels are numbers; there are
-        so few updates that the model may learn nothing.
+            so few updates that the model may learn nothing.
 
     Example:
         >>> from keras_bert import BertClassifier

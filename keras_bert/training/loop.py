@@ -92,7 +92,7 @@ def train_epochs(
         BlockingIOError: another process trains in the directory.
         ValueError: the directory holds a run with other settings, or the loss is not finite.
         Interrupted: a KeyboardInterrupt. The first Ctrl-C or SIGTERM ends the run after the batch, with its state saved
-        if it has a directory; the second one ends it at once.
+            if it has a directory; the second one ends it at once.
     """
     with run.only_writer(), signals_noticed(run.directory is not None) as noticed:
         run.resume()

@@ -85,7 +85,7 @@ def pretrain(
 
     Raises:
         FileNotFoundError, ValueError: an argument is bad, the records cannot be used, the loss is not finite, or the
-        directory holds a run that is damaged or has other settings, records or preset.
+            directory holds a run that is damaged or has other settings, records or preset.
 
     Example:
         >>> import tempfile

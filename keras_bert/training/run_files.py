@@ -34,7 +34,8 @@ class FinishedError(ValueError):
     """The run is finished, and its model is saved elsewhere; see `seal`.
 
     Args:
-        directory: the run's directory. measures: the measures of its model.
+        directory: the run's directory.
+        measures: the measures of its model.
     """
 
     def __init__(self, directory: Path, measures: dict[str, float]) -> None:
@@ -66,7 +67,8 @@ def position(directory: Path, settings: Mapping[str, Any] = {}) -> Position | No
         settings: the settings that the run must have.
 
     Raises:
-        AnotherRunError: it has other settings. ValueError: its state is damaged.
+        AnotherRunError: it has other settings.
+        ValueError: its state is damaged.
     """
     path = directory / _STATE
     if not path.exists():

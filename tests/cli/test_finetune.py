@@ -357,7 +357,7 @@ def test_embed_mistakes(fails, untrained, tmp_path):
     path = tmp_path / "train.tsv"
     path.write_text("query\tpositive\tscore\nwho?\tAda\t1\nwhy?\t\t2\nwhat?\tthat\t3\n")
     command = ("finetune", "embed", "--preset", untrained, "--output", str(tmp_path / "model"), "--train", str(path))
-    told = f"{path}: 1 of 3 rows cannot be used: line 3: positive is empty. Mend the file, or leave them out with "
+    told = f"{path}: 1 of 3 rows cannot be used: line 3: positive is empty. Fix the file, or leave them out with "
     assert fails(*command) == f"{told}--skip-bad"
     told = fails(*command, "--query-column", "question")
     assert told.startswith(f"{path} has no column 'question'; its columns are 'query', 'positive', 'score'")

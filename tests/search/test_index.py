@@ -191,7 +191,7 @@ def test_another_model_is_refused(corpus, tmp_path, small_preset, other_preset):
     build_index(corpus, directory, small_preset)
     with pytest.raises(ValueError, match=f"{directory} is an index of another model, {small_preset}, not of"):
         build_index(corpus, directory, other_preset)
-    with pytest.raises(ValueError, match=f"{other_preset} is not the model that made {directory}, which was"):
+    with pytest.raises(ValueError, match=f"{other_preset} is not the model that made {directory}, which is"):
         TextIndex(directory, other_preset)
     moved = tmp_path / "moved"
     shutil.copytree(small_preset, moved)

@@ -3,7 +3,7 @@
 Called with (queries, passages, passages, ...), a `BertReranker` returns logits, float32 `[batch, passages]`. Pairs of a
 query and one passage are trained with binary cross-entropy, which also takes lists.
 
-    LambdaLoss      labels from 0 up: the order, where it matters for nDCG
+    LambdaLoss      labels from 0 up: the order, weighted by nDCG
     ListNetLoss     labels: the passages with the highest of them
     MarginMSELoss   a better model's scores, or its margins; see `keras_bert.tasks.sentence_losses`
 """

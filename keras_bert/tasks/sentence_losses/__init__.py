@@ -5,13 +5,13 @@ Called with several columns of texts, a `BertSentenceEncoder` returns vectors, f
 vectors may have any length.
 
     MultipleNegativesRankingLoss   (anchor, positive), or (anchor, positive, negative, ...)
-    CoSENTLoss, AnglELoss          (first, second) with a score: how alike they are
+    CoSENTLoss, AnglELoss          (first, second) with the score of their similarity
     CosineSimilarityLoss           the same, with scores from -1 to 1
-    ContrastiveLoss                (first, second) with 1 (alike) or 0
+    ContrastiveLoss                (first, second) with 1 (similar) or 0
     TripletLoss                    (anchor, positive, negative)
     MarginMSELoss                  (anchor, positive, negative, ...) with a better model's scores or margins
     VectorMSELoss                  (text, ...) with a better model's vectors
-    MatryoshkaLoss                 around any of them: for vectors that can be cut
+    MatryoshkaLoss                 around any of them, for vectors that can be truncated
 """
 
 from keras_bert.tasks.sentence_losses.distilled import MarginMSELoss, VectorMSELoss
