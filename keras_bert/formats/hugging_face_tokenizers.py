@@ -191,7 +191,7 @@ def added_tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
     """The added tokens in the `content` of a `tokenizer.json` that are not special.
 
     Raises:
-        ValueError: a setting of one would change where it is found in normalized text.
+        ValueError: a setting restricts where in a text one of them is found.
     """
     tokens = [token for token in content.get("added_tokens") or [] if not token["special"]]
     for token in tokens:

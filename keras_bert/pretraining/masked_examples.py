@@ -17,7 +17,7 @@ class MaskedExamples(NamedTuple):
 
     segments: tuple[tf.RaggedTensor, ...]  # one or two int32 [examples, (tokens)], without special tokens
     labels: np.ndarray | None  # int32 [examples]: 0 = the second segment follows the first, 1 = not; None: one
-    cut: int  # the number of tokens in no example: their pair was too long, or their document had no other
+    cut: int  # the number of tokens in no example: their pair was too long, or they were alone in a document
 
 
 def make_examples(

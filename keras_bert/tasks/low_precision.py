@@ -26,8 +26,9 @@ class LowPrecision:
     def set_precision(self, precision: str, x: Any = None) -> None:
         """Sets the precision of inference. In a lower precision, the model cannot be trained.
 
-        The matrix products of the layers are computed in bfloat16 or int8, and the rest of the layers in bfloat16.
-        Embeddings and heads stay float32. The model keeps its float32 weights, which `save_preset` writes.
+        The matrix products of the layers, and the table of token embeddings, are bfloat16 or int8; the rest of the
+        layers is bfloat16 (float32 without AVX-512). Sums of embeddings, the pooler and the heads stay float32. The
+        model keeps its float32 weights, which `save_preset` writes.
 
         Args:
             precision: "bfloat16", "int8" or "float32".

@@ -121,7 +121,9 @@ def test_other_runtimes(run, fails, small_preset, classifier, tmp_path):
     assert "use --overwrite to replace it" in fails(*command, str(small_preset))
     lines = run(*command, str(small_preset), "--encoder", "--overwrite", "--precision", "int8").stdout.splitlines()
     assert [line.partition(":")[0] for line in lines[:2]] == ["pooled_output", "sequence_output"]
-    assert fails(*command, str(classifier), "--overwrite", "--precision", "bfloat16").startswith("LiteRT stores no")
+    assert fails(*command, str(classifier), "--overwrite", "--precision", "bfloat16").startswith(
+        "LiteRT does not support"
+    )
 
 
 @pytest.mark.parametrize("output", ["file", "file/model"])

@@ -195,7 +195,13 @@ def test_what_cannot_be_embedded(tmp_path, small_preset, shards):
             "the pipeline has its own workers",
         ),
         ([source, bad], "new", {}, ValueError, "bad.jsonl, line 21: text is empty"),
-        ([source], "new", {"text_column": "body"}, ValueError, "texts.jsonl, line 1: no 'body'; there is .\"text\".$"),
+        (
+            [source],
+            "new",
+            {"text_column": "body"},
+            ValueError,
+            "texts.jsonl, line 1: no 'body'; its keys are .\"text\".$",
+        ),
         ([source], "new", {"preset": tmp_path / "none"}, FileNotFoundError, "neither a directory nor a known preset"),
     ):
         with pytest.raises(error, match=message):
