@@ -51,7 +51,7 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     `mark`, which every directory of this kind has.
 
     Raises:
-        FileExistsError: `path` exists, is no empty directory, and is not to be replaced.
+        FileExistsError: `path` exists, is not an empty directory, and must not be replaced.
         OSError: a file cannot be written. The error names its place in `path`.
     """
     path = path.absolute()
@@ -61,7 +61,7 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     with _removed(unfinished), _naming(path, unfinished):
         unfinished.mkdir()
         yield unfinished
-        _refuse_to_replace(path, mark, overwrite)  # it may be new
+        _refuse_to_replace(path, mark, overwrite)  # it may have been created since
         if path.exists():
             os.rename(path, replaced)
         os.rename(unfinished, path)
@@ -70,10 +70,10 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
 
 @contextmanager
 def only_writer(directory: Path) -> Iterator[None]:
-    """A block that one process at a time can enter for a directory, which is created if missing.
+    """A block that only one process at a time can enter for this directory, which is created if missing.
 
-    The block holds a system lock on the file `.lock` there; the lock ends with the process even if that is killed. The
-    directory is removed again if it is new and stays empty. On file systems without locks, every process enters.
+    The block locks the file `.lock` in it; the system frees the lock when the process ends, even if killed. A new
+    directory that stays empty is removed. On file systems without locks, every process enters.
 
     Raises:
         BlockingIOError: another process is in such a block.
@@ -88,7 +88,7 @@ def only_writer(directory: Path) -> Iterator[None]:
                 yield
         finally:
             if is_new:
-                with suppress(OSError):  # it has files
+                with suppress(OSError):  # the directory has files
                     directory.rmdir()
 
 
@@ -99,11 +99,11 @@ def remove_temporary() -> None:
 
 
 def remove_left_over(directory: Path) -> None:
-    """Removes what processes that were killed while they wrote files into `directory`, or below, have left there."""
+    """Removes the temporary files of killed processes in and below `directory`."""
     for path in directory.rglob(".*.tmp"):
         name, _, number = path.name[1:].removesuffix(".tmp").rpartition(".")
-        is_written = (path.parent / name).is_file()  # it was written again, to its end
-        is_ours = number == str(os.getpid()) and path not in _temporary  # in containers, numbers come again
+        is_written = (path.parent / name).is_file()  # it has been written whole since
+        is_ours = number == str(os.getpid()) and path not in _temporary  # containers reuse process ids
         if is_written and number.isdecimal() and (is_ours or not Path("/proc", number).exists()):
             path.unlink(missing_ok=True)
 
@@ -111,13 +111,13 @@ def remove_left_over(directory: Path) -> None:
 def _lock(file: BinaryIO, directory: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_taken = not os.fstat(file.fileno()).st_nlink  # its last holder has just removed the file
+        is_taken = not os.fstat(file.fileno()).st_nlink  # another process has just removed it
     except BlockingIOError:
         is_taken = True
     except OSError:  # the file system has no locks
         return
     if is_taken:
-        message = "another process is writing there; wait for its end, or choose another directory"
+        message = "another process is writing there; wait until it ends, or choose another directory"
         raise BlockingIOError(errno.EWOULDBLOCK, message, str(directory))
 
 
@@ -140,7 +140,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def _naming(path: Path, unfinished: Path) -> Iterator[None]:
-    """An OSError in this block names `path` in place of `unfinished`, or in place of nothing if the disk is full."""
+    """An OSError in this block names `path` instead of `unfinished`, or of no file, as when the disk is full."""
     try:
         yield
     except OSError as error:
@@ -154,6 +154,6 @@ def _refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
     if not (path / mark).is_file():
-        raise FileExistsError(f"{path} exists and holds no {mark}: it is something else, which will not be replaced")
+        raise FileExistsError(f"{path} exists and holds no {mark}: it is something else, and is not replaced")
     if not overwrite:
         raise FileExistsError(f"{path} exists; pass overwrite=True to replace it, or choose another name")

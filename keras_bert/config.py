@@ -11,7 +11,7 @@ from keras_bert.sizes import SIZES
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 NORMS = ("layer_norm", "rms_norm")
 POOLINGS = ("first", "mean", "late")
-_MOST_LAYERS = 1000  # far above every model; a damaged file may have 10^12
+_MOST_LAYERS = 1000  # no model has as many; a damaged file may say 10^12
 
 
 @dataclass(frozen=True)
@@ -24,57 +24,58 @@ class BertConfig:
         num_layers: Transformer blocks, L.
         num_heads: self-attention heads, A; each is `hidden_size / num_heads` wide.
         intermediate_size: width of the feed-forward layer, 4H in the paper.
-        activation: of the feed-forward layer: "gelu" (exact), "gelu_tanh" (Google's approximation), "relu" or "silu".
+        activation: the feed-forward layer's activation: "gelu" (exact), "gelu_tanh" (Google's approximation), "relu" or
+            "silu".
         hidden_dropout: probability of dropping an element of a hidden state in training.
         attention_dropout: probability of dropping an attention weight in training.
         max_positions: the maximum length of a sequence, in tokens.
-        type_vocab_size: kinds of segments (2: first and second sentence). 0: no segment embeddings, and
+        type_vocab_size: the number of segment types (2: first and second segment). 0: no segment embeddings, and
             `input_type_ids` is ignored (DistilBERT).
         initializer_range: standard deviation of the truncated normal that initializes weights.
         layer_norm_epsilon: added to the variance in layer normalization.
         pad_token_id: id of the padding token.
-        pooler: whether there is a pooler, a dense layer with tanh over the first hidden state. Without one,
-            `pooled_output` is what `pooling` says.
-        family: the model family, for its files and heads: a key of `formats.FAMILIES`.
-        embedding_size: width of the embeddings, which a dense layer projects to `hidden_size`; None: `hidden_size`,
-            without such a layer (Lan et al. 2019, section 3.1).
+        pooler: whether there is a pooler: a dense layer with tanh over the first hidden state. Without one, `pooling`
+            makes `pooled_output`.
+        family: the model family, which decides on files and heads: a key of `formats.FAMILIES`.
+        embedding_size: width of the embeddings, which a dense layer projects to `hidden_size` (Lan et al. 2019, section
+            3.1). None: they are `hidden_size` wide, without a projection.
         num_groups: the number of groups of layers that share weights. None: each layer has its own.
         positions_after_padding: whether positions count from `pad_token_id + 1`, and all padding has the position
             `pad_token_id` (RoBERTa); else they count from 0.
-        num_key_value_heads: heads of keys and values, each for several heads of queries (Ainslie et al. 2023, GQA).
-            None: one for each head of queries.
-        rope_theta: the base of rotary positions, which turn queries and keys (Su et al. 2021, RoFormer); there is no
-            table of positions then. None: no rotary positions.
-        rope_factor: slows rotary positions down, so that texts may be longer than those in training: of the d / 2
-            points of a head, the n-th turns more slowly by the factor `rope_factor^(2 n / d)` (Su 2023,
-            kexue.fm/archives/9706; a form of the "NTK-aware" scaling of Peng et al. 2023, YaRN, section 3.1).
-        local_rope_theta: `rope_theta` in layers with local attention; None: as in the others.
-        global_every: every n-th layer, from the first, attends to the whole text; the layers between attend to tokens
-            nearby (Warner et al. 2024, ModernBERT, section 2.1). 1: all layers attend to the whole text.
-        local_window: the width of local attention: tokens that are at most half of it away (Beltagy et al. 2020,
-            Longformer, section 3.1).
-        relative_buckets: the number of distances between tokens with a learned bias of attention, shared by all layers
-            (Raffel et al. 2019, T5, section 2.1). None: no such bias.
-        disentangled_buckets: the number of distances to either side with an embedding, which attention compares with
-            tokens (He et al. 2020, DeBERTa, section 3.1). There is no table of positions then. None: no such
-            embeddings.
+        num_key_value_heads: key/value heads, each shared by several query heads (Ainslie et al. 2023, GQA). None: one
+            per query head.
+        rope_theta: the base of rotary position embeddings, which rotate queries and keys (Su et al. 2021, RoFormer) and
+            replace the position embedding table. None: no rotary embeddings.
+        rope_factor: slows the rotation down, for texts longer than those in training: the angle of the n-th of the
+            d / 2 points of a head is divided by `rope_factor^(2 n / d)` (Su 2023, kexue.fm/archives/9706; a form of the
+            "NTK-aware" scaling of Peng et al. 2023, YaRN, section 3.1).
+        local_rope_theta: `rope_theta` in layers with local attention; None: the same.
+        global_every: every n-th layer, from the first, attends to the whole text; the others have local attention
+            (Warner et al. 2024, ModernBERT, section 2.1). 1: all layers attend to the whole text.
+        local_window: the width of local attention: a token attends to tokens at most half of it away (Beltagy et al.
+            2020, Longformer, section 3.1).
+        relative_buckets: the number of buckets of distances between tokens, each with a learned attention bias, shared
+            by all layers (Raffel et al. 2019, T5, section 2.1). None: no such bias.
+        disentangled_buckets: the number of buckets of distances on either side, each with an embedding, for
+            disentangled attention (He et al. 2020, DeBERTa, section 3.1). They replace the position embedding table.
+            None: no disentangled attention.
         embedding_norm: whether the sum of the embeddings is normalized.
         pre_norm: whether normalization comes before attention and feed-forward, and once after the last layer, instead
             of after each sum (Xiong et al. 2020). Embeddings that are normalized already are not normalized again
             before the first layer's attention.
         norm: "layer_norm", or "rms_norm", which subtracts no mean (Zhang and Sennrich 2019, RMSNorm).
-        norm_bias: whether layer normalization adds a learned vector.
-        attention_bias: whether the dense layers of attention add one.
-        feed_forward_bias: whether the dense layers of the feed-forward network add one.
-        intermediate_bias: false, if the first of these layers adds none although the others do.
-        gated: whether half of the feed-forward network's first layer, without activation, multiplies the other half
-            (Shazeer 2020, GLU variants). That layer is then twice `intermediate_size` wide.
+        norm_bias: whether layer normalization has a bias.
+        attention_bias: whether the dense layers of attention have one.
+        feed_forward_bias: whether the dense layers of the feed-forward network have one.
+        intermediate_bias: False if the first of these layers has none, but the second has one.
+        gated: whether the feed-forward network has a gate (Shazeer 2020, GLU variants): its first layer is twice
+            `intermediate_size` wide, and the activation of one half is multiplied by the other half.
         pooling: without a pooler, `pooled_output` is the hidden state of the "first" token, or the "mean" of all.
             "late" (EuroBERT): as "first", but a classifier's logits for a text are the mean of its tokens' logits.
         head_activation: the activation in a head's dense layer; None: the family's.
 
     Raises:
-        ValueError: a value is out of range, or two do not fit together.
+        ValueError: a value is out of range, or two values contradict each other.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -142,20 +143,20 @@ class BertConfig:
         if self.num_layers % self.groups:
             raise ValueError(f"num_layers {self.num_layers} is not a multiple of num_groups {self.num_groups}")
         if self.rope_theta is not None and self.head_size % 2:
-            raise ValueError(f"rotary positions turn pairs of numbers, but a head is {self.head_size} wide")
+            raise ValueError(f"rotary embeddings (rope_theta) need an even head size, not {self.head_size}")
         if self.global_every > 1 and self.groups < self.num_layers:
             raise ValueError("layers that share weights (num_groups) cannot be local and global (global_every)")
         if self.global_every > 1 and self.relative_buckets is not None:
-            raise ValueError("local attention (global_every) has no relative_buckets")
+            raise ValueError("local attention (global_every) cannot have a relative bias (relative_buckets)")
         if self.disentangled_buckets is not None and (self.global_every > 1 or self.rope_theta is not None):
             raise ValueError(
-                "disentangled attention (disentangled_buckets) has no rotary positions (rope_theta), and no local "
-                "layers (global_every)"
+                "disentangled attention (disentangled_buckets) can have neither rotary embeddings (rope_theta) nor "
+                "local layers (global_every)"
             )
 
     @property
     def groups(self) -> int:
-        """The number of layers with their own weights."""
+        """The number of groups of layers that share weights."""
         return self.num_layers if self.num_groups is None else self.num_groups
 
     @property
@@ -170,26 +171,26 @@ class BertConfig:
 
     @property
     def key_value_heads(self) -> int:
-        """The number of heads of keys and values."""
+        """The number of key/value heads."""
         return self.num_heads if self.num_key_value_heads is None else self.num_key_value_heads
 
     @property
     def qkv_sizes(self) -> tuple[int, int, int]:
-        """The widths of all heads of queries, of keys, and of values."""
+        """The widths of Q, K and V, over all heads."""
         keys = self.key_value_heads * self.head_size
         return self.hidden_size, keys, keys
 
     def is_local(self, layer: int) -> bool:
-        """Whether a layer, from 0, attends only to tokens nearby."""
+        """Whether a layer, from 0, has local attention."""
         return layer % self.global_every > 0
 
     def theta(self, layer: int) -> float | None:
-        """The base of rotary positions in a layer, from 0, or None."""
+        """The base of rotary embeddings in a layer, from 0, or None."""
         return (self.is_local(layer) and self.local_rope_theta) or self.rope_theta
 
     @property
     def position_rows(self) -> int:
-        """The number of rows in the position embedding table; 0: there is none."""
+        """The number of rows of the position embedding table; 0 without one."""
         if self.rope_theta is not None or self.disentangled_buckets is not None:
             return 0
         return self.max_positions + (self.pad_token_id + 1 if self.positions_after_padding else 0)
@@ -197,9 +198,9 @@ class BertConfig:
     def check_vocabulary(self, tokens: int, is_whole: bool = False) -> None:
         """Raises ValueError if a vocabulary with this number of tokens cannot belong to this model.
 
-        An embedding table has a row per token; some are rounded up to a multiple of 8 to 128 rows. With `is_whole`,
-        because the vocabulary comes from a file that cannot have lost its end, there may be other rows that no token
-        uses, up to 128 or 1% of them.
+        An embedding table has a row per token; some are rounded up to a multiple of 8 to 128 rows. With `is_whole`, up
+        to 128 or 1% of the rows may be unused: the vocabulary comes from a file whose format shows that none is
+        missing.
         """
         rounded = any(-(-tokens // multiple) * multiple == self.vocab_size for multiple in (1, 8, 16, 32, 64, 128))
         has_spare = is_whole and 0 <= self.vocab_size - tokens <= max(128, self.vocab_size // 100)
@@ -222,7 +223,7 @@ class BertConfig:
             128
         """
         if name not in SIZES:
-            raise ValueError(f"there is no size {name!r}; there are {', '.join(SIZES)}")
+            raise ValueError(f"there is no size {name!r}; the sizes are {', '.join(SIZES)}")
         return cls(**{**SIZES[name], **changes})
 
     # The sizes of the paper, and those of Turc et al. 2019 ("Well-Read Students Learn Better").
@@ -272,7 +273,7 @@ _KNOWN = {
 
 
 def _check(field: dataclasses.Field, value: Any) -> None:
-    """Raises ValueError unless a field's value has the field's type, and is in range."""
+    """Raises ValueError if a field's value is of another type or out of range."""
     name, kinds = field.name, str(field.type).split(" | ")
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if "bool" in kinds:

@@ -16,7 +16,7 @@ def needed(module: str, distribution: str, extra: str = "train") -> ModuleType:
 
 @contextlib.contextmanager
 def needing_tensorflow_text(what: str) -> Iterator[None]:
-    """Around imports: without TensorFlow or TensorFlow Text, raises ImportError, which says what works."""
+    """A block of imports. If TensorFlow or TensorFlow Text is missing, the ImportError says what works without it."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -23,7 +23,7 @@ _NAMES = {
     type(None): "null",
 }
 _POINTER = b"version https://git-lfs.github.com/spec/"
-# An escape in JSON: a surrogate pair; half of one (the group); any other, such as a backslash, behind which is text.
+# An escape in JSON: a surrogate pair; half of one (the group); or any other.
 _ESCAPES = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)")
 
 
@@ -43,7 +43,7 @@ def missing(directory: Path, *names: str, advice: str = "") -> FileNotFoundError
 
 
 def refuse_pointer(path: str | Path) -> None:
-    """Raises ValueError if a file is what Git LFS leaves in its place, in a clone without the large files."""
+    """Raises ValueError if a file is a Git LFS pointer, as in a clone without the large files."""
     if not Path(path).is_file():
         return
     with Path(path).open("rb") as file:
@@ -52,7 +52,7 @@ def refuse_pointer(path: str | Path) -> None:
         size = re.search(rb"^size (\d+)$", pointer, re.MULTILINE)
         whole = f" ({int(size[1]):,} bytes)" if size else ""
         raise ValueError(
-            f"{path} is a pointer of Git LFS, not the file itself{whole}; fetch it: run `git lfs pull` in the clone, "
+            f"{path} is a Git LFS pointer, not the file itself{whole}; fetch it: run `git lfs pull` in the clone, "
             "or download the file"
         )
 
@@ -62,8 +62,7 @@ def read_text(path: str | Path) -> str:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is not UTF-8 (the message has the first bad line), has only white space, or is a pointer of Git
-            LFS.
+        ValueError: it is not UTF-8 (the message has the first bad line), has only white space, or is a Git LFS pointer.
     """
     refuse_pointer(path)
     raw = Path(path).read_bytes()
@@ -91,14 +90,14 @@ def read_json(path: Path, shape: Any = dict) -> Any:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is not JSON in UTF-8, is a pointer of Git LFS, or a value has another type: the message names the
+        ValueError: it is not JSON in UTF-8, is a Git LFS pointer, or has a value of another type; the message names the
             file and the key.
     """
     try:
         text = path.read_text(encoding="utf-8")
         value = json.loads(text)
         _refuse_half_pairs(text)
-    except (ValueError, RecursionError) as error:  # from bad JSON, from bad UTF-8, from too many brackets
+    except (ValueError, RecursionError) as error:  # bad JSON, bad UTF-8, or too many brackets
         refuse_pointer(path)
         raise ValueError(f"{path} is not a JSON file: {error}") from None
     check_json(value, shape, path)
@@ -106,7 +105,7 @@ def read_json(path: Path, shape: Any = dict) -> Any:
 
 
 def _refuse_half_pairs(text: str) -> None:
-    """Raises ValueError if JSON has an escape of half a surrogate pair, which no text in UTF-8 can have."""
+    """Raises ValueError if JSON escapes half of a surrogate pair: UTF-8 cannot hold it."""
     if r"\ud" in text or r"\uD" in text:
         for escape in _ESCAPES.finditer(text):
             if escape[1]:
@@ -141,7 +140,7 @@ def check_json(value: Any, shape: Any, source: str | Path) -> None:
 
 
 def _faults(value: Any, shape: Any) -> Iterator[tuple[str, Any, str]]:
-    """The place, value and expected type of each part with another shape."""
+    """The place, value and expected type of each part of another shape."""
     shapes = {_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
     kind = float if type(value) is int and int not in shapes else type(value)
     if kind not in shapes:

@@ -1,4 +1,4 @@
-"""Files that processes or a Beam pipeline write part by part, and a record of the complete ones."""
+"""Writes a set of files, in processes or in a Beam pipeline, and records which are complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTES = {"settings": dict, "files": {str: ({str: int}, None)}}  # the shape of 
 
 
 def check_processes(processes: int, pipeline_options: PipelineOptions | None) -> None:
-    """Raises ValueError for fewer than 1 process, or for several with a Beam pipeline, which has its own workers."""
+    """Raises ValueError for fewer than 1 process, or for several beside a Beam pipeline, which has its own workers."""
     if processes < 1:
         raise ValueError(f"processes is {processes}; expected at least 1")
     if processes > 1 and pipeline_options is not None:
@@ -32,13 +32,13 @@ def check_processes(processes: int, pipeline_options: PipelineOptions | None) ->
 
 @dataclass(eq=False)
 class Parts:
-    """Files to write into a directory, each whole or not at all, and a record there of the complete ones.
+    """Files to write into a directory, each whole or not at all, and a record of the complete ones beside them.
 
-    After an interruption, the same work continues with the incomplete files. Objects can be pickled, for other
-    processes. `notes` is the record: file name -> the sums of its counts, or None for an incomplete file.
+    After an interruption, the same call writes only the incomplete files. Objects can be pickled. `notes` is the
+    record: file name -> the sums of its counts, or None for an incomplete file.
 
     Raises:
-        ValueError: the directory holds files of other settings, or other files of these names.
+        ValueError: the directory holds files with these names, but not of these settings.
     """
 
     directory: Path
@@ -54,7 +54,7 @@ class Parts:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[list[int]]:
-        """The numbers of the incomplete files, for a block in which no other process writes them.
+        """A block in which no other process writes these files; it gets the numbers of the incomplete ones.
 
         Raises:
             BlockingIOError: another process is in such a block.
@@ -67,7 +67,7 @@ class Parts:
             yield self._left()
 
     def write(self, left: Sequence[int], processes: int, tell: Callable[[Counts], Any]) -> None:
-        """Writes the files of these numbers, which are from `alone`, in several processes.
+        """Writes the files of these numbers, from `alone`, in several processes.
 
         `tell` is called with the counts of the work since its last call.
 
@@ -88,7 +88,7 @@ class Parts:
     def write_with_beam(
         self, left: Sequence[int], options: PipelineOptions, check: Callable[[int], Any] = lambda number: None
     ) -> None:
-        """Writes the files of these numbers in a pipeline, and waits for its end. It records them all at the end.
+        """Writes the files of these numbers, from `alone`, in a pipeline, waits for its end, and records them all.
 
         Args:
             left: from `alone`.
@@ -114,7 +114,7 @@ class Parts:
             )
 
     def totals(self, *counts: str) -> Counts:
-        """The sums of these counts over all complete files. Raises ValueError if the notes lack one."""
+        """The sums of these counts over all complete files. Raises ValueError if a count is missing."""
         self.notes = self._read()  # a pipeline's worker may have written them
         complete = [noted for noted in map(self.notes.get, self.names) if noted]
         for count in counts:

@@ -1,4 +1,4 @@
-"""Finds the directories of presets: a directory itself, an installed preset by name, or hf://org/name."""
+"""Finds the directory of a preset from its handle: a directory, the name of an installed preset, or hf://org/name."""
 
 import importlib.metadata
 from dataclasses import dataclass

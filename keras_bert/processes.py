@@ -33,7 +33,7 @@ def in_processes(function: Callable[[Any], Any], items: Iterable[Any], processes
         Exception: errors of `function`.
     """
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
-    line, held = context.Pipe(duplex=False)  # only this process keeps the end `held`
+    line, held = context.Pipe(duplex=False)  # only this process has the end `held`
     start = (line, pickle.dumps(function))
     with tempfile.TemporaryFile() as output, contextlib.ExitStack() as ending:
         try:
@@ -69,7 +69,7 @@ def _end_with(line: Connection) -> None:
 
 @contextlib.contextmanager
 def _as_seen_by_processes(output: BinaryIO) -> Iterator[None]:
-    """Processes started in this block see no GPU, and write stderr (TensorFlow logs a lot) to `output`."""
+    """Processes started in this block see no GPU, and write stderr to `output`, as TensorFlow logs a lot."""
     sys.stderr.flush()
     gpus, stderr = os.environ.get("CUDA_VISIBLE_DEVICES"), os.dup(2)
     try:

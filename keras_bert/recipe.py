@@ -31,7 +31,7 @@ _MOST_EPOCHS = 20
 
 
 def _field(default: Any, limits: str, help: str, option: str = "") -> Any:
-    """A hyper-parameter. It is required if its default is MISSING. In commands it has its own name, or `option`."""
+    """A hyper-parameter, required if its default is MISSING. `option` is its name in commands, if that is another."""
     about = {"limits": limits, "help": f"{help}; {limits}.", "option": option}
     return dataclasses.field(default=default, metadata=about)
 
@@ -75,7 +75,7 @@ class Recipe(_Checked):
         """
         names = cls.__dataclass_fields__
         if unknown := ", ".join(name for name in given if name not in names):
-            raise TypeError(f"there is no hyper-parameter {unknown}; there are {', '.join(names)}")
+            raise TypeError(f"there is no hyper-parameter {unknown}; the hyper-parameters are {', '.join(names)}")
         return cls(**given)
 
 
@@ -84,19 +84,19 @@ class FineTuningRecipe(Recipe):
     """The hyper-parameters of `fine_tune`; the defaults are those of Devlin et al. 2018, appendix A.3."""
 
     epochs: int | None = _field(
-        None, "1 or more", "The number of times each example is seen, by default 3, or for few examples up to 20"
+        None, "1 or more", "The number of passes over the examples, by default 3, or up to 20 if there are few"
     )
     batch_size: int | None = _field(None, "1 or more", "The number of examples in a batch, by default 32")
     batch_tokens: int | None = _field(
-        None, "1 or more", "The largest number of tokens in a batch, with padding, in place of a batch size"
+        None, "1 or more", "The most tokens in a batch, padding included, in place of a batch size"
     )
     layer_decay: float = _field(
-        1.0, "a number above 0", "The factor by which a layer's learning rate is multiplied for the layer below it"
+        1.0, "a number above 0", "The learning rate of each layer, as a factor of that of the layer above"
     )
-    class_weight: Mapping | None = _field(None, "0 or more", "The weight of the examples of a class, by default 1")
+    class_weight: Mapping | None = _field(None, "0 or more", "The weight of each class in the loss, by default 1")
     frozen_layers: int = _field(0, "0 or more", "The number of lowest layers to freeze, with the embeddings")
     lora_rank: int | None = _field(
-        None, "1 or more", "The rank of LoRA, 8 for instance, which is trained in place of whole layers"
+        None, "1 or more", "The rank of LoRA, such as 8; LoRA trains small matrices in place of whole layers"
     )
     patience: int | None = _field(
         None, "1 or more", "The number of epochs without improvement after which training ends"
@@ -104,7 +104,7 @@ class FineTuningRecipe(Recipe):
     validation_split: float | None = _field(
         None,
         "a number between 0 and 1",
-        "The share of the examples to hold out and measure each epoch on",
+        "The share of the examples to hold out for measuring each epoch",
         "eval_split",
     )
 
@@ -117,8 +117,8 @@ class FineTuningRecipe(Recipe):
     def for_examples(self, count: int) -> "FineTuningRecipe":
         """The recipe with a number of epochs, if it has none: 3, or as many as make 200 updates, but at most 20.
 
-        Few examples need more epochs, as it is the updates that count (Mosbach et al. 2021, "On the Stability of
-        Fine-tuning BERT"; 20 are theirs). With `batch_tokens`, there are always 3.
+        Few examples need more epochs, because the number of updates matters (Mosbach et al. 2021, "On the Stability of
+        Fine-tuning BERT", who take 20). With `batch_tokens`, there are always 3.
 
         Args:
             count: the number of examples to train on.
@@ -167,7 +167,7 @@ class SecondPhase(_Checked):
 @dataclass(frozen=True, kw_only=True)
 class _WithTeacher:
     temperature: float = _field(
-        2.0, "a number above 0", "The temperature of the teacher's answers; above 1, small probabilities count more"
+        2.0, "a number above 0", "The temperature of the teacher's probabilities; above 1, small ones count more"
     )
 
 
@@ -182,7 +182,7 @@ class PretrainingWithTeacher(_WithTeacher, PretrainingRecipe):
 
 
 def type_of(field: dataclasses.Field) -> type:
-    """The type of a field, without a None that it may also be: int, float, str or Mapping."""
+    """The type of a field, apart from None: int, float, str or Mapping."""
     return (typing.get_args(field.type) or (field.type,))[0]
 
 

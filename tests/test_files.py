@@ -59,7 +59,7 @@ POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\ns
 def test_pointers_of_git_lfs_are_named(tmp_path, name, read):
     """Every reader of files that repositories keep in LFS tells them from damaged files."""
     (tmp_path / name).write_text(POINTER)
-    message = rf"{name} is a pointer of Git LFS, not the file itself \(711,396 bytes\); fetch it: run `git lfs pull`"
+    message = rf"{name} is a Git LFS pointer, not the file itself \(711,396 bytes\); fetch it: run `git lfs pull`"
     with pytest.raises(ValueError, match=message):
         read(tmp_path / name)
 

@@ -109,7 +109,7 @@ def test_functions_take_the_fields_and_refuse_other_names(function, kind):
     assert "**recipe" not in function.__doc__
     needed = {name: None for name, each in shown.items() if each.default is each.empty}
     names = ", ".join(field.name for field in dataclasses.fields(kind))
-    with pytest.raises(TypeError, match=f"^there is no hyper-parameter epoch; there are {names}$"):
+    with pytest.raises(TypeError, match=f"^there is no hyper-parameter epoch; the hyper-parameters are {names}$"):
         function(**needed, epoch=2)
 
 

@@ -22,9 +22,9 @@ from keras_bert.cli.options import overwrite_option, preset_option
 def attention(
     text: str, second: str | None, preset: Path, output: str, overwrite: bool, layer: int | None, head: int | None
 ) -> None:
-    """Show how much each token of a text attends to each other one.
+    """Show how much the tokens of a text attend to each other.
 
-    TEXT and SECOND, if it is given, are a pair. Layers and heads are numbered from 0.
+    TEXT and SECOND, if given, are a pair. Layers and heads are numbered from 0.
 
     Writes a page of all layers and heads that works offline in any browser, with lines between the tokens, a heat map
     of each head, and an overview; or a picture of all heads, or of the chosen ones.

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 def convert(source: Path, destination: str, format: str) -> None:
     """Write a checkpoint in another format.
 
-    DST is a new directory for the encoder, all heads and the vocabulary of SRC. SRC is a preset's name, hf://org/name,
-    or a directory in any format that keras-bert inspect knows. Weights are copied one by one. After an error there is
-    no DST.
+    DST is a new directory for the encoder, all heads and the vocabulary of SRC. SRC is the name of a preset,
+    hf://org/name, or a directory in any format that keras-bert inspect knows. Weights are copied one by one. After an
+    error, there is no DST.
 
     \b
     Examples:

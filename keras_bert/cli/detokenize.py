@@ -20,9 +20,9 @@ def _as_one_text(ctx: click.Context, parameter: click.Parameter, ids: tuple[str,
 def detokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str) -> None:
     """Turn token ids back into text.
 
-    The text has spaces where a person would write them; capitals and accents that the model drops are lost. All
-    arguments together are one text. Each line of --file or of a pipe is a text: ids separated by spaces, or a JSON
-    object with "ids", as keras-bert tokenize writes them. Writes text, or JSON lines {"ids", "text"}.
+    Spaces are put where a person would write them; capitals and accents that the model drops are lost. All arguments
+    together are one text. Each line of --file or of a pipe is a text: ids separated by spaces, or a JSON object with
+    "ids", as keras-bert tokenize writes them. Writes text, or JSON lines {"ids", "text"}.
 
     \b
     Examples:

@@ -18,8 +18,8 @@ from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
 def distill() -> None:
     """Distill a teacher into a model with fewer layers.
 
-    The teacher is a classifier or a masked language model. The student starts with layers of the teacher: of twelve,
-    six are 0, 2, 4, 7, 9, 11. After an interruption, the same command resumes the run.
+    The teacher is a classifier or a masked language model. The student starts with layers of the teacher: for 6 of 12,
+    these are 0, 2, 4, 7, 9, 11. After an interruption, the same command resumes the run.
 
     \b
     Examples:
@@ -31,7 +31,7 @@ def distill() -> None:
 _TEACHER = "The model to learn from: a directory, or hf://org/name."
 _teaching = together(
     click.option("--teacher", required=True, callback=models.find_preset, metavar="MODEL", help=_TEACHER),
-    click.option("--num-layers", type=click.IntRange(1), required=True, help="The number of the student's layers."),
+    click.option("--num-layers", type=click.IntRange(1), required=True, help="The number of layers of the student."),
 )
 
 
@@ -40,7 +40,7 @@ _teaching = together(
 @fine_tuning.options(FineTuningWithTeacher)
 @example_files.column_options
 def classify(teacher: Path, num_layers: int, train: str, validation: str | None, **options: Any) -> None:
-    """Distill a classifier of texts or pairs that `finetune classify` has trained.
+    """Distill a classifier that `finetune classify` trained.
 
     \b
     Example:
@@ -91,7 +91,7 @@ def of_tokens(teacher: Path, num_layers: int, corpus: tuple[str, ...], **options
 
         with formats.open_checkpoint(teacher) as checkpoint:
             if "masked_lm" not in checkpoint.heads:
-                raise ValueError(f"--teacher: {teacher} has no masked-language head, whose answers could be learned")
+                raise ValueError(f"--teacher: {teacher} has no masked language modeling head to learn from")
         model = BertPretrainer.from_preset(teacher, sequence_length=sequence_length, pairs=pairs)
         return pretrain.Prepared(
             model.preprocessor, model.encoder.config, lambda: (student_of(model, num_layers), {"teacher": model})

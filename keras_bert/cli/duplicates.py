@@ -37,9 +37,9 @@ def duplicates(
 ) -> None:
     """Find pairs of texts that say almost the same.
 
-    CORPUS is as for `index`. Writes text, a line for each pair, separated by tabs: the similarity, 1 for equal texts,
-    the numbers of their lines, and both texts; or JSON lines {"similarity", "first_line", "second_line", "first",
-    "second"}, with whole rows. A text that comes again letter by letter is in one pair, with its first occurrence.
+    CORPUS is that of `index`. Writes text, a line for each pair, separated by tabs: the similarity, 1 for equal texts,
+    both line numbers, and both texts; or JSON lines {"similarity", "first_line", "second_line", "first", "second"},
+    with whole rows. A repeated text makes one pair, with its first occurrence.
 
     \b
     Example:

@@ -32,9 +32,9 @@ def encode(
 ) -> None:
     """Turn each text into one vector that represents its meaning.
 
-    Each vector has length 1, unless the model says otherwise. Writes JSON lines {"text": ..., "vector": [...]}; npy, a
-    float32 array with a row for each text; or text, one vector per line. Inputs of any size are read and written in
-    chunks.
+    Vectors have length 1, except in models without normalization. Writes JSON lines {"text": ..., "vector": [...]};
+    npy, a float32 array with a row for each text; or text, one vector per line. Inputs of any size are read and written
+    in chunks.
 
     \b
     Examples:

@@ -18,8 +18,8 @@ _SHOWN = 100  # worst answers in a report
 @click.argument("model", callback=models.find_preset)
 @click.argument("file")
 @example_files.column_options
-@click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many they are.")
-@click.option("--errors", metavar="FILE", help="Write the examples that are answered wrongly to FILE, as JSON lines.")
+@click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and print their number.")
+@click.option("--errors", metavar="FILE", help="Write the wrongly answered examples to FILE, as JSON lines.")
 @click.option(
     "--report", metavar="FILE", help="Write the measures, the confusion matrix and the worst answers to FILE, as HTML."
 )
@@ -32,13 +32,13 @@ def evaluate(
 ) -> None:  # fmt: skip
     """Measure a fine-tuned model on examples.
 
-    MODEL is a directory that `finetune` has written; FILE holds the examples. Writes one measure per line: its name, a
-    tab, and the number. Those of each class, or kind of entity, follow. --errors writes what the model read, the label,
-    and its answer, of each example that is not answered correctly. --report writes a page that needs no network: the
-    measures as tables, the confusion matrix, and the 100 worst answers.
+    MODEL is a directory that `finetune` wrote; FILE holds the examples. Writes one measure per line: its name, a tab,
+    and the number. The measures of each class, or kind of entity, follow. --errors writes, for each wrongly answered
+    example, the text, the label and the answer. --report writes a page that needs no network: the measures as tables,
+    the confusion matrix, and the 100 worst answers.
 
     A sentence encoder is measured on --query-column and --positive-column: each query searches for its positives among
-    all of them, and the texts of --corpus. With --score-column: how well the cosines of the pairs follow the scores.
+    all of them, and the texts of --corpus. With --score-column, the correlation of cosines and scores is measured.
 
     \b
     Examples:

@@ -28,9 +28,9 @@ format_options = together(
     click.option(
         "--format",
         type=click.Choice(sorted(set(rows.FORMATS.values()))),
-        help="The format of the file. By default as its name ends.",
+        help="The format of the file; by default that of its extension.",
     ),
-    click.option("--no-header", is_flag=True, help="The first line is an example; columns go by number, from 1."),
+    click.option("--no-header", is_flag=True, help="The first line is an example; choose columns by number, from 1."),
 )
 # The columns of a table, by name, or by number from 1.
 text_options = together(
@@ -41,7 +41,7 @@ text_options = together(
 column_options = together(
     text_options,
     click.option(
-        "--label-column", metavar="C", help="The column of the labels. By default `label`; in CoNLL files the last."
+        "--label-column", metavar="C", help="The column of the labels; by default `label`, in CoNLL files the last."
     ),
 )
 
@@ -60,7 +60,7 @@ def read(kind: type | None, path: str, skip_bad: bool = False, problem_type: str
         Misuse: the file, or the model, cannot be used.
     """
     if kind is None:
-        raise Misuse("this model gives weights of tokens, and no answers that examples could be compared with")
+        raise Misuse("this model gives weights of tokens, which cannot be compared with examples")
     with _in_the_shell(path):
         return _READERS[kind](path, skip_bad, problem_type, **columns)
 
@@ -105,7 +105,7 @@ def _words(path: str, skip_bad: bool, *_: Any, label_column: str | None = None, 
     try:
         column = -1 if label_column is None else int(label_column)
     except ValueError:
-        raise ValueError(f"--label-column {label_column}: columns of CoNLL files go by number, from 1") from None
+        raise ValueError(f"--label-column {label_column}: choose columns of CoNLL files by number, from 1") from None
     return data.read_conll(path, label_column=column, skip_bad=skip_bad)
 
 

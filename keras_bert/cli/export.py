@@ -27,7 +27,7 @@ _options = together(  # of all exports
 _dtype = click.option(
     "--dtype",
     type=click.Choice(["float32", "float16", "bfloat16"]),
-    help="The type to store the weights in. 16 bits halve the size and make every call slower.",
+    help="The type to store the weights in. 16 bits halve the size, and slow every call down.",
 )
 
 
@@ -61,7 +61,7 @@ def export(ctx: click.Context, check: str | None) -> None:
 @export.command()
 @_options
 @click.option(
-    "--sequence-length", type=int, help="The number of tokens in a row; 0 for the longest text's. By default 128."
+    "--sequence-length", type=int, help="The number of tokens per row, by default 128; 0: that of the longest text."
 )
 def preprocessor(preset: Path, output: str, sequence_length: int | None, overwrite: bool) -> None:
     """Export a preprocessor: strings to the encoder's inputs.
@@ -80,9 +80,9 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
 @_dtype
 @precision.options
 def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **numeric: Any) -> None:
-    """Export an encoder, to call and to train further; below float32, to call only.
+    """Export an encoder, for inference and training; below float32, for inference only.
 
-    It has .mlm if the preset has a masked language model head.
+    It has .mlm if the preset has a masked language modeling head.
     """
     with quiet.imports():
         from keras_bert import BertEncoder, BertSentenceEncoder
@@ -106,7 +106,7 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **num
 
 @export.command()
 @_options
-@click.option("--version", type=click.IntRange(1), help="The version; by default one more than the highest in DIR.")
+@click.option("--version", type=click.IntRange(1), help="The version; by default, the highest in DIR plus 1.")
 @_dtype
 @prompt_option
 @precision.options
@@ -122,7 +122,7 @@ def serving(
     """Export a model for TF Serving: strings to answers.
 
     Writes DIR/<version>/, which `keras-bert serve` serves too. A fine-tuned preset answers as `predict` does; any other
-    gives sentence vectors, each text after the prompt.
+    gives sentence vectors, with the prompt before each text.
     """
     with quiet.imports():
         from keras_bert.saved_model import export_serving
@@ -146,8 +146,8 @@ def serving(
 def onnx(output: str, **settings: Any) -> None:
     """Export a model for ONNX Runtime, sentence-transformers and optimum: ids to answers.
 
-    A fine-tuned preset gives its task's outputs; any other gives sentence vectors. The model is compared with Keras's;
-    if it differs by more than the precision explains, nothing is written.
+    A fine-tuned preset has its task's outputs; any other has sentence vectors. The outputs are compared with Keras's;
+    if they differ by more than the precision explains, nothing is written.
     """
     _export(lambda: runtimes.export("export_onnx", output=output, **settings), output)
 
@@ -163,7 +163,7 @@ def openvino(output: str, **settings: Any) -> None:
 @export.command()
 @_options
 @runtimes.options
-@click.option("--sequence-length", type=int, help="Rows of this many tokens, one at a time. By default of any size.")
+@click.option("--sequence-length", type=int, help="Tokens per row, with one row at a time. By default any size.")
 def litert(output: str, **settings: Any) -> None:
     """Export a model for LiteRT (TensorFlow Lite) and MediaPipe: ids to answers. See `onnx`."""
     _export(lambda: runtimes.export("export_litert", output=output, **settings), output)

@@ -18,12 +18,12 @@ from keras_bert.cli.options import texts_to
 @click.option("--top-k", type=click.IntRange(1), default=5, help="The number of candidates for each mask.")
 @texts_to("text", "jsonl", preset=False)
 def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: str, top_k: int) -> None:
-    """Predict the tokens behind the masks of texts.
+    """Predict the masked tokens of texts.
 
-    A mask is [MASK], in RoBERTa's family <mask>. MODEL is a directory, for instance of `pretrain`, or hf://org/name,
-    with a masked language model head. Writes text, a line for each: the text with the likeliest tokens, and after tabs,
-    for each mask, the candidates and their probabilities; or JSON lines {"text", "filled", "masks": [[{"token",
-    "probability"}, ...], ...]}.
+    A mask is [MASK], in RoBERTa's family <mask>. MODEL is a directory, such as one that `pretrain` wrote, or
+    hf://org/name, with a masked language modeling head. Writes a line for each text: the text with the most probable
+    tokens, and after tabs, for each mask, the candidates and their probabilities; or JSON lines {"text", "filled",
+    "masks": [[{"token", "probability"}, ...], ...]}.
 
     \b
     Example:
@@ -34,12 +34,12 @@ def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: st
         from keras_bert.tasks import BertMaskedLM
     task = models.load(BertMaskedLM.from_preset, model)
     if task.preprocessor is None:
-        raise Misuse(f"{model} has no tokenizer that we can read, so it cannot read texts")
+        raise Misuse(f"{model} has no supported tokenizer, so it cannot read texts")
     mask = task.preprocessor.tokenizer.special_tokens["mask_token"]
 
     def with_mask(line: str) -> str:
         if mask not in line:
-            raise ValueError(f"there is no {mask} in it")
+            raise ValueError(f"it has no {mask}")
         return line
 
     with lines.progress() as bar:

@@ -19,7 +19,7 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
     return together(
         click.option("--train", required=True, metavar="FILE", help="The examples to train on."),
         click.option(
-            "--eval", "validation", metavar="FILE", help="The examples to measure each epoch on; the best one is kept."
+            "--eval", "validation", metavar="FILE", help="Examples to measure each epoch on; the best epoch is kept."
         ),
         click.option(
             "--output", required=True, metavar="DIR", help="Write the model into DIR, or resume the run in it."
@@ -29,12 +29,12 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
         click.option(
             "--sequence-length",
             type=click.IntRange(3),
-            help="The length of a row in tokens; by default what the texts need.",
+            help="The length of a row in tokens; by default, as long as the texts need.",
         ),
         training_options.dtype_option,
         training_options.strategy_option,
         click.option(
-            "--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and say how many they are."
+            "--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and print their number."
         ),
     )
 
@@ -56,9 +56,9 @@ def train_on_examples(
     directory = Path(output)
     runs.check_output(directory, overwrite)
     if recipe.batch_size and recipe.batch_tokens:
-        raise Misuse("--batch-size and --batch-tokens are given: one of the two says what a batch is")
+        raise Misuse("--batch-size and --batch-tokens are both given; give only one of them")
     if evaluated is not None and recipe.validation_split is not None:
-        raise Misuse("--eval and --eval-split are given: one of the two says what to measure with")
+        raise Misuse("--eval and --eval-split are both given; give only one of them")
     with quiet.imports():
         import keras
 

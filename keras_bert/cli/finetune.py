@@ -21,7 +21,7 @@ def finetune() -> None:
     """Fine-tune a model to classify, tag, answer, rank or embed.
 
     Writes the model into DIR, for `predict`, `evaluate`, `export serving` and transformers, and report.md with its
-    measures. After an interruption, the same command resumes the run. To train a model further, begin with it: --preset
+    measures. After an interruption, the same command resumes the run. To train a model further, start from it: --preset
     my-model --output my-model-2.
 
     \b
@@ -37,7 +37,7 @@ def _long_text(*choices: str) -> Callable:
         type=click.Choice(choices),
         default=choices[0],
         show_default=True,
-        help="How to shorten texts that are too long.",
+        help="How to fit texts that are too long.",
     )
 
 
@@ -50,7 +50,7 @@ def _long_text(*choices: str) -> Callable:
     type=click.Choice(example_files.PROBLEM_TYPES),
     default=example_files.PROBLEM_TYPES[0],
     show_default=True,
-    help="The kind of the labels: one class for each text, several, or numbers.",
+    help="The kind of labels: one class per text, several, or numbers.",
 )
 @_long_text("truncate", "head_tail", "windows")
 def classify(train: str, validation: str | None, problem_type: str, long_text: str, **options: Any) -> None:

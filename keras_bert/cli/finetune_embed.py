@@ -25,17 +25,15 @@ LOSSES = (
 @preset_option
 @click.option("--query-column", default="query", show_default=True, metavar="C", help="The column of the anchors.")
 @click.option(
-    "--positive-column", default="positive", show_default=True, metavar="C", help="The column of what fits them."
+    "--positive-column", default="positive", show_default=True, metavar="C", help="The column of the positives."
 )
-@click.option(
-    "--negative-column", multiple=True, metavar="C", help="A column of what does not fit them; may be repeated."
-)
+@click.option("--negative-column", multiple=True, metavar="C", help="A column of negatives; may be repeated.")
 @click.option(
     "--score-column",
     multiple=True,
     metavar="C",
-    help="The column of how alike query and positive are, as a number. May be repeated: a reranker's scores of the "
-    "positive and of each negative.",
+    help="The column of the similarity of query and positive, a number. May be repeated: a reranker's "
+    "scores of the positive and of each negative.",
 )
 @click.option("--query-prompt", metavar="NAME", help="The name of the model's prompt for queries.")
 @click.option("--positive-prompt", metavar="NAME", help="The name of the model's prompt for positives and negatives.")
@@ -48,13 +46,13 @@ LOSSES = (
 @click.option(
     "--matryoshka-dims",
     metavar="N,...",
-    help="Train vectors that can be cut to each of these numbers of values, such as 384,128.",
+    help="Train vectors that can be truncated to each of these sizes, such as 384,128.",
 )
 @click.option(
     "--mini-batch-size",
     type=click.IntRange(1),
     metavar="N",
-    help="Compute N texts at a time: a large --batch-size in the memory of a small one.",
+    help="Compute N texts at a time: a large --batch-size with the memory of a small one.",
 )
 @example_files.format_options
 def embed(
@@ -73,11 +71,11 @@ def embed(
     format: str | None,
     **options: Any,
 ) -> None:
-    """Sentence vectors: pairs, triplets or pairs with scores, as CSV, TSV, JSON lines or Parquet.
+    """Train sentence vectors on pairs, triplets or pairs with scores: CSV, TSV, JSON lines or Parquet.
 
     Without scores, a query learns to find its positive among all positives and negatives of a batch, so a large
-    --batch-size helps, with --mini-batch-size where memory is short; equal texts are never each other's negatives.
-    Scores of pairs can be any numbers; those of triplets, of a reranker for instance, should have the size of cosines.
+    --batch-size helps, with --mini-batch-size if memory is short. Equal texts are never each other's negatives. Scores
+    of pairs may be any numbers; scores of triplets, such as a reranker's, should be about as large as cosines.
 
     \b
     Example:
@@ -116,7 +114,7 @@ def embed(
 
 
 def _numbers(text: str | None) -> list[int]:
-    """The whole numbers in a list with commas. Raises Misuse if they are none."""
+    """The whole numbers in a list with commas. Raises Misuse for anything else."""
     try:
         numbers = [int(each) for each in text.split(",")] if text else []
     except ValueError:

@@ -24,14 +24,14 @@ LOSSES = ("binary_cross_entropy", "lambda", "list_net", "margin_mse")  # of `tas
     "--negative-column",
     multiple=True,
     metavar="C",
-    help="A column of texts that do not answer the query, or less well; may be repeated. Rows are then lists.",
+    help="A column of texts that answer the query less well, or not; may be repeated. Rows are then lists.",
 )
 @click.option(
     "--score-column",
     multiple=True,
     metavar="C",
-    help="For lists, the column of the text's score by a better model, then that of each negative; or the margins "
-    "alone, one for each negative. Or of labels 0, 1, 2 ... By default the text is the answer.",
+    help="For lists, the column of a better model's score of the text, then one for each negative; or only "
+    "the margins, one for each negative; or labels 0, 1, 2 ... By default, the text is the answer.",
 )
 @click.option(
     "--loss",
@@ -46,11 +46,11 @@ def rank(
     loss: str | None,
     **options: Any,
 ) -> None:
-    """Score how well texts answer queries: a table with a query, a text and a label, 1 or 0; or with lists.
+    """Train a reranker on a table with a query, a text and a label, 1 or 0; or on lists.
 
-    The query is in `text`, the text that may answer it in `text_pair`, if no other columns are named. A label is 1 for
-    an answer, 0 for none, or between. With --negative-column, a row is a list: a query, its answer, and other texts,
-    such as those that `mine` finds. `search --rerank` takes the model.
+    By default, the query is in the column `text`, and the text that may answer it in `text_pair`. A label is 1 for an
+    answer, 0 for none, or between. With --negative-column, a row is a list: a query, its answer, and other texts, such
+    as those that `mine` finds. `search --rerank` takes the model.
 
     \b
     Examples:
@@ -88,7 +88,7 @@ def _check_lists(loss: str | None, passages: list[str], label_column: str | None
     if count == 1:
         if scores or loss not in (None, LOSSES[0]):
             given = "--score-column" if scores else f"--loss {loss}"
-            raise Misuse(f"{given} is for lists: name the other texts of a row by --negative-column")
+            raise Misuse(f"{given} is for lists; name the other texts of a row with --negative-column")
     elif label_column is not None:
         raise Misuse("--label-column is for pairs; the labels of lists are in --score-column, one for each text")
     elif scores and len(scores) not in (count, count - 1):

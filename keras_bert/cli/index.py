@@ -11,9 +11,7 @@ from keras_bert.cli.options import batch_tokens_option, handle_option
 
 @click.command()
 @click.argument("corpus")
-@click.option(
-    "--output", required=True, metavar="DIR", help="Write the index into DIR, or bring the one there up to date."
-)
+@click.option("--output", required=True, metavar="DIR", help="Write the index into DIR, or update the index there.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
 @handle_option
 @click.option(
@@ -21,16 +19,16 @@ from keras_bert.cli.options import batch_tokens_option, handle_option
     type=click.Choice(["float32", "int8"]),
     help="How vectors are stored; int8 takes a quarter of the memory. By default as in DIR, else float32.",
 )
-@click.option("--add", is_flag=True, help="Keep the rows that are in DIR, too.")
+@click.option("--add", is_flag=True, help="Keep the rows of the index in DIR, too.")
 @batch_tokens_option
 def index(
     corpus: str, output: str, text_column: str, preset: str, stored: str | None, add: bool, batch_tokens: int
 ) -> None:
-    """Index texts, to search them by meaning.
+    """Index texts for a search by meaning.
 
-    CORPUS is a text a line; or CSV, TSV, JSON lines or Parquet, by the end of its name, with a column of texts. Then
-    `keras-bert search DIR` finds its rows. After an interruption, the same command resumes; with a CORPUS that has
-    changed, it encodes only the texts that are new.
+    CORPUS is CSV, TSV, JSON lines or Parquet, by its extension, with a column of texts; any other file has one text per
+    line. Then `keras-bert search DIR` finds its rows. After an interruption, the same command resumes. If CORPUS has
+    changed, it encodes only the new texts.
 
     \b
     Examples:

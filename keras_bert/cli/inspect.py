@@ -14,7 +14,7 @@ from keras_bert.cli.errors import misuse, one_line
 def inspect(source: Path) -> None:
     """Describe a checkpoint: its format, size, heads and vocabulary.
 
-    SRC is a preset's name, a directory, or hf://org/name. Missing and unexpected weights are listed, too.
+    SRC is the name of a preset, a directory, or hf://org/name. Missing and unexpected weights are also listed.
 
     \b
     Example:

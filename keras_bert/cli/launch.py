@@ -35,8 +35,8 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
     """Run a training command in several processes of this machine.
 
     COMMAND is finetune, pretrain or distill, with its options; the processes train one model together. They find each
-    other by the variable TF_CONFIG. Each line of output begins with the number of its process. If one fails or is
-    killed, all start again from the last checkpoint. For several machines, see examples/cluster.
+    other through the variable TF_CONFIG. Each line of output begins with the number of its process. If a process fails
+    or is killed, all restart from the last checkpoint. For several machines, see examples/cluster.
 
     \b
     Example:
@@ -46,7 +46,7 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
         raise Misuse(f"launch runs {', '.join(_TRAIN)}, not {command[0]}")
     for attempt in range(restarts + 1):
         failed = _run(workers, command)
-        command = tuple(each for each in command if each != "--overwrite")  # which would begin anew again
+        command = tuple(each for each in command if each != "--overwrite")  # which would start again each time
         if failed is None:
             return
         number, code = failed

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("pairs")
 @click.option("--query-column", default="query", metavar="C", help="The column of the queries.")
-@click.option("--positive-column", default="positive", metavar="C", help="The column of what answers them.")
-@click.option("--corpus", metavar="FILE", help="Choose from the texts of FILE too; by default from all positives.")
+@click.option("--positive-column", default="positive", metavar="C", help="The column of the positives.")
+@click.option("--corpus", metavar="FILE", help="Texts to choose from, besides all positives.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts in --corpus.")
 @handle_option
-@click.option("--negatives", type=int, default=3, metavar="N", help="Take N negatives for a query.")
-@click.option("--range-min", type=int, default=0, metavar="N", help="Pass over the N closest texts.")
-@click.option("--range-max", type=int, metavar="N", help="Look at the N closest texts. By default as many as it needs.")
+@click.option("--negatives", type=int, default=3, metavar="N", help="Take N negatives per query.")
+@click.option("--range-min", type=int, default=0, metavar="N", help="Skip the N closest texts.")
+@click.option("--range-max", type=int, metavar="N", help="Consider the N closest texts; by default, as many as needed.")
 @click.option(
     "--absolute-margin", type=float, metavar="X", help="Take no text that scores above the positive's score - X."
 )
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     "--rerank",
     metavar="MODEL",
     callback=lambda ctx, parameter, handle: handle and models.find_preset(ctx, parameter, handle),
-    help="Score positives and candidates by a cross-encoder: a directory, or hf://org/name.",
+    help="Score positives and candidates with a cross-encoder: a directory, or hf://org/name.",
 )
 @click.option("--output", required=True, metavar="FILE", help="Write to FILE; after an error, no file is written.")
 @overwrite_option
@@ -64,12 +64,12 @@ def mine(
 ) -> None:
     """Find hard negatives for pairs of texts.
 
-    These are texts that the model takes for answers to a query, though they are not. PAIRS has a query and what answers
-    it in each row: CSV, TSV, JSON lines or Parquet. A text that scores almost as high as the positive may be an answer,
-    too: --relative-margin 0.05 leaves it out. Writes JSON lines {"query", "positive", "negative", "positive_score",
+    These are texts close to a query that are not its positives. PAIRS has a query and a positive in each row: CSV, TSV,
+    JSON lines or Parquet. A text that scores almost as high as the positive may be an unmarked answer:
+    --relative-margin 0.05 leaves it out. Writes JSON lines {"query", "positive", "negative", "positive_score",
     "negative_score"}, which `finetune embed --negative-column negative` reads. Scores are cosines, or with --rerank
-    those of a cross-encoder, from which --score-column can learn. After an interruption, the same command does not
-    encode again what was encoded.
+    those of a cross-encoder, for `finetune embed --score-column`. After an interruption, the same command does not
+    encode texts again.
 
     \b
     Example:

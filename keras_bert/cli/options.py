@@ -23,14 +23,14 @@ preset_option = click.option(
     "--preset", default="all-MiniLM-L6-v2", callback=models.find_preset, metavar="MODEL", help=_MODEL_HELP
 )
 batch_tokens_option = click.option(
-    "--batch-tokens", type=int, default=1024, help="The number of tokens in a batch, with padding."
+    "--batch-tokens", type=int, default=1024, help="The tokens per batch, padding included."
 )
 
 prompt_option = click.option(
     "--prompt",
     metavar="NAME",
-    help='The name of the model\'s prompt to put before each text, such as query; "" is none. By default the one that '
-    "the model says.",
+    help='The name of the model\'s prompt to put before each text, such as query; "" for none. By default, the '
+    "model's default prompt.",
 )
 
 

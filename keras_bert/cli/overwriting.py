@@ -24,7 +24,7 @@ _RUN_FILES = (  # patterns; * may also stand for folders
 )
 _PASSING = (".lock", ".*.tmp")  # names of files that a killed process leaves
 
-option = click.option("--overwrite", is_flag=True, help="Remove the run or the model in DIR first, and begin anew.")
+option = click.option("--overwrite", is_flag=True, help="Remove the run or the model in DIR first, and start again.")
 
 
 def check(directory: Path) -> None:
@@ -32,7 +32,7 @@ def check(directory: Path) -> None:
     foreign = sorted(str(path.relative_to(directory)) for path in _foreign(directory))
     if foreign:
         shown = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else "")
-        raise Misuse(f"{directory} holds {shown}, which no run has written; move that away, or choose another --output")
+        raise Misuse(f"{directory} holds {shown}, which no run wrote; move that away, or choose another --output")
     for path in _read():
         if path.resolve().is_relative_to(directory.resolve()):
             raise Misuse(f"{path} is read by this command, and --overwrite removes it; choose another --output")

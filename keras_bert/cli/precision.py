@@ -1,4 +1,4 @@
-"""The precision that a command computes in, and the texts that find the ranges of int8."""
+"""The option for the precision of inference, and the texts to calibrate int8 with."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ option = click.option(
     "--precision",
     type=click.Choice(PRECISIONS),
     default="float32",
-    help="The type to compute in. On CPUs, bfloat16 and int8 are faster; answers change a little.",
+    help="The precision of inference. On CPUs, bfloat16 and int8 are faster; answers change a little.",
 )
 options = together(
     option,
     click.option(
         "--calibration",
         metavar="FILE",
-        help="Texts like those that the model will read, some hundred, for the ranges of int8: one per line; or a "
-        "table with the model's columns, always for pairs. By default those that the model keeps, or a few "
-        "sentences in English.",
+        help="Some hundred texts to calibrate int8 with, like those that the model will read: one per line; or a "
+        "table with the model's columns, which pairs need. By default, the model's saved ranges are used, or a few "
+        "built-in sentences, most of them English.",
     ),
 )
 
@@ -47,13 +47,13 @@ def load(from_preset: Callable[[Path], Any], preset: Path, precision: str, calib
         elif precision != "float32":
             model.set_precision(precision)
     if precision == "int8" and model.encoder.inference.ranges.is_built_in:
-        told = "int8: ranges come from a few built-in sentences; --calibration FILE takes them from texts like yours"
+        told = "int8: calibrated with a few built-in sentences; use --calibration FILE with texts like yours"
         click.echo(told, err=True)
     return model
 
 
 def _texts(path: str, names: Sequence[str]) -> list[str] | tuple[list[str], ...]:
-    """The texts in a file; for a model of pairs both columns. Raises ValueError or Misuse."""
+    """The texts in a file; for a model of pairs, both columns. Raises ValueError or Misuse."""
     form = FORMATS.get(Path(path).suffix.lower())
     if form is None and len(names) > 1:
         raise ValueError(f"{path}: this model reads {' and '.join(names)}; give a .csv, .tsv or .jsonl of both")
@@ -70,5 +70,5 @@ def _texts(path: str, names: Sequence[str]) -> list[str] | tuple[list[str], ...]
 def _cell(path: str, line: int, cells: Any, found: Sequence[str], name: str) -> str:
     row = cells if isinstance(cells, dict) else None if isinstance(cells, str) else dict(zip(found, cells, strict=True))
     if row is None or not isinstance(row.get(name), str):
-        raise ValueError(f"{path}, line {line}: {cells if row is None else f'there is no string {name!r} in it'}")
+        raise ValueError(f"{path}, line {line}: {cells if row is None else f'it has no string {name!r}'}")
     return row[name]

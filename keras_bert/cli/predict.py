@@ -29,11 +29,11 @@ def predict(
 ) -> None:  # fmt: skip
     """Apply a fine-tuned model to texts.
 
-    MODEL is a directory that `finetune` has written. Texts come from arguments, a file or a pipe. A file has a text a
-    line; or it is a table, CSV, TSV, JSON lines or Parquet, with columns as for `finetune`: a text, and for pairs a
-    second one; questions are in `question` and `context`. Output is a JSON line for each, in the same order: the
-    columns of the row, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`. A column
-    of such a name is written as `given_label` and the like.
+    MODEL is a directory that `finetune` wrote. Texts come from arguments, a file or a pipe. A file has one text per
+    line, or is a table (CSV, TSV, JSON lines or Parquet) with the columns of `finetune`: a text, and for pairs a second
+    one; questions are in `question` and `context`. The output has a JSON line for each, in the same order: the columns
+    of the row, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`. An input column
+    with such a name is written as `given_label` and so on.
 
     \b
     Example:
@@ -103,7 +103,7 @@ def _check(row: dict[str, Any], columns: dict[str, str]) -> None:
     checked = one_text if "question" in columns else characters
     for column in columns.values():
         if not isinstance(row.get(column), str):
-            raise ValueError(f"there is no string {column!r} in it")
+            raise ValueError(f"it has no string {column!r}")
         checked(row[column], column)
 
 

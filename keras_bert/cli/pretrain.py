@@ -42,8 +42,8 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
             "--objective",
             type=click.Choice(OBJECTIVES),
             default=objective,
-            help="The objective beside masked tokens: whether the second segment follows the first, or whether both "
-            "are in order. sentences: only masked tokens, in rows full of sentences.",
+            help="The objective besides masked tokens: whether the second segment follows the first, or whether both "
+            "are in order. sentences: only masked tokens, in rows of whole sentences.",
         ),
         click.option(
             "--layout",
@@ -55,11 +55,9 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
         click.option(
             "--masked-unit", type=click.Choice(MASKED_UNITS), default=MASKED_UNITS[0], help="The unit of masking."
         ),
+        click.option("--static-masking", is_flag=True, help="Mask the same tokens in each epoch, unlike RoBERTa."),
         click.option(
-            "--static-masking", is_flag=True, help="Mask the same tokens in each epoch; by default others, as RoBERTa."
-        ),
-        click.option(
-            "--copies", type=number, default=1, help="How often each text is used, with other pairs and masks."
+            "--copies", type=number, default=1, help="The number of times to use each text, with other pairs and masks."
         ),
         click.option("--pack", is_flag=True, help="Pack several short documents into a row (--objective sentences)."),
         click.option(
@@ -76,7 +74,7 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
 @click.option("--size", required=True, help="tiny, mini, small, medium, base, large, or a config.json.")
 @options(PretrainingRecipe, objective=OBJECTIVES[0])
 def pretrain(corpus: tuple[str, ...], vocab: str, size: str, **options: Any) -> None:
-    """Pre-train a BERT of your own on text.
+    """Pre-train your own BERT on text.
 
     Each FILE is text in UTF-8, or a directory of .txt files. Writes the model into DIR, for `fill`, `finetune`, `export
     encoder` and transformers, and its losses into report.md. After an interruption, the same command resumes the run.

@@ -15,7 +15,7 @@ from keras_bert.cli.options import batch_tokens_option, file_option, preset_opti
 @file_option
 @preset_option
 @click.option("--output", required=True, metavar="DIR", help="Write into DIR; after an error, nothing is written.")
-@click.option("--overwrite", is_flag=True, help="Replace DIR if this command has written it.")
+@click.option("--overwrite", is_flag=True, help="Replace DIR if this command wrote it.")
 @prompt_option
 @batch_tokens_option
 def project(
@@ -23,8 +23,8 @@ def project(
 ) -> None:
     """Write vectors of texts for TensorBoard's Embedding Projector.
 
-    It shows them as points in space. DIR gets vectors.tsv, metadata.tsv (the texts) and projector_config.pbtxt. Inputs
-    of any size are read and written in chunks.
+    The projector shows them as points in space. DIR gets vectors.tsv, metadata.tsv (the texts) and
+    projector_config.pbtxt. Inputs of any size are read and written in chunks.
 
     \b
     Example:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from keras_bert.training.run_files import FinishedError
 
-_ADVICE = "choose another --output, or begin anew with --overwrite"
+_ADVICE = "choose another --output, or start again with --overwrite"
 
 
 @contextlib.contextmanager
@@ -140,7 +140,7 @@ def _misuse(error: Exception, directory: Path) -> Misuse:
     message = one_line(error).replace(state.ADVICE, _ADVICE)
     command = click.get_current_context().command
     if isinstance(error, run_files.AnotherRunError) and error.is_finished and _has_preset(command):
-        message += f"; to train its model further, begin with --preset {directory} and another --output"
+        message += f"; to train its model further, use --preset {directory} and another --output"
     return Misuse(message)
 
 
@@ -154,7 +154,7 @@ def check_output(directory: Path, overwrite: bool) -> None:
         overwriting.check(directory)
     elif directory.exists() and not (directory / RUN).is_dir() and (not directory.is_dir() or any(directory.iterdir())):
         advice = _ADVICE if (directory / "config.json").is_file() else "choose another --output"
-        raise Misuse(f"{directory} exists and is no run of this command; {advice}")
+        raise Misuse(f"{directory} exists and is not a run of this command; {advice}")
     directories.check(directory)
 
 

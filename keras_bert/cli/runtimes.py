@@ -17,7 +17,7 @@ options = together(
         "--precision",
         type=click.Choice(["float32", "float16", "bfloat16", "int8"]),
         default="float32",
-        help="The type to store the weights in: 16 bits halve the size, int8 makes a quarter of it.",
+        help="The type to store the weights in: 16 bits halve the size, int8 makes it a quarter.",
     ),
     click.option("--encoder", is_flag=True, help="Export the encoder alone: hidden states instead of answers."),
 )

@@ -20,13 +20,13 @@ _arguments = together(
 
 @click.command()
 @texts_to("text", "jsonl", preset=False, texts=_arguments)
-@click.option("--preset", metavar="MODEL", help="The model that made the index. By default it is found where it was.")
+@click.option("--preset", metavar="MODEL", help="The model that made the index, if it has moved.")
 @click.option("--top-k", type=click.IntRange(1), default=10, metavar="K", help="Find K texts for each query.")
 @click.option(
     "--rerank",
     metavar="MODEL",
     callback=lambda ctx, parameter, handle: handle and models.find_preset(ctx, parameter, handle),
-    help="Put the 50 closest texts in order by a cross-encoder: a directory, or hf://org/name.",
+    help="Rank the 50 closest texts with a cross-encoder: a directory, or hf://org/name.",
 )
 def search(
     lines: streams.Lines,
@@ -39,10 +39,10 @@ def search(
 ) -> None:
     """Find the texts closest in meaning to a query.
 
-    DIR is the index that `keras-bert index` has written. Queries come from arguments, a file or a pipe. Writes text, a
-    line for each text found: its similarity, 1 for the same meaning, a tab, and the text; for several queries, the
-    query stands before them. Or it writes JSON lines {"query", "hits"}, one per query, where each hit has `similarity`,
-    `text`, and `row`, the row of the corpus by column. With --rerank each hit also has a `score`, and text shows that.
+    DIR is the index that `keras-bert index` wrote. Queries come from arguments, a file or a pipe. Writes a line for
+    each text found: its similarity (1 for the same meaning), a tab, and the text; with several queries, the query comes
+    first. Or it writes JSON lines {"query", "hits"}, one per query; a hit has `similarity`, `text`, and `row`, the row
+    of the corpus by column. With --rerank, a hit also has a `score`, which the text output shows.
 
     \b
     Examples:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def senses(word: str, file: str | None, preset: Path, output: str | None, overwrite: bool) -> None:
     """Show how the vector of a word depends on its sentence.
 
-    The vector of an occurrence of WORD, with capitals or without, is the mean of its tokens' hidden states in the last
-    layer. The plot shows two principal components, and the word's embedding without context. JSON lines are
-    {"sentence", "start", "end", "point", "vector"}, and at the end {"word", "point", "vector"} without context.
+    The vector of an occurrence of WORD, in any case, is the mean of its tokens' hidden states in the last layer. The
+    plot shows two principal components, and the word's embedding without context. JSON lines are {"sentence", "start",
+    "end", "point", "vector"}, and at the end, without context, {"word", "point", "vector"}.
 
     \b
     Example:

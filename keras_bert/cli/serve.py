@@ -16,10 +16,10 @@ _PORT = click.IntRange(0, 65535)
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--port", type=_PORT, default=8500, help="The port for gRPC; 0 takes any free port.")
 @click.option("--rest-port", type=_PORT, default=8501, help="The port for REST; 0 takes any free port.")
-@click.option("--host", default="127.0.0.1", help="The address to listen on; 0.0.0.0 is the whole network.")
+@click.option("--host", default="127.0.0.1", help="The address to listen on; 0.0.0.0 for all networks.")
 @click.option("--model-name", help="The model's name in requests.", show_default="the directory's name")
 @click.option("--max-batch", type=click.IntRange(1), default=16, help="The largest number of rows in a batch.")
-@click.option("--no-batching", is_flag=True, help="Compute each request by itself.")
+@click.option("--no-batching", is_flag=True, help="Compute each request separately.")
 @click.option("--queue", type=click.IntRange(1), default=1024, help="The largest number of waiting requests.")
 @click.option(
     "--timeout", type=click.FloatRange(0, min_open=True), default=30.0, help="The time limit of a request, in seconds."
@@ -27,7 +27,7 @@ _PORT = click.IntRange(0, 65535)
 def serve(directory: Path, model_name: str | None, no_batching: bool, **options: Any) -> None:
     """Serve a SavedModel over gRPC and REST, as TF Serving does.
 
-    The highest version in DIRECTORY/<version>/ is served. When a higher one appears, it takes over; no request is lost.
+    The highest version in DIRECTORY/<version>/ is served. A higher version that appears takes over; no request is lost.
     Ctrl-C or SIGTERM ends the server after it has answered all accepted requests.
 
     \b

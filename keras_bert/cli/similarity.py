@@ -29,7 +29,7 @@ def similarity(
     top: int | None,
     threshold: float | None,
 ) -> None:
-    """Compare each text with each other one.
+    """Compare all texts with each other.
 
     The similarity is the cosine of the angle between two vectors: 1 for the same meaning. Writes text, a table; JSON
     lines {"first", "second", "similarity"} for every pair; or npy, a float32 matrix with a row and a column for each

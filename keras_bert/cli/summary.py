@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 @click.option(
     "--sequence-length",
     type=click.IntRange(1),
-    help="The number of tokens in a sequence. By default 128, or all positions of a model with fewer.",
+    help="The number of tokens in a sequence; by default 128, or the model's positions if they are fewer.",
 )
 @precision.options
 def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric: Any) -> None:
-    """Show a model's parts, and the memory and operations it needs.
+    """Show a model's parts, memory and operations.
 
-    All numbers are for float32. HANDLE is a preset, as for the other commands, or the name of a published size, such as
-    bert-base or albert-xxlarge. No weights are read. "x 12" means that 12 layers have such weights. A training step
-    needs the weights, their gradients, AdamW's two moments, and the activations, which are an estimate.
+    All numbers are for float32. HANDLE is a preset, or the name of a published size, such as bert-base or
+    albert-xxlarge. No weights are read. "x 12" means that 12 layers have such weights. A training step needs the
+    weights, their gradients, AdamW's two moments, and the activations, which are an estimate.
 
-    If the model keeps ranges of int8, or with --precision int8, which finds them, a last line says which layers are not
-    computed in int8, because they lose too much.
+    If the model has int8 ranges, or with --precision int8, which finds them, a last line lists the layers that are not
+    computed in int8 because they would lose too much.
 
     \b
     Example:

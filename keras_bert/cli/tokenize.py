@@ -16,8 +16,8 @@ from keras_bert.cli.options import texts_to
 def tokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_format: str, explain: bool) -> None:
     """Split each text into tokens of the model's vocabulary.
 
-    [CLS] and [SEP] are not added. Writes text, the tokens separated by spaces; ids, their numbers in the vocabulary; or
-    JSON lines {"text", "tokens", "ids", "starts", "ends"}, with the start and end of each token in bytes of UTF-8.
+    [CLS] and [SEP] are not added. Writes text, the tokens separated by spaces; ids; or JSON lines {"text", "tokens",
+    "ids", "starts", "ends"}, with the start and end of each token in bytes of UTF-8.
 
     The table of --explain includes [CLS] and [SEP]. It has each token's position and type id in the model's input, its
     byte and character ranges in the text, these characters, and the changes made to them.

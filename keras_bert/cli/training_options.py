@@ -29,7 +29,7 @@ dtype_option = click.option(
     type=click.Choice(["float32", "mixed_bfloat16", "mixed_float16"]),
     default="float32",
     show_default=True,
-    help="The type to compute in; the weights stay float32.",
+    help="The dtype policy of training; the weights stay float32.",
 )
 
 

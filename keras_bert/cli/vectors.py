@@ -28,12 +28,12 @@ class Columns(NamedTuple):
 
 _OPTIONS = together(
     click.option("--query-column", metavar="C", help="For sentence encoders, the column of queries or first texts."),
-    click.option("--positive-column", metavar="C", help="The column of what answers them, or of second texts."),
-    click.option("--negative-column", multiple=True, metavar="C", help="A column of what does not; may be repeated."),
-    click.option("--score-column", metavar="C", help="The column of how alike two texts are: a number, or 1 and 0."),
+    click.option("--positive-column", metavar="C", help="The column of positives or second texts."),
+    click.option("--negative-column", multiple=True, metavar="C", help="A column of negatives; may be repeated."),
+    click.option("--score-column", metavar="C", help="The column of similarities: numbers, or 1 and 0."),
     click.option("--query-prompt", metavar="NAME", help="The name of the model's prompt for queries."),
     click.option("--positive-prompt", metavar="NAME", help="The name of the model's prompt for all other texts."),
-    click.option("--corpus", metavar="FILE", help="Search the texts of FILE, too; --text-column is their column."),
+    click.option("--corpus", metavar="FILE", help="Search the texts of FILE, too, in the column --text-column."),
 )
 
 
@@ -52,12 +52,12 @@ def options(command: Callable) -> Callable:
         **more: Any,
     ) -> Any:
         if (query_column is None) != (positive_column is None):
-            raise Misuse("--query-column and --positive-column go together: texts to compare")
+            raise Misuse("give both --query-column and --positive-column")
         given = (negative_column, score_column, query_prompt, positive_prompt, corpus)
         if query_column is None and any(given):
-            raise Misuse("texts to compare need --query-column and --positive-column")
+            raise Misuse("sentence encoders need --query-column and --positive-column")
         if score_column is not None and (negative_column or corpus):
-            raise Misuse("--score-column is of pairs, without --negative-column and --corpus")
+            raise Misuse("--score-column is for pairs, without --negative-column and --corpus")
         columns = None if query_column is None else Columns(query_column, positive_column, *given)
         return command(columns=columns, **more)
 

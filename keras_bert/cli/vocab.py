@@ -13,7 +13,7 @@ from keras_bert.cli.errors import Misuse, misuse
 
 @click.command()
 @click.argument("corpus", metavar="FILE...", nargs=-1, required=True)
-@click.option("--size", type=click.IntRange(1), required=True, help="The number of tokens, with the special tokens.")
+@click.option("--size", type=click.IntRange(1), required=True, help="The number of tokens, special tokens included.")
 @click.option(
     "--output", required=True, metavar="PATH", help="Write a vocab.txt of WordPiece, NAME.txt; or a new directory."
 )
@@ -28,13 +28,13 @@ from keras_bert.cli.errors import Misuse, misuse
     "--character-coverage",
     type=click.FloatRange(0.98, 1),
     default=1.0,
-    help="The share of the text's characters that get a token; the rarest others are unknown.",
+    help="The share of characters in the text that tokens cover; the rarest are unknown.",
 )
 def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: bool, character_coverage: float) -> None:
-    """Learn a vocabulary of your own from text.
+    """Learn a vocabulary from text.
 
     Each FILE is text in UTF-8, or a directory of .txt files. Writes a file for WordPieceTokenizer("vocab.txt"), or a
-    directory for the tokenizers' from_preset and for transformers. The same text always gives the same vocabulary.
+    directory for a tokenizer's from_preset and for transformers. The same text always gives the same vocabulary.
 
     \b
     Example:

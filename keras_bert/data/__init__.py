@@ -2,14 +2,12 @@
 
     tables.py     CSV, TSV and JSON lines, by column; rows.py, labels.py
     folders.py    a directory per class
-    conll.py      words and labels, one a line
-    squad.py      questions, contexts and answers
-    examples.py   the results: dataclasses of parallel lists
-    problems.py   the bad rows of a file, reported together
+    conll.py      words and labels, one per line squad.py      questions, contexts and answers examples.py   the
+    results: dataclasses of parallel lists problems.py   the bad rows of a file, reported together
 
 Files are in UTF-8, with or without a byte order mark. Every reader raises OSError if a file cannot be read, and
-ValueError if it is not UTF-8, has no examples, or has bad rows: the message has their number, and the lines of the
-first ten. With `skip_bad=True`, bad rows are left out, with a UserWarning that counts them.
+ValueError if it is not UTF-8, has no examples, or has bad rows. The message has the number of bad rows, and the line
+numbers of the first ten. With `skip_bad=True`, bad rows are left out, with a UserWarning that counts them.
 """
 
 from keras_bert.data.conll import read_conll

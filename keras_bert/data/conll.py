@@ -14,7 +14,7 @@ from keras_bert.files import lines_of, read_text
 def read_conll(
     path: str | Path, *, word_column: int = 1, label_column: int | None = -1, skip_bad: bool = False
 ) -> WordExamples:
-    """Reads sentences from a file with one word and its labels a line, and a blank line between sentences.
+    """Reads sentences from a file with one word and its labels per line, and a blank line between sentences.
 
     Columns are separated by tabs, or by spaces in a line without tabs. `-DOCSTART-` lines are skipped.
 
@@ -25,8 +25,8 @@ def read_conll(
         skip_bad: leave out bad sentences, with a warning, instead of raising.
 
     Raises:
-        ValueError: as every reader (see `keras_bert.data`); or a column is missing. A sentence is bad if a line has
-            another number of columns than most lines, or no word or label.
+        ValueError: as every reader (see `keras_bert.data`); or a column is missing. A sentence is bad if a line has no
+            word or label, or not the number of columns of most lines.
 
     Example:
         >>> import pathlib, tempfile

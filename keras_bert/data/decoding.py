@@ -1,4 +1,4 @@
-"""Checks texts, and JSON lines, of files of examples."""
+"""Checks the texts and the JSON lines in files of examples."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def characters(value: str, name: str) -> str:
     """Returns `value`. Raises ValueError if it has half of a surrogate pair."""
     try:
         value.encode()
-    except UnicodeEncodeError:  # JSON can have it, as \ud83d; TensorFlow cannot read it
-        raise ValueError(f"{name} has half of a surrogate pair, which is no character") from None
+    except UnicodeEncodeError:  # JSON can have it, as \ud83d, but TensorFlow cannot read it
+        raise ValueError(f"{name} has half of a surrogate pair, which is not a character") from None
     return value

@@ -20,7 +20,7 @@ class TextExamples:
     Attributes:
         texts: the text of each example, as in the file; never empty.
         pairs: the second text of each example; None for single texts.
-        labels: for each example the name of a class, or a number, or, in multi-label problems, a tuple of names, which
+        labels: for each example, the name of a class, a number, or, in multi-label problems, a tuple of names, which
             may be empty. None if the file was read without labels.
 
     Raises:
@@ -43,7 +43,7 @@ class TextExamples:
 
     @property
     def xy(self) -> tuple[Any, Any]:
-        """Texts, or a tuple of first and second texts; and labels: as `fine_tune` takes them."""
+        """Texts, or a tuple of first and second texts; and labels. In the form that `fine_tune` takes."""
         return (self.texts if self.pairs is None else (self.texts, self.pairs)), self.labels
 
     @property
@@ -66,13 +66,13 @@ class TextExamples:
 
 @dataclass(frozen=True)
 class ColumnExamples:
-    """Texts to compare, for sentence vectors: anchors, such as questions, and what they are compared with.
+    """Texts to compare, for sentence vectors: anchors, such as questions, and the texts they are compared with.
 
     Attributes:
         columns: two or more lists of texts, none of them empty: anchors, positives and maybe negatives; or, with
             scores, first and second texts.
-        scores: how alike the two texts of each pair are; or a tuple of scores for each row, such as those that a
-            reranker gives to the positive and the negative. None if the file was read without scores.
+        scores: the similarity of each pair; or a tuple of scores for each row, such as a reranker's scores of the
+            positive and the negative. None if the file was read without scores.
 
     Raises:
         ValueError: the lists have different lengths.
@@ -93,7 +93,7 @@ class ColumnExamples:
 
     @property
     def xy(self) -> tuple[Any, Any]:
-        """The columns, and scores or None, as `fine_tune` takes them."""
+        """The columns, and scores or None, in the form that `fine_tune` takes."""
         return self.columns, self.scores
 
     def check_can_be_learned(self, path: str | Path) -> None:
@@ -102,7 +102,7 @@ class ColumnExamples:
             _check_can_be_learned(path, "pairs", self.scores)
         elif len(set(self.columns[1])) == 1:
             raise ValueError(
-                f"{path}: all {len(self):,} positives are the same text; an anchor needs others to compare"
+                f"{path}: all {len(self):,} positives are the same text; training needs different ones to compare"
             )
 
 
@@ -137,7 +137,7 @@ class WordExamples:
 
     @property
     def xy(self) -> tuple[Any, Any]:
-        """Words and labels, as `fine_tune` takes them."""
+        """Words and labels, in the form that `fine_tune` takes."""
         return self.words, self.labels
 
     @property
@@ -165,8 +165,8 @@ class QuestionExamples:
         ids: a unique name for each question.
         questions: never empty.
         contexts: never empty. Questions of one paragraph share one string.
-        answers: the answers to each question; an empty tuple if its context does not answer it. None if the file has no
-            answers.
+        answers: the answers to each question; an empty tuple if the context has no answer. None if the file has no
+            answers at all.
 
     Raises:
         ValueError: the lists have different lengths.

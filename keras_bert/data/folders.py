@@ -12,14 +12,14 @@ from keras_bert.files import read_text
 
 
 def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
-    """Reads texts, one a file, from directories named after their classes: `pos/*.txt`, `neg/*.txt`.
+    """Reads texts, one per file, from directories named after their classes: `pos/*.txt`, `neg/*.txt`.
 
     Texts are sorted by class and file name. Directories whose name begins with a dot, and files with another extension,
     are ignored. With `skip_bad`, bad files are left out, with a warning, instead of raising.
 
     Raises:
         ValueError: as every reader (see `keras_bert.data`); or a class, or all of them, has no `.txt` files;
-            a class's name cannot be a label; or a file is a link to nothing.
+            a class's name cannot be a label; or a file is a broken link.
 
     Example:
         >>> import pathlib, tempfile
@@ -34,7 +34,7 @@ def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
     entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
     for entry in entries:
         if not entry.exists():
-            raise ValueError(f"{entry} is a link to {entry.readlink()}, which does not exist; mend it, or remove it")
+            raise ValueError(f"{entry} is a link to {entry.readlink()}, which does not exist; repair or remove it")
     classes = [entry for entry in entries if entry.is_dir()]
     if not classes:
         raise ValueError(f"{path} has no directories; expected one for each class")

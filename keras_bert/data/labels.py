@@ -1,4 +1,4 @@
-"""Parses labels in the cells of a table."""
+"""Parses the labels in the cells of a table."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def parse_label(value: Any, kind: str, separator: str = "|") -> str | float | tu
 
     Args:
         value: the cell.
-        kind: "class": one name, without the white space around it, or a whole number, true or false of JSON. "number":
-            a finite number. "multi_label": any number of names: a string with separators, or a list of JSON.
+        kind: "class": one name, stripped of white space, or in JSON a whole number, true or false. "number": a finite
+            number. "multi_label": any number of names: a string with separators, or a JSON list.
         separator: the string between names.
 
     Example:
@@ -47,9 +47,9 @@ def _name(value: Any) -> str:
 
 
 def checked_name(label: str) -> str:
-    """Returns a label. Raises ValueError if the files with a model's labels and measures could not hold it."""
+    """Returns a label. Raises ValueError if the tables of labels and measures cannot hold it."""
     if re.search(r"[\t\n\r]", label):
-        raise ValueError(f"label is {label!r}, with a tab or a line end, which the tables of measures could not hold")
+        raise ValueError(f"label is {label!r}, with a tab or a line end, which the tables of measures cannot hold")
     return characters(label, "label")
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-SHOWN = 10  # the limit of bad rows that a message names
+SHOWN = 10  # the most bad rows in a message
 
 
 class Problems:
-    """The bad rows of a file or directory; `kind` is the name of rows in messages: "rows", "sentences", "files".
+    """The bad rows of a file or directory; `kind` is the word for rows in messages: "rows", "sentences", "files".
 
     Example:
         >>> problems = Problems("train.tsv", "rows")
         >>> problems.add("line 17", "4 cells instead of 3")
         >>> problems.settle(total=1000, skip_bad=False)
         Traceback (most recent call last):
-        ValueError: train.tsv: 1 of 1,000 rows cannot be used: line 17: 4 cells instead of 3. Mend the file, or leave
+        ValueError: train.tsv: 1 of 1,000 rows cannot be used: line 17: 4 cells instead of 3. Fix the file, or leave
         them out with skip_bad=True
     """
 
@@ -30,7 +30,7 @@ class Problems:
         self._found.append(f"{place}: {fault}")
 
     def settle(self, total: int, skip_bad: bool) -> None:
-        """Reports the bad ones of `total` rows, when all are read: raises ValueError, or warns if `skip_bad`.
+        """Reports the bad rows when all `total` rows are read: raises ValueError, or warns if `skip_bad`.
 
         It also raises ValueError if all rows are bad.
         """
@@ -43,5 +43,5 @@ class Problems:
         if len(self._found) >= total:
             raise ValueError(f"{some} cannot be used, so nothing is left: {shown}")
         if not skip_bad:
-            raise ValueError(f"{some} cannot be used: {shown}. Mend the file, or leave them out with skip_bad=True")
+            raise ValueError(f"{some} cannot be used: {shown}. Fix the file, or leave them out with skip_bad=True")
         warnings.warn(f"{some} are left out: {shown}", stacklevel=3)  # at the call of the reader

@@ -25,16 +25,16 @@ _ALL = "'csv', 'tsv', 'jsonl' or 'parquet'"
 class Rows:
     """The content of a table."""
 
-    names: list[str] | None  # of the columns; for JSON lines, all keys of all rows; None without a header line
-    width: int  # number of columns
-    # The (first) line number of each, from 1, and its cells: a list, a dict (of JSON lines and Parquet), or an error
+    names: list[str] | None  # names of the columns; for JSON lines, the keys of all rows; None without a header line
+    width: int  # the number of columns
+    # Each row: its (first) line number, from 1, and its cells: a list, a dict (JSON lines and Parquet), or an error
     # message.
     rows: list[tuple[int, list[str] | dict[str, Any] | str]]
-    numbered: str = "line"  # what the numbers count: lines, or the rows of Parquet
+    numbered: str = "line"  # the unit of the numbers: lines, or the rows of Parquet
 
 
 def format_of(path: str | Path, given: str | None) -> str:
-    """The format of a table: `given`, or by the file's extension. Raises ValueError if it is unknown."""
+    """The format of a table: `given`, else that of the file's extension. Raises ValueError if it is unknown."""
     if given is not None and given not in FORMATS.values():
         raise ValueError(f"format is {given!r}; expected {_ALL}")
     found = given or FORMATS.get(Path(path).suffix.lower())
@@ -66,7 +66,7 @@ def read_rows(path: str | Path, format: str, header: bool) -> Rows:
         names = [name.strip() for name in first]
     if not found:
         raise ValueError(f"{path} has a header line and no rows")
-    # Without a header, the width is that of most rows, as the first one may be bad.
+    # Without a header, the width is that of most rows, because the first row may be bad.
     lengths = Counter(len(cells) for _, cells in found if isinstance(cells, list))
     width = len(names) if names is not None else lengths.most_common(1)[0][0] if lengths else 0
     return Rows(names, width, [(line, _checked(cells, width)) for line, cells in found])
@@ -88,8 +88,8 @@ def _split_tsv(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _split_csv(text: str, path: str | Path) -> Iterator[tuple[int, list[str] | str]]:
-    """Line numbers and cells; no cells for a blank line, and an error message for a row that is not CSV."""
-    # Lines end with \n or \r\n: a \r in a quoted cell ends no line, as in an editor.
+    """Line numbers and cells; no cells for a blank line, and an error message for a malformed row."""
+    # Lines end with \n or \r\n: as in an editor, a \r in a quoted cell does not end a line.
     reader = csv.reader(io.StringIO(text, newline="\n"), strict=True)
     with _cells_of_any_length(len(text)):
         while True:
@@ -99,7 +99,7 @@ def _split_csv(text: str, path: str | Path) -> Iterator[tuple[int, list[str] | s
             except StopIteration:
                 return
             except csv.Error as error:
-                if "unexpected end" in str(error):  # the cell takes the rest of the file: no row can be left out
+                if "unexpected end" in str(error):  # the cell takes the rest of the file, so no row can be left out
                     raise ValueError(
                         f"{path}, line {line}: a quote is opened and never closed; double the quotes inside texts, "
                         "or read the file with format='tsv' if it has no quoted cells"
@@ -109,8 +109,8 @@ def _split_csv(text: str, path: str | Path) -> Iterator[tuple[int, list[str] | s
 
 @contextmanager
 def _cells_of_any_length(length: int) -> Iterator[None]:
-    """Lifts the csv module's process-wide limit of 131,072 characters a cell: a text may be a book."""
-    with _CELL_LIMIT:  # else a reader in another thread would restore the limit too early
+    """Lifts the csv module's process-wide limit of 131,072 characters per cell: a text may be a book."""
+    with _CELL_LIMIT:  # a reader in another thread must not restore the limit too early
         before = csv.field_size_limit()
         csv.field_size_limit(max(before, length))
         try:

@@ -24,8 +24,8 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
 
     Raises:
         ValueError: as every reader (see `keras_bert.data`); or the file is not in SQuAD's format. A question is bad if
-            it has no text, unique id or context, no answers though it is not impossible, or an answer that is not at
-            its `answer_start`, in characters (code points).
+            it has no text, no unique id or no context; if it has no answers and is not impossible; or if an answer is
+            not at its `answer_start`, in characters (code points).
 
     Example:
         >>> import json, pathlib, tempfile
@@ -66,7 +66,7 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
 
 
 def _questions(content: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each question with its context. Raises LookupError or TypeError if the format is another."""
+    """Each question with its context. Raises LookupError or TypeError if the format is wrong."""
     for article in content["data"]:
         for paragraph in article["paragraphs"]:
             context = paragraph["context"]

@@ -25,18 +25,18 @@ def read_table(
     format: str | None = None,
     skip_bad: bool = False,
 ) -> TextExamples:
-    """Reads texts, or pairs of texts, and their labels from a file with one example a row.
+    """Reads texts, or pairs of texts, and their labels from a file with one example per row.
 
     Args:
         path: the file.
-        text_column, text_pair_column, label_column: columns by name or, in CSV and TSV, by number, counted from 1 (also
-            as digits). Without `label_column`, no labels are read.
+        text_column, text_pair_column, label_column: columns by name or, in CSV and TSV, by number, counted from 1 (an
+            int or a str of digits). Without `label_column`, no labels are read.
         label_kind: "class", a name; "number"; or "multi_label", any number of names: in CSV and TSV with `separator`
             between them, in JSON lines a list.
         separator: see `label_kind`.
         header: whether the first line of a CSV or TSV names the columns. If not, choose columns by number.
         format: "csv", quoted as in RFC 4180; "tsv", where a quote is like any other character, as in GLUE's files;
-            "jsonl", an object a line; or "parquet" (the extra `parquet`). Default: by the file's extension.
+            "jsonl", an object per line; or "parquet" (the extra `parquet`). Default: by the file's extension.
         skip_bad: leave out bad rows, with a warning, instead of raising.
 
     Raises:
@@ -94,18 +94,18 @@ def read_columns(
     format: str | None = None,
     skip_bad: bool = False,
 ) -> ColumnExamples:
-    """Reads texts to compare from a file with one example a row.
+    """Reads texts to compare from a file with one example per row.
 
     Args:
         path: the file.
-        text_columns: two columns or more: of the anchors, the positives, and maybe negatives. By name or number, as for
+        text_columns: the columns of the anchors, the positives, and maybe negatives, by name or number, as for
             `read_table`.
-        score_column: the column of the scores, numbers; or several columns, for several scores a row. Without it, no
-            scores are read.
+        score_column: the column of the scores, which are numbers; or several columns, for several scores per row.
+            Without it, no scores are read.
         header, format, skip_bad: see `read_table`.
 
     Raises:
-        ValueError: as for `read_table`; or there are not two columns or more.
+        ValueError: as for `read_table`; or there are fewer than two columns.
 
     Example:
         >>> import pathlib, tempfile

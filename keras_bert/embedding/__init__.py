@@ -1,4 +1,4 @@
-"""Files of texts, of any size -> the same files with a vector in each row."""
+"""Embeds files of texts, of any size: writes copies with a vector in each row."""
 
 from keras_bert.embedding.file_embedding import embed_files
 

@@ -1,4 +1,4 @@
-"""Files of texts -> copies with vectors."""
+"""Writes copies of files of texts, with vectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NOTES = "embedding.json"
 _FORMATS = {".jsonl": json_lines, ".ndjson": json_lines, ".parquet": parquet}
-_ROWS_AT_A_TIME = 4096  # enough to batch by length, few enough for any memory
+_ROWS_AT_A_TIME = 4096  # enough to batch by length, and few enough for any memory
 
 
 def embed_files(
@@ -43,16 +43,16 @@ def embed_files(
     Args:
         files: JSON lines (`.jsonl`, `.ndjson`), one object per line; or Parquet (`.parquet`). A copy has the name and
             format of its file. The names must differ.
-        directory: for the copies; created if missing.
+        directory: the directory of the copies; created if missing.
         preset: a preset of a sentence encoder, see `BertSentenceEncoder.from_preset`.
         text_column: the column to embed. Each row must have a text there.
-        batch_tokens: the number of tokens in a batch, with padding.
-        processes: the number of processes, each for another file, without a GPU. As always when Python starts
-            processes, a script that uses several needs `if __name__ == "__main__":` around its code.
+        batch_tokens: the tokens per batch, padding included.
+        processes: the number of processes, each of which works on its own file, without a GPU. A script that uses
+            several needs `if __name__ == "__main__":` around its code, as Python starts processes.
         precision: "float32", "bfloat16" or "int8"; see `BertSentenceEncoder.set_precision`.
         pipeline_options: if given, an Apache Beam pipeline with these options does the work (`pip install
-            'keras-bert-models[beam]'`). Its workers need this package, and the same paths to files, directory and
-            preset.
+            'keras-bert-models[beam]'`). Its workers need this package, and must see files, directory and preset under
+            the same paths.
         progress: whether to show a progress bar; by default on a terminal. A pipeline has none.
         prompt: the name of the prompt to put before each text; by default the model's default prompt, see
             `BertSentenceEncoder.encode`.
@@ -62,7 +62,7 @@ def embed_files(
 
     Raises:
         FileNotFoundError, ValueError: a file or a row cannot be used, an argument is bad, or the directory holds
-            vectors of another model, or of a file that has changed since.
+            vectors of another model, or of an older version of a file.
         BlockingIOError: another process is writing into the directory.
         ImportError: there is a Parquet file, but no pyarrow: `pip install 'keras-bert-models[parquet]'`.
         OSError: a file cannot be written; incomplete files are removed.
@@ -110,14 +110,14 @@ def embed_files(
 
 @dataclass(frozen=True)
 class FileEmbedder:
-    """Writes copies of files, with vectors; see `embed_files`. It can be pickled, for other processes."""
+    """Writes copies of files, with vectors; see `embed_files`. It can be pickled."""
 
     sources: list[Path]
     preset: str | Path
     digest: str  # of the preset's model
     text_column: str
     batch_tokens: int
-    settings: dict[str, Any] = field(default_factory=dict)  # of the preset's `from_preset`
+    settings: dict[str, Any] = field(default_factory=dict)  # arguments of `from_preset`
 
     def count(self, number: int) -> int:
         """The number of rows of a file. Raises ValueError if a row cannot be embedded."""

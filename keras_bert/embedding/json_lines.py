@@ -1,4 +1,4 @@
-"""JSON lines: each line is copied as it is, with the vector at the end of its object."""
+"""JSON lines: each line is copied unchanged, with the vector at the end of its object."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def _rows(path: Path, column: str) -> Iterator[tuple[str, str]]:
 def _text(line: str, column: str) -> str:
     row = json_object(line)
     if VECTOR in row:
-        raise ValueError(f"there is a {VECTOR} already")
+        raise ValueError(f"it already has a {VECTOR}")
     if column not in row:
-        raise ValueError(f"no {column!r}; there is {_shown(list(row))}")
+        raise ValueError(f"no {column!r}; its keys are {_shown(list(row))}")
     return text_in(row[column], column)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 def write_npy(file: BinaryIO, blocks: Iterable[np.ndarray], width: int) -> None:
     """Writes blocks of vectors, float32 `[rows, width]` each, into an empty file. The header is written last."""
 
-    def write_header(rows: int) -> None:  # its length is constant: numpy leaves room for digits
+    def write_header(rows: int) -> None:  # of constant length: numpy leaves room for digits
         header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
         np.lib.format.write_array_header_1_0(file, header)
 

@@ -1,4 +1,4 @@
-"""Parquet tables, read some rows at a time; the vectors are an additional column."""
+"""Parquet tables, read some rows at a time, with the vectors as an additional column."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-_BUFFER = 2**20  # bytes of a column that are read at a time; by default whole row groups
-_ROWS = 16384  # to check at a time
+_BUFFER = 2**20  # bytes of a column to read at a time, instead of whole row groups
+_ROWS = 16384  # rows to check at a time
 
 
 def count(path: Path, column: str) -> int:
@@ -77,10 +77,10 @@ def _opened(path: Path) -> Iterator[ParquetFile]:
 
 
 def _check_columns(path: Path, schema: pa.Schema, column: str) -> None:
-    """Raises ValueError unless the file has exactly one column of this name, of texts, and no column of vectors."""
+    """Raises ValueError if the file has not exactly one text column of this name, or has vectors already."""
     names = ", ".join(map(repr, schema.names))
     if VECTOR in schema.names:
-        raise ValueError(f"{path}: there is a column {VECTOR!r} already")
+        raise ValueError(f"{path}: it already has a column {VECTOR!r}")
     if schema.names.count(column) != 1:
         several = "several columns" if column in schema.names else "no column"
         raise ValueError(f"{path} has {several} {column!r}; its columns are {names}")

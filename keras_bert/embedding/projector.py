@@ -1,4 +1,4 @@
-"""Vectors and their texts -> a directory for TensorBoard's Embedding Projector."""
+"""Writes vectors and their texts for TensorBoard's Embedding Projector."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def write_projector(
 ) -> int:
     """Writes `vectors.tsv`, `metadata.tsv` and `projector_config.pbtxt`, all of them or none.
 
-    Each text is a line of `metadata.tsv`: its white space becomes single spaces.
+    Each text is a line of `metadata.tsv`, with white space replaced by single spaces.
 
     Args:
-        directory: for `tensorboard --logdir`; created if missing.
+        directory: the directory for `tensorboard --logdir`; created if missing.
         blocks: texts and their vectors, float32 `[texts, width]`; read one block at a time.
-        overwrite: whether to replace a directory that this function has written.
+        overwrite: whether to replace a directory that this function wrote.
 
     Returns:
         The number of texts.
 
     Raises:
-        FileExistsError: the directory is something else, or it exists and `overwrite` is False.
+        FileExistsError: the directory exists, and `overwrite` is False or it holds something else.
         ValueError: there are no texts.
 
     Example:

@@ -17,8 +17,7 @@ _loading = threading.Lock()
 
 
 def load(preset: str | Path, **settings: Any) -> str:
-    """Loads a preset in place of any other, and returns its digest. Takes what `BertSentenceEncoder.from_preset` takes,
-    and raises as it does."""
+    """Loads a preset, replacing any other, and returns its digest. See `BertSentenceEncoder.from_preset`."""
     model = BertSentenceEncoder.from_preset(preset, **settings)
     digest = _digest(model)
     _loaded.clear()
@@ -27,10 +26,10 @@ def load(preset: str | Path, **settings: Any) -> str:
 
 
 def model_of(preset: str | Path, digest: str, **settings: Any) -> BertSentenceEncoder:
-    """The model of a digest, loaded if necessary. Raises ValueError if the preset holds another model."""
+    """The model with this digest, loaded if necessary. Raises ValueError if the preset holds another model."""
     with _loading:
         if digest not in _loaded and load(preset, **settings) != digest:
-            raise ValueError(f"{preset} does not hold the model of the earlier vectors any more")
+            raise ValueError(f"{preset} no longer holds the model of the earlier vectors")
         return _loaded[digest]
 
 

@@ -1,4 +1,4 @@
-"""The most similar pairs of many vectors, without a matrix of all pairs."""
+"""Finds the most similar pairs of many vectors, without a matrix of all pairs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-_ROWS = 256  # computed at a time
+_ROWS = 256  # rows to compute at a time
 
 
 def similar_pairs(

@@ -1,4 +1,4 @@
-"""Activations of dense layers, and gates."""
+"""The activation functions of the feed-forward network, with and without a gate."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,10 +17,10 @@ ACTIVATIONS = {
 
 
 def feed_forward_activation(config: BertConfig) -> Callable[[Any], Any]:
-    """What the feed-forward network does between its dense layers, float `[rows, units]` -> `[rows, intermediate]`.
+    """The function between the two feed-forward layers, float `[rows, units]` -> `[rows, intermediate]`.
 
-    It is an activation; or, for `config.gated`, the activation of the first half times the second half (Shazeer 2020,
-    GLU Variants Improve Transformer, equation 5).
+    With `config.gated`, the activation of the first half is multiplied by the second half (Shazeer 2020, GLU Variants
+    Improve Transformer, equation 5).
     """
     activation = ACTIVATIONS[config.activation]
     if not config.gated:

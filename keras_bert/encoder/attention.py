@@ -19,12 +19,12 @@ _LOWEST = -3.4028235e38
 class SelfAttention(keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d)) V` in each head, then one dense layer over the concatenated heads.
 
-    Inputs and outputs are rows, one per token; the `layout` knows the sequence of each row. If it has embeddings of
-    distances, their own queries and keys add to `Q K^T`, and the sum is divided by `sqrt(3 d)`.
+    Inputs and outputs are rows, one per token; the `layout` maps rows to sequences. In disentangled attention, the
+    queries and keys of distances add two terms to `Q K^T`, and the sum is divided by `sqrt(3 d)`.
 
     Args:
         config: the architecture.
-        layer: the number of the layer, from 0, for those whose layers differ.
+        layer: the layer's index, from 0: layers of some families differ.
 
     Call arguments:
         hidden: float `[rows, hidden]`.
@@ -40,7 +40,7 @@ class SelfAttention(keras.layers.Layer):
         self.heads = AttentionHeads(config, layer)
         summands = 1 if config.disentangled_buckets is None else 3
         self.scale = 1 / math.sqrt(summands * config.head_size)
-        # Q, K and V in one product: concatenated matrices, [hidden, qkv], 3 * hidden without shared keys and values.
+        # One product for Q, K and V: the kernel is [hidden, qkv], where qkv is 3 * hidden without shared K and V.
         self.qkv = dense(config, sum(config.qkv_sizes), self.dtype_policy, "qkv", config.attention_bias)
         self.output_dense = dense(config, config.hidden_size, self.dtype_policy, "output", config.attention_bias)
         self.dropout = dropout(config.attention_dropout, self.dtype_policy)
@@ -72,7 +72,7 @@ class SelfAttention(keras.layers.Layer):
         return self.heads.of_sequences(self.qkv(hidden), layout)[:2]
 
     def added(self, hidden: Any, layout: Layout) -> Any:
-        """float32 `[batch, num_heads, seq_length, seq_length]`: what is added to the scaled products for distances."""
+        """float32 `[batch, num_heads, seq_length, seq_length]`: the distance terms of the scores."""
         query, key = self.queries_and_keys(hidden, layout)
         added = ops.zeros((*ops.shape(query)[:3], ops.shape(query)[2]), "float32")
         if layout.bias is not None:
@@ -82,20 +82,20 @@ class SelfAttention(keras.layers.Layer):
         return added
 
     def _weights(self, query: Any, key: Any, layout: Layout, training: bool | None) -> Any:
-        """Weights for queries and keys of sequences, or of the blocks of a band."""
+        """The attention weights of sequences, or of the blocks of a band."""
         scores, band = self._scores(query, key, layout, training), self.heads.band(layout)
         scores = masked(scores, layout) if band is None else ops.where(band.mask, scores, _LOWEST)
         return _softmax(scores, query.dtype)
 
     def _scores(self, query: Any, key: Any, layout: Layout, training: bool | None = None) -> Any:
-        """The scaled products, float32: a softmax in float16 would lose the small weights."""
+        """The scaled products, in float32: a float16 softmax would lose small weights."""
         scores = ops.cast(ops.matmul(query * self.scale, ops.transpose(key, (0, 1, 3, 2))), "float32")
         if layout.distances is not None:
             scores = scores + self._distance_scores(query, key, layout.distances, training)
         return scores
 
     def _distance_scores(self, query: Any, key: Any, distances: Distances, training: bool | None) -> Any:
-        """The scaled products of tokens and distances, float32."""
+        """The scaled products of tokens and distances, in float32."""
         rows = self.heads.of_rows(self.qkv(self.distance_dropout(distances.rows, training=training)))
         far_query, far_key, _ = (ops.transpose(each, (1, 0, 2)) for each in rows)  # [num_heads, rows, head_size]
         scores = distance_scores(query * self.scale, key * self.scale, far_query, far_key, distances.row_of)
@@ -107,7 +107,7 @@ def _softmax(scores: Any, dtype: Any) -> Any:
 
 
 def masked(scores: Any, layout: Layout) -> Any:
-    """Scores, float32 `[batch, num_heads, seq_length, seq_length]`, the lowest for padding and other texts."""
+    """Gives padding and other texts the lowest score, float32 `[batch, num_heads, seq_length, seq_length]`."""
     if layout.bias is not None:
         scores = scores + layout.bias
     if layout.padding_mask is not None:

@@ -1,4 +1,4 @@
-"""What attention does between its dense layers, in every precision: heads, positions, and who attends to whom."""
+"""Attention between its dense layers, in every precision: heads, rotary embeddings, and local attention."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,19 +11,19 @@ from keras_bert.encoder.local_attention import Band, band_of, local_attention
 from keras_bert.encoder.pieces import LONG, in_pieces
 from keras_bert.encoder.rotary import rotated
 
-# Queries `[batch, num_heads, queries, head_size]`, and keys -> the weights of all keys of a query, which sum to 1.
+# Queries `[batch, num_heads, queries, head_size]` and keys -> the weights of each query's keys, which sum to 1.
 Weights = Callable[[Any, Any], Any]
 
 
 class AttentionHeads:
-    """Cuts the projections of tokens into heads, which attend to the whole text or to tokens nearby.
+    """Splits the projections of tokens into heads, which attend to the whole text or to nearby tokens.
 
     Args:
         config: the architecture.
-        layer: the number of the layer, from 0, for those whose layers differ.
+        layer: the layer's index, from 0: layers of some families differ.
 
     Attributes:
-        reach: the distance of the farthest token that a token attends to; None: all do.
+        reach: the largest distance at which a token attends to another; None: no limit.
     """
 
     def __init__(self, config: BertConfig, layer: int) -> None:
@@ -33,27 +33,27 @@ class AttentionHeads:
         self._heads_of_all = config.num_heads + 2 * config.key_value_heads
 
     def band(self, layout: Layout) -> Band | None:
-        """The window of tokens nearby, or None: tokens attend to the whole text."""
+        """The window of local attention; None: tokens attend to the whole text."""
         return None if self.reach is None else band_of(layout, self.reach)
 
     def attend(self, qkv: Any, layout: Layout, weights: Weights, may_be_cut: bool = True) -> Any:
-        """The means of values.
+        """The weighted means of the values.
 
         Args:
             qkv: float `[rows, qkv]`: Q, K and V of each row, as wide as `config.qkv_sizes`.
             layout: the tokens of the rows.
-            weights: maps queries and keys to weights; within a band, blocks are its batch.
-            may_be_cut: whether a head, or some queries, may attend without the others.
+            weights: queries and keys -> weights; in local attention, the first axis is blocks instead of texts.
+            may_be_cut: whether attention may be computed for one head, or some of its queries, at a time.
 
         Returns:
-            float `[rows, hidden]`: the heads one after the other.
+            float `[rows, hidden]`: the heads, concatenated.
         """
         qkv = self._turned(qkv, layout)
         if self.reach is not None:
             context = local_attention(*self._split(qkv), self.band(layout), weights)
         else:
             query, key, value = self._of_sequences(qkv, layout)
-            # Scores must not depend on which heads and queries they are.
+            # In pieces, all heads and queries must be scored alike.
             is_alike = layout.bias is None and layout.distances is None and layout.same_document is None
 
             def attend(query: Any, key: Any, value: Any) -> Any:
@@ -71,14 +71,14 @@ class AttentionHeads:
         return self._of_sequences(self._turned(qkv, layout), layout)
 
     def of_rows(self, qkv: Any) -> tuple[Any, Any, Any]:
-        """Q, K and V, each `[rows, num_heads, head_size]`, without positions."""
+        """Q, K and V, each `[rows, num_heads, head_size]`, without rotary embeddings."""
         return self._split(self._cut(qkv))
 
     def _cut(self, qkv: Any) -> Any:
         return ops.reshape(qkv, (-1, self._heads_of_all, self.config.head_size))
 
     def _turned(self, qkv: Any, layout: Layout) -> Any:
-        """With rotary positions: `[rows, num_heads + 2 * key_value_heads, head_size]`."""
+        """Q, K and V, `[rows, num_heads + 2 * key_value_heads, head_size]`; Q and K with rotary embeddings."""
         qkv = self._cut(qkv)
         if self.theta is None:
             return qkv
@@ -89,12 +89,12 @@ class AttentionHeads:
         qkv = layout.sequences(qkv)  # [batch, seq_length, num_heads + 2 * key_value_heads, head_size]
         if self.config.key_value_heads < self.config.num_heads:
             return self._split(ops.transpose(qkv, (0, 2, 1, 3)))
-        # One transpose, and nothing is copied after it.
+        # One transpose; nothing is copied after it.
         qkv = ops.reshape(qkv, (*layout.shape, 3, self.config.num_heads, self.config.head_size))
         return tuple(ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), 3))
 
     def _split(self, qkv: Any) -> tuple[Any, Any, Any]:
-        """Q, K and V along the second axis, that of heads; K and V once for each head of Q."""
+        """Splits heads (second axis) into Q, K and V, and repeats K and V for the query heads that share them."""
         heads, shared = self.config.num_heads, self.config.key_value_heads
         query, key, value = ops.split(qkv, [heads, heads + shared], axis=1)
         if shared < heads:

@@ -22,7 +22,7 @@ def residual(
     feed_forward: Function,
     output_norm: Function,
 ) -> Any:
-    """`hidden + attention`, then that `+ feed_forward`, normalized before or after each, as the architecture says."""
+    """The two residual connections of a block, with normalization before or after each (`config.pre_norm`)."""
     if config.pre_norm:
         hidden = hidden + attention(hidden if attention_norm is None else attention_norm(hidden))
         return hidden + feed_forward(output_norm(hidden))
@@ -80,5 +80,5 @@ class TransformerBlock(keras.layers.Layer):
         return residual(self.config, hidden, attention, self.attention_norm, feed_forward, self.output_norm)
 
     def before_attention(self, hidden: Any) -> Any:
-        """What attention reads: the block's input, normalized or not."""
+        """The input of attention: the block's input, normalized if the architecture says so."""
         return self.attention_norm(hidden) if self.config.pre_norm and self.attention_norm is not None else hidden

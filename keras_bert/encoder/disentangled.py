@@ -10,11 +10,11 @@ from keras_bert.encoder.varying_shapes import shapes_may_vary
 
 
 class Distances(NamedTuple):
-    """The embeddings of the distances in texts of some length.
+    """The embeddings of the distances between the tokens of a text.
 
     Attributes:
         rows: float `[rows, hidden]`.
-        row_of: int32 `[2 * length - 1]`: the row of each distance, the query's position minus the key's, from
+        row_of: int32 `[2 * length - 1]`: the row of each distance (the query's position minus the key's), from
             `length - 1` down to `1 - length`.
     """
 
@@ -25,11 +25,11 @@ class Distances(NamedTuple):
 def buckets_of_distances(side: int, positions: int) -> np.ndarray:
     """The bucket of each distance (He et al. 2021, DeBERTaV3's code; section 3.1 of the paper has no logarithm).
 
-    Distances up to half the number of buckets have one each; the others share buckets, in ranges that grow
-    logarithmically up to the longest text.
+    Short distances, up to half the number of buckets, have a bucket each. Longer ones share buckets, whose ranges grow
+    exponentially.
 
     Args:
-        side: the number of buckets for distances to one side.
+        side: the number of buckets on either side.
         positions: the length of the longest text.
 
     Returns:
@@ -47,12 +47,12 @@ def buckets_of_distances(side: int, positions: int) -> np.ndarray:
 
 
 def distances_of(table: Any, positions: int, length: Any) -> Distances:
-    """The part of a table that texts of this length need.
+    """Selects the rows of the table for texts of this length.
 
     Args:
-        table: float `[2 * side, hidden]`; the distance 0 is in the row `side`, longer ones around it.
+        table: float `[2 * side, hidden]`; row `side` is the distance 0.
         positions: the length of the longest text.
-        length: the number of positions, a number or a scalar tensor.
+        length: the length of the texts, a number or a scalar tensor.
     """
     side = table.shape[0] // 2
     buckets = buckets_of_distances(side, positions)
@@ -66,9 +66,9 @@ def distances_of(table: Any, positions: int, length: Any) -> Distances:
 
 
 def distance_scores(query: Any, key: Any, far_query: Any, far_key: Any, row_of: Any) -> Any:
-    """From content to position, and from position to content (equation 3 of the paper).
+    """The content-to-position and position-to-content scores (equation 3 of the paper).
 
-    With the distance d from token i to token j, it is `query_i far_key_d + key_j far_query_d`.
+    For the distance d from token i to token j: `query_i far_key_d + key_j far_query_d`.
 
     Args:
         query, key: float `[batch, num_heads, length, head_size]`, of tokens.
@@ -89,7 +89,7 @@ def distance_scores(query: Any, key: Any, far_query: Any, far_key: Any, row_of: 
 def _diagonals(x: Any) -> Any:
     """`y[i, j] = x[i, j - i + n - 1]`: float `[batch, heads, n, 2n - 1]` -> `[batch, heads, n, n]`.
 
-    In memory, rows that are one number longer lie such that cutting them at the old length moves each by one more.
+    Rows are padded to 2n numbers and read as rows of 2n - 1, so that row i starts i numbers earlier.
     """
     batch, heads, length, distances = ops.shape(x)
     x = ops.reshape(ops.pad(x, [[0, 0], [0, 0], [0, 0], [0, 1]]), (batch, heads, length * (distances + 1)))

@@ -22,16 +22,15 @@ from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.weights import digest, made_with_weights, values_by_name
 from keras_bert.formats.families import table_of
 
-# A warning of Keras's optimizers for models that use only `sequence_output`, and do not train the pooler.
+# The warning of Keras's optimizers about a pooler that is not trained, because only `sequence_output` is used.
 _UNUSED_POOLER = r"Gradients do not exist for variables \[('[^']*pooler/(kernel|bias)'(, )?)+\] when"
 warnings.filterwarnings("ignore", _UNUSED_POOLER)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertEncoder(keras.Model):
-    """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and related families.
-
-    Its weights are random; `from_preset` gives an encoder with trained weights.
+    """The bidirectional Transformer encoder of BERT (Devlin et al. 2018, section 3) and related families. The weights
+    are random; `from_preset` loads trained ones.
 
     Args:
         config: the architecture.
@@ -48,9 +47,9 @@ class BertEncoder(keras.Model):
 
     Returns:
         A dict:
-            `pooled_output`: float `[batch, hidden]`: the pooler's output for the first token; in families without a
-                pooler (DistilBERT, ELECTRA) the first token's last hidden state, or the mean of all tokens';
-            `sequence_output`: float `[batch, seq_length, hidden]`: the last hidden state of each token. Padding has
+            `pooled_output`: float `[batch, hidden]`: the pooler's output for the first token. Families without a pooler
+                (DistilBERT, ELECTRA) return the last hidden state of the first token, or the mean over all tokens;
+            `sequence_output`: float `[batch, seq_length, hidden]`: the last hidden state of each token. Padding gets
                 zeros, because it is not computed (see `Layout`), or meaningless values if XLA compiles;
             `encoder_outputs`: a list of `num_layers` tensors of that shape; the last one is `sequence_output`;
             `default`: the same as `pooled_output`.
@@ -72,9 +71,9 @@ class BertEncoder(keras.Model):
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        table_of(config)  # raises for an unknown family, which could not be saved
+        table_of(config)  # raises for an unknown family: it could not be saved
         self.config = config
-        self.origin: str | None = None  # a digest of the preset's weights; None if they began as new ones
+        self.origin: str | None = None  # a digest of the preset's weights; None: they started at random
         self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
         self.blocks = [
             TransformerBlock(config, i, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
@@ -86,7 +85,7 @@ class BertEncoder(keras.Model):
 
     @property
     def precision(self) -> str:
-        """What the layers compute in; see `keras_bert.inference.set_precision`."""
+        """The precision of the layers; see `keras_bert.inference.set_precision`."""
         return "float32" if self.inference is None else self.inference.precision
 
     def build(self, input_shape: Any = None) -> None:
@@ -113,7 +112,7 @@ class BertEncoder(keras.Model):
     def run(
         self, inputs: dict[str, Any], blocks: Sequence[Any], training: bool | None = None, words: Any = None
     ) -> dict[str, Any]:
-        """The outputs, with the given blocks as layers, and another table of token embeddings, if given."""
+        """The outputs, computed by the given blocks and, if given, another table of token embeddings."""
         hidden, layout = self._embedded(inputs, training, words)
         layers, outputs = self._layers_in_order(blocks), []
         for i, block in enumerate(layers, start=1):
@@ -130,12 +129,12 @@ class BertEncoder(keras.Model):
         }
 
     def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """`pooled_output` and `sequence_output`: the named outputs in runtimes that have no lists."""
+        """`pooled_output` and `sequence_output`, for runtimes that have no lists of outputs."""
         outputs = self(inputs, training=False)
         return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
 
     def _embedded(self, inputs: dict[str, Any], training: bool | None = None, words: Any = None) -> tuple[Any, Layout]:
-        """What the first layer reads: float `[rows, hidden]`, and the tokens of the rows."""
+        """The first layer's input: float `[rows, hidden]`, and the layout of the rows."""
         word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
         shape = tuple(ops.shape(word_ids))
         bias, distances = self.embeddings.attention_bias(shape[1]), self.embeddings.distances(shape[1])
@@ -163,8 +162,8 @@ class BertEncoder(keras.Model):
         """The attention weights of every layer, for the inputs of a call.
 
         Returns:
-            A list of `num_layers` float tensors `[batch, num_heads, seq_length, seq_length]`: the weights of each
-            position (third axis) for each other one (fourth axis). They sum to 1. Padding gets 0.
+            A list of `num_layers` float tensors `[batch, num_heads, seq_length, seq_length]`: how much each query
+            (third axis) attends to each key (fourth axis). The weights of a query sum to 1. Padding gets 0.
         """
         return [attention.scores(hidden, layout) for attention, hidden, layout in self._attention_inputs(inputs)]
 
@@ -172,20 +171,20 @@ class BertEncoder(keras.Model):
         """The queries and keys of every layer's attention, for the inputs of a call.
 
         Returns:
-            A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`. Without padding,
-            with one text per row, and in layers without local attention, relative bias and disentangled attention,
-            `softmax(Q K^T / sqrt(head_size))` equals `attention_scores`. `scores_of_distances` says what the latter two
-            add; with disentangled attention, the products are divided by `sqrt(3 head_size)`.
+            A list of `num_layers` pairs of float tensors `[batch, num_heads, seq_length, head_size]`. In plain
+            attention, without padding and with one text per row, `softmax(Q K^T / sqrt(head_size))` equals
+            `attention_scores`. Relative bias and disentangled attention add `scores_of_distances` before the softmax;
+            the latter also divides by `sqrt(3 head_size)`. Local attention hides distant tokens.
         """
         walk = self._attention_inputs(inputs)
         return [attention.queries_and_keys(hidden, layout) for attention, hidden, layout in walk]
 
     def scores_of_distances(self, inputs: dict[str, Any]) -> list[Any] | None:
-        """What every layer adds to the scaled products of queries and keys before the softmax, for distances.
+        """The distance terms that every layer adds to the scaled products of queries and keys, before the softmax.
 
         Returns:
-            A list of `num_layers` float32 tensors `[batch, num_heads, seq_length, seq_length]`; or None, in models
-            without relative bias and disentangled attention.
+            A list of `num_layers` float32 tensors `[batch, num_heads, seq_length, seq_length]`; None for models that
+            have neither relative bias nor disentangled attention.
         """
         if self.config.relative_buckets is None and self.config.disentangled_buckets is None:
             return None
@@ -200,10 +199,10 @@ class BertEncoder(keras.Model):
 
     @classmethod
     def from_preset(cls, handle: str | Path, **kwargs: Any) -> BertEncoder:
-        """An encoder with the configuration and the weights of a preset.
+        """Loads the configuration and the weights of a preset.
 
         Args:
-            handle: a directory in any layout that `formats` reads, a preset's name, or `hf://org/name`; see
+            handle: a directory in any layout that `formats` reads, the name of a preset, or `hf://org/name`; see
                 `presets.resolve`.
             **kwargs: arguments of the encoder, such as `dtype`; or fields of `BertConfig` that replace the preset's,
                 such as `hidden_dropout=0.0`.

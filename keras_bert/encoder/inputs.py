@@ -52,8 +52,8 @@ def _check_shape(name: str, value: Any, word_ids: Any) -> None:
 def _check_range(name: str, ids: Any, limit: int) -> None:
     try:
         values = ops.convert_to_numpy(ids)
-    except (NotImplementedError, TypeError, ValueError, AttributeError, RuntimeError):  # the last one in OpenVINO
-        return  # in a traced function there are no values
+    except (NotImplementedError, TypeError, ValueError, AttributeError, RuntimeError):  # RuntimeError: OpenVINO
+        return  # traced tensors have no values
     if values.size and not 0 <= values.min() <= values.max() < limit:
         wrong = values.min() if values.min() < 0 else values.max()
         raise ValueError(f"{name} holds {wrong}, but the model knows the ids 0 to {limit - 1}")

@@ -12,13 +12,13 @@ from keras_bert.encoder.rms_norm import RMSNorm
 class EmbeddingTable(keras.layers.Embedding):
     """An embedding table whose gradient is a dense tensor of its shape.
 
-    TensorFlow's own gradient has a row for each lookup. Keras's optimizers with moments, such as Adam, would update the
-    moments once for each lookup, and XLA on several devices cannot sum such gradients.
+    TensorFlow's own gradient has a row for each lookup. Keras's Adam would update its moments once for each lookup, and
+    XLA cannot sum such gradients over several devices.
     """
 
     def call(self, ids: Any) -> Any:
-        # The reshape only makes the gradient dense. (So would a `custom_gradient`, but TensorFlow keeps every traced
-        # one in memory, and the whole model with it.)
+        # The reshape makes the gradient dense. (A `custom_gradient` would too, but TensorFlow never frees a traced one,
+        # nor the model that it refers to.)
         table = ops.reshape(self.embeddings, self.embeddings.shape)
         return ops.cast(ops.take(table, ids, axis=0), self.compute_dtype)
 
@@ -28,13 +28,13 @@ def _initializer(config: BertConfig) -> keras.Initializer:
 
 
 def embedding(config: BertConfig, rows: int, dtype: Any, name: str, width: int | None = None) -> EmbeddingTable:
-    """A table of `rows` vectors: `[rows, width]`, by default as wide as the embeddings."""
+    """An embedding table, `[rows, width]`; the default width is `config.embedding_width`."""
     width = config.embedding_width if width is None else width
     return EmbeddingTable(rows, width, embeddings_initializer=_initializer(config), dtype=dtype, name=name)
 
 
 def dense(config: BertConfig, units: int, dtype: Any, name: str, bias: bool = True) -> keras.layers.Dense:
-    """`x W + b`, with W `[inputs, units]`; b is initially zero, or there is none."""
+    """`x W + b`, with W `[inputs, units]`; b starts at zero. Without `bias`, there is no b."""
     return keras.layers.Dense(units, use_bias=bias, kernel_initializer=_initializer(config), dtype=dtype, name=name)
 
 

@@ -1,4 +1,4 @@
-"""The positions of tokens, so that padding is not computed (the unpadded BERT of Zeng et al. 2022)."""
+"""Unpadding: layers compute tokens only, not padding (Zeng et al. 2022)."""
 
 import functools
 from typing import Any
@@ -12,22 +12,21 @@ from keras_bert.encoder.varying_shapes import shapes_may_vary
 class Layout:
     """Converts the tokens of a batch between sequences, `[batch, seq_length]`, and rows, one token each.
 
-    Only attention depends on a token's sequence. All other layers, which are most of the work, compute rows. Padding
-    has no rows, except with XLA and JAX, which compile for fixed shapes, and under `fixed_shapes`: there every
-    position is a row.
+    Only attention needs sequences. All other layers, which are most of the work, compute rows. Padding has no rows,
+    except where shapes are fixed: with XLA, with JAX, and under `fixed_shapes`, every position is a row.
 
     Args:
         shape: `(batch, seq_length)`, numbers or scalar tensors.
         padding_mask: int `[batch, seq_length]`, 1 = token, 0 = padding, or None: there is no padding.
         document_ids: int `[batch, seq_length]`: the number of each token's text in its sequence, or None: each
             sequence is one text.
-        bias: float32 `[num_heads, seq_length, seq_length]`, which all layers add to their scores of attention; None: 0.
+        bias: float32 `[num_heads, seq_length, seq_length]`, which all layers add to their attention scores; None: 0.
         distances: the embeddings of distances, if attention is disentangled.
 
     Attributes:
         shape, padding_mask, document_ids, bias, distances: as above.
         same_document: bool `[batch, seq_length, seq_length]`: whether two tokens are of the same text, or None.
-        shared: what is made once for all layers, by name, such as the bands of local attention.
+        shared: values computed once for all layers, by name, such as the bands of local attention.
     """
 
     def __init__(
@@ -47,13 +46,13 @@ class Layout:
         self.same_document = None
         if document_ids is not None:
             self.same_document = ops.equal(ops.expand_dims(document_ids, 2), ops.expand_dims(document_ids, 1))
-        self._tokens = None  # [rows]: each row's position in the flat batch; None: all positions
+        self._tokens = None  # [rows]: each row's index in the flat batch; None: every position is a row
         if padding_mask is not None and shapes_may_vary():
             self._tokens = ops.cast(ops.nonzero(ops.reshape(padding_mask, (-1,)))[0], "int32")
 
     @functools.cached_property
     def places(self) -> Any:
-        """int32 `[rows]`: each row's place in the flat batch."""
+        """int32 `[rows]`: each row's index in the flat batch."""
         if self._tokens is not None:
             return self._tokens
         return ops.arange(self.shape[0] * self.shape[1], dtype="int32")
@@ -69,7 +68,7 @@ class Layout:
         return rows if self._tokens is None else ops.take(rows, self._tokens, axis=0)
 
     def cumulated(self, values: Any) -> Any:
-        """int32 `[batch, seq_length]` -> the cumulative sum over each text, up to each token."""
+        """int32 `[batch, seq_length]` -> the cumulative sums within each text."""
         if self.same_document is None:
             return ops.cumsum(values, axis=1)
         up_to = ops.tril(ops.cast(self.same_document, "int32"))  # [batch, token, token before it]

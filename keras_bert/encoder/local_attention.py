@@ -1,4 +1,4 @@
-"""Attention of each token to those nearby, at a cost that grows with the window (Beltagy et al. 2020, section 3.1)."""
+"""Local attention, at a cost proportional to the window (Beltagy et al. 2020, Longformer, section 3.1)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,18 +7,18 @@ from keras import ops
 
 from keras_bert.encoder.layout import Layout
 
-_NOWHERE = -1  # the number of the sequence of keys that nobody attends to
+_NOWHERE = -1  # the sequence number of keys that no token attends to
 
 
 class Band:
-    """Cuts rows into blocks, so that the window of each row lies in its own block and its two neighbours.
+    """Splits rows into blocks, so that the window of each row lies in its own block and the two beside it.
 
-    Blocks are as long as the window reaches, or as the sequences, if they are shorter. One may hold the end of a
-    sequence and the start of the next: `mask` says which rows belong together.
+    A block is as long as the reach of the window, or as a sequence if that is shorter. It may hold the end of one
+    sequence and the start of the next: `mask` says which rows attend to each other.
 
     Args:
         layout: the tokens of the rows.
-        reach: the distance of the farthest token that a token attends to.
+        reach: the largest distance at which a token attends to another.
 
     Attributes:
         mask: bool `[blocks, 1, block, 3 * block]`: whether a row (third axis) attends to another one (fourth axis).
@@ -45,7 +45,7 @@ class Band:
         return self._cut(rows, 0, self._count)
 
     def neighbours(self, rows: Any, fill: int = 0) -> Any:
-        """`[rows, ...]` -> `[blocks, 3 * block, ...]`: each block between its neighbours."""
+        """`[rows, ...]` -> `[blocks, 3 * block, ...]`: each block with the blocks before and after it."""
         blocks = self._cut(rows, 1, self._count + 2, fill)
         return ops.concatenate([blocks[:-2], blocks[1:-1], blocks[2:]], axis=1)
 
@@ -55,14 +55,14 @@ class Band:
         return ops.reshape(blocks, (self._count * self._block, *rest))[: self._rows]
 
     def _cut(self, rows: Any, before: int, count: Any, fill: int = 0) -> Any:
-        """Blocks, of which the first ones are new, and as many at the end as there must be."""
+        """`count` blocks: the rows between blocks of `fill`, of which `before` come first."""
         rest = tuple(rows.shape[1:])
         after = (count - before) * self._block - self._rows
         parts = [ops.full((size, *rest), fill, rows.dtype) for size in (before * self._block, after)]
         return ops.reshape(ops.concatenate([parts[0], rows, parts[1]]), (count, self._block, *rest))
 
     def _from_to(self, queries: Any, keys: Any, function: Callable[[Any, Any], Any]) -> Any:
-        """`function` of int `[rows]` each, for all pairs in a band: `[blocks, block, 3 * block]`."""
+        """`function(query, key)` for all pairs in a band, from int `[rows]` each: `[blocks, block, 3 * block]`."""
         queries, keys = self.blocks(queries), self.neighbours(keys, _NOWHERE)
         return function(ops.expand_dims(queries, 2), ops.expand_dims(keys, 1))
 
@@ -81,7 +81,7 @@ def local_attention(query: Any, key: Any, value: Any, band: Band, weights: Calla
     Args:
         query, key, value: float `[rows, num_heads, head_size]`.
         band: the window.
-        weights: queries and keys of the blocks -> the weights of all keys of a query.
+        weights: queries and keys of the blocks -> the weights of each query's keys.
 
     Returns:
         float `[rows, num_heads, head_size]`.

@@ -23,7 +23,7 @@ def merge(dense: keras.layers.Dense) -> None:
         ['kernel', 'bias']
     """
     added = change(dense)
-    dense.lora_kernel_b.assign(ops.zeros_like(dense.lora_kernel_b))  # for graphs that were traced with it
+    dense.lora_kernel_b.assign(ops.zeros_like(dense.lora_kernel_b))  # graphs traced before still add it
     dense.lora_enabled = False
     dense.lora_rank = dense.lora_alpha = None
     del dense.lora_kernel_a, dense.lora_kernel_b

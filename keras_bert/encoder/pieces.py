@@ -1,4 +1,4 @@
-"""Attention of long texts, some queries of a head at a time: its memory grows with the length, not with its square."""
+"""Attention of long texts, for some queries of a head at a time: memory is linear in the length, not quadratic."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,16 +8,16 @@ from keras import ops
 
 from keras_bert.encoder.varying_shapes import shapes_may_vary
 
-LONG = 1024  # from here on, the scores of all queries would be larger than a processor's caches
-_SCORES = 2**22  # at a time, of all texts together; 16 MB, which stay in the cache until they are weights
+LONG = 1024  # in longer texts, the scores of all queries do not fit into a processor's caches
+_SCORES = 2**22  # in a piece, of all texts together: 16 MB, which stay in the cache until the softmax
 
 
 def in_pieces(attend: Callable[[Any, Any, Any], Any], query: Any, key: Any, value: Any) -> Any:
     """`attend(query, key, value)`; if there are more than `LONG` queries, piece by piece.
 
     Args:
-        attend: queries, float `[batch, any heads, any number of queries, size]`, and the keys and values of these heads
-            -> float of the shape of the queries.
+        attend: queries, float `[batch, some heads, some queries, size]`, and the keys and values of these heads ->
+            float of the shape of the queries.
         query, key, value: float `[batch, heads, length, size]`.
 
     Returns:
@@ -26,7 +26,7 @@ def in_pieces(attend: Callable[[Any, Any, Any], Any], query: Any, key: Any, valu
     length = ops.shape(query)[2]
     if isinstance(length, int):
         return _mapped(attend, query, key, value) if length > LONG else attend(query, key, value)
-    if not shapes_may_vary():  # XLA would compile both ways
+    if not shapes_may_vary():  # XLA would compile both branches
         return attend(query, key, value)
     return ops.cond(length > LONG, lambda: _mapped(attend, query, key, value), lambda: attend(query, key, value))
 
@@ -52,7 +52,7 @@ def _mapped(attend: Callable[[Any, Any, Any], Any], query: Any, key: Any, value:
 
 
 def _one_by_one(function: Callable[[Any], Any], values: Any) -> Any:
-    """`ops.map`. TensorFlow's would compute ten at a time, and need their memory."""
+    """`ops.map`, one at a time: TensorFlow's default is ten at a time, with the memory of ten."""
     if keras.backend.backend() != "tensorflow":
         return ops.map(function, values)
     import tensorflow as tf

@@ -1,4 +1,4 @@
-"""A learned bias of attention for the distance of two tokens (Raffel et al. 2019, T5, section 2.1)."""
+"""Relative position bias: a learned number for the distance of two tokens (Raffel et al. 2019, T5, section 2.1)."""
 
 import math
 from typing import Any
@@ -8,18 +8,18 @@ from keras import ops
 
 from keras_bert.encoder.layers import EmbeddingTable
 
-_FARTHEST = 128  # all distances from here on share a bucket
+_FARTHEST = 128  # longer distances share the last bucket
 
 
 def relative_bias(table: EmbeddingTable, length: Any) -> Any:
-    """A number for each head and each distance, which all layers add to their scores.
+    """The bias of each head for each distance, which all layers add to their attention scores.
 
     Args:
         table: `[buckets, num_heads]`.
         length: the number of positions, a number or a scalar tensor.
 
     Returns:
-        float32 `[num_heads, length, length]`, from each position (second axis) to each other one (third axis).
+        float32 `[num_heads, length, length]`: query (second axis), key (third axis).
     """
     places = ops.arange(length, dtype="int32")
     distances = ops.expand_dims(places, 0) - ops.expand_dims(places, 1)  # key minus query
@@ -30,8 +30,8 @@ def relative_bias(table: EmbeddingTable, length: Any) -> Any:
 def buckets_of(distances: Any, buckets: int) -> Any:
     """The bucket of each distance: int32 -> int32 of the same shape, 0 to `buckets - 1`.
 
-    The first half is for keys before the query, the second for keys after it. Of each half, one half are the distances
-    0, 1, 2, ... themselves; the others are ranges that grow logarithmically.
+    The first half is for keys before the query, the second for keys after it. In each half, short distances have a
+    bucket each; longer ones share buckets, whose ranges grow exponentially.
 
     Example:
         >>> buckets_of(ops.convert_to_tensor([-200, -9, -1, 0, 1, 9, 200]), 32).numpy()
@@ -40,7 +40,7 @@ def buckets_of(distances: Any, buckets: int) -> Any:
     side = buckets // 2
     exact = side // 2
     before = ops.abs(distances)
-    # A table of the logarithms: the same buckets on every backend.
+    # A table, computed in numpy, gives the same buckets on every backend.
     steps = np.log(np.maximum(np.arange(_FARTHEST + 1), exact) / exact) / math.log(_FARTHEST / exact) * (side - exact)
     far = ops.take(np.minimum(exact + steps.astype(np.int32), side - 1), ops.minimum(before, _FARTHEST))
     bucket = ops.where(before < exact, before, ops.cast(far, "int32"))

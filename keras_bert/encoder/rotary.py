@@ -1,4 +1,4 @@
-"""Rotary positions (Su et al. 2021, RoFormer, section 3.2.2)."""
+"""Rotary position embeddings (Su et al. 2021, RoFormer, section 3.2.2)."""
 
 from typing import Any
 
@@ -7,19 +7,19 @@ from keras import ops
 
 
 def rotated(x: Any, positions: Any, theta: float, factor: float = 1.0) -> Any:
-    """Queries or keys, turned by angles that grow with the position.
+    """Rotates queries or keys by angles that grow with the position.
 
-    Of the d numbers of a head, i and i + d/2 are the two coordinates of a point. At position p, it is turned by the
-    angle `p theta^(-2i/d)`. The product of a query and a key then depends on the distance of their positions only.
+    Numbers i and i + d/2 of a head are the coordinates of a point. At position p, the point is rotated by the angle
+    `p theta^(-2i/d)`. The product of a query and a key then depends on the distance of their positions only.
 
     Args:
         x: float `[rows, ..., d]`; d is even.
         positions: int `[rows]`.
-        theta: the base; the larger it is, the slower most points turn.
-        factor: slows the points i = 0, 1, ... down by `factor^(2(i + 1)/d)`.
+        theta: the base of the angles; a larger one rotates more slowly.
+        factor: divides the angle of point i by `factor^(2(i + 1)/d)`.
 
     Returns:
-        float of the shape and type of `x`; angles are float32.
+        float of the shape and type of `x`; the angles are float32.
 
     Example:
         >>> from keras import ops

@@ -1,4 +1,4 @@
-"""An encoder's configuration -> its parts and costs: parameters, memory, operations."""
+"""The parameters, memory and operations of an encoder, from its configuration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PartSummary:
     name: str  # such as "embeddings/word", "layer/attention/qkv" or "masked_lm/transform"
     shapes: tuple[Shape, ...]  # of its weights
     copies: int = 1  # each has its own weights
-    uses: int = 1  # of all copies, in a forward pass
+    uses: int = 1  # in a forward pass, of all copies together
 
     @property
     def parameters(self) -> int:
@@ -30,7 +30,7 @@ class PartSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of `summarize`, which has the formulas."""
+    """The result of `summarize`; its docstring has the formulas."""
 
     config: BertConfig
     batch_size: int  # of the training step
@@ -70,8 +70,9 @@ def summarize(
       layers, and the two products of attention); 2 E H if embeddings are projected; and 2 H H per sequence for the
       pooler. A multiplication and an addition are two operations. Elementwise operations and heads are not counted.
       With a gate, 3 H I takes the place of 2 H I; in layers with local attention, 3 local_window / 2 that of
-      sequence_length, if that is less. With fewer heads of keys and values, the dense layers are narrower. Disentangled
-      attention takes 4 H (2 sequence_length - 1) more in a layer, without the products of the distances themselves.
+      sequence_length, if that is less. With fewer key/value heads, the dense layers are narrower. Disentangled
+      attention takes 4 H (2 sequence_length - 1) more in a layer, not counting the products of the distances
+      themselves.
     - A training step holds weights, gradients and AdamW's two moments, all of the same size, and the activations.
     - The activations are L R (16 H + 5 I + 2 A sequence_length) numbers. This is an estimate: the factors were measured
       with TensorFlow on a CPU, with dropout and masks, without XLA. Activations of heads are not counted. With a gate,
@@ -111,7 +112,7 @@ def summarize(
 
 def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tuple[PartSummary, ...]:
     found: dict[str, list[Shape]] = {}
-    blocks: dict[str, set[str]] = {}  # which have this part
+    blocks: dict[str, set[str]] = {}  # part -> the blocks that have it
     for name, shape in shapes(config, "encoder", {name: [] for name in encoder_names(config)}).items():
         block, in_block, layer = name.rpartition("/")[0].partition("/") if name.startswith("block_") else ("", "", "")
         part = f"{_LAYER}/{layer}" if in_block else name.rpartition("/")[0]
@@ -147,6 +148,6 @@ def _activations(config: BertConfig, length: int) -> int:
 
 
 def _keys(config: BertConfig, length: int) -> list[int]:
-    """For each layer, the number of keys that a query is multiplied with."""
+    """For each layer, the number of keys per query."""
     nearby = 3 * min(max(config.local_window // 2, 1), length)  # see `Band`
     return [nearby if config.is_local(layer) else length for layer in range(config.num_layers)]

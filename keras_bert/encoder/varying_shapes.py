@@ -11,9 +11,9 @@ _are_fixed = contextvars.ContextVar("are_fixed", default=False)
 
 @contextlib.contextmanager
 def fixed_shapes() -> Iterator[None]:
-    """Around the tracing of graphs for other runtimes: shapes depend on the shapes of the inputs only.
+    """A block in which traced shapes depend on the shapes of the inputs only, as other runtimes need.
 
-    Every position is a row then. Results at tokens stay the same; those at padding mean nothing.
+    Every position is then a row. The results at tokens stay the same; those at padding are meaningless.
     """
     token = _are_fixed.set(True)
     try:
@@ -23,7 +23,7 @@ def fixed_shapes() -> Iterator[None]:
 
 
 def shapes_may_vary() -> bool:
-    """Whether shapes may depend on values: in TensorFlow, unless XLA compiles or under `fixed_shapes`."""
+    """Whether shapes may depend on values: only in TensorFlow, outside XLA and `fixed_shapes`."""
     if keras.backend.backend() != "tensorflow" or _are_fixed.get():
         return False
     import tensorflow as tf

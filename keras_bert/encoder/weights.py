@@ -32,7 +32,7 @@ def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
 
 
 def digest(layer: keras.Layer) -> str:
-    """A digest of the weights of a layer: of a thousand values or so of each, so that it takes no time."""
+    """A digest of a layer's weights. It is fast: it reads about a thousand values of each."""
     found = hashlib.sha256()
     for name, variable in variables_by_name(layer).items():
         found.update(f"{name} {tuple(variable.shape)}".encode())
@@ -67,9 +67,9 @@ def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
 def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: str) -> Layer:
     """The encoder or head that `make` returns, with the weights of a checkpoint; see `load_weights`.
 
-    Unlike there, the weights are not initialized at random first.
+    It is faster than `load_weights`: the weights are not initialized at random first.
     """
-    values = checkpoint.weights(part)  # raises before Keras would initialize any variables
+    values = checkpoint.weights(part)  # raises before Keras initializes any variables
     errors: list[ValueError] = []
 
     def first_value(name: str, shape: tuple[int, ...], dtype: str) -> Any:
@@ -89,9 +89,9 @@ def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
 
 
 def _as_tensor(values: np.ndarray, dtype: str) -> Any:
-    """On the TensorFlow backend a tensor in the memory of the values, which nobody else may use, if that is possible.
+    """A tensor; on the TensorFlow backend it shares the memory of the values, if possible. Nothing else may use them.
 
-    TensorFlow does not write into memory that is not its own: updates of a variable move it first.
+    TensorFlow does not write into shared memory: the first update of a variable copies it.
     """
     if keras.backend.backend() != "tensorflow" or values.dtype != dtype or not aligned.is_aligned(values):
         return values

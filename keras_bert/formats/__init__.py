@@ -1,7 +1,7 @@
 """Formats of checkpoints: configurations, weights by name, tokenizers. Knows no layers, only names and shapes.
 
 Each layout is a module: hugging_face (and its tokenizers), tf1, garden, keras_hub, saved_model, sentence_transformers,
-cross_encoder. It has a `Table` for each family. The modules that end in `_file`, and object_graph, read and write the
+cross_encoder. It has a `Table` for each family. object_graph and the modules that end in `_file` read and write the
 arrays.
 """
 
@@ -61,7 +61,7 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
     for layout in _LAYOUTS.values():
         if layout.recognizes(directory):
             return layout.open_checkpoint(directory)
-    return hugging_face.open_checkpoint(directory)  # it says which files are missing
+    return hugging_face.open_checkpoint(directory)  # raises, and names the missing files
 
 
 def write(
@@ -77,10 +77,10 @@ def write(
     Args:
         directory: created if missing; other files in it stay.
         config: the encoder's config.
-        weights: by part ("encoder", and any heads) and by our names. Lazy weights of another checkpoint
-            (`Checkpoint.weights`) are never in memory all at once.
+        weights: part ("encoder", and any heads) -> our name -> values. Lazy weights of another checkpoint
+            (`Checkpoint.weights`) are read one by one.
         format: one of `FORMATS`.
-        overwrite: whether to replace files of the same names.
+        overwrite: whether to replace existing files.
         settings: more entries for `config.json`, such as label names; other formats drop them.
 
     Raises:
@@ -102,7 +102,7 @@ def read_config(path: str | Path) -> BertConfig:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is not a JSON object, is of another kind of model, or a value is missing or wrong.
+        ValueError: the file is not a JSON object, belongs to another kind of model, or a value is missing or wrong.
 
     Example:
         >>> from keras_bert import presets

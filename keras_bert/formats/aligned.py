@@ -1,14 +1,14 @@
-"""Arrays that TensorFlow takes as they are. It copies others, once or twice, before a variable has them."""
+"""Arrays aligned for TensorFlow, which copies others once or twice on their way into a variable."""
 
 import math
 
 import numpy as np
 
-ALIGNMENT = 64  # bytes; of TensorFlow's own tensors
+ALIGNMENT = 64  # bytes, as TensorFlow's own tensors
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """As `np.empty`, but the values begin at a multiple of `ALIGNMENT`."""
+    """Like `np.empty`, but the values begin at a multiple of `ALIGNMENT`."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
@@ -16,5 +16,5 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def is_aligned(array: np.ndarray) -> bool:
-    """Whether TensorFlow can take it as it is."""
+    """Whether TensorFlow can use it without a copy."""
     return array.flags.c_contiguous and array.flags.writeable and array.ctypes.data % ALIGNMENT == 0

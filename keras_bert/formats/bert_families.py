@@ -22,7 +22,7 @@ PLAIN = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
     "add_cross_attention": False,
-    "use_task_id": False,  # embeddings of tasks, in some ERNIE models
+    "use_task_id": False,  # task embeddings, in some ERNIE models
     "inner_group_num": 1,  # layers in a group, in ALBERT
 }
 
@@ -185,7 +185,7 @@ ELECTRA = replace(
     masked_lm_activation="gelu",
     sequence_activation="gelu",
 )
-# RoBERTa with a bias of attention for distances, and without segments (Song et al. 2020).
+# RoBERTa with a relative position bias, and without segments (Song et al. 2020).
 MPNET = replace(
     ROBERTA,
     classes="MPNet",
@@ -207,8 +207,8 @@ MPNET = replace(
         "attention_norm": f"{_LAYER}.attention.LayerNorm",
     },
 )
-# Disentangled attention; no segments and no positions but distances; the pooler belongs to the classifier (He et al.
-# 2020 and 2021). Microsoft's own files have the masked-language head under another name.
+# Disentangled attention; no segments, and no position embeddings; the pooler belongs to the classifier (He et al. 2020
+# and 2021). Microsoft's own files have the masked language modeling head under another name.
 DEBERTA = replace(
     BERT,
     classes="DebertaV2",

@@ -17,20 +17,20 @@ from keras_bert.config import BertConfig
 from keras_bert.formats.layout_table import Table
 from keras_bert.formats.shapes import Names, Shape, shapes
 
-# Limit of bytes in memory for each byte of the file, which may be compressed or float16, or claim false sizes.
+# The most bytes in memory per byte of the file, which may be compressed, be float16, or claim false sizes.
 _MOST_TO_A_BYTE = 10
 
 
 class WeightFile(Protocol):
-    """One or several open files: names and shapes at once, values on demand."""
+    """One or several open files. Names and shapes are read at once, values on demand."""
 
     path: Path
     names: set[str]
-    size: int | None  # bytes on the disk, if the values are there
+    size: int | None  # bytes on disk, if the values are there
 
     def shape(self, name: str) -> Shape: ...
 
-    def read(self, name: str) -> np.ndarray: ...  # as it is stored
+    def read(self, name: str) -> np.ndarray: ...  # as stored
 
     def close(self) -> None: ...
 
@@ -40,20 +40,20 @@ class Checkpoint:
 
     Args:
         format: the files' format: "hugging_face", "tf1", ...
-        config: from the configuration file; the weights determine whether there is a pooler.
+        config: the configuration; the weights determine whether there is a pooler.
         file: the weights.
         table: the format's names for the family.
         spellings: name in the table -> name in the file, where they differ.
-        preferred: the heads to choose among those with equal names of weights.
-        extras: a pattern of the names of other arrays in files, such as the optimizer's state.
-        copies: weights that must equal another one, if the file has them: a decoder tied to the embeddings.
+        preferred: the heads to choose if several heads have the same names of weights.
+        extras: a pattern for the names of other arrays in files, such as the optimizer's state.
+        copies: weights that must equal other weights, if the file has them: a decoder tied to the embeddings.
 
     Attributes:
         format, config: as above.
         path: the file of the weights, or the index of several.
         heads: the heads with weights in the file: keys of `formats.FAMILIES[...].heads`.
         missing: names of weights that the file lacks.
-        unexpected: names in the file that belong to none of these parts.
+        unexpected: names in the file that belong to no part.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Checkpoint:
     def shapes(self, part: str) -> dict[str, Shape]:
         """The shape of each weight of a part, by our names, from the configuration.
 
-        Only the number of labels is from the file: `shapes("sequence")["logits/bias"]` is `(labels,)`.
+        Only the number of labels comes from the file: `shapes("sequence")["logits/bias"]` is `(labels,)`.
         """
         names = self._names(part)
         bias = names.get("logits/bias", [""])[0]
@@ -158,7 +158,7 @@ class Checkpoint:
             raise ValueError(f"{self.path}: {'; '.join(problems[:5])}{more}")
 
     def _check_copies(self, part: str) -> None:
-        """Refuses a decoder with weights of its own, which our masked-language head would silently drop."""
+        """Refuses a decoder with its own weights: our masked language modeling head has none, and would drop them."""
         for copy, original in self._copies.items() if part == "masked_lm" else ():
             names = [self._spellings.get(name, name) for name in (copy, original)]
             if not self._file.names.issuperset(names):
@@ -177,7 +177,7 @@ class Checkpoint:
         value = np.asarray(self._file.read(name))
         if not np.issubdtype(value.dtype, np.floating) and value.dtype != ml_dtypes.bfloat16:
             raise ValueError(f"{self.path}: {name} is {value.dtype}, but a weight must be a float tensor")
-        # One NaN makes the sum NaN. A sum that is too large for its type is no reason to warn, but to count.
+        # One NaN makes the sum NaN. If the sum overflows, the values are counted, without a warning.
         with np.errstate(over="ignore", invalid="ignore"):
             seems_finite = np.isfinite(np.sum(value, dtype=np.float32))
         bad = 0 if seems_finite else int(np.count_nonzero(~np.isfinite(value)))
@@ -210,13 +210,13 @@ def _theirs(names: Names) -> set[str]:
 
 
 def _heads_in(heads: dict[str, set[str]], present: Any, preferred: frozenset[str]) -> list[str]:
-    """The heads in a file. The names of one head may be a part of another's, or the same."""
+    """The heads in a file. The weights of one head may be a part of another's, or the same."""
     whole = [head for head, names in heads.items() if names <= present]
     found: list[str] = []
     for head in sorted(whole, key=lambda head: (head not in preferred, -len(heads[head]))):
         if not any(heads[head] <= heads[other] for other in found):
             found.append(head)
     explained = set().union(*(heads[head] for head in found))
-    # The names left over belong to heads that are incomplete.
+    # The remaining names belong to incomplete heads.
     parts = [head for head, names in heads.items() if head not in whole and names & (present - explained)]
     return found + ([head for head in parts if head in preferred] or parts)

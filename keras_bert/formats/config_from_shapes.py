@@ -24,8 +24,8 @@ def config_from_shapes(
 ) -> BertConfig:
     """The configuration of the encoder in a file.
 
-    Assumed are dropout 0.1 and an epsilon of 1e-12, as in all of Google's models; and, with a warning, a head size of
-    64, as in most published sizes, unless the shapes have an axis for heads. `spellings` maps names in the table to
+    It assumes dropout 0.1 and an epsilon of 1e-12, as in all of Google's models. If the shapes have no axis for heads,
+    it assumes a head size of 64, as in most published sizes, with a warning. `spellings` maps names in the table to
     names in the file. Families with groups of layers are not supported: shapes do not tell the number of layers.
 
     Raises:

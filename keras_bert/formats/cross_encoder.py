@@ -1,8 +1,8 @@
-"""The files of sentence-transformers' CrossEncoder beside a model: what its score is, and the maximum length.
+"""The settings files of sentence-transformers' CrossEncoder: the activation of the score, and the maximum length.
 
 Versions up to 3 have `sbert_ce_default_activation_function` in `config.json`; versions 4 to 5.3 have `activation_fn` in
-`sentence_transformers` there; later ones have it in a file of its own, beside `modules.json`. What is written here, all
-of them read. Other options that would change a score are refused by name.
+its `sentence_transformers`; later ones have it in a separate file, beside `modules.json`. All versions read the files
+written here. Other options that would change a score are refused by name.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class CrossEncoderSettings:
     """A preset's settings for scores of pairs.
 
     Attributes:
-        is_stated: whether the files say that it is a CrossEncoder; if not, these are CrossEncoder's defaults.
-        activation: "sigmoid" or "identity": what makes a score of the logit.
-        max_length: of a sequence, in tokens; None: no limit.
+        is_stated: whether the files declare a CrossEncoder; if not, these are CrossEncoder's defaults.
+        activation: "sigmoid" or "identity": turns the logit into the score.
+        max_length: the maximum length of a sequence, in tokens; None: no limit.
     """
 
     is_stated: bool
@@ -102,4 +102,4 @@ def _check_modules(path: Path) -> None:
     modules = files.read_json(path, [{"type": str, "path": str}]) if path.is_file() else []
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     if kinds not in ([], ["Transformer"]) or any(module["path"] for module in modules):
-        raise ValueError(f"{path} asks for {', '.join(kinds)}; supported is Transformer alone, in the same directory")
+        raise ValueError(f"{path} asks for {', '.join(kinds)}; only Transformer is supported, in the same directory")

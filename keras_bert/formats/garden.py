@@ -69,7 +69,7 @@ TABLES = {
         heads=_BERT.heads,
     ),
 }
-_OLD_NEXT_SENTENCE = "predictions/transform/logits"  # a separate network in the pre-trainer of version 1
+_OLD_NEXT_SENTENCE = "predictions/transform/logits"  # a separate network in version 1's pre-trainer
 # In version 2, the head of next-sentence prediction has its own pooler; the encoder's is not trained.
 _TRAINED_POOLER = "next_sentence/pooler_dense"
 # Name of a layer -> its path of attributes in BertEncoderV2, or in the pre-trainer's items.
@@ -117,8 +117,8 @@ def open_graph(
 ) -> Checkpoint:
     """A checkpoint with the names of Model Garden's variables, from any container.
 
-    `format` and `extras` are as in Checkpoint, `activation` as in BertConfig. Without a config, it is inferred from the
-    shapes, as of a BERT.
+    `format` and `extras` are those of Checkpoint, `activation` that of BertConfig. Without a config, a BERT's config is
+    inferred from the shapes.
     """
     family = config.family if config else "bert"
     if family not in TABLES:
@@ -174,7 +174,7 @@ def _path(name: str) -> str:
 
 
 def _aliases(config: BertConfig, weights: Mapping[str, Any]) -> dict[str, str]:
-    """More paths of objects, which other programs of Model Garden read."""
+    """Further object paths, for other programs of Model Garden."""
     if set(weights) == {"encoder"}:
         return {"model": "encoder"}
     aliases = {"model/encoder_network": "encoder"}

@@ -11,7 +11,7 @@ from keras_bert.formats.shapes import Shape
 
 
 class H5File:
-    """An open file: the paths and shapes of its arrays at once, their values on demand.
+    """An open file. The paths and shapes of its arrays are read at once, their values on demand.
 
     Raises:
         ValueError: the file is damaged, or links to another file.
@@ -27,7 +27,7 @@ class H5File:
         try:
             self._file = h5py.File(path, "r")
             self._file.visititems(self._add)
-        except Exception as error:  # h5py's error depends on where the file is damaged
+        except Exception as error:  # the type of h5py's error depends on the damage
             files.refuse_pointer(path)
             raise ValueError(
                 f"{path} ({path.stat().st_size:,} bytes) is not a whole HDF5 file; fetch it again ({error})"
@@ -38,7 +38,7 @@ class H5File:
         if not isinstance(name, str):
             raise ValueError(f"{name!r} is not a name in UTF-8")
         if hasattr(item, "shape"):
-            if item.external or item.is_virtual:  # it could read any file on the disk
+            if item.external or item.is_virtual:  # a link could read any file on the disk
                 raise ValueError(f"{name} is in another file")
             if item.dtype.kind not in "fiub":  # a text could be stored once and be read a million times
                 raise ValueError(f"{name} holds {item.dtype}, not numbers")

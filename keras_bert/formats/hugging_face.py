@@ -41,7 +41,7 @@ _CLASSES = (
     ({"next_sentence"}, "ForNextSentencePrediction"),
     (set(), "Model"),
 )
-# A class that does not exist -> a class with its head and another.
+# A class that transformers lacks -> one that has its head and another.
 _INSTEAD = {"AlbertForNextSentencePrediction": "AlbertForPreTraining"}
 _LABELLED = ("sequence", "tokens")
 
@@ -109,9 +109,9 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
     if family not in FAMILIES:
         own = ""
         if values.get("auto_map"):
-            own = ", a model with Python code of its own (auto_map), which is not run; set the model_type if it is a"
+            own = ", a model with its own Python code (auto_map), which is not run; set the model_type if it is a"
             own += " known one under another name"
-        raise ValueError(f"{source}: model_type is {family!r}{own}; known are {', '.join(FAMILIES)}")
+        raise ValueError(f"{source}: model_type is {family!r}{own}; supported are {', '.join(FAMILIES)}")
     table = FAMILIES[family]
     values = table.todays(values)
     files.check_json(values, table.shape, source)
@@ -125,7 +125,7 @@ def values_of(config: BertConfig) -> dict[str, Any]:
 
 
 def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, Any]:
-    """The content of the `config.json` of an encoder with heads, without labels."""
+    """The content of `config.json` for an encoder with heads, without labels."""
     return {**values_of(config), "architectures": _architectures(table_of(config), set(heads))}
 
 
@@ -141,7 +141,7 @@ def labels_of(values: Mapping[str, Any], source: Path) -> list[str] | None:
     """The labels in the content of the `config.json` at `source`, in the order of the logits; None if it has none.
 
     Raises:
-        ValueError: they are of another type, or not numbered from 0.
+        ValueError: they have another type, or are not numbered from 0.
     """
     files.check_json(values, {"id2label": ({str: (str, int)}, None)}, source)
     names = values.get("id2label")
@@ -163,9 +163,9 @@ def _labels(weights: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Any]:
 
 
 def _copies(table: Table) -> dict[str, str]:
-    """The decoder of the masked-language head -> the embeddings that it must equal. Not all files have it."""
+    """The decoder of the masked language modeling head -> the embeddings that it must equal. Not all files have it."""
     if "bias" not in table.heads.get("masked_lm", {}):
-        return {}  # no such head, or its decoder has weights of its own
+        return {}  # no such head, or its decoder has its own weights
     bias = table.heads["masked_lm"]["bias"]
     layer = bias.removesuffix(".bias")
     word = f"{table.embeddings['embeddings/word']}.weight"
@@ -173,7 +173,7 @@ def _copies(table: Table) -> dict[str, str]:
 
 
 def _plain(name: str, table: Table) -> str:
-    """A name from a file in today's spelling, without the prefix of a model with heads."""
+    """The current spelling of a name from a file, without the prefix of a model with heads."""
     name = name.removeprefix(table.prefix).removeprefix(table.older_prefix or "")
     for old, new in {**_OLD_NAMES, **table.older_names}.items():
         name = name.replace(old, new)

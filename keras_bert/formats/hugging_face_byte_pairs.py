@@ -28,7 +28,7 @@ from keras_bert.formats.tokenizer_files import TokenizerFiles
 
 _NAMES = {"add_prefix_space": "add_prefix_space", **TOKENS}
 _PACKING = ("separators", "second_type_id", "second_cls")
-# Values of arguments that RobertaTokenizer, the class of transformers, has too.
+# The values of arguments that transformers' RobertaTokenizer supports.
 ROBERTA_ARGUMENTS = {
     "more_special_tokens": [],
     "added_tokens": [],
@@ -60,7 +60,7 @@ def read_bytepair_files(found: TokenizerFiles) -> dict[str, Any]:
 def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
     """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, from a tokenizer's `get_config()`.
 
-    What only RoBERTa's class in transformers does not do is in `tokenizer.json`, in place of the first two.
+    If transformers' RobertaTokenizer does not support the arguments, `tokenizer.json` replaces the first two files.
 
     Raises:
         FileExistsError: one of the files exists, and `overwrite` is False.

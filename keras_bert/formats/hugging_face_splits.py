@@ -10,8 +10,8 @@ _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SIGNS_AND_SPACES = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _BEFORE_LETTERS = r"[^\r\n\p{L}\p{N}]?"
-# Our name of a pattern -> the regular expression. Those of GPT-2 (Radford et al. 2019), of cl100k_base and Llama 3
-# (EuroBERT's), of Qwen 1 to 3, of Qwen 3.5, and of o200k_base (gpt-oss).
+# Our name of a pattern -> the regular expression: GPT-2's (Radford et al. 2019); that of cl100k_base and Llama 3
+# (EuroBERT's); Qwen 1 to 3's; Qwen 3.5's; and o200k_base's (gpt-oss).
 _EXPRESSIONS = {
     "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     "llama3": rf"{_CONTRACTIONS}|{_BEFORE_LETTERS}\p{{L}}+|\p{{N}}{{1,3}}|{_SIGNS_AND_SPACES}",
@@ -21,7 +21,7 @@ _EXPRESSIONS = {
     "o200k": rf"{_BEFORE_LETTERS}{_UPPER}*{_LOWER}+{_CONTRACTIONS}?|{_BEFORE_LETTERS}{_UPPER}+{_LOWER}*{_CONTRACTIONS}?"
     rf"|\p{{N}}{{1,3}}|{_SIGNS_AND_SPACES.replace('n]*', 'n/]*')}",
 }
-# Matches of a pattern that covers all text are words in both ways.
+# The pattern covers all text, so both behaviors make its matches words.
 _WHOLE = (("Isolated", False), ("Removed", True))
 
 
@@ -52,7 +52,8 @@ def split_of_file(path: Path, steps: list[dict[str, Any]]) -> str:
         if pattern == {"Regex": expression}:
             return name
     raise ValueError(
-        f"{path} splits text by {reprlib.repr(pattern)}, a pattern not known here (known are {', '.join(_EXPRESSIONS)})"
+        f"{path} splits text by {reprlib.repr(pattern)}, a pattern that is not supported "
+        f"(supported are {', '.join(_EXPRESSIONS)})"
     )
 
 

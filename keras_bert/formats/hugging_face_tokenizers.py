@@ -15,7 +15,7 @@ ALL_IN_ONE = "tokenizer.json"
 
 # Our name of an argument -> the one in tokenizer_config.json.
 TOKENS = {f"{name}_token": f"{name}_token" for name in ("unk", "cls", "sep", "pad", "mask")}
-ANY_CLASS = "PreTrainedTokenizerFast"  # of transformers: it does what tokenizer.json says
+ANY_CLASS = "PreTrainedTokenizerFast"  # of transformers: it follows tokenizer.json
 _TEMPLATE = ([{str: {"id": str, "type_id": int}}], None)
 _PROCESSOR = {
     "type": str,
@@ -59,7 +59,7 @@ def mask_with_space(token: str) -> dict[str, Any]:
 def write_whole_file(
     directory: str | Path, content: dict[str, Any], config: dict[str, Any], replaced: str, overwrite: bool
 ) -> None:
-    """Writes `tokenizer.json` and `tokenizer_config.json`; the file `replaced`, which would take precedence, goes."""
+    """Writes `tokenizer.json` and `tokenizer_config.json`, and removes `replaced`, which would take precedence."""
     atomic.refuse_to_overwrite(directory, (ALL_IN_ONE, CONFIG, replaced), overwrite)
     (Path(directory) / replaced).unlink(missing_ok=True)
     atomic.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(content)})
@@ -95,7 +95,7 @@ def added_tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
     """The added tokens in the `content` of a `tokenizer.json` that are not special.
 
     Raises:
-        ValueError: one of them is found in texts in another way than anywhere in normalized text.
+        ValueError: a setting restricts where in a text one of them is found.
     """
     tokens = [token for token in content.get("added_tokens") or [] if not token["special"]]
     for token in tokens:
@@ -104,7 +104,7 @@ def added_tokens_of_file(path: Path, content: dict[str, Any]) -> list[str]:
             path,
             (f"{name} be a word by itself, single_word:", bool(token.get("single_word")), False),
             (f"{name} include the white space before it, lstrip:", bool(token.get("lstrip")), False),
-            (f"{name} include the white space behind it, rstrip:", bool(token.get("rstrip")), False),
+            (f"{name} include the white space after it, rstrip:", bool(token.get("rstrip")), False),
             (f"{name} be found in normalized text, normalized:", token.get("normalized", True), True),
         )
     return [token["content"] for token in tokens]
@@ -126,8 +126,8 @@ def template(
     """The `post_processor` of a `tokenizer.json`, `[CLS] a [SEP]`, and for a pair `[CLS] a [SEP] b [SEP]`.
 
     Args:
-        cls, sep: each token and its id.
-        separators: their number between the two texts of a pair.
+        cls, sep: the token and its id.
+        separators: the number of separators between the two texts of a pair.
         second_type_id: the type of the second text.
         second_cls: whether another `[CLS]` is before the second text.
     """
@@ -148,18 +148,18 @@ def template(
     }
 
 
-# Types of post-processors -> the number of separators between the texts of a pair, the type of the second text, and
-# whether it begins with `[CLS]`.
+# Types of post-processors -> the number of separators between the texts of a pair, the type id of the second text, and
+# whether the second text begins with `[CLS]`.
 _PROCESSORS = {"BertProcessing": (1, 1, False), "RobertaProcessing": (2, 0, False)}
 
 
 def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) -> dict[str, Any]:
-    """How the `post_processor` of a `tokenizer.json` packs texts: `cls_token`, `sep_token` and the values of a format.
+    """The `cls_token`, `sep_token` and pair format of the `post_processor` of a `tokenizer.json`.
 
-    `second_cls` is among them only if it is True.
+    `second_cls` is left out if it is False.
 
     Raises:
-        ValueError: it packs them in another way than `template`.
+        ValueError: it does not pack texts as `template` does.
     """
     found = content.get("post_processor") or {}
     # In a post-processor, ByteLevel changes no ids.
@@ -192,7 +192,7 @@ def packing_of_file(path: Path, content: dict[str, Any], vocabulary: list[str]) 
 
 
 def special_tokens_of_file(content: dict[str, Any]) -> dict[str, str]:
-    """`unk_token`, `pad_token` and `mask_token` as far as the `content` of a `tokenizer.json` tells them."""
+    """`unk_token`, `pad_token` and `mask_token`, if the `content` of a `tokenizer.json` has them."""
     special = {token["content"] for token in content.get("added_tokens") or [] if token["special"]}
     stated = {"unk": content["model"].get("unk_token"), "pad": (content.get("padding") or {}).get("pad_token")}
     names = {

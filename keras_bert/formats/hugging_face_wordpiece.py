@@ -31,7 +31,7 @@ _NAMES = {
     **TOKENS,
 }
 
-# Classes of transformers -> the values of arguments that only the class tells.
+# Classes of transformers -> the values of arguments that follow from the class alone.
 _CLASSES = {
     "BertTokenizer": {"separators": 1, "second_type_id": 1},
     "MPNetTokenizer": {"separators": 2, "second_type_id": 0, "max_chars_per_word": 100},
@@ -45,8 +45,8 @@ def read_wordpiece_files(found: TokenizerFiles) -> dict[str, Any]:
     `tokenizer_config.json` takes precedence. Google's checkpoints have none; then the defaults apply.
 
     Raises:
-        FileNotFoundError: no vocabulary.
-        ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
+        FileNotFoundError: there is no vocabulary.
+        ValueError: a file is damaged, of another kind, or has a setting that would change the ids.
     """
     path = found.best(VOCABULARY)
     whole = {} if path.name == VOCABULARY else found.arguments("WordPiece", _arguments_of)

@@ -19,7 +19,7 @@ class JoinedFile:
 
     Args:
         path: the file that messages name.
-        places: name -> an open file, and the name in it.
+        places: name -> an open file, and the array's name in it.
     """
 
     def __init__(self, path: Path, places: Mapping[str, tuple[WeightFile, str]]) -> None:
@@ -47,7 +47,7 @@ def open_shards(path: Path, open_shard: Callable[[Path], WeightFile]) -> JoinedF
 
     Raises:
         FileNotFoundError: a shard is missing.
-        ValueError: the index is damaged, names a file outside of its directory, or a tensor that the shard lacks.
+        ValueError: the index is damaged, or names a file outside of its directory or a tensor that its shard lacks.
     """
     shard_of = files.read_json(path, {"weight_map": {str: str}})["weight_map"]
     shards: dict[str, WeightFile] = {}
@@ -65,7 +65,7 @@ def open_shards(path: Path, open_shard: Callable[[Path], WeightFile]) -> JoinedF
 def _beside(index: Path, name: str) -> Path:
     """The path of a shard. It must be in the directory of the index, because an index is not trusted."""
     if name in ("", ".", "..") or any(separator in name for separator in ("/", "\\", "\0")):
-        raise ValueError(f"{index} names the shard {name!r}; a shard is a file beside its index, without any path")
+        raise ValueError(f"{index} names the shard {name!r}; a shard must be a file beside its index, without a path")
     path = index.parent / name
     home = Path(os.path.realpath(index.parent))
     allowed = [home]
@@ -73,7 +73,7 @@ def _beside(index: Path, name: str) -> Path:
         # The cache of the Hugging Face Hub: the files of a snapshot are links to blobs.
         allowed.append(home.parent.parent / "blobs")
     if path.is_symlink() and Path(os.path.realpath(path)).parent not in allowed:
-        raise ValueError(f"{index} names the shard {name}, which is a link out of its directory")
+        raise ValueError(f"{index} names the shard {name}, which is a link to a file outside of its directory")
     if not path.is_file():
         raise FileNotFoundError(f"{index} names the shard {name}, which is missing; fetch it, too")
     return path

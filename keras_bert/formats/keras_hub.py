@@ -111,7 +111,7 @@ _ROBERTA = replace(
     values={"positions_after_padding": True, "pad_token_id": 1, "layer_norm_epsilon": 1e-5, "type_vocab_size": 1},
     # Positions count from 0: the table has no rows for padding.
     storage=Storage(splits_heads=True, lacks_padding_positions=True),
-    # RoBERTa's segment embeddings are one row, for every token. KerasHub has none, so ours is a row of zeros.
+    # RoBERTa has one segment embedding, for all tokens. KerasHub has none, so ours is a row of zeros.
     embeddings={**_NO_SEGMENTS, "embeddings/type": []},
     pooler={},
     heads=_TWO_LAYERS,
@@ -156,8 +156,8 @@ def recognizes(directory: Path) -> bool:
 def open_checkpoint(directory: Path) -> Checkpoint:
     """Opens a preset; see `formats.open_checkpoint`.
 
-    KerasHub's masked-language BERT uses the exact gelu in the head, and the approximation in the encoder. Here both use
-    the approximation, so logits differ by about 1e-3.
+    KerasHub's masked language model has the exact gelu in its head, and the approximation in the encoder. Here both
+    have the approximation, so logits differ by about 1e-3.
     """
     path = files.find(directory, CONFIG)
     config = config_of(files.read_json(path), path)
@@ -166,7 +166,7 @@ def open_checkpoint(directory: Path) -> Checkpoint:
         opened[_TASK] = H5File(directory / TASK_WEIGHTS)
     places = {f"{prefix}{name}": (file, name) for prefix, file in opened.items() for name in file.names}
     file = JoinedFile(directory / WEIGHTS, places)
-    # Keras numbers the layers of a class from the second on.
+    # Keras numbers the layers of a class, from the second on.
     spellings = {
         name.replace("transformer_encoder/", "transformer_encoder_0/"): name
         for name in file.names
@@ -181,7 +181,7 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
     files.check_json(values, {"class_name": str}, source)
     families = {f"{table.classes}Backbone": family for family, table in TABLES.items()}
     if values["class_name"] not in families:
-        raise ValueError(f"{source}: class_name is {values['class_name']!r}; known are {', '.join(families)}")
+        raise ValueError(f"{source}: class_name is {values['class_name']!r}; supported are {', '.join(families)}")
     family = families[values["class_name"]]
     files.check_json(values, {"config": TABLES[family].shape}, source)
     return TABLES[family].config_of(family, values["config"], source)

@@ -20,7 +20,7 @@ _TYPES = {
     each.name: {"str": str, "float": float, "bool": bool}.get(each.type.split(" ")[0], int)
     for each in fields(BertConfig)
 }
-_SAID_BY_WEIGHTS = ("family", "pooler")  # or by `model_type`
+_SAID_BY_WEIGHTS = ("family", "pooler")  # or given by `model_type`
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 
 
@@ -29,9 +29,9 @@ class Table:
     """A layout's names for the configuration and the weights of one family.
 
     A row of weights maps the path of a layer in our encoder or head to the layout's name of that layer. It has several
-    names if our layer concatenates theirs (query, key and value), and none if the layout has no such layer: our weights
-    are then zeros. A row may also be a single weight ("logits/kernel"). `{i}` is the number of a layer, or of a group
-    of layers.
+    names if our layer concatenates several of theirs (query, key and value). It has none if the layout has no such
+    layer; our weights are then zeros. A row may also be a single weight ("logits/kernel"). `{i}` is the index of a
+    layer, or of a group of layers.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -47,28 +47,28 @@ class Table:
     last: Layers = field(default_factory=dict)  # between the last block and the pooler
     pooler: Layers = field(default_factory=dict)  # empty in a family without one
     heads: Mapping[str, Layers] = field(default_factory=dict)
-    # Field of BertConfig -> key of the configuration file, where dots lead into objects. Of several keys, the first one
-    # in a file counts; all are written.
+    # Field of BertConfig -> key of the configuration file, where dots lead into objects. If there are several keys, the
+    # first in a file is read, and all are written.
     config: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(
         default_factory=dict
-    )  # keys of an older dialect, which is only read -> keys above
+    )  # keys of an older dialect, which is read but not written -> keys above
     poolings: Mapping[str, str] = field(default_factory=dict)  # the file's name -> ours; the first one is written
-    keeps_two_thirds: bool = False  # whether of the stated intermediate_size only 2/3 are there, in multiples of 8
+    keeps_two_thirds: bool = False  # whether the layer is 2/3 of the stated size, in multiples of 8
     layer_kinds: str | None = None  # the key of a list with the kind of each layer, beside that of `global_every`
-    values: Mapping[str, Any] = field(default_factory=dict)  # of fields that the file may leave out
+    values: Mapping[str, Any] = field(default_factory=dict)  # the values of fields that the file may leave out
     activations: Mapping[str, str] = field(default_factory=dict)  # the file's name -> ours; the first one is written
     plain: Mapping[str, Any] = field(default_factory=dict)  # the only supported values of other options
-    stated: Mapping[str, Any] = field(default_factory=dict)  # options among these that are written
-    # Options that a file must have, and their supported values, of which the first is written.
+    stated: Mapping[str, Any] = field(default_factory=dict)  # those that are written
+    # Options that a file must have, and their supported values; the first is written.
     needed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     storage: Storage = field(default_factory=Storage)
     prefix: str = ""  # of the encoder's weights in a file with heads
     older_prefix: str | None = None  # the same in older files
-    older_names: Mapping[str, str] = field(default_factory=dict)  # parts of names in older files -> today's
+    older_names: Mapping[str, str] = field(default_factory=dict)  # parts of names in older files -> current ones
     projects_equal_sizes: bool = False  # whether to project embeddings that are as wide as the hidden states
     masked_lm_activation: str | None = None  # None: the encoder's
-    # Of the dense layer before the sequence classifier; None: there is none, because the pooler is one.
+    # The activation of the dense layer before the sequence classifier; None: the pooler is that layer.
     sequence_activation: str | None = None
 
     def parts(self, config: BertConfig) -> dict[str, Names]:
@@ -98,7 +98,7 @@ class Table:
         return names
 
     def todays(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of a configuration file with the keys of today's dialect."""
+        """The values of a configuration file, with the keys of the current dialect."""
         found = dict(values)
         for older, key in self.renamed.items():
             if values.get(older) is not None and value_at(values, key) is None:
@@ -125,8 +125,8 @@ class Table:
         """The configuration from a file's values; messages name the file `source`.
 
         Raises:
-            ValueError: a value has another type than `shape` says, an option or an activation is not supported, or a
-                value is out of range.
+            ValueError: a value does not have the type in `shape` or is out of range, or an option or an activation is
+                not supported.
         """
         check_plain(values, self.plain, source)
         for key, known in self.needed.items():
@@ -170,14 +170,14 @@ class Table:
 
     def _activation(self, key: Any, name: str) -> str:
         if name not in self.activations:
-            raise ValueError(f"{key} is {name!r}; known are {', '.join(self.activations)}")
+            raise ValueError(f"{key} is {name!r}; supported are {', '.join(self.activations)}")
         return self.activations[name]
 
     def entries(self, config: BertConfig) -> dict[str, Any]:
         """The entries of a configuration file: the inverse of `config_of`.
 
         Raises:
-            ValueError: the layout has no entry for a field that matters.
+            ValueError: the layout cannot express a field.
         """
         self._check_expressible(config)
         fields = {
@@ -204,7 +204,7 @@ class Table:
         return stated
 
     def _check_expressible(self, config: BertConfig) -> None:
-        """Raises ValueError for fields that a reader of the file would not know of."""
+        """Raises ValueError for fields that the file cannot express."""
         for each in fields(BertConfig):
             name, value, implied = each.name, getattr(config, each.name), self.values.get(each.name, each.default)
             if name not in (*self.config, *_SAID_BY_WEIGHTS) and value != implied:
@@ -230,7 +230,7 @@ def value_at(values: Mapping[str, Any], key: str) -> Any:
 
 
 def check_plain(values: Mapping[str, Any], plain: Mapping[str, Any], source: Path) -> None:
-    """Raises ValueError if a key of `plain` has another value in the file `source`; it may be null or missing."""
+    """Raises ValueError if a key of `plain` has another value in the file `source`. Null and missing are allowed."""
     for key, value in plain.items():
         found = value_at(values, key)
         if found not in (None, value):
@@ -242,7 +242,7 @@ def _kinds_of_layers(layers: int, every: int) -> list[str]:
 
 
 def _global_every(kinds: list[str], found: Mapping[str, Any], key: str) -> int:
-    """The field of that name: from the kinds of all layers, if it is not also stated, and if they fit it."""
+    """The value of `global_every`: as stated, else from the kinds of all layers. Raises if they contradict it."""
     layers = found["num_layers"]
     for every in (found.get("global_every", 1), *range(2, layers + 1)):
         if kinds == _kinds_of_layers(layers, every):

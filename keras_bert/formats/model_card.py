@@ -1,9 +1,9 @@
-"""The model card (README.md) in Hugging Face's layout: facts from the files, and gaps for people to fill."""
+"""The model card (README.md) in Hugging Face's layout: facts from the files, and gaps to fill in."""
 
 from keras_bert.config import BertConfig
 
 _HEADS = {
-    "masked_lm": "masked-language modelling",
+    "masked_lm": "masked language modeling",
     "next_sentence": "next-sentence prediction (in ALBERT, sentence order)",
     "replaced_tokens": "detection of replaced tokens",
     "sequence": "classification of sequences",
@@ -45,6 +45,5 @@ or with `transformers` (PyTorch):
     from transformers import {auto}
     model = {auto}.from_pretrained("this directory")
 
-To be written by whoever shares it: what it was trained on and how, what it is for and not for, how good it is, its
-licence.
+Before you share it, describe its training data and training, its purpose and limits, its quality, and its licence.
 """

@@ -14,8 +14,8 @@ _NOT_OF_THE_MODEL = {"optimizer", "save_counter"}
 def open_object_graph(path: Path) -> JoinedFile:
     """Opens a checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel, by the variables' names.
 
-    The key of a value is a path from the saved object to its variable, so it depends on that object. The variable's
-    name does not. The optimizer's variables are left out. `path` is the index.
+    The keys of values are paths from the saved object to its variables, so they depend on that object; the names of the
+    variables do not. The optimizer's variables are left out. `path` is the index.
 
     Raises:
         ValueError: a file is damaged.
@@ -44,7 +44,7 @@ def spellings(canonical: set[str], present: set[str]) -> dict[str, str]:
         for i in range(len(parts)):
             ending = "/".join(parts[i:])
             if ending in canonical:
-                result[ending] = name  # the shortest comes last, and stays
+                result[ending] = name  # the shortest comes last and is kept
                 break
     return result
 

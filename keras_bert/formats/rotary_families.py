@@ -1,4 +1,4 @@
-"""Families with rotary positions: keys of Hugging Face's `config.json` and names of weights."""
+"""Families with rotary embeddings: keys of Hugging Face's `config.json` and names of weights."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from keras_bert.formats.storage import by_head, gate_last
 
 
 def published(size: dict[str, Any]) -> dict[str, Any]:
-    """What a file that leaves an option out means, if that is what the published models have."""
+    """The values of options that a file leaves out: those of the published models."""
     return {name: value for name, value in size.items() if name not in ("family", "vocab_size", "pooler")}
 
 
 _MODERNBERT_LAYER = "layers.{i}"
 _DENSE_AND_NORM = {"transform/kernel": "head.dense.weight", "norm": "head.norm"}
 _MODERNBERT_CLASSIFIER = {**_DENSE_AND_NORM, "logits": "classifier"}
-# Rotary positions, local attention, normalization first, gates, and hardly a bias (Warner et al. 2024).
+# Rotary embeddings, local attention, pre-normalization, gates, and almost no biases (Warner et al. 2024).
 MODERNBERT = Table(
     classes="ModernBert",
     prefix="model.",
@@ -75,7 +75,7 @@ MODERNBERT = Table(
     },
 )
 _NOMIC_LAYER = "encoder.layers.{i}"
-# Rotary positions, gates, no biases in the layers (Nussbaum et al. 2024). Files have the keys of transformers 5, or of
+# Rotary embeddings, gates, no biases in the layers (Nussbaum et al. 2024). Files have the keys of transformers 5, or of
 # the family's own code, which follows GPT-2.
 NOMIC_BERT = replace(
     BERT,
@@ -132,7 +132,7 @@ NOMIC_BERT = replace(
         "tokens": {"logits": "classifier"},
     },
 )
-# Rotary positions, and gates with the activation on the second half (Zhang et al. 2024, mGTE).
+# Rotary embeddings, and gates with the activation on the second half (Zhang et al. 2024, mGTE).
 GTE = replace(
     BERT,
     classes="Gte",
@@ -158,7 +158,7 @@ GTE = replace(
     },
     masked_lm_activation="gelu",
 )
-# The same in files for the models' own Python code, which has more options.
+# The same, in files for the models' own Python code, which has more options.
 NEW = replace(
     GTE,
     classes="New",
@@ -179,7 +179,7 @@ NEW = replace(
     masked_lm_activation=None,
 )
 _EUROBERT_LAYER = "layers.{i}"
-# Llama's layers, with attention to both sides (Boizard et al. 2025).
+# Llama's layers, with bidirectional attention (Boizard et al. 2025).
 EUROBERT = Table(
     classes="EuroBert",
     prefix="model.",
@@ -231,8 +231,8 @@ EUROBERT = Table(
     sequence_activation="gelu",
 )
 _NEOBERT_LAYER = "transformer_encoder.{i}"
-# The same layers; two matrices in one, heads in another order (Le Breton et al. 2025). These models have Python code of
-# their own.
+# The same layers, with two matrices in one, and heads in another order (Le Breton et al. 2025). These models have their
+# own Python code.
 NEOBERT = replace(
     EUROBERT,
     classes="NeoBERT",
@@ -267,7 +267,7 @@ NEOBERT = replace(
     sequence_activation="tanh",
 )
 _JINA_LAYER = "encoder.layers.{i}"
-# XLM-RoBERTa with rotary positions (Sturua et al. 2024).
+# XLM-RoBERTa with rotary embeddings (Sturua et al. 2024).
 JINA = replace(
     ROBERTA,
     classes="JinaEmbeddingsV3",

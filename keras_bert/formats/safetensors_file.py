@@ -1,4 +1,4 @@
-"""Reads and writes safetensors files: named arrays, nothing that executes."""
+"""Reads and writes safetensors files: named arrays, and no code."""
 
 import json
 import math
@@ -17,7 +17,7 @@ _DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_d
 
 
 class SafetensorsFile:
-    """An open file: the names and shapes of its tensors at once, their values on demand."""
+    """An open file. The names and shapes of its tensors are read at once, their values on demand."""
 
     def __init__(self, path: Path, file: "safe_open") -> None:
         self.path = path
@@ -26,14 +26,14 @@ class SafetensorsFile:
         self.names = set(file.keys())
         self._bytes = path.open("rb", buffering=0)
         header_size = int.from_bytes(self._bytes.read(8), "little")
-        self._header = json.loads(self._bytes.read(header_size))  # which `safe_open` has checked
+        self._header = json.loads(self._bytes.read(header_size))  # checked by `safe_open`
         self._start = 8 + header_size
 
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._header[name]["shape"])
 
     def read(self, name: str) -> np.ndarray:
-        """The array, in memory of its own, in which TensorFlow can use it."""
+        """The array, in its own memory, aligned for TensorFlow."""
         entry = self._header[name]
         if sys.byteorder != "little" or entry["dtype"] not in _DTYPES:
             return self._converted(name)
@@ -49,7 +49,7 @@ class SafetensorsFile:
 
     def _converted(self, name: str) -> np.ndarray:
         try:
-            # Open a mapping for each tensor: a mapping keeps all it has read in memory until it is closed.
+            # One mapping per tensor: a mapping keeps all that it has read in memory until it is closed.
             with safe_open(self.path, framework="numpy") as file:
                 return file.get_tensor(name)
         except (SafetensorError, AttributeError, TypeError, ValueError) as error:  # numpy has no float8
@@ -61,7 +61,7 @@ class SafetensorsFile:
 
 
 def open_safetensors(path: Path) -> SafetensorsFile:
-    """Opens a file for reading. Raises ValueError if it is truncated, or no safetensors file."""
+    """Opens a file for reading. Raises ValueError if it is truncated, or not a safetensors file."""
     try:
         file = safe_open(path, framework="numpy")
     except SafetensorError as error:
@@ -75,9 +75,9 @@ def open_safetensors(path: Path) -> SafetensorsFile:
 def write_safetensors(
     path: Path, shapes: Mapping[str, tuple[int, ...]], tensors: Iterable[tuple[str, np.ndarray]]
 ) -> None:
-    """Writes float32 tensors, in the order of `shapes`, one by one; the file gets its name when it is complete.
+    """Writes float32 tensors one by one, in the order of `shapes`. The file gets its name when it is complete.
 
-    The library's own writer needs all of them in memory, and copies them.
+    The library's own writer needs all tensors in memory, and copies them.
     """
     # "pt" is the format that transformers expects.
     header: dict = {"__metadata__": {"format": "pt"}}

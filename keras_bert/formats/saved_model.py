@@ -1,14 +1,14 @@
-"""SavedModels of TF Hub, and of this package: reads the variables, and never runs the graph.
+"""Reads the variables of SavedModels of TF Hub and of this package, without running the graph.
 
 A SavedModel of TF Hub has no configuration. It is inferred:
 
-- The sizes are those of the weights, which have an axis for heads.
-- The activation is that of the operations in the graph: `Erf` or `Erfc` is the exact gelu, `Relu` is relu; otherwise
-  it is the tanh approximation, as in all of TF Hub's.
+- The sizes come from the shapes of the weights, which have an axis for heads.
+- The activation follows from the operations in the graph: `Erf` or `Erfc` is the exact gelu, `Relu` is relu; otherwise
+  it is the tanh approximation, as in all models of TF Hub.
 - Dropout, the epsilon of layer normalization and the initializer range are Google's (0.1, 1e-12, 0.02).
 - The family is BERT: encoders with other positions or repeated layers are not recognized.
 
-Our weights have no axis for heads. Their configuration is in `assets.extra/config.json`.
+Our own exports have no axis for heads. Their configuration is in `assets.extra/config.json`.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     file = open_object_graph(directory / "variables" / "variables.index")
     if "embeddings/norm/gamma" in file.names and not any(name.startswith("block_0/") for name in file.names):
         raise ValueError(
-            f"{directory} was exported in bfloat16 or int8, without the float weights that a model is made of; load "
-            "the preset that it was exported from"
+            f"{directory} was exported in bfloat16 or int8, without float weights, so it cannot be loaded as a "
+            "model; load the preset that it was exported from"
         )
     if "embeddings/word/embeddings" not in file.names:
         return open_graph("saved_model", file, None, _activation(directory / MODEL), _EXTRAS)

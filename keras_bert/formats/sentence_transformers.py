@@ -1,4 +1,4 @@
-"""The files of sentence-transformers beside a model: modules, pooling, a dense layer, prompts and maximum length.
+"""The settings files of sentence-transformers: modules, pooling, a dense layer, prompts and maximum length.
 
 Other options that would change a vector are refused by name.
 """
@@ -39,7 +39,7 @@ _SWITCHES = {
     "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
     "weightedmean": "pooling_mode_weightedmean_tokens",
 }
-# The classes that sentence-transformers names -> Keras's names of activations.
+# sentence-transformers' classes of activations -> Keras's names.
 _ACTIVATIONS = {
     "torch.nn.modules.activation.Tanh": "tanh",
     "torch.nn.modules.linear.Identity": "linear",
@@ -69,16 +69,16 @@ class SentenceSettings:
     """A preset's settings for sentence vectors."""
 
     pooling: str  # one of `POOLINGS`
-    max_length: int | None  # of a sequence, in tokens; None: no limit
+    max_length: int | None  # the maximum length of a sequence, in tokens; None: no limit
     normalize: bool = True  # whether vectors get length 1
     dense: dict[str, Any] | None = None  # a layer after the pooling: its `units`, `activation` and `use_bias`
     prompts: dict[str, str] = field(default_factory=dict)  # by name
-    default_prompt: str | None = None  # the name of the one that texts get if no other is asked for
+    default_prompt: str | None = None  # the name of the prompt that texts get by default
     include_prompt: bool = True  # whether the pooling takes the prompt's tokens
 
 
 def read(directory: Path) -> SentenceSettings:
-    """The settings in `directory`; mean pooling and length 1 if it has none (a plain BERT).
+    """The settings in `directory`; without any (a plain BERT), mean pooling and vectors of length 1.
 
     Raises:
         FileNotFoundError: a module has no file.
@@ -106,7 +106,7 @@ def read_dense_weights(directory: Path) -> dict[str, np.ndarray]:
 
     Raises:
         FileNotFoundError: it has no weights.
-        ValueError: they do not have the shapes that its configuration says.
+        ValueError: their shapes contradict its configuration.
     """
     modules = _read_modules(directory) if (directory / MODULES).is_file() else {}
     if "Dense" not in modules:
@@ -134,7 +134,7 @@ def write(
     """Writes the files, so that `SentenceTransformer(directory)` gives the same vectors.
 
     Args:
-        dense_weights: those of the dense layer, as `read_dense_weights` gives them.
+        dense_weights: the weights of the dense layer, as `read_dense_weights` returns them.
 
     Raises:
         FileExistsError: one of them exists and `overwrite` is False.
@@ -178,11 +178,11 @@ def _write_dense(directory: Path, inputs: int, settings: dict[str, Any], weights
 
 
 def _check_model_type(path: Path) -> None:
-    """Raises ValueError if the model makes no vectors of texts; the message says what loads it."""
+    """Raises ValueError if the model is not a sentence encoder; the message names the class that loads it."""
     model_type = read_if_there(path, {"model_type": (str, None)}).get("model_type") or "SentenceTransformer"
     if model_type != "SentenceTransformer":
         loads, known = _INSTEAD.get(model_type), ", ".join(_INSTEAD)
-        advice = f"load it with {loads}.from_preset" if loads else f"{known} are the others that are known"
+        advice = f"load it with {loads}.from_preset" if loads else f"also supported are {known}"
         raise ValueError(f"{path}: model_type is {model_type!r}, not SentenceTransformer; {advice}")
 
 
@@ -226,7 +226,7 @@ def _read_pooling(path: Path) -> dict[str, Any]:
     for pooling, switch in _SWITCHES.items():
         if modes in (pooling, [pooling], [switch]):
             return {"pooling": pooling, "include_prompt": values.get("include_prompt") is not False}
-    raise ValueError(f"{path} asks for the pooling {modes}; supported is one of {', '.join(_SWITCHES)}")
+    raise ValueError(f"{path} asks for the pooling {modes}; expected one of {', '.join(_SWITCHES)}")
 
 
 def _read_dense(path: Path) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def plain_transformer(task: str, output: str) -> dict[str, Any]:
 
 
 def stated_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> int | None:
-    """The maximum length of a text in tokens that the settings of the two say; None if they say none.
+    """The maximum length of a text in tokens, from the settings of the Transformer and the tokenizer; None: no limit.
 
     Raises:
         ValueError: it is not positive; the message names `source`.
@@ -277,7 +277,7 @@ def stated_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mappi
 
 
 def check_default_prompt(settings: Mapping[str, Any], source: Path) -> None:
-    """Raises ValueError if the settings of a model that is read without prompts have one for every text."""
+    """Raises ValueError if the settings have a default prompt, for kinds of models that are read without prompts."""
     name = settings.get("default_prompt_name")
     if prompt := (settings.get("prompts") or {}).get(name):
         raise ValueError(

@@ -1,12 +1,13 @@
-"""The shapes of our weights, from the configuration alone: a letter in the tables below is an axis."""
+"""The shapes of our weights, from the configuration alone."""
 
 from keras_bert.config import BertConfig
 
 Shape = tuple[int, ...]
 Names = dict[str, list[str]]  # names of weights: ours -> the file's
 
-# V vocabulary, P positions, T types, E width of embeddings, H hidden, I intermediate; Q is query, key and value; G is
-# I, or 2I with a gate; B buckets of distances, D those to either side, A heads; L the labels of a classifier.
+# Each letter is an axis. V: vocabulary. P: positions. T: types. E: width of embeddings. H: hidden. I: intermediate. Q:
+# query, key and value. G: I, or 2I with a gate. B: buckets of distances. D: buckets on both sides. A: heads. L: labels
+# of a classifier.
 _ENCODER = {
     "embeddings/word": "VE",
     "embeddings/position": "PE",
@@ -25,7 +26,7 @@ _ENCODER = {
     "final_norm": "H",
     "pooler": "HH",
 }
-_BLOCK = ("attention", "intermediate", "output")  # how the names of layers in a block begin
+_BLOCK = ("attention", "intermediate", "output")  # prefixes of the names of layers in a block
 _TABLES = tuple(f"embeddings/{name}" for name in ("word", "position", "type", "relative", "distances"))
 _MASKED_LM = {"transform": "HE", "norm": "E", "": "V", "decoder": "HV"}
 _CLASSIFIER = {"transform": "HH", "norm": "H", "logits": "HL"}
@@ -86,8 +87,8 @@ def exists(config: BertConfig, name: str) -> bool:
 def shapes(config: BertConfig, part: str, names: Names, labels: int | None = None) -> dict[str, Shape]:
     """The shapes of the weights of one part of a model ("encoder", or a head), by name.
 
-    Kernels are `[inputs, outputs]`, tables `[rows, width]`, others have one axis. The keys of `names` are the names of
-    the weights; `labels` is the number of a classifier's logits.
+    Kernels are `[inputs, outputs]`, tables are `[rows, width]`, and others have one axis. The keys of `names` are the
+    names of the weights; `labels` is the number of a classifier's logits.
 
     Example:
         >>> from keras_bert import BertConfig

@@ -1,4 +1,4 @@
-"""The files of sentence-transformers' SparseEncoder beside a masked-language model: SPLADE's pooling, and the length.
+"""The settings files of sentence-transformers' SparseEncoder: SPLADE's pooling, and the maximum length.
 
 Other options that would change a weight are refused by name.
 """
@@ -36,8 +36,8 @@ class SparseSettings:
     """A preset's settings for sparse vectors.
 
     Attributes:
-        is_stated: whether the files say that it is a SparseEncoder; if not, these are the defaults.
-        max_length: of a text, in tokens; None: no limit.
+        is_stated: whether the files declare a SparseEncoder; if not, these are the defaults.
+        max_length: the maximum length of a text, in tokens; None: no limit.
         pooling: one of `POOLINGS`.
         activation: one of `ACTIVATIONS`.
     """

@@ -1,4 +1,4 @@
-"""How a file's arrays differ from ours: transposed, split, in another order, or with an axis for the heads."""
+"""The differences between a file's arrays and ours: transposed, split, in another order, or with an axis for heads."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,16 +20,16 @@ class Storage:
     transposed: tuple[str, ...] = ()  # suffixes of the names of weights that are `[outputs, inputs]` in the file
     # Whether attention has an axis for the heads: query `[hidden, heads, size]`, output `[heads, size, hidden]`.
     splits_heads: bool = False
-    # Whether the table of positions lacks our first rows, for padding (RoBERTa). They are read as zeros.
+    # Whether the position embedding table lacks our first rows, for padding (RoBERTa). They are read as zeros.
     lacks_padding_positions: bool = False
-    # Our name of a layer in a block -> the order of its outputs: for each of ours, in which place the file has it.
+    # Our name of a layer in a block -> for each of its outputs, the index of that output in the file.
     orders: Mapping[str, Callable[[BertConfig], np.ndarray]] = field(default_factory=dict)
 
     def is_transposed(self, ours: str) -> bool:
         return ours.endswith(self.transposed)
 
     def stored_shapes(self, ours: str, shape: Shape, parts: int, config: BertConfig) -> list[Shape]:
-        """The shapes in the file of the `parts` that ours concatenates on the last axis."""
+        """The file's shapes of the `parts` that our weight concatenates on the last axis."""
         if self.lacks_padding_positions and ours == _POSITIONS:
             return [(config.max_positions, shape[-1])]
         heads = (config.num_heads, config.head_size)
@@ -46,7 +46,7 @@ class Storage:
         return found
 
     def to_ours(self, ours: str, values: list[np.ndarray], shape: Shape, config: BertConfig) -> np.ndarray:
-        """One of our weights from the file's, in order; zeros if the layout has no such weight."""
+        """One of our weights, from the file's weights in order; zeros if the layout has no such weight."""
         if not values:
             return np.zeros(shape, np.float32)
         if self.lacks_padding_positions and ours == _POSITIONS:
@@ -83,14 +83,14 @@ class Storage:
 
 
 def gate_last(config: BertConfig) -> np.ndarray:
-    """The order of a gated feed-forward layer whose half with the activation is the second one in the file."""
+    """The order of a gated feed-forward layer whose activated half is the second one in the file."""
     return np.roll(np.arange(2 * config.intermediate_size), config.intermediate_size)
 
 
 def by_head(config: BertConfig) -> np.ndarray:
-    """The order of Q, K and V that the file has head by head, with each point's two coordinates side by side.
+    """The order of Q, K and V if the file has them head by head, with the two coordinates of each point side by side.
 
-    Ours are a head's first coordinates, then its second ones. A product of a query and a key is the same in any order.
+    We have a head's first coordinates, then its second ones. The product of a query and a key is the same in any order.
     """
     size = config.head_size
     turned = np.arange(size).reshape(-1, 2).T.ravel()  # 0, 2, ..., 1, 3, ...
@@ -105,6 +105,6 @@ def _widths(ours: str, shape: Shape, parts: int, config: BertConfig) -> tuple[in
 
 
 def _copy_transposed(value: np.ndarray, result: np.ndarray) -> None:
-    """`result[...] = value.T`, made 16 rows at a time: numpy takes up to twice as long for the whole."""
+    """`result[...] = value.T`, 16 rows at a time: numpy takes up to twice as long for all rows at once."""
     for start in range(0, len(value), 16):
         result[..., start : start + 16] = value[start : start + 16].T

@@ -13,12 +13,12 @@ import numpy as np
 from keras_bert import files
 from keras_bert.formats.shapes import Shape
 
-_MOST_AT_A_TIME = 1 << 26  # limit of numbers in memory while a checkpoint is written; then a new file begins
+_MOST_AT_A_TIME = 1 << 26  # the most numbers in memory while a checkpoint is written; then a new file begins
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 class TensorFlowFile:
-    """An open checkpoint: the index at once, values on demand. Imports TensorFlow. `path` is the index.
+    """An open checkpoint. The index is read at once, values on demand. Imports TensorFlow. `path` is the index.
 
     Raises:
         ValueError: the index is damaged.
@@ -31,7 +31,7 @@ class TensorFlowFile:
         try:
             self._reader = tf.train.load_checkpoint(str(path).removesuffix(".index"))
             self._shapes = self._reader.get_variable_to_shape_map()
-        except Exception as error:  # the error depends on where the file is damaged
+        except Exception as error:  # the type of the error depends on the damage
             files.refuse_pointer(path)
             raise ValueError(f"{path} is not the index of a TensorFlow checkpoint, or is damaged: {error}") from None
         self.names = set(self._shapes)
@@ -56,7 +56,7 @@ class TensorFlowFile:
 
 
 def write_tensorflow(prefix: Path, tensors: Iterable[tuple[str, np.ndarray]]) -> None:
-    """Writes tensors, by name, to the two files of a checkpoint of TensorFlow 1, which appear when complete."""
+    """Writes tensors, by name, as the two files of a TensorFlow 1 checkpoint. The files appear when complete."""
     import tensorflow as tf
 
     with _written_whole(prefix) as unfinished:
@@ -126,7 +126,7 @@ def _written_whole(prefix: Path) -> Iterator[str]:
             os.replace(f"{unfinished}{ending}", f"{prefix}{ending}")
         for data in prefix.parent.glob(f"{prefix.name}.data-*"):
             if data.name.removeprefix(prefix.name) not in written:
-                data.unlink()  # of an earlier checkpoint, in another number of files
+                data.unlink()  # from an earlier checkpoint with another number of files
     finally:
         for leftover in prefix.parent.glob(f"{unfinished.name}*"):
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()

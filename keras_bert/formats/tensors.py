@@ -10,10 +10,10 @@ from keras_bert.formats.shapes import Shape
 
 
 class Tensors:
-    """The arrays of a file to write, one after the other; `prefix` is that of the encoder's weights.
+    """The arrays of a file to write, one after the other. `prefix` is the prefix of the encoder's weights.
 
     Raises:
-        ValueError: the layout has no such head, or two heads have the same names.
+        ValueError: the layout has no such head, or two heads have the same names of weights.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Tensors:
                 self.shapes[name] = each
 
     def __iter__(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Yields name and value, in the order of `shapes`."""
+        """Yields names and values, in the order of `shapes`."""
         for part, ours, theirs in self._rows:
             values = self._storage.to_theirs(ours, self._weights[part][ours], len(theirs), self._config)
             yield from zip(theirs, values, strict=True)

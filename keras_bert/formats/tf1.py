@@ -21,7 +21,7 @@ from keras_bert.formats.storage import Storage
 from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
 from keras_bert.formats.tensors import Tensors
 
-# The name of a configuration file states the family.
+# The name of the configuration file determines the family.
 CONFIGS = {"bert_config.json": "bert", "albert_config.json": "albert", "electra_config.json": "electra"}
 # Fields of BertConfig that these files do not have.
 _NOT_IN_CONFIGS = ("layer_norm_epsilon", "pad_token_id")
@@ -94,7 +94,7 @@ _ALBERT = dataclasses.replace(
     pooler=_BERT.pooler,
     heads=_BERT.heads,
 )
-# The discriminator, which is fine-tuned.
+# The discriminator, for fine-tuning.
 _ELECTRA = dataclasses.replace(
     FAMILIES["electra"],
     endings=_BERT.endings,
@@ -109,7 +109,7 @@ _ELECTRA = dataclasses.replace(
     },
 )
 TABLES = {"bert": _BERT, "albert": _ALBERT, "electra": _ELECTRA}
-# The generator is in the same file, and shares the discriminator's embeddings or has its own, under _OWN.
+# The generator is in the same file. It shares the discriminator's embeddings, or has its own, under _OWN.
 GENERATOR = dataclasses.replace(
     _ELECTRA,
     embeddings={**_ELECTRA.embeddings, "embeddings/projection": "generator/embeddings_project"},
@@ -126,7 +126,7 @@ _SHARED, _OWN = "electra/embeddings/", "generator/embeddings/"
 
 
 def find_index(directory: Path) -> Path | None:
-    """The index of the checkpoint in a directory: the only one, or the latest by the file `checkpoint`.
+    """The index of the checkpoint in a directory: the only one, or the latest according to the file `checkpoint`.
 
     Raises:
         ValueError: there are several, and no latest one.
@@ -151,7 +151,7 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     """Opens a checkpoint and the configuration beside it; see `formats.open_checkpoint`.
 
     An ELECTRA checkpoint has a generator and a discriminator. The one with the configuration's sizes is read; the
-    other's weights are neither missing nor unexpected.
+    other's weights are ignored.
     """
     file = TensorFlowFile(find_index(directory))
     config = _config(directory, file)
@@ -170,7 +170,7 @@ def write(
 ) -> None:
     """Writes `bert_config.json` and `bert_model.ckpt.*` (or `albert_…`, `electra_…`); see `formats.write`.
 
-    Google's code for BERT and ALBERT has no exact gelu, and only one epsilon: a warning tells if the model differs.
+    Google's code for BERT and ALBERT has no exact gelu, and only one epsilon. If the model differs, there is a warning.
     """
     if config.family not in TABLES:
         raise ValueError(f"TensorFlow 1 checkpoints are of {', '.join(TABLES)}, not of {config.family}")
@@ -207,7 +207,7 @@ def values_of(config: BertConfig) -> dict[str, Any]:
 
 
 def values_with_warnings(config: BertConfig, whose: str) -> dict[str, Any]:
-    """The content of a `bert_config.json`; warns if `whose` code will compute something else."""
+    """The content of a `bert_config.json`. Warns if the code of `whose` will compute something else."""
     if config.activation == "gelu" and config.family != "electra":
         warnings.warn(
             f"this model uses the exact gelu; {whose} code will compute the tanh approximation, about 1e-3 away",
@@ -228,7 +228,7 @@ def find_config(directory: Path) -> Path | None:
 
 
 def _config(directory: Path, file: TensorFlowFile) -> BertConfig:
-    """The configuration in the file, or, without one (as in Google's ELECTRA), from the shapes of the weights."""
+    """The configuration in the file; without one (as in Google's ELECTRA), from the shapes of the weights."""
     if path := find_config(directory):
         return read_config(path)
     family = "electra" if any(name.startswith("electra/") for name in file.names) else "bert"

@@ -69,7 +69,7 @@ class TokenizerFiles:
         return self.whole["model"].get("type") or ("BPE" if "merges" in self.whole["model"] else None)
 
     def best(self, *names: str) -> Path:
-        """The first file of `names`, or `tokenizer.json`; only the latter tells all about added tokens.
+        """The first file of `names`, or `tokenizer.json`; only `tokenizer.json` lists all added tokens.
 
         Raises:
             FileNotFoundError: there is none of them.
@@ -83,7 +83,7 @@ class TokenizerFiles:
 
         Args:
             names: our name of an argument -> the file's.
-            added_tokens: those that other files have told.
+            added_tokens: the added tokens in other files.
 
         Raises:
             ValueError: the file is damaged, or has a setting that would give other ids.
@@ -112,7 +112,7 @@ class TokenizerFiles:
         return arguments_of(self.whole_path, self.whole)
 
     def _stated_added_tokens(self) -> Iterator[tuple[Path, str]]:
-        """The added tokens that are not special, and the file that lists them; older versions have two more for it."""
+        """The added tokens that are not special, with their file. Older versions have two more files for them."""
         others, names = (self.directory / name for name in (_ADDED, _SPECIAL))
         if (added := self.config.get("added_tokens_decoder")) is not None:
             path = self.directory / CONFIG

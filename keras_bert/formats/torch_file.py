@@ -1,4 +1,4 @@
-"""Reads `pytorch_model.bin`: a pickle, which could run code. PyTorch can read it without that."""
+"""Reads `pytorch_model.bin`: a pickle, which could run code. PyTorch can read it without running code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TorchFile:
         files.refuse_pointer(path)
         self.path = path
         self.size = path.stat().st_size
-        refused = f"{path} is a pickle, which can run a stranger's code; it is only read with torch"
+        refused = f"{path} is a pickle, which can run untrusted code; it is only read with torch"
         try:
             import torch
         except ImportError:
@@ -41,7 +41,7 @@ class TorchFile:
             self._tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
         except pickle.UnpicklingError as error:
             raise ValueError(f"{path} was refused: it holds more than tensors ({error})") from None
-        except Exception as error:  # torch's error depends on where the file is damaged
+        except Exception as error:  # the type of torch's error depends on the damage
             size = path.stat().st_size
             raise ValueError(f"{path} ({size:,} bytes) cannot be read; fetch it again: {error}") from None
         if not isinstance(self._tensors, dict) or not all(isinstance(x, torch.Tensor) for x in self._tensors.values()):

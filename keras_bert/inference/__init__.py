@@ -1,4 +1,4 @@
-"""Inference below float32, in TensorFlow's fused oneDNN operations, with weights that are constants."""
+"""Inference in low precision, with TensorFlow's fused oneDNN operations and constant weights."""
 
 from keras_bert.inference.calibration import SAMPLE_TEXTS
 from keras_bert.inference.precision import PRECISIONS, set_precision

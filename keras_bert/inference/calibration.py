@@ -1,4 +1,4 @@
-"""The ranges of int8 products, from what their inputs are for real texts."""
+"""Finds the int8 ranges of products from their inputs for some texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_bert.encoder import BertEncoder
 from keras_bert.inference.ranges import InputRange
 
-# What `quantize` calibrates with if it gets no texts: many kinds of sentences, of many lengths.
+# The built-in texts for calibration: many kinds of sentences, of many lengths.
 SAMPLE_TEXTS = [
     "Good morning!",
     "Where is the nearest train station?",
@@ -47,7 +47,7 @@ SAMPLE_TEXTS = [
     "She opened the letter, read it twice, folded it again, and put it back into the drawer without a word.",
 ]
 
-# How much of the inputs' differences moves into the kernel: 0 none, 1 all (SmoothQuant's alpha).
+# The share of the inputs' differences that moves into the kernel, 0 to 1 (SmoothQuant's alpha).
 _SMOOTHING = 0.6
 
 # Candidates for the limit, as shares of the largest value.
@@ -57,12 +57,12 @@ _SHARES = np.linspace(0.1, 1.0, 19)
 def input_ranges(
     encoder: BertEncoder, blocks: Sequence[Any], batches: Iterable[dict[str, Any]]
 ) -> list[dict[str, InputRange]]:
-    """The ranges of each block's products.
+    """Finds the ranges of each block's products.
 
     Args:
         encoder: gives the hidden states.
         blocks: one for each block of the encoder; their products are `RecordingProducts`.
-        batches: inputs of the encoder.
+        batches: inputs for the encoder.
 
     Raises:
         ValueError: there are no batches.
@@ -83,7 +83,7 @@ def input_ranges(
 
 
 def _seen(encoder: BertEncoder, blocks: Sequence[Any], batches: Iterable[dict[str, Any]]) -> tuple[dict, dict]:
-    """By block and product: the largest absolute value of each input, and rows of inputs."""
+    """For each block and product: the largest absolute value of each input, and rows of inputs."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def seen(inputs: dict[str, Any]) -> list[dict[str, tuple[tf.Tensor, tf.Tensor]]]:
@@ -100,7 +100,7 @@ def _seen(encoder: BertEncoder, blocks: Sequence[Any], batches: Iterable[dict[st
                 largest[i, name] = np.maximum(largest.get((i, name), 0.0), most.numpy())
                 samples.setdefault((i, name), []).append(rows.numpy())
     if not samples:
-        raise ValueError("there are no texts to find the ranges of int8 with; give some hundred texts")
+        raise ValueError("there are no texts to calibrate int8 with; give some hundred texts")
     return largest, samples
 
 
@@ -111,9 +111,10 @@ def _divisors(largest: np.ndarray, kernel: np.ndarray) -> np.ndarray:
 
 
 def _best_limit(rows: np.ndarray, kernel: np.ndarray) -> float:
-    """The limit that changes the rows of the product least, each relative to its length.
+    """The limit that changes the rows of the product least, relative to their lengths.
 
-    The largest values belong to a few rows, such as those of `[SEP]`. To keep them whole costs all others precision.
+    The largest values belong to a few rows, such as those of `[SEP]`. Keeping them unclipped would cost the others
+    precision.
     """
     most = float(np.abs(rows).max()) or 1.0
     lengths = np.square(rows @ kernel).sum(axis=1) + np.finfo(np.float32).tiny

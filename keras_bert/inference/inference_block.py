@@ -22,14 +22,14 @@ _PATHS = {"qkv": "attention/qkv", "context": "attention/output", "intermediate":
 
 
 class InferenceBlock:
-    """`TransformerBlock` without dropout; its weights are constants, its operations fused.
+    """`TransformerBlock` without dropout, with constant weights and fused operations.
 
     Softmax, and the sums of normalization, are float32.
 
     Args:
         config: the architecture.
         layer: the number of the layer, from 0.
-        weights: of a `TransformerBlock`, float32, by name.
+        weights: the weights of a `TransformerBlock`, float32, by name.
         make_products: makes the dense layers from their weights.
     """
 
@@ -48,7 +48,7 @@ class InferenceBlock:
 
     @property
     def gets_int8(self) -> tuple[str, ...]:
-        """The products that get their input in int8 from the product before, if that computes the activation, too."""
+        """The products whose input is int8 already, if the product before computes the activation in between."""
         is_fused = not self.config.gated and self.config.activation in onednn.FUSED
         return ("output",) if is_fused else ()
 
@@ -62,7 +62,7 @@ class InferenceBlock:
         mask = _mask(layout, self._heads, hidden.dtype)
 
         def weights(query: Any, key: Any) -> Any:
-            return tf.nn.softmax(onednn.scores(query, key, mask))  # the query is scaled already
+            return tf.nn.softmax(onednn.scores(query, key, mask))  # the query is already scaled
 
         return self.products("context", self._heads.attend(self.products("qkv", hidden), layout, weights))
 
@@ -71,7 +71,7 @@ class InferenceBlock:
         return self.products("output", compute("intermediate", hidden, self.config.activation))
 
     def _norm(self, name: str, weights: Weights) -> Callable[[Any], Any] | None:
-        """A normalization layer, or None: there is none."""
+        """A normalization layer, or None if there is none."""
         if f"{name}/gamma" not in weights:
             return None
         gamma, dtype = weights[f"{name}/gamma"], self.products.dtype
@@ -84,17 +84,17 @@ class InferenceBlock:
 
 
 def _rms_norm(x: tf.Tensor, gamma: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """As `RMSNorm`."""
+    """See `RMSNorm`."""
     x, dtype = tf.cast(x, tf.float32), x.dtype
     return tf.cast(x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), axis=-1, keepdims=True) + epsilon) * gamma, dtype)
 
 
 def _mask(layout: Layout, heads: AttentionHeads, dtype: tf.DType) -> tf.Tensor | None:
-    """What is added to the scores of a layer, made once for all layers alike.
+    """The mask that is added to a layer's scores. Layers with equal masks share it.
 
     Returns:
         `[batch or 1, num_heads or 1, seq_length or 1, seq_length]`, in a band `[blocks, 1, block, 3 * block]`: very
-        negative for what is not attended to. None: nothing.
+        negative numbers hide keys. None: there is no mask.
     """
     key = "mask", heads.reach, dtype
     if key not in layout.shared:
@@ -112,7 +112,7 @@ def _mask(layout: Layout, heads: AttentionHeads, dtype: tf.DType) -> tf.Tensor |
 def _dense_weights(config: BertConfig, weights: Weights) -> dict[str, np.ndarray]:
     """The weights of the products; biases that the architecture lacks are zero.
 
-    The query's are divided by sqrt(head size), so that scores need not be.
+    The query's weights are divided by sqrt(head size), so that scores need no scaling.
     """
     found = {}
     for name, path in _PATHS.items():

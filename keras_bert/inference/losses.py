@@ -1,4 +1,4 @@
-"""What an encoder loses in int8, and which of its blocks lose most."""
+"""Measures the loss of an encoder in int8, for each block and in total."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Block = Callable[..., Any]
 
 
 class _Beside:
-    """A block that gives float32, and measures what the same block gives in int8 from the same input."""
+    """A block that returns float32, and compares it with the output of its int8 version for the same input."""
 
     def __init__(self, exact: Block, lower: Block) -> None:
         self._exact, self._lower = exact, lower
@@ -40,7 +40,7 @@ def losses_of_blocks(encoder: BertEncoder, lower: Sequence[Block], batches: Iter
 
 
 def mean_cosine(encoder: BertEncoder, lower: Sequence[Block], words: Any, batches: Iterable[dict[str, Any]]) -> float:
-    """The mean cosine of the last hidden states of tokens to those of the encoder's own blocks and token embeddings."""
+    """The mean cosine of the tokens' last hidden states, with these blocks and embeddings, to the encoder's own."""
 
     @tf.function(autograph=False, reduce_retracing=True)
     def cosine(inputs: dict[str, Any]) -> tf.Tensor:

@@ -1,6 +1,6 @@
 """TensorFlow's fused oneDNN operations, which have no public Python function.
 
-They are in TensorFlow's stock wheel for x86 Linux. Each works inside a traced function only.
+They are in TensorFlow's stock wheel for x86 Linux. They work inside traced functions only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import ops
 
-# Those that `tf.raw_ops` lacks.
+# Operations that `tf.raw_ops` lacks.
 OPERATIONS = (
     "_MklNativeFusedMatMul",
     "_MklFusedBatchMatMulV2",
@@ -31,7 +31,7 @@ _LEVELS = 127  # int8 from -127 to 127
 
 @functools.cache
 def has_bfloat16() -> bool:
-    """Whether oneDNN computes in bfloat16 on this processor, which needs AVX-512. Elsewhere it ends the process."""
+    """Whether oneDNN can compute in bfloat16 on this processor. Without AVX-512, it would end the process."""
     try:
         return bool(re.search(r"^flags\b.* avx512bw\b", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
     except OSError:
@@ -40,7 +40,7 @@ def has_bfloat16() -> bool:
 
 @functools.cache
 def has_int8() -> bool:
-    """Whether this build of TensorFlow has int8 products, and gets them right on this processor."""
+    """Whether this build of TensorFlow has int8 products, and computes them correctly on this processor."""
     x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(4, 16)
 
     @tf.function(autograph=False)
@@ -59,7 +59,7 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | No
 
     Args:
         x: float32 or bfloat16.
-        kernel: `[inputs, units]`, a constant: oneDNN keeps a copy in the order that it reads.
+        kernel: `[inputs, units]`, a constant, as oneDNN keeps a reordered copy.
         bias: `[units]`, a constant.
         activation: of `config.ACTIVATIONS`, or None.
     """
@@ -79,11 +79,11 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, activation: str | No
 
 
 def scores(query: tf.Tensor, key: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-    """`query key^T + mask`: float `[batch, heads, queries, keys]`, rounded once, after the sum.
+    """`query key^T + mask`: float `[batch, heads, queries, keys]`, rounded only after the sum.
 
     Args:
         query, key: float32 or bfloat16 `[batch, heads, queries or keys, size]`.
-        mask: of their type, four axes of the result's sizes or 1; None: 0.
+        mask: of the same type, with four axes, each of the result's size or 1; None: 0.
     """
     if mask is None:
         return tf.matmul(query, key, transpose_b=True)
@@ -113,7 +113,7 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
 
 def quantize(x: tf.Tensor, limit: float) -> tf.Tensor:
-    """float32 -> int8: -limit becomes -127, limit 127; what lies beyond is clipped."""
+    """float32 -> int8: `limit` becomes 127, and `-limit` -127; numbers beyond are clipped."""
     return tf.raw_ops.QuantizeV2(
         input=x, min_range=-limit, max_range=limit, T=INT8, mode="SCALED", round_mode="HALF_TO_EVEN", narrow_range=True
     ).output
@@ -130,12 +130,12 @@ def quantized_dense(
     """`activation(x kernel + bias)`, with an int8 product.
 
     Args:
-        x: int8 `[rows, inputs]`, as from `quantize` with `limit`.
+        x: int8 `[rows, inputs]`, from `quantize` with `limit`.
         limit: see `quantize`.
         kernel: int8 `[inputs, units]`.
         bias: float32 `[units]`, a constant.
         activation: of `config.ACTIVATIONS`, or None.
-        output: float32 or bfloat16, or the limit of an int8 output, which needs a fused activation, or none.
+        output: float32, bfloat16, or the limit of an int8 output. An int8 output needs a fused activation or none.
     """
     ranges = [tf.constant(-limit), tf.constant(limit), tf.constant(-kernel.limits), tf.constant(kernel.limits)]
     is_float = isinstance(output, tf.DType)
@@ -175,7 +175,7 @@ class QuantizedKernel:
 
     Attributes:
         values: int8 `[inputs, units]`.
-        limits: float32 `[units]`: the largest absolute value of each column, which is 127 in int8.
+        limits: float32 `[units]`: the largest absolute value of each column, which becomes 127.
     """
 
     def __init__(self, kernel: np.ndarray) -> None:

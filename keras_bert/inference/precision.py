@@ -1,4 +1,4 @@
-"""Sets what an encoder computes its layers in: float32, bfloat16 or int8."""
+"""Sets the precision of an encoder's layers: float32, bfloat16 or int8."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from keras_bert.inference.token_table import TokenTable
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 
-# Blocks are left out of int8 until the last hidden states of tokens have this mean cosine to those in float32.
+# Blocks are left out of int8 until the last hidden states of tokens have this mean cosine with those in float32.
 _LEAST_COSINE = 0.98
-_BATCHES = 8  # to measure that with
+_BATCHES = 8  # to measure the mean cosine with
 
 
 def set_precision(
@@ -35,19 +35,19 @@ def set_precision(
     batches: Iterable[dict[str, Any]] = (),
     ranges: Int8Ranges | None = None,
 ) -> None:
-    """Makes an encoder compute its layers in a precision, from the weights that it has now.
+    """Sets the precision of an encoder's layers, with its current weights.
 
     Training needs "float32". Sums of embeddings, and the pooler, stay float32.
 
     Args:
-        encoder: as loaded or trained.
+        encoder: the encoder.
         precision: "float32", "bfloat16" or "int8".
-        batches: inputs of the encoder, for the ranges of int8.
-        ranges: those of an earlier calibration, in place of batches.
+        batches: inputs for the encoder, to calibrate int8 with.
+        ranges: the ranges of an earlier calibration, in place of batches.
 
     Raises:
-        ValueError: an unknown precision, int8 without batches, ranges of another encoder, disentangled attention, or
-            not what this machine or Keras's backend can do.
+        ValueError: the precision is unknown, int8 has no batches, the ranges belong to another encoder, the model has
+            disentangled attention, or the machine or the Keras backend does not support the precision.
     """
     _check(encoder.config, precision)
     encoder.inference = None
@@ -59,7 +59,7 @@ def set_precision(
         blocks = _blocks(encoder.config, weights, lambda _, dense: FloatProducts(dense, tf.bfloat16))
     elif ranges is not None:
         if ranges.weights != digest(encoder):
-            raise ValueError("these ranges of int8 were found for other weights; calibrate again")
+            raise ValueError("these int8 ranges belong to other weights; calibrate again")
         blocks = _int8_blocks(encoder.config, weights, ranges)
     else:
         ranges, blocks = _calibrated(encoder, weights, words, list(batches))
@@ -71,7 +71,7 @@ def set_precision(
 def _calibrated(
     encoder: BertEncoder, weights: Weights, words: TokenTable, batches: list[dict[str, Any]]
 ) -> tuple[Int8Ranges, list[InferenceBlock]]:
-    """Ranges for all blocks, but for those that lose most by themselves if all of them together lose too much."""
+    """Ranges for all blocks; if int8 loses too much, the blocks that lose most are left out."""
     found = input_ranges(encoder, _blocks(encoder.config, weights, lambda _, dense: RecordingProducts(dense)), batches)
     ranges = Int8Ranges(tuple(found), digest(encoder), is_built_in=False)
     blocks = _int8_blocks(encoder.config, weights, ranges)
@@ -99,8 +99,8 @@ class Inference:
 
     Args:
         precision: "bfloat16" or "int8".
-        run: the inputs of the encoder -> its outputs.
-        ranges: of int8.
+        run: the encoder's inputs -> its outputs.
+        ranges: the int8 ranges.
     """
 
     def __init__(
@@ -133,8 +133,8 @@ def _check(config: BertConfig, precision: str) -> None:
         return
     if config.disentangled_buckets is not None:
         raise ValueError(
-            f"precision={precision!r} does not compute disentangled attention (disentangled_buckets), which this "
-            'model has; use "float32"'
+            f"precision={precision!r} does not support disentangled attention (disentangled_buckets), which "
+            'this model has; use "float32"'
         )
     if keras.backend.backend() != "tensorflow":
         raise ValueError(f"precision={precision!r} needs Keras's TensorFlow backend, not {keras.backend.backend()}")

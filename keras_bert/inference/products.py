@@ -1,4 +1,4 @@
-"""The dense layers of a Transformer block, in each precision. They differ in nothing else."""
+"""The dense layers of a Transformer block, in each precision."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from keras_bert.inference.ranges import InputRange
 
 Weights = Mapping[str, np.ndarray]
 
-FACTOR = "factor"  # the half of a gated "intermediate" that has no activation; its input is that of the other half
+FACTOR = "factor"  # the half of a gated "intermediate" without activation; both halves have the same input
 
 
 def beside_int8() -> tf.DType:
-    """What is computed in where the rest is int8."""
+    """The type of all computations other than products, if the products are int8."""
     return tf.bfloat16 if onednn.has_bfloat16() else tf.float32
 
 
@@ -25,7 +25,7 @@ class FloatProducts:
 
     Args:
         weights: float32, by name: "qkv/kernel", ...
-        dtype: of inputs and outputs.
+        dtype: the type of inputs and outputs.
     """
 
     def __init__(self, weights: Weights, dtype: tf.DType) -> None:
@@ -37,25 +37,25 @@ class FloatProducts:
         return onednn.dense(x, self._constants[f"{name}/kernel"], self._constants[f"{name}/bias"], activation)
 
     def gated(self, name: str, x: tf.Tensor, activation: str) -> tf.Tensor:
-        """The activation of the dense layer `name`, times its factor, which has none."""
+        """The activation of the dense layer `name`, times its factor, which has no activation."""
         return self(name, x, activation) * FloatProducts.__call__(self, FACTOR, x)
 
 
 class RecordingProducts(FloatProducts):
-    """Float32 products that keep what calibration must know of their inputs.
+    """Float32 products that record their inputs, for calibration.
 
     Attributes:
-        seen: by name, the largest absolute value of each input, float32 `[inputs]`; and some rows, `[n, inputs]`.
+        seen: name -> the largest absolute value of each input, float32 `[inputs]`; and some rows, `[n, inputs]`.
     """
 
-    ROWS = 32  # the most rows of a batch, about
+    ROWS = 32  # roughly the most rows to record of a batch
 
     def __init__(self, weights: Weights) -> None:
         super().__init__(weights, tf.float32)
         self.seen: dict[str, tuple[tf.Tensor, tf.Tensor]] = {}
 
     def kernel(self, name: str) -> np.ndarray:
-        """float32 `[inputs, units]`: all that this input is multiplied with."""
+        """float32 `[inputs, units]`: all kernels that this input is multiplied with."""
         names = [name, FACTOR] if name == "intermediate" and f"{FACTOR}/kernel" in self._constants else [name]
         return np.concatenate([self._constants[f"{each}/kernel"].numpy() for each in names], axis=1)
 
@@ -69,11 +69,11 @@ class RecordingProducts(FloatProducts):
 
 
 class Int8Products:
-    """Int8 products. Their ranges are static, so that an answer does not depend on what else is in its batch.
+    """Int8 products. Their ranges are static, so that an answer does not depend on the rest of its batch.
 
     Args:
         weights: float32, by name.
-        ranges: of the input of each product, by its name.
+        ranges: name of a product -> the range of its input.
     """
 
     def __init__(self, weights: Weights, ranges: Mapping[str, InputRange]) -> None:
@@ -91,13 +91,13 @@ class Int8Products:
             self._biases[name] = tf.constant(weights[f"{name}/bias"], tf.float32)
 
     def __call__(self, name: str, x: tf.Tensor, activation: str | None = None) -> tf.Tensor:
-        """As `FloatProducts`; but the output of an activation stays int8, if the next product takes it so."""
+        """See `FloatProducts`. The output of an activation stays int8 if the next product takes int8."""
         is_float = activation is None or self._ranges["output"].divisors is not None
         output = self.dtype if is_float else self._ranges["output"].limit
         return self._product(name, self._quantized(name, x), activation, output)
 
     def gated(self, name: str, x: tf.Tensor, activation: str) -> tf.Tensor:
-        """As `FloatProducts`."""
+        """See `FloatProducts`."""
         x = self._quantized(name, x)
         return self._product(name, x, activation, self.dtype) * self._product(FACTOR, x, None, self.dtype)
 

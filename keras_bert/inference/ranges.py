@@ -15,16 +15,17 @@ from keras_bert import atomic
 
 FILE = "int8_ranges.safetensors"
 PRODUCTS = ("qkv", "context", "intermediate", "output")  # of a block, in order
-_SCALED = PRODUCTS[:3]  # always; the last one unless it gets int8 from the product before it
+_SCALED = PRODUCTS[:3]  # these always have divisors; "output" has none if its input is already int8
 
 
 class InputRange(NamedTuple):
-    """How the input of a product becomes int8.
+    """The conversion of a product's input to int8.
 
     Attributes:
-        limit: the value that becomes 127, after the division. Larger ones are clipped.
-        divisors: float32 `[inputs]`. Each input is divided by its own, and its row of the kernel is multiplied: large
-            inputs then lose less (Xiao et al. 2022, "SmoothQuant", equation 3). None: the input is int8 already.
+        limit: the value that becomes 127, after the division. Larger values are clipped.
+        divisors: float32 `[inputs]`. Each input is divided by its divisor, and its row of the kernel is multiplied by
+            it, so that large inputs lose less (Xiao et al. 2022, "SmoothQuant", equation 3). None: the input is already
+            int8.
     """
 
     limit: float
@@ -33,11 +34,11 @@ class InputRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Int8Ranges:
-    """What calibration has found.
+    """The result of a calibration.
 
     Attributes:
-        blocks: for each block of the encoder the ranges of its products; None: it is not computed in int8.
-        weights: the digest of the weights that they are for.
+        blocks: for each block of the encoder, the ranges of its products; None: the block is not computed in int8.
+        weights: the digest of the weights that the ranges belong to.
         is_built_in: whether they come from the built-in sentences.
     """
 
@@ -47,12 +48,12 @@ class Int8Ranges:
 
     @property
     def left_out(self) -> list[int]:
-        """The numbers, from 0, of the blocks that are not computed in int8, because they lose too much."""
+        """The indices of the blocks that are not computed in int8, because they would lose too much."""
         return [i for i, block in enumerate(self.blocks) if block is None]
 
 
 def write_ranges(directory: str | Path, ranges: Int8Ranges) -> None:
-    """Writes the file into a preset's directory; it replaces another one."""
+    """Writes the file into a preset's directory, replacing an older one."""
     tensors = {}
     for i, block in enumerate(ranges.blocks):
         for name, (limit, divisors) in (block or {}).items():
@@ -76,7 +77,7 @@ def read_ranges(directory: str | Path) -> Int8Ranges | None:
     try:
         with safe_open(path, framework="numpy") as file:
             told = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is not a dict)
         blocks = tuple(_block(tensors, f"block_{i}/") for i in range(int(told["blocks"])))
         return Int8Ranges(blocks, told["weights"], told["built_in"] == "True")
     except (SafetensorError, KeyError, ValueError) as error:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 LAYOUTS = ("prose", "sentences")
-# Long files are cut into documents of at least this many characters, at the end of a paragraph: a document fills many
-# sequences, and a book has several documents.
+# Long files are split, at the end of a paragraph, into documents of at least this many characters, so that a document
+# fills many sequences, and a book has several documents.
 _DOCUMENT_LENGTH = 2**15
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -31,7 +31,7 @@ class CorpusPart(NamedTuple):
 
 
 def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[CorpusPart]:
-    """Cuts a corpus into parts of about equal size that can be read independently.
+    """Splits a corpus into parts of about equal size that can be read independently.
 
     Args:
         files: text files in UTF-8.
@@ -69,8 +69,8 @@ def check_documents(files: Sequence[str | Path], layout: str, objective: str) ->
     (whole,) = parts_of(files, part_bytes=sys.maxsize)
     if len(list(itertools.islice(documents(whole, layout), 2))) == 1:
         raise ValueError(
-            f"{', '.join(map(str, files))}: there is only one document, but next_sentence needs sentences of another "
-            "one; add text, separate documents by blank lines (layout 'sentences'), or use 'sentence_order'"
+            f"{', '.join(map(str, files))}: there is only one document, but next_sentence needs several; add text, "
+            "separate documents by blank lines (layout 'sentences'), or use 'sentence_order'"
         )
 
 
@@ -79,9 +79,9 @@ def documents(part: CorpusPart, layout: str = "prose") -> Iterator[list[str]]:
 
     Args:
         part: a part from `parts_of`.
-        layout: "prose": blank lines separate paragraphs, line breaks have no meaning, sentences are found by their
-            punctuation; a file is one document, or several if it is long. "sentences": one sentence per line, a blank
-            line between documents, as in Google's `create_pretraining_data.py`.
+        layout: "prose": blank lines separate paragraphs, line breaks have no meaning, and punctuation ends sentences; a
+            file is one document, or several if it is long. "sentences": one sentence per line, and a blank line between
+            documents, as in Google's `create_pretraining_data.py`.
 
     Raises:
         ValueError: the layout is unknown, or a file is not UTF-8.
@@ -109,7 +109,7 @@ def documents(part: CorpusPart, layout: str = "prose") -> Iterator[list[str]]:
 
 
 def _next_block(file: BinaryIO, offset: int) -> int:
-    """The offset after the first blank line behind `offset`, or of the end of the file."""
+    """The offset after the first blank line past `offset`, or the end of the file."""
     if offset == 0:
         return 0
     file.seek(offset)
@@ -163,7 +163,7 @@ def _documents_of_prose(paragraphs: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 def sentences(text: str) -> list[str]:
-    """Cuts a text into sentences.
+    """Splits a text into sentences.
 
     Example:
         >>> sentences('Mr. A. Bell came. "Why?" she asked. At 3.30 he left!')

@@ -9,7 +9,7 @@ _OPEN = 64  # the largest number of unfilled sequences at a time
 
 
 def sequences_of(lengths: np.ndarray, room: int) -> list[list[int]]:
-    """The numbers of the texts in each sequence. A text goes into the fullest sequence that has room for it.
+    """The indices of the texts in each sequence. A text goes into the fullest sequence that has room for it.
 
     Args:
         lengths: int `[texts]`: the number of tokens of each text, at most `room`.

@@ -16,8 +16,8 @@ class MaskedExamples(NamedTuple):
     """The result of `make_examples`."""
 
     segments: tuple[tf.RaggedTensor, ...]  # one or two int32 [examples, (tokens)], without special tokens
-    labels: np.ndarray | None  # int32 [examples]: 0 = the second segment follows the first, 1 = not; None: one segment
-    cut: int  # tokens in no example: their pair was too long, or they were alone in a document
+    labels: np.ndarray | None  # int32 [examples]: 0 = the second segment follows the first, 1 = not; None: one
+    cut: int  # the number of tokens in no example: their pair was too long, or they were alone in a document
 
 
 def make_examples(
@@ -34,12 +34,12 @@ def make_examples(
         tokens: int32 `[sentences, (tokens)]`, document after document.
         document_lengths: int `[documents]`: the number of sentences in each document.
         room: the number of tokens in a sequence, without special tokens.
-        objective: "next_sentence": two segments; in half of the examples the second follows the first, in the others it
-            is from another document. "sentence_order": two successive segments, swapped in half of the examples.
-            "sentences": one segment, of as many whole sentences of a document as fit (RoBERTa's DOC-SENTENCES: Liu et
+        objective: "next_sentence": two segments; in half of the examples, the second follows the first, in the others,
+            it is from another document. "sentence_order": two successive segments, swapped in half of the examples.
+            "sentences": one segment, with as many whole sentences of a document as fit (RoBERTa's DOC-SENTENCES: Liu et
             al. 2019, section 4.2).
         seed: the same seed gives the same examples.
-        shorter: the share of pairs for a sequence of random length, so that the model sees short sequences.
+        shorter: the share of pairs with a random shorter length, so that the model sees short sequences.
 
     Raises:
         ValueError: the objective is unknown, or "next_sentence" has only one document.
@@ -55,7 +55,7 @@ def make_examples(
     generator = np.random.default_rng(seed)
     documents = _sentence_ends(tokens, document_lengths, room)
     if objective == "next_sentence" and len(documents) == 1:
-        raise ValueError("there is only one document, but next_sentence needs sentences of another one; add text")
+        raise ValueError("there is only one document, but next_sentence needs several; add text")
     if objective == "sentences":
         found = np.array([span for ends in documents for span in _whole_sentences(ends, room)], np.int64)
         spans, labels, cut = found.reshape(-1, 1, 2), None, 0
@@ -75,7 +75,7 @@ def make_examples(
 def _sentence_ends(tokens: tf.RaggedTensor, document_lengths: np.ndarray, room: int) -> list[np.ndarray]:
     """For each document with tokens: the start of its first sentence and the end of each, among all tokens.
 
-    A sentence longer than a sequence is cut into several.
+    A sentence longer than a sequence is split into several.
     """
     splits = tokens.row_splits.numpy()
     ends = np.concatenate([[0], np.cumsum(document_lengths)])
@@ -130,7 +130,7 @@ def _next_sentence(
 def _sentence_order(
     documents: list[np.ndarray], number: int, room: int, shorter: float, generator: np.random.Generator
 ) -> Iterator[tuple[int, ...]]:
-    """Rows as in `_next_sentence`. A chunk of one sentence is cut inside it."""
+    """Rows as in `_next_sentence`. A chunk of one sentence is split inside it."""
     ends, i = documents[number], 0
     while i < len(ends) - 1:
         last = _chunk(ends, i, _target(room, shorter, generator))
@@ -143,10 +143,10 @@ def _sentence_order(
 
 
 def _fitting(spans: np.ndarray, room: int, generator: np.random.Generator) -> tuple[np.ndarray, int]:
-    """Cuts long pairs token by token, at a random end of the longer segment. Returns the number of cut tokens, too.
+    """Shortens long pairs token by token, at a random end of the longer segment. Also returns the number of cut tokens.
 
     Args:
-        spans: int64 `[examples, 2, 2]`: segment; start and end.
+        spans: int64 `[examples, 2, 2]`: start and end of each segment.
     """
     lengths = spans[:, :, 1] - spans[:, :, 0]  # [examples, 2]
     first = np.clip(room - lengths[:, 1], (room + 1) // 2, None)  # at least half; more if the second is short

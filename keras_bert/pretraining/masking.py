@@ -1,4 +1,4 @@
-"""Masks for masked language modelling (Devlin et al. 2018, section 3.1 task 1 and appendix A.1)."""
+"""Masks for masked language modeling (Devlin et al. 2018, section 3.1 task 1 and appendix A.1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MASKED_UNITS = ("token", "word", "span")
 
 
 class MaskedLMMasking:
-    """Packed tokens -> packed tokens with masks, and the tokens to predict.
+    """Masks packed tokens, and returns the tokens to predict.
 
     In each row, a share `rate` of the tokens that are not special is chosen at random. Of these, 80% become the mask
     token, 10% a random token that is not special, and 10% stay the same.
@@ -95,7 +95,7 @@ class MaskedLMMasking:
         logits = tf.broadcast_to(tf.math.log(_SPAN_LENGTHS), [tf.shape(ids)[0], len(_SPAN_LENGTHS)])
         lengths = 1 + tf.random.stateless_categorical(logits, tf.shape(ids)[1], seed, tf.int32)
         span = tf.searchsorted(tf.cumsum(lengths, axis=1), word, side="right")
-        # The words of a span are in order, so that only the end of the last span is cut.
+        # The words of a span stay in order, so that only the end of the last span is cut off.
         in_span = tf.cast(word, tf.float32) / tf.cast(tf.shape(ids)[1], tf.float32)
         turn = tf.argsort(tf.argsort(random, axis=1), axis=1)  # the rank of each span
         return tf.cast(tf.gather(turn, span, batch_dims=1), tf.float32) + in_span

@@ -10,7 +10,7 @@ from keras_bert.text.tokenizer import Tokenizer
 
 
 def read_vocabulary(path: str | Path) -> Tokenizer:
-    """The tokenizer in a directory, or of an uncased `vocab.txt`. Raises ValueError if such a file has capitals."""
+    """The tokenizer of a directory, or of an uncased `vocab.txt`. Raises ValueError if the file has capitals."""
     path = Path(path)
     if path.is_dir():
         return load_tokenizer(path)
@@ -37,7 +37,7 @@ def config_of(size: str, tokenizer: Tokenizer, pairs: bool) -> BertConfig:
         return BertConfig.named(f"bert-{size}", vocab_size=tokens, pad_token_id=padding)
     if not size.endswith(".json"):
         names = ", ".join(name.removeprefix("bert-") for name in SIZES if name.startswith("bert-"))
-        raise ValueError(f"there is no size {size!r}; there are {names}, or give a config.json")
+        raise ValueError(f"there is no size {size!r}; the sizes are {names}; or give a config.json")
     config = read_config(size)
     try:
         config.check_vocabulary(tokens, tokenizer.is_whole)

@@ -19,16 +19,16 @@ from keras_bert.text import BertPreprocessor
 MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"
 SEQUENCE_OUTPUT = "sequence_output"  # only for the loss of a student
 
-# DistilBERT's alpha_mlm, alpha_ce and alpha_cos, 2 : 5 : 1, as shares: gradients stay as large as without a teacher.
+# DistilBERT's alpha_mlm, alpha_ce and alpha_cos, 2 : 5 : 1, scaled to sum to 1, so that gradients do not grow.
 _LABELS, _ANSWERS, _HIDDEN = 2 / 8, 5 / 8, 1 / 8
 _LENGTH = 128
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertPretrainer(BertTask):
-    """An encoder with a masked language model head and, for pairs, a head for next sentence or sentence order.
+    """An encoder with a masked language modeling head and, for pairs, a head for next sentence or sentence order.
 
-    Only the masked positions are projected to the vocabulary.
+    Only masked positions are projected to the vocabulary.
 
     Args:
         encoder: a `BertEncoder`; for pairs, with a pooler.
@@ -45,7 +45,7 @@ class BertPretrainer(BertTask):
             `sequence_output`: float32 `[batch, seq_length, hidden]`, the encoder's last hidden states.
 
     Raises:
-        ValueError: as the encoder, or the vocabulary is not the encoder's, or the family has no such head.
+        ValueError: as the encoder; or the vocabulary is not the encoder's, or the family has no such head.
 
     Example:
         >>> import numpy as np
@@ -79,7 +79,7 @@ class BertPretrainer(BertTask):
             found[NEXT_SENTENCE] = self.next_sentence(outputs["pooled_output"], training=training)
         return {name: ops.cast(value, "float32") for name, value in found.items()}
 
-    # Keras needs a loss and targets for every output, so it gets only the logits.
+    # Keras needs a loss and targets for every output, so it gets the logits only.
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
@@ -122,7 +122,7 @@ class BertPretrainer(BertTask):
     def distillation_loss(
         self, loss: Any, teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
     ) -> Any:
-        """DistilBERT's losses: of the labels, of the teacher's answers, and `1 - cos` of the hidden states."""
+        """DistilBERT's losses: on the labels, on the teacher's answers, and `1 - cos` of the hidden states."""
         theirs = {name: ops.stop_gradient(value) for name, value in teacher(x, training=False).items()}
         apart = divergence(theirs[MASKED_LM], y_pred[MASKED_LM], temperature)  # [batch, predictions]
         directions = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in (theirs, y_pred)]

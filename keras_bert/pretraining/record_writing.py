@@ -43,21 +43,22 @@ def write_records(
 
     Args:
         corpus: text files in UTF-8.
-        directory: for the records; created if missing.
-        preprocessor: its tokenizer, and the `sequence_length` of the records.
+        directory: the directory of the records; created if missing.
+        preprocessor: gives the tokenizer and the `sequence_length` of the records.
         objective: "next_sentence", "sentence_order" or "sentences": see `make_examples`.
         layout: "prose" or "sentences": see `documents`.
         copies: the number of times each document is used, each time with other pairs and masks.
         predictions: the largest number of masked tokens in a sequence; by default 15% of its length.
         masked_unit: "token", "word" or "span": see `MaskedLMMasking`.
-        pack: whether short documents share a sequence, with "sentences" only. Our encoder separates them by
+        pack: whether short documents share a sequence; only with "sentences". Our encoder separates them by
             `input_document_ids`; Google's does not.
         seed: the same corpus and the same seed give the same records.
         part_bytes: the approximate size of a part, in bytes.
-        processes: the number of processes. The records do not depend on it. As always when Python starts processes, a
-            script that uses several needs `if __name__ == "__main__":` around its code.
-        pipeline_options: if given, an Apache Beam pipeline with these options writes the same files (`pip install
-            'keras-bert-models[beam]'`). Its workers need this package, and the same paths to corpus and directory.
+        processes: the number of processes. The records do not depend on it. A script that uses several needs
+            `if __name__ == "__main__":` around its code, as Python starts processes.
+        pipeline_options: if given, an Apache Beam pipeline with these options writes the same files
+            (`pip install 'keras-bert-models[beam]'`). Its workers need this package, and must see corpus and directory
+            under the same paths.
         progress: whether to show a progress bar; by default on a terminal. A pipeline has none.
 
     Returns:
@@ -83,11 +84,11 @@ def write_records(
     """
     check_processes(processes, pipeline_options)
     if preprocessor.sequence_length is None:
-        raise ValueError("the preprocessor's sequence_length is None; give it one, as all records have the same length")
+        raise ValueError("the preprocessor's sequence_length is None; set it, as all records have the same length")
     if copies < 1:
         raise ValueError(f"copies is {copies}; expected at least 1")
     if pack and objective != "sentences":
-        raise ValueError(f"pack is for objective 'sentences'; with {objective!r}, a sequence is a pair")
+        raise ValueError(f"pack is only for the objective 'sentences'; with {objective!r}, a sequence is a pair")
     if predictions is None:
         predictions = max(1, round(0.15 * preprocessor.sequence_length))
     texts, directory = [Path(path) for path in corpus], Path(directory)
@@ -116,7 +117,7 @@ def write_records(
                 parts.write(left, processes, lambda counts: bar.update())
     counts = parts.totals(*COUNTS)
     if not counts["examples"]:
-        alone = "; each document is alone in its part of the corpus: use larger part_bytes, or 'sentence_order'"
+        alone = "; each document is alone in its part of the corpus; use a larger part_bytes, or 'sentence_order'"
         reason = alone if objective == "next_sentence" and counts["tokens"] else ""
         found = f"{counts['documents']:,} documents, {counts['tokens']:,} tokens"
         raise ValueError(f"the corpus gives no examples: {found}{reason}")

@@ -1,4 +1,4 @@
-"""Files of records -> batches, in the layout of Google's `create_pretraining_data.py` and of TF Model Garden."""
+"""Reads files of records, in the layout of Google's `create_pretraining_data.py` and of TF Model Garden."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keras_bert.pipelines import UNTUNED, as_written
 SETTINGS = "records.json"  # the settings, and the complete files
 LABELS, DOCUMENTS = "next_sentence_labels", "input_document_ids"
 _OPTIONAL = (LABELS, DOCUMENTS)
-# Our name -> Google's; only we have document ids. Newer files of Model Garden have TF Hub's names, as ours.
+# Our name -> Google's; only our records have document ids. Newer files of Model Garden have TF Hub's names, as ours.
 GOOGLE = {
     "input_word_ids": "input_ids",
     "input_mask": "input_mask",
@@ -26,7 +26,7 @@ GOOGLE = {
     DOCUMENTS: DOCUMENTS,
 }
 _ROWS_AT_A_TIME = 4096
-_SHUFFLED = 10_000  # records that are shuffled at a time, some megabytes
+_SHUFFLED = 10_000  # records in the shuffle buffer, some megabytes
 
 
 class Records:
@@ -72,7 +72,7 @@ class Records:
         Args:
             batch_size: the number of records in a batch.
             seed: the seed of the order.
-            start: the number of the first batch. Earlier batches are not parsed, earlier epochs not read.
+            start: the index of the first batch. Earlier batches are not parsed, and earlier epochs are not read.
         """
 
         def epoch(number: tf.Tensor) -> tf.data.Dataset:

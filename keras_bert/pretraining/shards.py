@@ -25,7 +25,7 @@ _ROWS_AT_A_TIME = 4096
 
 @dataclass(eq=False)
 class ShardWriter:
-    """Writes the examples of parts of a corpus, with the arguments of `write_records`. It can be pickled.
+    """Writes the examples of a part of a corpus, with the arguments of `write_records`. It can be pickled.
 
     A call writes a part into the file `path`, and returns the counts of `write_records`. The same part and the same
     seed give the same bytes. Raises ValueError if the text is not UTF-8, and OSError if the file cannot be written.
@@ -84,7 +84,7 @@ class ShardWriter:
         return make_examples(tokens, lengths, self._room, self.objective, seed)
 
     def _texts(self, examples: MaskedExamples) -> list[list[int]]:
-        """The numbers of the examples in each sequence."""
+        """The indices of the examples in each sequence."""
         if not self.pack:
             return [[row] for row in range(int(examples.segments[0].nrows()))]
         special_tokens = self.preprocessor.tokenizer.pair_format.special_tokens(1)

@@ -1,4 +1,4 @@
-"""One model in other runtimes: ONNX Runtime, OpenVINO and LiteRT, by Keras's exporters and the vendors' converters."""
+"""Exports to ONNX Runtime, OpenVINO and LiteRT, with Keras's exporters and the vendors' converters."""
 
 from keras_bert.runtimes.litert_export import export_litert
 from keras_bert.runtimes.onnx_export import export_onnx

@@ -1,4 +1,4 @@
-"""A model in another runtime beside the same model in Keras, on a few texts."""
+"""Compares a model in another runtime with the same model in Keras, on a few texts."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from keras_bert.runtimes.packed_model import PackedModel, config_of, input_names
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 
-Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]  # ids by the runtime's names -> outputs by name
+Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]  # inputs under the runtime's names -> outputs by name
 
 _TEXTS = 6
-_FLOAT = 1e-4  # what float32 may differ by, for outputs up to 1, and that share of larger ones
+_FLOAT = 1e-4  # the largest difference in float32, for outputs up to 1; relative for larger ones
 _COSINES = {"float16": 0.9999, "int8": 0.95}
-_OF_TOKENS = ("start_logits", "end_logits")  # outputs [batch, seq_length]; those of tokens have three axes otherwise
+_OF_TOKENS = ("start_logits", "end_logits")  # these outputs for tokens have two axes, others three
 
 
 class Difference(NamedTuple):
-    """How far an output of a runtime is from Keras's, padding aside.
+    """The difference between an output of a runtime and Keras's, without padding.
 
     Attributes:
-        output: its name.
-        largest: the largest difference of two numbers.
-        cosine: of all its numbers as one vector.
-        scale: the largest of Keras's numbers.
+        output: the name of the output.
+        largest: the largest absolute difference.
+        cosine: the cosine of both outputs as vectors.
+        scale: the largest absolute value of Keras's output.
     """
 
     output: str
@@ -44,15 +44,15 @@ class Difference(NamedTuple):
 def sample(
     model: BertTask | BertEncoder, preprocessor: BertPreprocessor | None, length: int | None
 ) -> dict[str, np.ndarray]:
-    """Packed inputs to compare with: a few sentences of different lengths; without a preprocessor, ids at random.
+    """Packed inputs for the comparison: a few sentences of different lengths; without a preprocessor, random ids.
 
     Args:
-        model: reads single texts, or pairs.
-        preprocessor: has the tokenizer.
-        length: of the rows; None: as long as the longest text.
+        model: a model of single texts or of pairs.
+        preprocessor: gives the tokenizer.
+        length: the length of the rows; None: that of the longest text.
 
     Returns:
-        int32 `[6, seq_length]` by TF Hub's names, as many inputs as the model has.
+        int32 `[6, seq_length]` under TF Hub's names, for each input of the model.
     """
     config = config_of(model)
     if preprocessor is None:
@@ -74,15 +74,15 @@ def _random(config: Any, length: int, names: tuple[str, ...]) -> dict[str, np.nd
 
 
 def compared(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> list[Difference]:
-    """The differences of each output of Keras's model, for the same inputs.
+    """The differences of each output from Keras's, for the same inputs.
 
     Args:
-        model: computes what is expected.
-        run: computes it in the runtime.
-        packed: inputs by TF Hub's names.
+        model: computes the expected outputs.
+        run: computes the outputs in the runtime.
+        packed: inputs under TF Hub's names.
 
     Raises:
-        ValueError: the runtime has no such output, one of another shape, or one that is not finite.
+        ValueError: an output is missing in the runtime, has another shape, or is not finite.
     """
     expected = {name: ops.convert_to_numpy(each) for name, each in model.computed(dict(packed)).items()}
     found = run({model.names_of_inputs[name]: each for name, each in packed.items()})
@@ -91,7 +91,7 @@ def compared(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> 
     for name, right in expected.items():
         if name not in found or found[name].shape != right.shape:
             shape = found[name].shape if name in found else "missing"
-            raise ValueError(f"the runtime's output {name} is {shape}, Keras's is {right.shape}")
+            raise ValueError(f"the runtime's output {name} has shape {shape}, but Keras's has {right.shape}")
         of_tokens = right.ndim == 3 or name in _OF_TOKENS
         one, other = (np.float64(each[is_token] if of_tokens else each).ravel() for each in (right, found[name]))
         if not np.isfinite(other).all():
@@ -109,4 +109,4 @@ def refuse_too_large(differences: list[Difference], precision: str) -> None:
         is_far = each.largest > limit if precision == "float32" else each.cosine < _COSINES[precision]
         if is_far:
             allowed = f"{limit:.1e}" if precision == "float32" else f"a cosine of {_COSINES[precision]}"
-            raise ValueError(f"the {precision} model does not compute what Keras does ({each}; allowed: {allowed})")
+            raise ValueError(f"the {precision} model differs too much from Keras's ({each}; allowed: {allowed})")

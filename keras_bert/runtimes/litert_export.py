@@ -1,4 +1,4 @@
-"""A model -> LiteRT (TensorFlow Lite), by Keras's exporter and TensorFlow's converter."""
+"""Exports to LiteRT (TensorFlow Lite), with Keras's exporter and TensorFlow's converter."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ def export_litert(
     preprocessor: BertPreprocessor | None = None,
     sequence_length: int | None = None,
 ) -> list[Difference]:
-    """Writes `directory/model.tflite` for LiteRT, on phones and in browsers, and beside it what its users need.
+    """Writes `directory/model.tflite` for LiteRT, on phones and in browsers, with its tokenizer and a README.
 
-    It has LiteRT's own operations only, none of TensorFlow's (Flex). The inputs are int32 under TF Hub's names, the
-    outputs float32, see `serve_packed` of the model; logits are left out beside probabilities, hidden states beside
-    vectors. The other files are those of `export_onnx`. For MediaPipe's TextClassifier and TextEmbedder, a model with a
-    WordPiece vocabulary and segments has metadata, vocabulary and labels inside. (They lower-case, and read rows of a
-    fixed `sequence_length`.)
+    It has LiteRT's own operations only, and needs no Flex delegate. The inputs are int32 under TF Hub's names, and the
+    outputs float32, see the model's `serve_packed`, but without the logits of probabilities and the hidden states of
+    vectors. The other files are those of `export_onnx`. A model with a WordPiece vocabulary and segments includes
+    metadata, vocabulary and labels for MediaPipe's TextClassifier and TextEmbedder. (They lower-case, and read rows of
+    a fixed `sequence_length`.)
 
     Args:
-        model, directory, overwrite, preprocessor: as of `export_onnx`.
-        precision: of the stored weights: "float32"; "float16": half the size; or "int8": a quarter.
-        sequence_length: makes the inputs `[1, sequence_length]`: faster, and what phones' accelerators need. By default
-            `[batch, seq_length]`, of any size.
+        model, directory, overwrite, preprocessor: see `export_onnx`.
+        precision: the precision of the stored weights: "float32"; "float16", half the size; or "int8", a quarter.
+        sequence_length: makes the inputs `[1, sequence_length]`, which is faster, and which phones' accelerators need.
+            By default `[batch, seq_length]`, of any size.
 
     Returns:
-        How far the outputs are from Keras's, on a few sentences.
+        The differences of the outputs from Keras's, on a few sentences.
 
     Raises:
-        As `export_onnx`.
+        See `export_onnx`.
 
     Example:
         >>> import tempfile
@@ -100,7 +100,7 @@ def _convert(packed: PackedModel, path: Path, precision: str, shape: tuple[int |
 def _load(path: Path) -> Run:
     try:
         from ai_edge_litert.interpreter import Interpreter
-    except ImportError:  # TensorFlow has the same
+    except ImportError:  # TensorFlow has the same class
         Interpreter = tf.lite.Interpreter  # noqa: N806
     run = Interpreter(str(path)).get_signature_runner()
     rows = next(iter(run.get_input_details().values()))["shape_signature"][0]
@@ -121,7 +121,7 @@ _RUNTIME = Runtime(
     names=dict(zip(NAMES, NAMES, strict=True)),
     ids_dtype="int32",
     only_answers=True,
-    refused={"bfloat16": "LiteRT stores no bfloat16; export float16, float32 or int8"},
+    refused={"bfloat16": "LiteRT does not support bfloat16; export float16, float32 or int8"},
     convert=_convert,
     load=_load,
     program=_PROGRAM,

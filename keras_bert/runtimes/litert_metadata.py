@@ -1,6 +1,6 @@
-"""The metadata of a LiteRT model: how MediaPipe's and the Task Library's APIs for text read it.
+"""The metadata of a LiteRT model, for the text APIs of MediaPipe and the Task Library.
 
-It is a FlatBuffer inside the model (metadata_schema.fbs of MediaPipe). Vocabulary and labels are a ZIP archive behind
+It is a FlatBuffer inside the model (metadata_schema.fbs of MediaPipe). Vocabulary and labels are a ZIP archive after
 the model.
 """
 
@@ -27,9 +27,9 @@ def add_metadata(path: Path, vocabulary: list[str], labels: dict[str, list[str]]
     """Adds metadata to a model of three inputs.
 
     Args:
-        path: of the model, with inputs under TF Hub's names.
-        vocabulary: of its WordPiece tokenizer.
-        labels: the names of outputs whose last axis are labels -> the labels.
+        path: the path of the model, with inputs under TF Hub's names.
+        vocabulary: the tokens of its WordPiece tokenizer.
+        labels: the names of outputs with labels on the last axis -> the labels.
     """
     model = flatbuffer_utils.read_model(str(path))
     graph, signature = model.subgraphs[0], model.signatureDefs[0]
@@ -72,7 +72,7 @@ def _tensor(name: str, labels: str = "") -> dict[int, Any]:
 
 
 def _built(builder: flatbuffers.Builder, table: dict[int, Any]) -> int:
-    """Writes a table, given by the numbers of its fields: str, int (a byte), a table, or a list of tables."""
+    """Writes a table: number of a field -> str, int (a byte), a table, or a list of tables."""
     places = {}
     for field, value in table.items():
         if isinstance(value, str):

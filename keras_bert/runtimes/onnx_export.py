@@ -1,4 +1,4 @@
-"""A model -> ONNX, by Keras's exporter (tf2onnx), and ONNX Runtime's own tools for float16 and int8."""
+"""Exports to ONNX, with Keras's exporter (tf2onnx), and ONNX Runtime's own tools for float16 and int8."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from keras_bert.runtimes.runtime_directory import Runtime, write
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 
-# Our names of outputs -> those that transformers, sentence-transformers and optimum look for as well.
+# Our names of outputs -> the names that transformers, sentence-transformers and optimum look for.
 ALIASES = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"}
 _OPSET = 18
 
@@ -36,29 +36,30 @@ def export_onnx(
     overwrite: bool = False,
     preprocessor: BertPreprocessor | None = None,
 ) -> list[Difference]:
-    """Writes `directory/onnx/model.onnx` for ONNX Runtime, and beside it what its users need.
+    """Writes `directory/onnx/model.onnx` for ONNX Runtime, with its tokenizer and a README.
 
-    Beside it are `tokenizer.json`, the tokenizer's other files, `config.json`, `labels.txt`, and a `README.md` with a
-    program that runs it. sentence-transformers (`backend="onnx"`), optimum and transformers.js find the files by their
-    names. The inputs are int64 `[batch, seq_length]`, of any size, under the names of transformers: `input_ids`,
-    `attention_mask` and, in families with segments, `token_type_ids`. The outputs are float32, see `serve_packed` of
-    the model; `sequence_output` is also there as `last_hidden_state`, `pooled_output` as `pooler_output`.
+    The directory also holds `tokenizer.json`, the tokenizer's other files, `config.json`, `labels.txt`, and a
+    `README.md` with a program that runs the model. sentence-transformers (`backend="onnx"`), optimum and
+    transformers.js find the files by their names. The inputs are int64 `[batch, seq_length]`, of any size, under the
+    names of transformers: `input_ids`, `attention_mask` and, in families with segments, `token_type_ids`. The outputs
+    are float32, see the model's `serve_packed`. `sequence_output` also has the name `last_hidden_state`, and
+    `pooled_output` the name `pooler_output`.
 
     Args:
         model: a task, or an encoder.
         directory: a new directory.
-        precision: "float32"; "float16", for GPUs: half the size; or "int8", for CPUs: a quarter.
+        precision: "float32"; "float16", for GPUs, half the size; or "int8", for CPUs, a quarter.
         overwrite: whether to replace an earlier export.
-        preprocessor: of an encoder, for the tokenizer's files; a task has its own.
+        preprocessor: the preprocessor of an encoder, for the tokenizer's files; a task has its own.
 
     Returns:
-        How far the outputs are from Keras's, on a few sentences; empty if onnxruntime is not installed.
+        The differences of the outputs from Keras's, on a few sentences; empty if onnxruntime is not installed.
 
     Raises:
         FileExistsError: `directory` exists, and `overwrite` is False or it holds something else.
         ImportError: the extra `runtimes` is not installed.
         TypeError, ValueError: a bad argument; or the outputs differ by more than the precision explains. Nothing is
-            written then.
+            then written.
 
     Example:
         >>> import tempfile
@@ -88,7 +89,7 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
 
 @functools.cache
 def _add_erfc() -> None:
-    """Teaches tf2onnx the complement of the error function, of TensorFlow's GELU: ONNX has only erf."""
+    """Adds erfc, which TensorFlow's GELU uses, to tf2onnx: ONNX has only erf."""
     from tf2onnx import utils
     from tf2onnx.handler import tf_op
 
@@ -96,7 +97,7 @@ def _add_erfc() -> None:
     class Erfc:
         @classmethod
         def version_9(cls, graph: Any, node: Any, **kwargs: Any) -> None:
-            """`erfc(-x c)` as `1 + erf(x c)`, which ONNX Runtime makes one GELU of; else `1 - erf(x)`."""
+            """`erfc(-x c)` as `1 + erf(x c)`, which ONNX Runtime fuses into a GELU; else `1 - erf(x)`."""
             dtype, shape = graph.get_dtype(node.output[0]), graph.get_shape(node.output[0])
             one = graph.make_const(utils.make_name("one"), np.array(1, np.float32)).output[0]
             name, operation, inside = node.output[0], "Sub", node.input[0]
@@ -111,7 +112,7 @@ def _add_erfc() -> None:
 
 
 def _name(model: Any, packed: PackedModel) -> None:
-    """Gives the axes names, and outputs their second names."""
+    """Names the axes, and adds the second names of outputs."""
     from onnx import helper
 
     for value in (*model.graph.input, *model.graph.output):
@@ -158,7 +159,7 @@ _RUNTIME = Runtime(
     names=TRANSFORMERS_NAMES,
     ids_dtype="int64",
     only_answers=False,
-    refused={"bfloat16": "ONNX Runtime computes no bfloat16 on CPUs; export float16, float32 or int8"},
+    refused={"bfloat16": "ONNX Runtime does not support bfloat16 on CPUs; export float16, float32 or int8"},
     convert=_convert,
     load=_load,
     program=_PROGRAM,

@@ -1,4 +1,4 @@
-"""A model -> OpenVINO's IR, by Keras's exporter, and OpenVINO's own tools for float16 and int8."""
+"""Exports to OpenVINO's IR, with Keras's exporter, and OpenVINO's own tools for float16 and int8."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def export_openvino(
     overwrite: bool = False,
     preprocessor: BertPreprocessor | None = None,
 ) -> list[Difference]:
-    """Writes `directory/openvino/openvino_model.xml` and `.bin` for OpenVINO, and beside them what their users need.
+    """Writes `directory/openvino/openvino_model.xml` and `.bin` for OpenVINO, with the tokenizer and a README.
 
     Inputs, outputs and the other files are those of `export_onnx`; sentence-transformers (`backend="openvino"`) and
     optimum find them. On processors that compute bfloat16, OpenVINO does so by itself, with any export, unless it is
     compiled with `{"INFERENCE_PRECISION_HINT": "f32"}`.
 
     Args:
-        model, directory, overwrite, preprocessor: as of `export_onnx`.
-        precision: of the stored weights: "float32"; "float16": half the size; or "int8": a quarter.
+        model, directory, overwrite, preprocessor: see `export_onnx`.
+        precision: the precision of the stored weights: "float32"; "float16", half the size; or "int8", a quarter.
 
     Returns:
-        How far the outputs are from Keras's, on a few sentences, computed in float32.
+        The differences of the outputs from Keras's, on a few sentences, computed in float32.
 
     Raises:
-        As `export_onnx`.
+        See `export_onnx`.
 
     Example:
         >>> import tempfile
@@ -72,7 +72,7 @@ def _convert(packed: PackedModel, path: Path, precision: str) -> None:
         if precision == "int8":
             nncf = needed("nncf", "nncf", "runtimes")
             nncf.set_log_level(logging.ERROR)
-            with contextlib.redirect_stdout(io.StringIO()):  # tables and bars
+            with contextlib.redirect_stdout(io.StringIO()):  # hides tables and progress bars
                 model = nncf.compress_weights(model)
         openvino.save_model(model, path, compress_to_fp16=precision == "float16")
 
@@ -96,7 +96,7 @@ _RUNTIME = Runtime(
     names=TRANSFORMERS_NAMES,
     ids_dtype="int64",
     only_answers=False,
-    refused={"bfloat16": "OpenVINO computes in bfloat16 by itself where the processor can; export float32 or float16"},
+    refused={"bfloat16": "OpenVINO uses bfloat16 by itself if the processor can; export float32 or float16"},
     convert=_convert,
     load=_load,
     program=_PROGRAM,

@@ -1,4 +1,4 @@
-"""What other runtimes compute of a model: ids -> its outputs by name."""
+"""The part of a model that other runtimes compute: ids -> named outputs."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from keras_bert.encoder.inputs import NAMES
 from keras_bert.encoder.varying_shapes import fixed_shapes
 from keras_bert.tasks.task import BertTask
 
-# TF Hub's names of the inputs -> those of transformers.
+# TF Hub's names of the inputs -> transformers' names.
 TRANSFORMERS_NAMES = dict(zip(NAMES, ("input_ids", "attention_mask", "token_type_ids"), strict=True))
 
-# An output -> the output that it is made of.
+# An output -> the output that it is computed from.
 _MADE_OF = {"embedding": "sequence_output", **dict.fromkeys(("probabilities", "values", "score"), "logits")}
 
 
 class PackedModel(keras.Model):
-    """A model of ids, under a runtime's names and types, for Keras's exporters.
+    """A model that takes ids, under a runtime's names and types, for Keras's exporters.
 
-    Padding is computed like tokens: shapes then depend on the shapes of the inputs only, as runtimes need it.
+    Padding is computed like tokens, so that shapes depend on the shapes of the inputs only, as runtimes need.
 
     Args:
         model: a task, or an encoder.
-        names: TF Hub's names of the inputs -> the runtime's. A family without types of segments has no input for them.
-        dtype: of the inputs, "int32" or "int64".
-        only_answers: whether to leave out the outputs that others are made of, such as logits beside probabilities.
+        names: TF Hub's names of the inputs -> the runtime's. A family without segments has no input for type ids.
+        dtype: the type of the inputs, "int32" or "int64".
+        only_answers: whether to leave out outputs that others are computed from, such as the logits of probabilities.
 
     Call arguments:
         inputs: a dict of ints `[batch, seq_length]`.
 
     Returns:
-        A dict of float32: what `model.serve_packed` returns.
+        The dict of float32 that `model.serve_packed` returns.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class PackedModel(keras.Model):
         return {name: ops.cast(each, "float32") for name, each in outputs.items() if name not in unwanted}
 
     def signature(self, shape: tuple[int | None, int | None] = (None, None)) -> list[dict[str, keras.InputSpec]]:
-        """The inputs, for `export`; by default of any `[batch, seq_length]`."""
+        """The specs of the inputs, for `export`; by default, any `[batch, seq_length]`."""
         names = self.names_of_inputs.values()
         return [{name: keras.InputSpec(shape=shape, dtype=self.ids_dtype, name=name) for name in names}]
 

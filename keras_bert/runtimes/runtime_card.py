@@ -1,4 +1,4 @@
-"""The README of an export: a program that runs the model where it is, from texts to answers."""
+"""The README of an export: a program that runs the model, from texts to answers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def text(
 
     Args:
         names: TF Hub's names of the inputs -> the runtime's.
-        program: of the runtime: `inputs`, lists by name -> `outputs`, arrays by name.
-        length: of the rows; None: any.
+        program: Python for the runtime: `inputs`, lists by name -> `outputs`, arrays by name.
+        length: the length of the rows; None: any.
     """
     kind = type(model).__name__
     inputs = ", ".join(names.values())

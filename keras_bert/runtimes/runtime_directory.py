@@ -1,4 +1,4 @@
-"""The directory of an export: the model, what its users need beside it, and a check that it computes the same."""
+"""Writes the directory of an export: the model, its tokenizer and settings, after a comparison with Keras."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ LABELS = "labels.txt"
 
 @dataclass(frozen=True)
 class Runtime:
-    """What is to be known of a runtime.
+    """A runtime, as data and functions.
 
     Attributes:
-        file: the model's place in the directory.
+        file: the model's path in the directory.
         names: TF Hub's names of the inputs -> the runtime's.
-        ids_dtype: of the inputs.
-        only_answers: whether outputs that others are made of are left out.
-        refused: the precisions that it has not -> why.
+        ids_dtype: the type of the inputs.
+        only_answers: whether to leave out outputs that others are computed from.
+        refused: a precision that is not supported -> the reason.
         convert: the model, a path and a precision -> writes the file.
         load: the file -> a function from inputs by the runtime's names; None if the runtime is not installed.
-        program: Python, for the card: `inputs` -> `outputs`.
+        program: Python for the card: `inputs` -> `outputs`.
     """
 
     file: str
@@ -56,7 +56,7 @@ def write(
     """Writes a directory for a runtime; see `export_onnx`, `export_openvino` and `export_litert`.
 
     Args:
-        length: of the rows, where the runtime has a fixed one.
+        length: the fixed length of the rows, if any.
 
     Returns:
         The differences from Keras; empty if the runtime is not installed.
@@ -89,7 +89,7 @@ def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> N
     encoder = model if isinstance(model, BertEncoder) else model.encoder
     if encoder.inference is not None or encoder.compute_dtype != "float32":
         raise ValueError(
-            "the model computes in low precision; load it in float32, and give the precision of the export instead"
+            "the model is in low precision; load it in float32, and pass the precision to the export instead"
         )
 
 

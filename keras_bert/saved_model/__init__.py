@@ -1,4 +1,4 @@
-"""SavedModels for TF Hub and TF Serving, and HubLayer, which calls TF Hub's."""
+"""Exports SavedModels for TF Hub and TF Serving; HubLayer calls SavedModels of TF Hub."""
 
 from keras_bert.saved_model.encoder_export import export_encoder
 from keras_bert.saved_model.hub_layer import HubLayer

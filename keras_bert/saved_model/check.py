@@ -31,14 +31,15 @@ _TEXT_OPS = {
     "TFText>WhitespaceTokenizeWithOffsetsV2", "TokenizerFromLogits", "UnicodeScriptTokenizeWithOffsets",
     "WhitespaceTokenizeWithOffsets", "WordpieceTokenizeWithOffsets",
 }  # fmt: skip
-_PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # work only in the process that has made them
+_PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # work only in the process that made them
 
 
 def check_serving(directory: str | Path) -> list[str]:
-    """Checks a version directory that `export_serving` wrote, or what `export_encoder` wrote.
+    """Checks an export of `export_serving` or `export_encoder`.
 
     Args:
-        directory: `.../<version>/`, or its parent, for the highest version; or the directory of an encoder.
+        directory: a version directory, `.../<version>/`; its parent, for the highest version; or the directory of an
+            encoder.
 
     Returns:
         One line for each check.
@@ -88,7 +89,7 @@ def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
     tensors = {name: file.read(name) for name in file.names if name.endswith("/.ATTRIBUTES/VARIABLE_VALUE")}
     same = defaultdict(list)
     for name, value in sorted(tensors.items()):
-        # Only new biases are equal by chance, and they are constant; random or learned values are not.
+        # Constant values, such as those of new biases, may be equal by chance; random or learned values may not.
         if value.size > 1 and np.any(value != value.flat[0]):
             same[hashlib.sha256(value.tobytes() + repr(value.shape).encode()).digest()].append(name)
     if twice := ", ".join(" = ".join(names) for names in same.values() if len(names) > 1):
@@ -100,7 +101,7 @@ def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
 def _check_answers(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
     if not (directory / WARMUP).is_file() and not _takes_ids(saved):
         raise ValueError(f"there are no warm-up requests ({WARMUP})")
-    # A fresh process loads the model as TF Serving does. The script is passed as text: as a file it would import the
+    # A fresh process loads the model as TF Serving does. The script is passed as text, because a file would import the
     # modules beside it.
     script = Path(__file__).with_name("replay.py").read_text(encoding="utf-8")
     command = [sys.executable, "-c", script, str(directory.absolute())]
@@ -112,6 +113,6 @@ def _check_answers(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
 
 
 def _takes_ids(saved: saved_model_pb2.SavedModel) -> bool:
-    """Whether it is an encoder, which has no texts to warm up with."""
+    """Whether it is an encoder, which takes ids and has no warm-up requests."""
     inputs = saved.meta_graphs[0].signature_def["serving_default"].inputs.values()
     return bool(inputs) and all(each.dtype == tf.int32.as_datatype_enum for each in inputs)

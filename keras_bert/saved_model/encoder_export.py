@@ -30,12 +30,12 @@ def export_encoder(
             weights are in `model.mlm.variables`, not in `model.variables`.
     `BertEncoder.from_preset(directory)` reads it too.
 
-    An encoder in bfloat16 or int8 (`set_precision`) stays so, without the float weights of its layers: it answers, and
-    cannot be trained. A call with `training=True` raises an error, `trainable_variables` is empty, and `from_preset`
-    does not read it. `README.md` says what processor it needs.
+    An encoder in bfloat16 or int8 (`set_precision`) keeps its precision, without the float weights of its layers. It is
+    for inference only: a call with `training=True` raises an error, `trainable_variables` is empty, and `from_preset`
+    does not read it. The `README.md` in its directory says which processor it needs.
 
     Args:
-        model: an encoder, or an encoder with a masked language model head.
+        model: an encoder, or an encoder with a masked language modeling head.
         directory: a new directory.
         dtype: "float16" or "bfloat16" halves the size of the stored weights. Every call casts them back to float32,
             which takes time, and fine-tuning loses small updates.
@@ -69,7 +69,7 @@ def export_encoder(
             tokens = tf.shape(inputs[NAMES[0]])[1]
             message = f"the model has {positions} positions, but the sequence tokens:"
             checks = [tf.debugging.Assert(tokens <= positions, [message, tokens])]
-            # A lookup behind the end of a table reads zeros on GPUs; on CPUs its error could come first.
+            # A lookup past the end of a table reads zeros on GPUs; on CPUs, its error could come first.
             inputs = {name: values[:, :positions] for name, values in inputs.items()}
             if training and not trains:
                 message = f"this SavedModel computes in {encoder.precision} and cannot be trained; export it in float32"
@@ -111,7 +111,7 @@ def _part(
 
     @tf.function(autograph=False)
     def call(inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
-        # TF Hub's interface has float32, also for a model in another dtype.
+        # TF Hub's interface has float32, even for a model in another dtype.
         return tf.nest.map_structure(lambda output: tf.cast(output, tf.float32), compute(inputs, training))
 
     traced = [call.get_concrete_function(_specs(names), training) for training in (False, True)]

@@ -21,7 +21,7 @@ from keras_bert.saved_model.reusable import ReusableSavedModel
 
 @dataclasses.dataclass
 class _Description:
-    """All that rebuilds a layer before its SavedModel is loaded; a part of the `.keras` file's configuration."""
+    """Rebuilds a layer before its SavedModel is loaded. It is part of the `.keras` file's configuration."""
 
     supports_jit: bool
     weights: list[dict[str, Any]]  # path inside the SavedModel, name, shape, dtype, trainable
@@ -45,8 +45,8 @@ class HubLayer(keras.layers.Layer):
         endpoint: a part of the SavedModel to call instead of the whole, such as `"mlm"` or `"tokenize"`.
 
     Call arguments:
-        inputs: the SavedModel's inputs: of a preprocessor, string `[batch]`, a tensor or a list of str; of an encoder,
-            a dict of int `[batch, seq_length]`: `input_word_ids`, `input_mask` and `input_type_ids`.
+        inputs: the SavedModel's inputs: for a preprocessor, string `[batch]`, a tensor or a list of str; for an
+            encoder, a dict of int `[batch, seq_length]`: `input_word_ids`, `input_mask` and `input_type_ids`.
         training: passed on if the layer is trainable and the SavedModel accepts it.
 
     Returns:
@@ -142,7 +142,7 @@ class HubLayer(keras.layers.Layer):
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         if not self.built:
             self.build()
-        # Not in `call`: Keras takes only tensors as positional arguments.
+        # Here and not in `call`, because Keras takes only tensors as positional arguments.
         if self._saved_model is not None or not _is_symbolic(inputs):
             inputs = self._loaded().converted(inputs)
         return super().__call__(inputs, **kwargs)
@@ -183,7 +183,7 @@ class HubLayer(keras.layers.Layer):
         """
         if in_safe_mode():
             raise ValueError(
-                "this model has a HubLayer with a SavedModel: a program, which could do anything on this computer. If "
+                "this model has a HubLayer with a SavedModel, a program that could do anything on this computer. If "
                 "you trust the file, pass safe_mode=False to keras.models.load_model"
             )
         layer = cls.__new__(cls)
@@ -201,10 +201,10 @@ class HubLayer(keras.layers.Layer):
 
     def load_assets(self, directory: str | None) -> None:
         if self._saved_model is not None:
-            return  # the code has given a handle; the file must not replace it
+            return  # the code gave a handle; the file must not replace it
         if directory is None:
             raise ValueError(f"the file holds no SavedModel for the HubLayer {self.name!r}")
-        home = tempfile.mkdtemp(prefix="keras_bert_")  # vocabularies must stay; Keras deletes its directory
+        home = tempfile.mkdtemp(prefix="keras_bert_")  # for the vocabularies: Keras deletes its own directory
         weakref.finalize(self, shutil.rmtree, home, ignore_errors=True)
         shutil.copytree(directory, home, dirs_exist_ok=True)
         # The SavedModel must use this layer's variables: the optimizer and the model hold them already.

@@ -16,13 +16,13 @@ DTYPES = ("float32", "float16", "bfloat16")
 class StoredWeights:
     """Copies of a Keras model's weights, which replace the originals while a function is traced.
 
-    The SavedModel has no Keras objects, and no variables for the state of random seeds: a variable that every call
-    changes cannot be mirrored on devices, or serve several clients at a time. An operation gives dropout its seeds.
+    The SavedModel has no Keras objects, and no variables for random seeds, because a variable that every call changes
+    can neither be mirrored on devices nor serve several clients at a time. An operation gives dropout its seeds.
 
     Args:
         model: a Keras model or layer that has been built.
-        dtype: "float16" or "bfloat16", to store float weights; calls cast them back to their own dtype.
-        root: a part of the model. The names of its variables leave out its own name, which Keras may have numbered.
+        dtype: the dtype to store float weights in, "float16" or "bfloat16"; calls cast them back to their own dtype.
+        root: a part of the model. The names of its variables leave out the part's name, which Keras may have numbered.
 
     Attributes:
         variables: list of tf.Variable, in the model's order, named by their path inside the model.
@@ -50,8 +50,8 @@ class StoredWeights:
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
         """Inside this block, the model computes with the copies."""
-        # Not tf.random.uniform: with this program's global seed in the graph, two calls in one step, or two replicas,
-        # would drop the same elements.
+        # Not tf.random.uniform: it would put this program's global seed into the graph, and two calls in one step, or
+        # two replicas, would drop the same elements.
         limits = {"minval": 0, "maxval": 2**31 - 1, "seed": 0, "seed2": 0}
         seeds = [tf.cast(tf.raw_ops.RandomUniformInt(shape=seed.shape, **limits), seed.dtype) for seed in self._seeds]
         mapping = [*zip(self._weights, self.variables, strict=True), *zip(self._seeds, seeds, strict=True)]

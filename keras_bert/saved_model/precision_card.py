@@ -1,11 +1,11 @@
-"""What a SavedModel in low precision needs, for those who serve it."""
+"""Writes the README of a SavedModel in low precision: the hardware and software that it needs."""
 
 from pathlib import Path
 
 FILE = "README.md"
 
 _BOTH = """\
-It needs oneDNN's operations, which TensorFlow has in its builds for x86 on Linux. Elsewhere, on ARM for one, loading it
+It needs oneDNN's operations, which TensorFlow has in its builds for x86 on Linux. Elsewhere, such as on ARM, loading it
 ends with "Op type not registered": use an export in float32 there. It has no float weights to train further.
 """
 _CARDS = {
@@ -29,7 +29,7 @@ def write(directory: Path, precision: str) -> None:
     """Writes `README.md`.
 
     Args:
-        directory: of the SavedModel.
+        directory: the SavedModel's directory.
         precision: "bfloat16" or "int8".
     """
     (directory / FILE).write_text(_CARDS[precision], encoding="utf-8")

@@ -24,14 +24,14 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
 
     It follows TF Hub's common API for text (common_saved_model_apis/text). The loaded `model` has:
         `model(sentences)`: string `[batch]` -> the output of `preprocessor`, a dict of int32 `[batch, seq_length]`;
-        `model.tokenize(sentences)`: -> ragged int32 `[batch, (words), (tokens)]`;
-        `model.tokenize_with_offsets(sentences)`: -> the same, and int64 starts and ends of the tokens in bytes;
+        `model.tokenize(sentences)`: ragged int32 `[batch, (words), (tokens)]`;
+        `model.tokenize_with_offsets(sentences)`: the same, and int64 starts and ends of the tokens, in bytes;
         `model.tokenize.get_special_tokens_dict()`: int32 scalars `vocab_size`, `padding_id`, `start_of_sequence_id`,
             `end_of_segment_id`, `mask_id`;
         `model.bert_pack_inputs([segments], seq_length=128)`: one or two ragged tensors of ids, with or without the
-            dimension of words -> a dict of int32 `[batch, seq_length]`, truncated as by `preprocessor`;
+        dimension of words -> a dict of int32 `[batch, seq_length]`, truncated in the preprocessor's way;
         `model.vocab_file`: the vocabulary, one token per line.
-    A process that loads it needs only `import tensorflow_text`, for its operations.
+    A process that loads it must `import tensorflow_text`, for its operations, and needs nothing else.
 
     Args:
         preprocessor: the preprocessor.
@@ -52,7 +52,7 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
         array([[ 101, 7592, 2088,  102,    0,    0]], dtype=int32)
     """
     if preprocessor.stride is not None:
-        raise ValueError("TF Hub's preprocessors give one row for each text, but this one gives windows; omit stride")
+        raise ValueError("TF Hub's preprocessors make one row per text, but this one makes windows; leave stride out")
     with new_directory(directory, overwrite) as unfinished, tempfile.TemporaryDirectory(dir=unfinished) as temporary:
         tokenizer = preprocessor.tokenizer
         atomic.write_texts(temporary, {VOCABULARY: "".join(token + "\n" for token in tokenizer.vocabulary)})

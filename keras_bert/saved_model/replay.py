@@ -15,7 +15,7 @@ _REQUESTS = "assets.extra/tf_serving_warmup_requests"
 
 
 def replay(directory: str) -> int:
-    """Answers the requests and returns their number; a wrong answer ends the process."""
+    """Answers the requests and returns their number. A wrong answer ends the process."""
     answered = 0
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         graph = tf.compat.v1.saved_model.load(session, ["serve"], directory)

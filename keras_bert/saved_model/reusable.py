@@ -1,4 +1,4 @@
-"""A reusable SavedModel (TF Hub's interface): finding it, loading it, and converting its inputs."""
+"""Finds and loads a reusable SavedModel (TF Hub's interface), and converts its inputs."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,16 +53,16 @@ class ReusableSavedModel:
         self.parameters = list(concrete[0].function_type.parameters)
         self._takes = _distinct([each.structured_input_signature[0][0] for each in concrete])
         self.supports_jit = all(_compiles(each) for each in concrete)
-        # All files but the variables. They are read now, because the directory may be replaced or removed later.
+        # All files except the variables. They are read now, because the directory may be replaced or removed later.
         self._files = _read_files(directory)
 
     def __call__(self, inputs: Any, **arguments: Any) -> Any:
         return self._function(inputs, **arguments)
 
     def with_dense_gradients(self, inputs: Any, **arguments: Any) -> Any:
-        """As a call, but gradients of embedding tables are dense tensors, not `tf.IndexedSlices`.
+        """Like a call, but the gradients of embedding tables are dense tensors, not `tf.IndexedSlices`.
 
-        The latter hold a row once for each occurrence of its token in the batch. Keras 3's optimizers treat these as
+        `tf.IndexedSlices` hold a row for each occurrence of a token in the batch. Keras 3's optimizers treat these as
         different rows: Adam adds the squares of their gradients instead of squaring the sum.
         """
 
@@ -101,7 +101,7 @@ class ReusableSavedModel:
             except (TypeError, ValueError) as error:
                 errors.append(error)
         takes = ", or ".join(_describe(specs) for specs in self._takes)
-        # With several choices, their errors would not help.
+        # With several choices, the single errors would not help.
         reason = f"{errors[0]}" if len(errors) == 1 else f"got {_describe(inputs)}"
         raise type(errors[0])(f"{reason}; {self.title} takes {takes}")
 
@@ -129,7 +129,7 @@ def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
     if not tf.io.gfile.exists(f"{directory}/{_VARIABLES}/variables.index"):
         raise FileNotFoundError(f"{directory} is incomplete: it has no {_VARIABLES}/variables.index; {holds}")
     try:
-        with tf.name_scope(""):  # variables keep their names, also while a layer is built
+        with tf.name_scope(""):  # variables keep their names, even while a layer is built
             if not variables:
                 return tf.saved_model.load(directory)
             # The only way to load a SavedModel with existing variables; tf_keras uses it, too.

@@ -1,4 +1,4 @@
-"""A model of strings -> a version directory for TF Serving."""
+"""Exports a model that takes strings to a version directory for TF Serving."""
 
 import inspect
 from collections.abc import Callable
@@ -26,16 +26,16 @@ def export_serving(
     It has two signatures with the same named outputs, for batches of any size:
         `serving_default`: a string tensor `[batch]` for each text of the model, by name;
         `serialized_examples`: a string tensor `examples` `[batch]` of serialized tf.Examples with those names.
-    A model in bfloat16 or int8 (`set_precision`) stays so, without its float weights, and needs the same operations of
-    TensorFlow wherever it is served; `README.md` beside it says which.
+    A model in bfloat16 or int8 (`set_precision`) keeps its precision, without its float weights. The `README.md` in its
+    directory says which builds of TensorFlow and which processors can serve it.
 
-    It has warm-up requests, which a server runs before it takes traffic. A server that watches `directory` sees only
-    complete versions.
+    It includes warm-up requests, which a server runs before it takes traffic. A server that watches `directory` sees
+    only complete versions.
 
     Args:
         model: a task of this package (it has `serve`), or a functional Keras model with the inputs
             `keras.Input(shape=(), dtype="string", name=...)`.
-        directory: holds the versions; created if missing.
+        directory: the directory of the versions; created if missing.
         version: by default the highest existing version plus 1, or 1.
         dtype: "float16" or "bfloat16" halves the size of the stored weights; see `export_encoder`.
         overwrite: whether to replace an existing version.
@@ -110,8 +110,8 @@ def _texts_and_answer(model: Any) -> tuple[tuple[str, ...], Callable[..., dict[s
     inputs = getattr(model, "inputs", None)
     if not isinstance(model, keras.Model) or not inputs:
         raise TypeError(
-            f"got a {type(model).__name__}; expected a model of strings, such as BertSentenceEncoder, or a functional "
-            "Keras model with string inputs"
+            f"got a {type(model).__name__}; expected a model that takes strings, such as BertSentenceEncoder, "
+            "or a functional Keras model with string inputs"
         )
     for each in inputs:
         if each.dtype != "string" or tuple(each.shape) != (None,):

@@ -1,4 +1,4 @@
-"""Corpora -> indexes to search by meaning, their near-duplicates, and hard negatives."""
+"""Semantic search: indexes of corpora, near-duplicates, and hard negatives."""
 
 from keras_bert.search.building import build_index
 from keras_bert.search.mining import mine_negatives

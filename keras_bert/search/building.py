@@ -1,4 +1,4 @@
-"""A corpus -> the directory of an index."""
+"""Builds an index of a corpus in a directory."""
 
 from __future__ import annotations
 
@@ -30,31 +30,32 @@ def build_index(
     batch_tokens: int = 1024,
     progress: bool | None = None,
 ) -> dict[str, int]:
-    """Makes an index of a corpus, for `TextIndex`; or brings one up to date.
+    """Makes or updates an index of a corpus, for `TextIndex`.
 
-    Afterwards the index has the rows of the corpus, each of them once. Only texts that were not there are encoded, and
-    after an interruption only those that were not yet encoded. Up to 100,000 rows a search is exact; above, it searches
-    a graph of neighbours (HNSW), which misses about one hit in a hundred.
+    The index then has each row of the corpus once. Only new texts are encoded; after an interruption, the same call
+    encodes the rest. With up to 100,000 rows, a search is exact; with more, it searches a graph of neighbours (HNSW),
+    which misses about one hit in a hundred.
 
     Args:
-        corpus: CSV, TSV, JSON lines or Parquet, by the end of its name; else a text a line. It must fit into memory.
+        corpus: CSV, TSV, JSON lines or Parquet, by its extension; any other file has one text per line. It must fit
+            into memory.
         directory: created if missing.
         preset: a preset of a sentence encoder, see `BertSentenceEncoder.from_preset`.
         text_column: the column of the texts.
-        stored: how vectors are stored: "float32"; or "int8", in a quarter of the memory, which changes similarities by
-            less than 0.01. By default as in the directory, else "float32".
-        add: whether the rows that are in the index stay, too.
-        batch_tokens: the number of tokens in a batch, with padding.
+        stored: how vectors are stored: "float32"; or "int8", which takes a quarter of the memory and changes
+            similarities by less than 0.01. By default, as in the existing index, else "float32".
+        add: whether to keep the rows of the existing index, too.
+        batch_tokens: the tokens per batch, padding included.
         progress: whether to show a progress bar; by default on a terminal.
 
     Returns:
-        Counts: `texts` in the index, `encoded` by this call, and `cut`, those among them that were cut to the model's
-        maximum length.
+        Counts: `texts`, in the index; `encoded`, by this call; and `cut`, the encoded texts that were cut to the
+        model's maximum length.
 
     Raises:
         FileNotFoundError: there is no such file or preset.
-        ValueError: the corpus has no texts, or a row cannot be used; an argument is bad; the directory holds an index
-            of another model, or a damaged one.
+        ValueError: the corpus has no texts, a row cannot be used, an argument is bad, or the directory holds an index
+            that is damaged or of another model.
         ImportError: Faiss is not installed: `pip install 'keras-bert-models[search]'`.
         BlockingIOError: another process is writing into the directory.
         OSError: a file cannot be written.
@@ -104,7 +105,7 @@ def build_index(
 
 
 class _OldIndex:
-    """The index that is in a directory, and the numbers of its texts by key."""
+    """The existing index of a directory, and the row numbers of its texts by key."""
 
     def __init__(self, directory: Path, record: IndexRecord) -> None:
         self.rows = IndexRows(directory / record.rows, directory / record.starts)
@@ -114,7 +115,7 @@ class _OldIndex:
         self.numbers = {key_of(text.encode()): number for number, text in enumerate(texts)}
 
     def begins(self, lines: Sequence[bytes]) -> bool:
-        """Whether the first of these rows are those of the index."""
+        """Whether these rows begin with the rows of the index."""
         return len(self.rows) <= len(lines) and all(map(bytes.__eq__, self.rows.lines(), lines))
 
 
@@ -123,7 +124,7 @@ def _line(columns: dict[str, object]) -> bytes:
 
 
 def _lasting(preset: str | Path) -> str:
-    """A handle that means the same in another working directory."""
+    """A handle that does not depend on the working directory."""
     return str(Path(preset).absolute()) if Path(preset).is_dir() else str(preset)
 
 

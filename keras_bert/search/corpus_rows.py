@@ -1,4 +1,4 @@
-"""Files of texts -> rows: lines of text, tables, JSON lines or Parquet."""
+"""Reads corpora: lines of text, tables, JSON lines or Parquet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CorpusRow(NamedTuple):
     """A row of a corpus.
 
     Attributes:
-        line: its number in the file, from 1; of a table's row, the number of its first line.
+        line: the number of its (first) line in the file, from 1.
         columns: its cells by column. A line of text has one column: the text column.
         text: the cell of the text column.
     """
@@ -30,9 +30,9 @@ class CorpusRow(NamedTuple):
 
 
 def read_corpus(path: str | Path, text_column: str = "text") -> list[CorpusRow]:
-    """Reads a corpus: CSV, TSV, JSON lines and Parquet by the ends of their names, else a text a line.
+    """Reads a corpus: CSV, TSV, JSON lines or Parquet, by its extension; any other file has one text per line.
 
-    Blank lines of a text file are no texts.
+    Blank lines of a text file are skipped.
 
     Args:
         path: the file. The first line of a CSV or TSV names the columns.
@@ -74,7 +74,7 @@ def _of_table(path: Path, form: str, text_column: str) -> Iterator[CorpusRow]:
                 raise ValueError(cells)
             columns = cells if isinstance(cells, dict) else dict(zip(found.names, cells, strict=True))
             if not isinstance(columns.get(text_column), str):
-                raise ValueError(f"there is no text {text_column!r} in it")
+                raise ValueError(f"there is no text in {text_column!r}")
             yield CorpusRow(line, columns, one_text(columns[text_column], text_column))
         except ValueError as error:
             raise ValueError(f"{path}, line {line}: {error}") from None

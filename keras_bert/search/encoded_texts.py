@@ -1,4 +1,4 @@
-"""The vectors of texts in a file that grows, so that interrupted work is not done again."""
+"""Keeps the vectors of texts in a growing file, so that interrupted work is not repeated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 _KEY_BYTES = 16
-TEXTS_AT_A_TIME = 2048  # encoded, then written: what an interruption loses at most
+TEXTS_AT_A_TIME = 2048  # texts encoded before they are written: the most that an interruption loses
 
 
 def key_of(content: bytes) -> bytes:
@@ -19,17 +19,17 @@ def key_of(content: bytes) -> bytes:
 
 
 class EncodedTexts:
-    """Vectors by the keys of their texts. Those that an earlier process has written are there again.
+    """Vectors by the keys of their texts, including those that an earlier process wrote.
 
     Args:
-        path: the file. What a killed process wrote incompletely is cut off.
+        path: the file. An incomplete vector of a killed process is cut off.
         width: the size of a vector.
     """
 
     def __init__(self, path: Path, width: int) -> None:
         self.path, self.width = path, width
         self._type = np.dtype([("key", f"V{_KEY_BYTES}"), ("vector", "<f4", (width,))])
-        self._file = open(path, "ab")  # noqa: SIM115  open as long as the object
+        self._file = open(path, "ab")  # noqa: SIM115  stays open with the object
         self._file.truncate(self._file.tell() // self._type.itemsize * self._type.itemsize)
         keys = self._records()["key"].tolist() if self._file.tell() else ()
         self._numbers = {key: number for number, key in enumerate(keys)}
@@ -56,11 +56,11 @@ class EncodedTexts:
         encode: Callable[[list[str]], tuple[np.ndarray, int]],
         progress: bool | None = None,
     ) -> dict[str, int]:
-        """Adds the vectors of texts, by their keys, that are not there yet.
+        """Adds the vectors of texts that are not in the file yet.
 
         Args:
-            texts: by key.
-            encode: texts -> their vectors, and how many were cut.
+            texts: key -> text.
+            encode: texts -> their vectors, and the number of truncated texts.
             progress: whether to show a progress bar; by default on a terminal.
 
         Returns:

@@ -1,4 +1,4 @@
-"""What the directory of an index says of itself: its model, its files, and which of them belong together."""
+"""The record of an index: its model, and its files with their sizes and checksums."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _READ_BYTES = 2**24  # at a time
 class IndexRecord:
     """The content of `index.json`.
 
-    The other files are named after a version, which is new each time: a run that is killed leaves the old ones whole.
+    The other files are named after a version. Each run has a new one, so a killed run leaves the old files whole.
     """
 
     preset: str  # the handle of the model
@@ -36,7 +36,7 @@ class IndexRecord:
     texts: int
     version: int
     bytes: dict[str, int] = field(default_factory=dict)  # of each file, by name
-    checksums: dict[str, int] = field(default_factory=dict)  # CRC-32, the same
+    checksums: dict[str, int] = field(default_factory=dict)  # CRC-32 of each file, by name
 
     @property
     def vectors(self) -> str:
@@ -48,7 +48,7 @@ class IndexRecord:
 
     @property
     def starts(self) -> str:
-        """Where each row starts in the file of rows."""
+        """The name of the file with the start of each row in the file of rows."""
         return f"rows-{self.version}.npy"
 
     @property
@@ -60,7 +60,7 @@ def read_record(directory: Path) -> IndexRecord | None:
     """The record of a directory; None if it has none.
 
     Raises:
-        ValueError: the record is damaged, or a file is missing, has another size, or a changed bit.
+        ValueError: the record is damaged, or a file is missing or has changed.
     """
     path = directory / RECORD
     if not path.exists():
@@ -73,14 +73,14 @@ def read_record(directory: Path) -> IndexRecord | None:
         if size is None or size != record.bytes.get(name):
             found = "is missing" if size is None else f"has {size:,} bytes, not {record.bytes.get(name, 0):,}"
         elif _checksum(directory / name) != record.checksums.get(name):
-            found = "has other bytes than were written"
+            found = "has changed"
         if found:
             raise ValueError(f"{directory} is damaged: {name} {found}; remove the directory and index the corpus again")
     return record
 
 
 def write_record(directory: Path, record: IndexRecord) -> None:
-    """Writes the record of files that are complete, and removes those of older versions."""
+    """Writes the record when the files are complete, and removes the files of older versions."""
     values = asdict(record)
     values["bytes"] = {name: (directory / name).stat().st_size for name in record.names}
     values["checksums"] = {name: _checksum(directory / name) for name in record.names}
@@ -92,7 +92,7 @@ def write_record(directory: Path, record: IndexRecord) -> None:
 
 
 def _checksum(path: Path) -> int:
-    """The CRC-32 of a file: a second for a gigabyte or two."""
+    """The CRC-32 of a file, at a gigabyte or two per second."""
     found = 0
     with open(path, "rb") as file:
         while part := file.read(_READ_BYTES):

@@ -1,4 +1,4 @@
-"""The rows of an index in a file of JSON lines, and where each of them starts."""
+"""The rows of an index: a file of JSON lines, and a file with the start of each row."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 
 
 class IndexRows:
-    """The rows of an index, read one by one when they are needed.
+    """The rows of an index, read one by one on demand.
 
     Args:
         rows: the file of JSON lines.
-        starts: the file with the place of each row, and the end of the last.
+        starts: the file with the offset of each row, and the end of the last.
 
     Raises:
         ValueError: the files do not belong together.

@@ -23,7 +23,7 @@ _QUERIES_AT_A_TIME = 1024
 
 
 class Triplet(NamedTuple):
-    """A query, its positive and a hard negative. The scores are cosines, or those of a reranker."""
+    """A query, its positive and a hard negative, with scores: cosines, or those of a reranker."""
 
     query: str
     positive: str
@@ -43,26 +43,27 @@ def mine_negatives(
     progress: bool | None = None,
     encoded: str | Path | None = None,
 ) -> Iterator[Triplet]:
-    """Finds texts that the model takes for answers to a query, though they are not its positives.
+    """Finds hard negatives: texts close to a query that are not its positives.
 
-    Training on them teaches a model what it does not know yet. Candidates are the texts of the corpus that are closest
-    to a query, but not the query itself and none of its positives; `rules` choose among them.
+    Train on them, because they are what the model confuses. Candidates are the texts of the corpus that are closest to
+    a query, except the query itself and its positives; `rules` choose among them.
 
     Args:
-        queries, positives: pairs. A query may stand in several; none of its positives becomes its negative.
-        corpus: the texts to choose from, besides all positives. Above 100,000 in all, the search is approximate.
-        preset: a preset of a sentence encoder, with its prompts for queries and documents if it has such.
+        queries, positives: pairs. A query may be in several pairs; none of its positives becomes its negative.
+        corpus: the texts to choose from, besides all positives. If they are more than 100,000, the search is
+            approximate.
+        preset: a preset of a sentence encoder. Its prompts for queries and documents are used, if it has any.
         rules: by default the three closest candidates.
-        reranker: gives positives and candidates their scores in place of the cosines.
-        batch_tokens: the number of tokens in a batch, with padding.
+        reranker: scores positives and candidates, in place of the cosines.
+        batch_tokens: the tokens per batch, padding included.
         progress: whether to show progress bars; by default on a terminal.
-        encoded: a file to keep the vectors in, so that a call after an interruption does not encode these texts again.
+        encoded: a file for the vectors, so that a call after an interruption does not encode these texts again.
 
     Yields:
-        Triplets: for each pair its negatives, the hardest first. A pair may have fewer than asked for, or none.
+        Triplets: the negatives of each pair, hardest first. A pair may have fewer than asked for, or none.
 
     Raises:
-        ValueError: there are no pairs, or not as many queries as positives.
+        ValueError: there are no pairs, or the numbers of queries and positives differ.
         FileNotFoundError: there is no such preset.
         ImportError: Faiss is not installed: `pip install 'keras-bert-models[search]'`.
 
@@ -74,7 +75,7 @@ def mine_negatives(
     """
     rules = rules or NegativeRules()
     if len(queries) != len(positives) or not len(queries):
-        raise ValueError(f"there are {len(queries):,} queries and {len(positives):,} positives; expected pairs of both")
+        raise ValueError(f"there are {len(queries):,} queries, but {len(positives):,} positives; expected pairs")
     neighbours.check_installed()
     positives_of: dict[str, list[str]] = {}
     for query, positive in dict.fromkeys(zip(queries, positives, strict=True)):

@@ -1,4 +1,4 @@
-"""The texts of a corpus that say almost the same."""
+"""Finds the texts of a corpus that say almost the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keras_bert.search import neighbours
 from keras_bert.search.corpus_rows import CorpusRow, read_corpus
 from keras_bert.search.neighbours import Neighbours
 
-_NEIGHBOURS = 100  # of a text that are looked at in a large corpus
+_NEIGHBOURS = 100  # neighbours of a text to compare in a large corpus
 _ROWS = 2048  # computed at a time
 
 
@@ -36,19 +36,19 @@ def near_duplicates(
 ) -> Iterator[DuplicatePair]:
     """The pairs of texts whose vectors have a cosine of at least `threshold`.
 
-    A text that comes again, letter by letter, makes a pair with its first occurrence only. Up to 100,000 different
-    texts all pairs are compared; above, each text with the 100 closest ones that an approximate search finds (which
-    needs Faiss: `pip install 'keras-bert-models[search]'`).
+    A repeated text makes a pair with its first occurrence only. With up to 100,000 different texts, all pairs are
+    compared. With more, each text is compared with the 100 closest ones that an approximate search finds (which needs
+    Faiss: `pip install 'keras-bert-models[search]'`).
 
     Args:
-        corpus, text_column: as for `build_index`.
+        corpus, text_column: see `build_index`.
         threshold: the lowest cosine.
         preset: a preset of a sentence encoder.
-        batch_tokens: the number of tokens in a batch, with padding.
+        batch_tokens: the tokens per batch, padding included.
         progress: whether to show a progress bar; by default on a terminal.
 
     Yields:
-        Pairs: first those of equal texts, then those of similar ones, each in the order of the corpus.
+        Pairs: first those of equal texts, then those of similar texts, both in the order of the corpus.
 
     Raises:
         FileNotFoundError, ValueError, ImportError: as `build_index`.
@@ -81,7 +81,7 @@ def near_duplicates(
 
 
 def _by_search(vectors: np.ndarray, threshold: float) -> Iterator[tuple[int, int, float]]:
-    """As `similar_pairs`, by an approximate search of each vector's neighbours."""
+    """Like `similar_pairs`, by an approximate search of each vector's neighbours."""
     index = Neighbours.empty(vectors[:1], len(vectors), "float32")
     index.add(vectors)
     found: dict[tuple[int, int], float] = {}

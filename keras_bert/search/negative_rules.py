@@ -1,4 +1,4 @@
-"""Which of the texts that are close to a query become its hard negatives."""
+"""The rules that choose a query's hard negatives among the texts close to it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_MORE = 10  # candidates for a negative, where rules may leave out many
+_MORE = 10  # candidates per negative, as rules may leave out many
 
 
 @dataclass(frozen=True, kw_only=True)
 class NegativeRules:
-    """The rules by which texts are taken for negatives. Scores are cosines, or those of a reranker.
+    """The rules that choose hard negatives. Scores are cosines, or those of a reranker.
 
-    A text that scores almost as high as the positive may be an answer that nobody has marked: margins leave it out
-    (Moreira et al. 2024, "NV-Retriever", section 3). Of several positives of a query, the one with the lowest score
-    counts.
+    A text that scores almost as high as the positive may be an unmarked answer: margins leave it out (Moreira et al.
+    2024, "NV-Retriever", section 3). If a query has several positives, the one with the lowest score counts.
 
     Attributes:
-        negatives: how many to take for a query, the highest scores first.
-        range_min: how many of the highest scores to pass over.
-        range_max: how many of the highest scores to look at; by default as many as the other rules need.
-        absolute_margin: a negative scores lower than the positive by at least this.
-        relative_margin: a negative scores at most (1 - this) of the positive; 0.05 is the paper's.
+        negatives: the number of negatives per query, highest scores first.
+        range_min: the number of highest scores to skip.
+        range_max: the number of highest scores to consider; by default, as many as the other rules need.
+        absolute_margin: a negative's score is at least this much below the positive's.
+        relative_margin: a negative's score is at most (1 - this) times the positive's; 0.05 in the paper.
         min_score, max_score: the limits of a negative's score.
-        sample: whether to draw them at random from the range, instead of taking the highest.
-        seed: of these draws.
+        sample: whether to draw negatives at random from the range, instead of taking the highest scores.
+        seed: the seed of these draws.
 
     Raises:
         ValueError: a number is out of range.
@@ -58,7 +57,7 @@ class NegativeRules:
             )
 
     def looked_at(self, positives: int) -> int:
-        """How many of a query's highest scores to look at; up to `positives` of them are not negatives."""
+        """The number of a query's highest scores to consider; up to `positives` of them are its positives."""
         if self.range_max is not None:
             return self.range_max
         margins = (self.absolute_margin, self.relative_margin, self.max_score)
@@ -66,11 +65,11 @@ class NegativeRules:
         return self.range_min + per_negative * self.negatives + positives
 
     def choose(self, scores: np.ndarray, of_positives: np.ndarray, positives: int = 1) -> list[np.ndarray]:
-        """The places of the chosen candidates of each query, the highest score first; there may be too few, or none.
+        """The indices of the chosen candidates of each query, highest score first; there may be too few, or none.
 
         Args:
-            scores: float32 `[queries, candidates]`; -inf for those that are no candidates.
-            of_positives: float32 `[queries]`: the lowest score of the positives of a query.
+            scores: float32 `[queries, candidates]`; -inf marks texts that are not candidates.
+            of_positives: float32 `[queries]`: the lowest score of each query's positives.
             positives: see `looked_at`.
         """
         scores, limit = scores.astype(np.float32), of_positives[:, None].astype(np.float32)

@@ -1,4 +1,4 @@
-"""Nearest neighbours among vectors of length 1, by Faiss: exact for few, approximate for many."""
+"""Nearest neighbours among vectors of length 1, with Faiss: exact for few vectors, approximate for many."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 
 from keras_bert.extras import needed
 
-# A query is compared with every vector of a small index, in some hundredths of a second. A larger index has a graph of
-# neighbours (HNSW, Malkov and Yashunin 2018); a search of it misses about one hit in a hundred.
+# In a small index, a query is compared with every vector, in some hundredths of a second. A larger index has a graph of
+# neighbours (HNSW, Malkov and Yashunin 2018), whose search misses about one hit in a hundred.
 EXACT_UP_TO = 100_000
 STORED = ("float32", "int8")
-_LINKS = 32  # of a vector in the graph
+_LINKS = 32  # links per vector in the graph
 _LOOKED_AT = 200  # candidates in a search of the graph
-SAMPLE = 50_000  # vectors from which int8 learns the range of each coordinate
-_MARGIN = 0.1  # of that range, for vectors that come later
+SAMPLE = 50_000  # vectors that determine the int8 range of each coordinate
+_MARGIN = 0.1  # added to that range, for later vectors
 
 
 class Neighbours:
-    """Vectors that can be searched by their dot products, and kept in a file.
+    """Vectors to search by dot product, and to keep in a file.
 
     Args:
-        index: of Faiss.
+        index: a Faiss index.
     """
 
     def __init__(self, index: Any) -> None:
@@ -32,13 +32,13 @@ class Neighbours:
 
     @classmethod
     def empty(cls, sample: np.ndarray, size: int, stored: str, like: Neighbours | None = None) -> Neighbours:
-        """Without vectors yet.
+        """Makes an object without vectors.
 
         Args:
             sample: float32 `[vectors, width]`: up to `SAMPLE` of the vectors to come.
-            size: their number: exact up to `EXACT_UP_TO`.
+            size: the number of vectors to come; the search is exact up to `EXACT_UP_TO`.
             stored: "float32"; or "int8", a quarter of the memory, which changes dot products by less than 0.01.
-            like: other ones, whose scale of int8 is taken over.
+            like: an object whose int8 scale to take over.
 
         Raises:
             ImportError: Faiss is not installed.
@@ -68,7 +68,7 @@ class Neighbours:
 
         Args:
             path: the file.
-            mapped: whether to read it when it is needed, page by page. Then nothing can be added.
+            mapped: whether to read it page by page, on demand. Vectors cannot be added then.
 
         Raises:
             ImportError: Faiss is not installed.
@@ -82,7 +82,7 @@ class Neighbours:
 
     def write(self, path: Path) -> None:
         """Writes the file for `open`. Raises OSError if it cannot be written."""
-        with open(path, "wb") as file:  # Faiss's own errors name no reason
+        with open(path, "wb") as file:  # Faiss's own errors give no reason
             _faiss().write_index(self._index, _faiss().PyCallbackIOWriter(file.write))
 
     def __len__(self) -> int:
@@ -101,25 +101,25 @@ class Neighbours:
         self._index.add(np.ascontiguousarray(vectors, np.float32))
 
     def vectors(self, numbers: np.ndarray) -> np.ndarray:
-        """The vectors of these numbers, float32 `[numbers, width]`; of int8 as they were rounded."""
+        """The vectors of these numbers, float32 `[numbers, width]`; int8 vectors are rounded."""
         return self._index.reconstruct_batch(np.ascontiguousarray(numbers, np.int64))
 
     def nearest(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """The vectors with the highest dot products, the highest first.
+        """Finds the vectors with the highest dot products, highest first.
 
         Args:
             queries: float32 `[queries, width]`.
-            count: how many of them.
+            count: the number of vectors to find.
 
         Returns:
-            The dot products, float32 `[queries, count]`, and their vectors' numbers, int64, -1 where there are fewer.
+            The dot products, float32 `[queries, count]`, and the numbers of the vectors, int64, padded with -1.
         """
         queries, count = np.ascontiguousarray(queries, np.float32), min(count, len(self))
         settings = {}
         if not self.is_exact:
             settings["params"] = _faiss().SearchParametersHNSW(efSearch=max(_LOOKED_AT, 2 * count))
         products, numbers = self._index.search(queries, count, **settings)
-        order = np.lexsort((numbers, -products), axis=-1)  # of equal ones the first
+        order = np.lexsort((numbers, -products), axis=-1)  # on a tie, the first
         return np.take_along_axis(products, order, axis=-1), np.take_along_axis(numbers, order, axis=-1)
 
 

@@ -1,4 +1,4 @@
-"""The sentence encoder of a search: vectors of length 1, with the model's own prompts for queries and for documents."""
+"""The sentence encoder of a search: vectors of length 1, with the model's prompts for queries and documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def load(preset: str | Path) -> str:
 
 
 class SearchModel:
-    """A model that was loaded. Raises ValueError if the preset holds another one than that of the digest."""
+    """A loaded model. Raises ValueError if the preset holds a model with another digest."""
 
     def __init__(self, preset: str | Path, digest: str) -> None:
         self._model = shared_model.model_of(preset, digest, normalize=True)
@@ -31,13 +31,13 @@ class SearchModel:
         return self._model.encode(texts, progress=False, prompt=self._prompt(_QUERY))
 
     def queries_counted(self, texts: Sequence[str], batch_tokens: int) -> tuple[np.ndarray, int]:
-        """As `queries`, and the number of texts that were cut. Raises ValueError for few tokens."""
+        """Like `queries`, with the number of truncated texts. Raises ValueError if `batch_tokens` is too small."""
         return self._model.encode_counted(texts, batch_tokens, self._prompt(_QUERY))
 
     def documents(self, texts: Sequence[str], batch_tokens: int) -> tuple[np.ndarray, int]:
-        """float32 `[texts, width]`, and the number of texts that were cut. Raises ValueError for few tokens."""
+        """float32 `[texts, width]`, with the number of truncated texts. Raises ValueError as `queries_counted`."""
         return self._model.encode_counted(texts, batch_tokens, self._prompt(_DOCUMENT))
 
     def _prompt(self, names: Sequence[str]) -> str | None:
-        """The first of these prompts that the model has; None is its default prompt."""
+        """The first of these prompts that the model has; else None, the default prompt."""
         return next((name for name in names if name in self._model.prompts), None)

@@ -1,4 +1,4 @@
-"""TextIndex: the texts of a corpus that are closest in meaning to a query."""
+"""TextIndex: finds the texts of a corpus that are closest in meaning to a query."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _CANDIDATES = 50  # for a reranker
 
 
 class TextIndex:
-    """An index that `build_index` has made, to search. Its files are read page by page, as searches need them.
+    """Searches an index that `build_index` made. Its files are read page by page, on demand.
 
     Args:
-        directory: of the index.
-        preset: the model that made it; by default as recorded there.
+        directory: the directory of the index.
+        preset: the model that made it; by default, as recorded in the index.
 
     Raises:
-        FileNotFoundError: there is no index, or its model is not found any more.
+        FileNotFoundError: there is no index, or its model is missing.
         ValueError: the index is damaged, or `preset` is another model.
         ImportError: Faiss is not installed: `pip install 'keras-bert-models[search]'`.
 
@@ -48,7 +48,7 @@ class TextIndex:
         directory = Path(directory)
         record = read_record(directory)
         if record is None:
-            raise FileNotFoundError(f"{directory} holds no {RECORD}; index a corpus there first, or to its end")
+            raise FileNotFoundError(f"{directory} holds no {RECORD}; index a corpus there, to the end")
         self.text_column = record.text_column
         self._rows = IndexRows(directory / record.rows, directory / record.starts)
         self._neighbours = Neighbours.open(directory / record.vectors)
@@ -57,8 +57,8 @@ class TextIndex:
         preset = record.preset if preset is None else preset
         if search_model.load(preset) != record.model:
             raise ValueError(
-                f"{preset} is not the model that made {directory}, which was {record.preset}; use that, or index the "
-                "corpus again in another directory"
+                f"{preset} is not the model that made {directory}, which is {record.preset}; use that model, or "
+                "index the corpus again in another directory"
             )
         self._model = SearchModel(preset, record.model)
 
@@ -75,13 +75,13 @@ class TextIndex:
 
         Args:
             query: a str, or many.
-            top_k: how many texts to find.
-            reranker: reads each query with the 50 closest texts (or `top_k`, if that is more), and puts these in order.
+            top_k: the number of texts to find.
+            reranker: ranks the 50 closest texts to each query (or `top_k`, if that is more).
 
         Returns:
             A list of dicts, the best text first: `similarity`, the cosine of the vectors of query and text; `text`;
-            `row`, the whole row of the corpus by column; and with a reranker its `score`, by which they are in order.
-            For many queries, a list of these.
+            `row`, the whole row of the corpus by column; and with a reranker, its `score`, which then determines the
+            order. For many queries, a list of such lists.
 
         Raises:
             TypeError: a query is not a str.

@@ -14,11 +14,11 @@ class Answers(NamedTuple):
     """The best answers to each question, best first: `[batch, top_k]` each.
 
     Attributes:
-        start, end: int32: offsets in the context, in characters; 0 and 0 for no answer.
-        score: float32: the start logit plus the end logit; for no answer, those of `[CLS]`.
+        start, end: int32: offsets in the context, in characters; both 0 for no answer.
+        score: float32: the start logit plus the end logit; for no answer, the two logits of `[CLS]`.
         probability: float32, 0 to 1: a softmax over all ranked scores.
         no_answer_score: float32: the score of no answer minus that of the best answer; one value per question.
-        exists: bool: false where there are fewer answers than `top_k`.
+        exists: bool: False if there are fewer answers than `top_k`.
     """
 
     start: tf.Tensor
@@ -35,10 +35,10 @@ def rank_answers(read: Contexts, contexts: tf.Tensor, found: tf.Tensor, threshol
     Args:
         read: the tokenized contexts.
         contexts: string `[batch]`.
-        found: float32 `[windows, count, 4]`: for each of a window's best spans its score, its first and last token,
-            counted in the window (whole numbers), and the window's score of no answer.
-        threshold: no answer ranks above the spans that score lower by more than this. None: it ranks last, and counts
-            only if there is no span at all.
+        found: float32 `[windows, count, 4]`: for each of a window's best spans: its score; the indices of its first and
+            last token in the window; and the window's score of no answer.
+        threshold: "no answer" ranks above every span whose score is lower by more than this. None: it ranks last, and
+            is the answer only if there is no span.
         top_k: at most `count`.
 
     Source: run_squad.py of google-research/bert (`write_predictions`), which also takes the lowest no-answer score of
@@ -48,7 +48,7 @@ def rank_answers(read: Contexts, contexts: tf.Tensor, found: tf.Tensor, threshol
     firsts, lasts = (read.begins[:, None] + tf.cast(found[..., i], tf.int64) for i in (1, 2))
     spans = best_of_windows(Spans(found[..., 0], firsts, lasts), read.rows, tf.size(contexts))  # each [batch, count]
     starts, ends = bytes_of(read, spans.starts, spans.ends)
-    # A token may cover no text: if a character became several tokens, only one of them covers it.
+    # A token may cover no text: if a character has several tokens, only one covers it.
     scores = tf.where((spans.scores > NEVER / 2) & (starts < ends), spans.scores, NEVER)
     no_answer_score = none - tf.reduce_max(scores, axis=1, keepdims=True)  # [batch, 1]
 

@@ -1,4 +1,4 @@
-"""Computes over any number of texts in batches of similar length, so that little work is spent on padding."""
+"""Runs models over any number of texts in batches of similar length, with little padding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tqdm import tqdm
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings, readable_errors
 
-# Texts to sort at a time: enough for batches of almost equal lengths, few enough for memory.
+# Texts to sort at a time: enough for batches of almost equal lengths, and few enough to keep in memory.
 _TEXTS_AT_A_TIME = 16384
 
 # Two batches per core: while one waits for a core or for memory, others compute. At most 8, to save memory.
@@ -36,7 +36,7 @@ class ByLength:
             `[batch, ...]`.
     """
 
-    _SIGNATURES: ClassVar = ([_STRINGS], [_STRINGS, _STRINGS])  # of `_segments`, for texts and for pairs
+    _SIGNATURES: ClassVar = ([_STRINGS], [_STRINGS, _STRINGS])  # the arguments of `_segments`, for texts and for pairs
 
     def __init__(
         self, preprocessor: BertPreprocessor, compute: Callable[[tuple[tf.RaggedTensor, ...]], tf.Tensor]
@@ -55,7 +55,7 @@ class ByLength:
             segments = self._segments(*tensors)
             return self._compute(tuple(segments)), self._lengths(segments)
 
-        # Number of segments -> the function for rows of that many.
+        # Number of segments -> the function for rows of so many.
         self._compute_rows = {
             number: tf.function(compute_rows, input_signature=[[_SEGMENT] * number, _NUMBERS], autograph=False)
             for number in (1, 2, 3)
@@ -80,7 +80,7 @@ class ByLength:
             batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
                 takes longer than a second.
-            prompt: is put before each (first) text.
+            prompt: put before each text, or before the first text of each pair.
 
         Raises:
             TypeError: `texts` is a single str, or something in it is not a str.
@@ -103,7 +103,7 @@ class ByLength:
         progress: bool | None = None,
         prompt: str = "",
     ) -> Iterator[tuple[list[np.ndarray], int]]:
-        """The same, with the number of truncated texts, and no warning."""
+        """Like a call, with the number of truncated texts in place of the warning."""
         if isinstance(texts, str | bytes):
             raise TypeError(f"texts is a single {type(texts).__name__}; pass a list: [text]")
         fixed = self._preprocessor.sequence_length  # None: the longest row of each batch
@@ -127,14 +127,14 @@ class ByLength:
 
     def warn(self, longest: int, cut: int) -> None:
         """Warns that `cut` texts had more than `longest` tokens."""
-        warnings.warn(f"texts cut to {longest} tokens, the most that this model is meant for: {cut}", stacklevel=5)
+        warnings.warn(f"texts cut to {longest} tokens, the most that this model reads: {cut}", stacklevel=5)
 
     def tokenized(self, texts: list[Any], prompt: str = "") -> list[tf.RaggedTensor]:
         """Texts, or pairs of texts -> one or two ragged int32 tensors `[texts, (tokens)]`."""
         return self._segments(*self._as_tensors(texts, prompt))
 
     def lengths(self, segments: list[tf.RaggedTensor]) -> np.ndarray:
-        """int64 `[texts]`: tokens of each row, special tokens included, before truncation."""
+        """int64 `[texts]`: the number of tokens of each row before truncation, special tokens included."""
         return self._lengths(segments).numpy()
 
     def _as_tensors(self, texts: list[Any], prompt: str) -> list[tf.Tensor]:
@@ -152,7 +152,7 @@ class ByLength:
         return tf.add_n([segment.row_lengths() for segment in segments]) + special_tokens
 
     def _alone(self, chunk: list[Any], prompt: str) -> tuple[list[np.ndarray], np.ndarray]:
-        """The result of `compute` for the only text, or pair, of a chunk, and its length, from one graph."""
+        """The result of `compute` and the length for a chunk of one text or pair, from one graph."""
         tensors = self._as_tensors(chunk, prompt)
         with readable_errors():
             values, lengths = self._compute_alone[len(tensors)](*tensors)
@@ -169,8 +169,8 @@ class ByLength:
         results: list[Any] = [None] * segments[0].shape[0]
         compute = self._compute_rows[len(segments)]
         if len(batches) > 1:
-            compute.get_concrete_function()  # trace it once here: TensorFlow would count a trace per waiting thread
-        pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)  # it starts a thread only if there is work
+            compute.get_concrete_function()  # traced here, once: TensorFlow would count a trace for each waiting thread
+        pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)  # threads start when there is work
         in_order = map if len(batches) == 1 else pool.map
         try:
             for rows, values in zip(batches, in_order(lambda rows: compute(segments, rows), batches), strict=True):
@@ -178,12 +178,12 @@ class ByLength:
                     results[row] = value
                 bar.update(len(rows))
         finally:
-            pool.shutdown(cancel_futures=True)  # an interrupt waits for the batches in flight, not for all
+            pool.shutdown(cancel_futures=True)  # an interrupt waits only for the batches in flight
         return results
 
 
 class BySentence(ByLength):
-    """`ByLength` for sentences that are split into words: lists of str.
+    """`ByLength` for sentences that are lists of words.
 
     `compute` gets the tokens of each sentence, int32 `[batch, (tokens)]`, and a mask of that shape: 1 where a word
     begins, else 0. Truncation raises no warning.
@@ -223,7 +223,7 @@ def rows_by_length(lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:
 
     Args:
         lengths: int `[texts]`, in tokens.
-        batch_tokens: the most tokens in a batch, padding included; a row that alone has more is a batch of its own.
+        batch_tokens: the most tokens in a batch, padding included; a longer row is a batch of its own.
     """
     order = np.argsort(-lengths, kind="stable")
     batches = []

@@ -1,4 +1,4 @@
-"""Texts -> the inputs of an encoder, to find its ranges of int8 with."""
+"""Texts -> the encoder's inputs, to calibrate int8 with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BATCH = 16  # texts
 
 
 def built_in_texts(columns: int) -> Any:
-    """The built-in sentences; for pairs, each with the next one."""
+    """The built-in sentences; for pairs, each sentence with the next."""
     return SAMPLE_TEXTS if columns == 1 else (SAMPLE_TEXTS, [*SAMPLE_TEXTS[1:], SAMPLE_TEXTS[0]])
 
 
@@ -25,19 +25,19 @@ def batches_of(preprocessor: BertPreprocessor | None, x: Any, names: Sequence[st
 
     Args:
         preprocessor: of the model.
-        x: a list of str, or for a model of pairs a tuple of two.
-        names: of the texts that the model reads.
+        x: a list of str; for a model that takes pairs, a tuple of two lists.
+        names: the names of the texts that the model reads.
 
     Raises:
-        ValueError: there are no texts, or not one for each name; or the model has no tokenizer.
+        ValueError: there are no texts, the number of lists is not that of the names, or the model has no tokenizer.
     """
     columns = columns_of(plain(x))
     if preprocessor is None:
-        raise ValueError("the ranges of int8 are found with texts, and this model has no tokenizer")
+        raise ValueError("int8 is calibrated with texts, but this model has no tokenizer")
     if len(columns) != len(names):
         kinds = {1: "a list of texts", 2: "a tuple of two lists"}
         raise ValueError(
-            f"this model reads {' and '.join(names)}: its ranges of int8 need {kinds[len(names)]}, not "
+            f"this model reads {' and '.join(names)}: to calibrate int8, it needs {kinds[len(names)]}, not "
             f"{kinds[len(columns)]}"
         )
     if len({len(column) for column in columns}) > 1:

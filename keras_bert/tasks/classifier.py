@@ -40,8 +40,8 @@ class BertClassifier(BertTask):
     """Predicts the class of a text, or of a pair of texts.
 
     Args:
-        encoder, preprocessor: see `BertTask`. With a preprocessor that gives windows, long texts are read whole.
-        labels: names of the classes; for regression, of the numbers.
+        encoder, preprocessor: see `BertTask`. With a preprocessor that makes windows, long texts are read whole.
+        labels: the names of the classes; for regression, the names of the numbers.
         problem_type: "single_label_classification" (one class per text), "multi_label_classification" (any number of
             classes) or "regression".
         pairs: whether inputs are pairs of texts.
@@ -98,7 +98,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
     @property
     def reads_pooler(self) -> bool:
-        # In RoBERTa's family, the head has a dense layer in the pooler's place.
+        # In RoBERTa's family, the head has a dense layer in place of the pooler.
         return self.encoder.pooler is not None and self.head.transform is None
 
     @property
@@ -126,17 +126,18 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
         Args:
             text: a str, or many.
-            text_pair: for pairs the second text, a str; or as many as first ones.
+            text_pair: for pairs, the second text: a str, or as many as there are first texts.
             batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            A dict: `label`, and `probability`, 0 to 1. For multi-label classification, a list of the dicts of at least
-            0.5, most probable first. For regression, a dict of the numbers by label. For many texts, a list of these.
+            A dict: `label`, and `probability`, 0 to 1. For multi-label classification, a list of such dicts, one for
+            each label of probability 0.5 or more, most probable first. For regression, a dict from label to number. For
+            many texts, a list of these.
 
         Raises:
-            TypeError, ValueError: an item is not a str, or there are pairs for a classifier of single texts, or single
-                texts for a classifier of pairs, or the numbers of first and second texts differ.
+            TypeError, ValueError: an item is not a str, the classifier takes pairs but gets single texts, or the
+                reverse, or the numbers of first and second texts differ.
 
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.
@@ -168,7 +169,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def serve(self) -> Callable[..., dict[str, Any]]:
         """The serving signature, for `text`, or for `text` and `text_pair`, string `[batch]` each.
 
-        Regression: `values`, float32 `[batch, labels]`. Otherwise `labels`, string `[batch, labels]`, and
+        It returns, for regression, `values`, float32 `[batch, labels]`; else `labels`, string `[batch, labels]`, and
         `probabilities`, float32 of that shape; with one class per text also its `label` and `probability`, `[batch]`.
         """
 
@@ -198,10 +199,11 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return {"logits": logits, values: self._values(logits)}
 
     def targets(self, y: Any) -> Any:
-        """Names or numbers of labels -> targets of the loss; tensors, and arrays of a row per text, stay.
+        """Labels, as names or indices -> targets of the loss. Tensors, and arrays with a row per text, stay as they
+        are.
 
         Raises:
-            ValueError: a name or number is not that of a label, or for regression a value is not finite.
+            ValueError: there is no label of this name or index, or for regression a value is not finite.
         """
         y = plain(y)
         if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) or not len(y):
@@ -209,7 +211,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         if self.problem_type == REGRESSION:
             numbers = np.reshape(np.asarray(y, np.float32), (len(y), -1))
             if bad := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
-                raise ValueError(f"label {bad[0]} (from 0) is {numbers[bad[0]].tolist()}, which is no number to learn")
+                raise ValueError(f"label {bad[0]} (from 0) is {numbers[bad[0]].tolist()}, which is not finite")
             return numbers
         if self.problem_type == CLASSES:
             if np.ndim(y[0]):  # such as probabilities, for another loss
@@ -241,7 +243,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return [*numeric(self.labels), *rare(self.labels, counts, "texts")]
 
     def start_from(self, targets: Any) -> None:
-        """For regression: a new head answers with about the mean of the targets."""
+        """For regression: sets the bias of a new head to the mean of the targets."""
         bias = self.head.logits.bias
         is_new = not np.any(ops.convert_to_numpy(bias))  # training leaves no bias at exactly 0
         if self.problem_type == REGRESSION and is_new:
@@ -267,8 +269,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def distillation_loss(
         self, loss: Any, teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
     ) -> Any:
-        """Half of the loss on the labels and half of the distance from the teacher, as in DistilBERT's fine-tuning for
-        SQuAD."""
+        """The mean of the loss on the labels and the distance from the teacher, as in DistilBERT's fine-tuning."""
         theirs = ops.stop_gradient(teacher(x, training=False))  # [batch, labels]
         if self.problem_type == REGRESSION:
             apart = ops.mean(ops.square(y_pred - theirs), axis=-1)
@@ -290,7 +291,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return self.classify(*columns_of(x), progress=False)
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """`accuracy`; with several labels per text `micro_f1` and others; for regression `spearman` and `pearson`."""
+        """`accuracy`; with several labels per text, `micro_f1` and others; for regression, `spearman` and `pearson`."""
         if self.problem_type == REGRESSION:
             numbers = np.array([list(answer.values()) for answer in answers])
             found = metrics.correlation(np.ravel(np.asarray(y, np.float64)), np.ravel(numbers))
@@ -303,7 +304,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         return metrics.accuracy(self.targets(y), self.targets([answer["label"] for answer in answers]))
 
     def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """Precision, recall and F1 of each class; for regression `mae` and `rmse`."""
+        """Precision, recall and F1 of each class; for regression, `mae` and `rmse`."""
         if self.problem_type == REGRESSION:
             numbers = np.array([list(answer.values()) for answer in answers])
             return metrics.errors(np.ravel(np.asarray(y, np.float64)), np.ravel(numbers))
@@ -314,7 +315,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
     def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
         if self.problem_type == REGRESSION:
-            raise TypeError("numbers are near or far, not right or wrong")
+            raise TypeError("a regression has no right and wrong answers, so it has no mistakes to count")
         given = [
             answer["label"] if isinstance(answer, dict) else [each["label"] for each in answer] for answer in answers
         ]
@@ -378,5 +379,5 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
 
 def _or_not(logits: Any) -> Any:
-    """The logit of each label -> the logits of its presence and its absence, on a new last axis."""
+    """Logits of labels -> logits of "yes" and "no" for each label, on a new last axis."""
     return ops.stack([logits, ops.zeros_like(logits)], axis=-1)

@@ -1,4 +1,4 @@
-"""Texts as users pass them: one text or many, single texts or pairs, lists, arrays, pandas columns or datasets."""
+"""Reads texts as users pass them: one or many, single or in pairs, in lists, arrays, pandas columns or datasets."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from keras_bert.text.strings import as_strings
 
 
 def one_or_many(*columns: Any) -> tuple[bool, Iterable[Any]]:
-    """The texts that are passed to a verb: one str, or many; for pairs two str, or two columns of as many.
+    """Reads the texts passed to a method such as `classify`: one str or many; for pairs, two str or two columns.
 
     Returns:
-        Whether it is one text or pair; and the texts, or for two columns the pairs.
+        Whether it is one text or pair; and the texts, or for two columns, the pairs.
 
     Raises:
         TypeError: one column is a single str and the other is not, or a text is bytes.
@@ -41,18 +41,18 @@ def one_or_many(*columns: Any) -> tuple[bool, Iterable[Any]]:
 
 
 def columns_of(x: Any, most: int | None = 2) -> tuple[Any, ...]:
-    """The columns of texts in examples: one list, or for pairs the two lists of a tuple.
+    """The columns of texts in examples: one list, or the lists of a tuple.
 
     Args:
         most: the number of columns that a tuple may have; None: any.
 
     Raises:
-        ValueError: it is a tuple of something else.
+        ValueError: the tuple has fewer or more columns.
     """
     if not isinstance(x, tuple):
         return (x,)
     if not 2 <= len(x) <= (most or len(x)) or any(isinstance(column, str | bytes) for column in x):
-        raise ValueError(f"x is a tuple of {len(x)}; expected a list of texts, or for pairs a tuple of two such lists")
+        raise ValueError(f"x is a tuple of {len(x)}; expected a list of texts, or for pairs, a tuple of two such lists")
     return x
 
 
@@ -62,7 +62,7 @@ def count_of(x: Any) -> int:
 
 
 def plain(x: Any) -> Any:
-    """A pandas column -> a list, a pandas table -> an array; anything else as it is."""
+    """A pandas column -> a list, a pandas table -> an array; anything else stays as it is."""
     if isinstance(x, tuple):
         return tuple(plain(each) for each in x)
     if not hasattr(x, "to_numpy"):
@@ -71,7 +71,7 @@ def plain(x: Any) -> Any:
 
 
 def as_tensors(inputs: Any) -> Any:
-    """Lists of str as string tensors; packed inputs, Keras inputs and tensors as they are."""
+    """Lists of str -> string tensors; packed inputs, Keras inputs and tensors stay as they are."""
     if isinstance(inputs, tuple):
         return tuple(as_tensors(each) for each in inputs)
     if isinstance(inputs, dict | keras.KerasTensor):
@@ -82,7 +82,7 @@ def as_tensors(inputs: Any) -> Any:
 
 
 def as_arrays(x: Any) -> Any:
-    """Texts as arrays, for Keras to batch; anything else as it is."""
+    """Texts -> arrays, for Keras to batch; anything else stays as it is."""
     if isinstance(x, tuple):
         return tuple(as_arrays(each) for each in x)
     is_list = isinstance(x, list) and x and isinstance(x[0], str)
@@ -91,7 +91,7 @@ def as_arrays(x: Any) -> Any:
 
 
 def check_dataset(x: Any) -> None:
-    """Raises ValueError if the labels in a dataset are names: nothing would turn them into targets."""
+    """Raises ValueError if the labels in a dataset are names, which `fit` cannot turn into targets."""
     spec = x.element_spec if isinstance(x, tf.data.Dataset) else None
     if isinstance(spec, tuple) and len(spec) > 1 and getattr(spec[1], "dtype", None) == tf.string:
-        raise ValueError("the labels in this dataset are strings; make it of numbers, which model.targets(names) gives")
+        raise ValueError("the labels in this dataset are strings; make it with the numbers from model.targets(names)")

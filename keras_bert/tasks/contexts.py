@@ -1,4 +1,4 @@
-"""Questions and contexts -> rows for a model; tokens of a context <-> characters. In the graph, also for serving."""
+"""Questions and contexts -> rows for a model; tokens <-> characters. TensorFlow ops only, so it can be served."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Contexts(NamedTuple):
 
     Attributes:
         segments: three ragged int32 tensors `[windows, (tokens)]`: the question, cut to half of a row; the window; and
-            a mask of its tokens: 1 if a token has its most context in this window, else 0.
-        rows: int64 `[windows]`: the number of the question.
-        begins: int64 `[windows]`: the number of the context's tokens before the window.
+            a mask: 1 for the tokens that have the most context in this window, else 0.
+        rows: int64 `[windows]`: the index of the question.
+        begins: int64 `[windows]`: the index of the window's first token in the context.
         starts, ends: ragged int64 `[batch, (tokens)]`: byte offsets of the contexts' tokens.
     """
 
@@ -31,10 +31,10 @@ class Contexts(NamedTuple):
 
 
 def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts: tf.Tensor) -> Contexts:
-    """Tokenizes, and cuts contexts into windows that fit into a row with the question.
+    """Tokenizes, and splits contexts into windows, each of which fits into a row with the question.
 
     Args:
-        preprocessor: has a stride.
+        preprocessor: one with a stride.
         questions, contexts: string `[batch]`.
     """
     tokenizer = preprocessor.tokenizer
@@ -48,13 +48,13 @@ def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts
 
 
 def row_lengths(preprocessor: BertPreprocessor, read: Contexts) -> tf.Tensor:
-    """int64 `[windows]`: tokens of each row, special ones included."""
+    """int64 `[windows]`: the number of tokens of each row, special tokens included."""
     question, window, _ = read.segments
     return tokens_before(preprocessor, question) + window.row_lengths() + 1
 
 
 def tokens_before(preprocessor: BertPreprocessor, questions: tf.RaggedTensor) -> tf.Tensor:
-    """int64 `[windows]`: tokens of each row before its window, special tokens included."""
+    """int64 `[windows]`: the number of tokens before the window in each row, special tokens included."""
     return 1 + questions.row_lengths() + preprocessor.tokenizer.pair_format.between
 
 
@@ -63,12 +63,12 @@ def tokens_of(read: Contexts, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Te
 
     Args:
         read: the contexts.
-        starts, ends: int64 `[batch]`, the end exclusive.
+        starts, ends: int64 `[batch]`; the end is exclusive.
 
     Returns:
         int64 `[batch]` twice. The last is before the first if there is no such token.
     """
-    token = tf.ragged.range(read.starts.row_lengths()).values  # [tokens], the number in its context
+    token = tf.ragged.range(read.starts.row_lengths()).values  # [tokens], the index in the context
     row, batch = read.starts.value_rowids(), read.starts.nrows()
     touches = (read.ends.values > tf.gather(starts, row)) & (read.starts.values < tf.gather(ends, row))
     token, row = tf.boolean_mask(token, touches), tf.boolean_mask(row, touches)
@@ -81,14 +81,14 @@ def span_targets(
     """The positions of the answers in their packed windows.
 
     Args:
-        preprocessor: packs them.
+        preprocessor: the one that packs them.
         read: the contexts.
-        starts, ends: int64 `[batch]`, in bytes, the end exclusive; equal where there is no answer.
+        starts, ends: int64 `[batch]`, in bytes; the end is exclusive. Both are equal if there is no answer.
 
     Returns:
-        int32 `[windows, 2]`: positions of the first and last token in the row; 0 and 0, `[CLS]`, in a window without
-        the whole answer (run_squad.py of google-research/bert, `convert_examples_to_features`).
-        int64 `[lost]`: the numbers of answers that have no token.
+        int32 `[windows, 2]`: positions of the first and last token in the row; 0 and 0, the position of `[CLS]`, if the
+        window does not hold the whole answer (run_squad.py of google-research/bert, `convert_examples_to_features`).
+        int64 `[lost]`: the indices of answers that have no token.
     """
     firsts, lasts = tokens_of(read, starts, ends)  # [batch]
     first, last = (tf.gather(each, read.rows) - read.begins for each in (firsts, lasts))  # [windows]
@@ -112,7 +112,7 @@ def bytes_of(read: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Te
     lengths = read.starts.row_lengths()[:, None]
     firsts, lasts = tf.cast(firsts, tf.int64), tf.cast(lasts, tf.int64)
     are_tokens = (firsts >= 0) & (firsts <= lasts) & (lasts < lengths)
-    # An extra entry at the end, for invalid spans: there may be no token at all.
+    # An extra entry at the end, for invalid spans: a context may have no token.
     starts, ends = (tf.concat([each.values, [0]], 0) for each in (read.starts, read.ends))
     origin, nowhere = read.starts.row_starts()[:, None], tf.size(starts, tf.int64) - 1
     return (
@@ -122,7 +122,7 @@ def bytes_of(read: Contexts, firsts: tf.Tensor, lasts: tf.Tensor) -> tuple[tf.Te
 
 
 def characters_of(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Spans of bytes -> spans of all characters they touch (code points, as Python counts).
+    """Spans of bytes -> spans of the characters (code points) that they touch.
 
     Args:
         texts: string `[batch]`, UTF-8.
@@ -140,7 +140,7 @@ def characters_of(texts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple
 
     def characters_before(place: tf.Tensor) -> tf.Tensor:
         before = tf.strings.substr(texts, tf.zeros_like(place), place)
-        return tf.strings.length(before, unit="UTF8_CHAR")  # counts first bytes
+        return tf.strings.length(before, unit="UTF8_CHAR")  # counts the first bytes of characters
 
     start = tf.where(starts == ends, characters_before(starts), characters_before(starts + 1) - 1)
     return start, characters_before(ends)

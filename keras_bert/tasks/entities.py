@@ -1,4 +1,4 @@
-"""Entities from the labels of words, also where a model's labels do not fit together."""
+"""Labels of words -> entities, even if a model's labels contradict each other."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Entity(NamedTuple):
     """A run of words.
 
     Attributes:
-        label: without the prefix.
-        first, end: word numbers, `end` exclusive.
+        label: the label, without its prefix.
+        first, end: indices of words; `end` is exclusive.
     """
 
     label: str
@@ -25,14 +25,14 @@ class Entity(NamedTuple):
 def find_entities(labels: Sequence[str | None], runs: bool = True) -> list[Entity]:
     """The entities in a sentence, in order.
 
-    Labels with prefixes are read as conlleval does (Tjong Kim Sang and De Meulder 2003, `startOfChunk` and
-    `endOfChunk`), whether they are IOB2 or IOBES (Ramshaw and Marcus 1995; begin, inside, end, single). Invalid labels
-    are repaired: an `I-X` or `E-X` without an open X before it (after `O`, `B-Y`, `E-X` or at the beginning) begins an
-    entity; a `B-X` or `I-X` without an `E-X` ends where the next label does not continue it.
+    IOB2 and IOBES labels (Ramshaw and Marcus 1995; begin, inside, end, single) are read as conlleval does (Tjong Kim
+    Sang and De Meulder 2003, `startOfChunk` and `endOfChunk`), which repairs invalid ones: an `I-X` or `E-X` that
+    continues no X begins an entity, and an X without an `E-X` ends before the first label that does not continue it.
 
     Args:
-        labels: one per word: with a prefix, or without one, such as a part of speech; "O"; or None for no label.
-        runs: for labels without a prefix: whether a run of one label is one entity; else each word is one.
+        labels: one per word, with a prefix such as `B-`, or without one, such as a part of speech; "O" or None for no
+            entity.
+        runs: whether words in a row with the same label without a prefix are one entity; else each is an entity.
 
     Example:
         >>> find_entities(["O", "I-PER", "I-PER", "B-PER", "I-LOC"])
@@ -62,7 +62,7 @@ def spans(
 
     Args:
         text: the text of the words.
-        places: each word's offsets in characters, the end exclusive.
+        places: each word's offsets in characters; the end is exclusive.
         words: each word's `label` and `probability`, as from `BertTokenClassifier.tag`.
         runs: see `find_entities`.
 

@@ -1,14 +1,14 @@
-"""GradCache: training steps on large batches of texts in the memory of small ones.
+"""GradCache: training steps on large batches of texts, with the memory of small ones.
 
-A loss that compares all rows of a batch needs the vectors of all of them, but not all hidden states at once. The steps
-of Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3.2:
+A loss that compares all rows of a batch needs the vectors of all rows, but not all hidden states at once. The steps are
+those of Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3.2:
 
-    1. the vectors of all rows, a mini-batch at a time, without what a gradient needs
-    2. the loss, and its gradient by each vector: the cache
-    3. each mini-batch again, now with its gradients: those of the weights by its vectors, times the cache; summed
+    1. compute the vectors of all rows, one mini-batch at a time, without storing activations
+    2. compute the loss, and its gradients with respect to the vectors: the cache
+    3. compute each mini-batch again, backpropagate the cache to the weights, and sum the gradients
 
-Step 3 must repeat step 1, so both draw the same dropout. The gradients are those of the whole batch at once; the price
-is that every text is encoded twice.
+Both passes draw the same dropout. The gradients equal those of the whole batch at once; the price is that every text is
+encoded twice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-_DRAWS = 4096  # random draws of a mini-batch at most: a few for each layer
+_DRAWS = 4096  # the most random draws of a mini-batch: a few for each layer
 
 
 class Column(NamedTuple):
@@ -27,8 +27,8 @@ class Column(NamedTuple):
 
     Attributes:
         packed: the inputs of the encoder, int32 `[batch, seq_length]` each.
-        vectors: packed inputs -> their vectors, float32 `[batch, size]`, as in training.
-        size: of a vector.
+        vectors: packed inputs -> vectors, float32 `[batch, size]`, as in training.
+        size: the size of a vector.
     """
 
     packed: dict[str, tf.Tensor]
@@ -37,7 +37,7 @@ class Column(NamedTuple):
 
 
 def cached_step(model: keras.Model, columns: list[Column], data: Any, mini_batch_size: int) -> dict[str, Any]:
-    """A `train_step` of Keras, on all rows of the columns, `mini_batch_size` texts at a time.
+    """Keras's `train_step` on all rows of the columns, `mini_batch_size` texts at a time.
 
     Args:
         model: compiled; its `compute_loss` takes vectors, float32 `[batch, columns, size]`.
@@ -54,7 +54,7 @@ def cached_step(model: keras.Model, columns: list[Column], data: Any, mini_batch
         tape.watch(vectors)
         loss = model.compute_loss(x=x, y=y, y_pred=vectors, sample_weight=sample_weight, training=True)
         scaled = model.optimizer.scale_loss(loss)
-    replicas = tf.distribute.get_strategy().num_replicas_in_sync  # the loss is this replica's share of the whole
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync  # the loss is this replica's share of the global loss
     model._loss_tracker.update_state(loss * replicas, sample_weight=tf.shape(vectors)[0])
     gradients = passes.gradients(tape.gradient(scaled, vectors))
     model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
@@ -75,7 +75,7 @@ class _Passes:
         """The vectors of all texts, float32 `[batch, columns, size]`."""
         found, before = [], 0
         for column, parts in zip(self._columns, self._parts, strict=True):
-            # One column after the other: at any time there is one mini-batch in memory.
+            # One column after the other, so that only one mini-batch is in memory.
             with tf.control_dependencies(found[-1:]):
                 found.append(self._vectors_of(column, parts, before))
             before += parts.count
@@ -93,10 +93,11 @@ class _Passes:
         return parts.in_order(found.concat())
 
     def gradients(self, cache: tf.Tensor) -> list[tf.Tensor | None]:
-        """The gradient of the loss by each trainable weight; None for those that the vectors do not depend on.
+        """The gradients of the loss with respect to the trainable weights; None for weights that the vectors do not
+        use.
 
         Args:
-            cache: its gradient by the vectors, float32 `[batch, columns, size]`.
+            cache: the gradients with respect to the vectors, float32 `[batch, columns, size]`.
         """
         sums, before = [tf.zeros(each.shape, each.dtype) for each in self._weights], 0
         connected = [False] * len(sums)
@@ -128,7 +129,7 @@ class _Passes:
         return sums
 
     def _drawing(self, number: tf.Tensor) -> keras.StatelessScope:
-        """A scope in which dropout draws what belongs to a mini-batch, whichever pass it is."""
+        """A scope in which dropout draws the same for a mini-batch in both passes."""
         seeds = zip(self._seeds, self._first_seeds, strict=True)
         return keras.StatelessScope([(seed, _draws_of(first, number)) for seed, first in seeds])
 
@@ -139,7 +140,7 @@ def _draws_of(first: tf.Tensor, number: int | tf.Tensor) -> tf.Tensor:
 
 
 class _Parts:
-    """The mini-batches of a column: rows of similar length, the longest first, without the padding of longer rows."""
+    """The mini-batches of a column: rows of similar length, longest first, each padded to its own longest row."""
 
     def __init__(self, packed: dict[str, tf.Tensor], mini_batch_size: int) -> None:
         self._packed, self._size = packed, mini_batch_size
@@ -160,5 +161,5 @@ class _Parts:
         return {name: tf.gather(each, rows)[:, :longest] for name, each in self._packed.items()}
 
     def in_order(self, values: tf.Tensor) -> tf.Tensor:
-        """Values of the rows of all mini-batches, one mini-batch after the other -> in the order of the batch."""
+        """Reorders values from the order of the mini-batches to the order of the batch."""
         return tf.gather(values, tf.argsort(self._order))

@@ -1,4 +1,4 @@
-"""Heads on an encoder: small layers from hidden states to logits, the same for every task of a kind."""
+"""Heads: small layers from hidden states to logits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ACTIVATIONS = {**ACTIVATIONS, "tanh": ops.tanh}
 
 
 def _has_transform(layers: Layers) -> bool:
-    return "transform" in layers or "transform/kernel" in layers  # with a bias, or without
+    return "transform" in layers or "transform/kernel" in layers  # with or without a bias
 
 
 def _activation(config: BertConfig, of_the_family: str | None) -> Callable[[Any], Any]:
@@ -26,9 +26,9 @@ def _activation(config: BertConfig, of_the_family: str | None) -> Callable[[Any]
 
 
 class ClassifierHead(keras.layers.Layer):
-    """`logits = h W + b`, after dropout; in some families and tasks after a dense layer with an activation as well.
+    """`logits = h W + b`, after dropout. Some families and tasks have a dense layer with an activation before it.
 
-    In some, that layer has no bias, and a norm follows it.
+    In some families, that layer has no bias, and a normalization layer follows it.
 
     Args:
         config: the encoder's config.
@@ -91,7 +91,7 @@ class ClassifierHead(keras.layers.Layer):
 class MaskedLMHead(keras.layers.Layer):
     """`LayerNorm(gelu(h W + b)) E^T + c`: E is the token embedding table, shared with the encoder.
 
-    In some families, it is a dense layer with weights of its own.
+    In some families, a dense layer with its own weights replaces E.
 
     Args:
         config: the encoder's config.

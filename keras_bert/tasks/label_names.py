@@ -1,4 +1,4 @@
-"""Label names: checks of them, and the number of each."""
+"""Checks the names of labels, and finds their indices."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from keras_bert.data.decoding import characters
 from keras_bert.data.labels import parse_label
 
-_ENOUGH = 3  # examples of a label: with fewer, it is learned by heart, if at all
-_MANY = 20  # classes whose names are all numbers: then they may measure something
+_ENOUGH = 3  # examples of a label; fewer are learned by heart, if at all
+_MANY = 20  # classes whose names are all numbers: then the numbers may be measurements
 _SHOWN = 5  # labels in a message
 
 
@@ -18,8 +18,8 @@ def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
     """The labels as a list.
 
     Raises:
-        TypeError: they have no order, or are not str.
-        ValueError: there are fewer than `least`, or duplicates, or one has half of a surrogate pair.
+        TypeError: they are not str, or are in a collection without order, such as a set.
+        ValueError: there are fewer than `least`, some are equal, or one has half of a surrogate pair.
     """
     if isinstance(labels, str | bytes | Set | Mapping) or not isinstance(labels, Iterable):
         raise TypeError(f"labels are {labels!r:.80}; expected a list of their names, in the order of the logits")
@@ -27,17 +27,17 @@ def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
     if not all(isinstance(label, str) for label in labels):
         raise TypeError(f"labels must be str, not {labels!r:.80}")
     if len(labels) < least:
-        raise ValueError(f"labels are {labels}; a classifier tells at least {least} apart")
+        raise ValueError(f"labels are {labels}; a classifier needs at least {least}")
     for label in labels:
-        characters(label, f"label {label!a}")  # or the model could not be saved
+        characters(label, f"label {label!a}")  # else the model could not be saved
     repeated = sorted({label for label in labels if labels.count(label) > 1})
     if repeated:
-        raise ValueError(f"labels are there twice: {', '.join(repeated)}")
+        raise ValueError(f"labels occur twice: {', '.join(repeated)}")
     return [str(label) for label in labels]  # also from NumPy's str
 
 
 def number_of(label: Any, labels: Sequence[str]) -> int:
-    """The number of a label, from its name or number.
+    """The index of a label, from its name or index.
 
     Raises:
         ValueError: there is no such label; the message lists all.
@@ -51,12 +51,12 @@ def number_of(label: Any, labels: Sequence[str]) -> int:
 
 
 def rare(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
-    """A warning of the labels that hardly occur, as the only item of a list; an empty list if there are none.
+    """A warning about labels that are too rare to learn, in a list; an empty list if there are none.
 
     Args:
         labels: all names.
-        counts: for each label the number of its examples.
-        unit: the name of an example: "texts".
+        counts: the number of examples of each label.
+        unit: the word for examples, such as "texts".
 
     Example:
         >>> rare(["bad", "good", "odd"], [40, 50, 1], "texts")
@@ -70,7 +70,7 @@ def rare(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
 
 
 def numeric(labels: Sequence[str]) -> list[str]:
-    """A warning of many classes whose names are all numbers, as the only item of a list; else an empty list."""
+    """A warning about classes whose names are all numbers, in a list; an empty list if there is nothing to warn of."""
     if len(labels) < _MANY or not all(map(_is_number, labels)):
         return []
     return [

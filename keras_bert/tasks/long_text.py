@@ -1,4 +1,4 @@
-"""Hidden states of texts that were cut into windows, and the best window for each token."""
+"""Hidden states of texts in windows, and the best window for each token."""
 
 from typing import Any
 
@@ -23,11 +23,11 @@ def classify_texts(
     Args:
         encoder: runs on each window separately.
         head: a `ClassifierHead` of the task "sequence". One with a dense layer replaces the encoder's pooler, as in
-            RoBERTa's family: it reads the first token's hidden state. An encoder without a pooler says itself what is
-            read (`config.pooling`).
-        inputs: as the encoder takes them, or with windows: int `[batch, windows, seq_length]`. Windows of only padding
-            are ignored.
-        pooling: "mean" or "max": of a text's windows, elementwise.
+            RoBERTa's family, and reads the first token's hidden state. Without a pooler, `config.pooling` decides what
+            the head reads.
+        inputs: the encoder's inputs, or with windows: int `[batch, windows, seq_length]`. Windows that hold only
+            padding are ignored.
+        pooling: "mean" or "max" over a text's windows, elementwise.
     """
     if encoder.pooler is None and encoder.config.pooling == "late":
         logits = head(sequence_output(encoder, inputs, training), training=training)  # [..., seq_length, units]
@@ -78,12 +78,12 @@ def most_context(rows: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor) -> tf.R
     window's length. On a tie the first window wins: `_check_is_max_context` of google-research/bert (run_squad.py).
 
     Args:
-        rows, starts: int64 `[windows]`, of `Windows`: the row, and the number of its tokens before the window.
-        lengths: int64 `[windows]`: tokens of each window.
+        rows, starts: int64 `[windows]`, from `Windows`: the row, and the index in it of the window's first token.
+        lengths: int64 `[windows]`: the number of tokens of each window.
 
     Returns:
-        bool `[windows, (tokens)]`. Each token of a row is true in one of its windows. The true tokens of a window are
-        contiguous; from window to window they are in the order of the text.
+        bool `[windows, (tokens)]`. Each token of a row is True in exactly one window. The True tokens of a window are
+        contiguous, and in the order of the text from window to window.
 
     Example:
         >>> zero = tf.constant([0, 0], tf.int64)
@@ -112,8 +112,8 @@ def places_of_tokens(preprocessor: BertPreprocessor, tokens: tf.RaggedTensor, pa
         packed: int32 `[batch, seq_length]`, or `[batch, windows, seq_length]`: one of its results.
 
     Returns:
-        bool, of the shape of `packed`: the n-th true position of a text is that of its n-th token. Truncated tokens
-        have none. With windows nothing is truncated, and a token's position is in the window where it has the most
+        bool, of the shape of `packed`: the n-th True position of a text is that of its n-th token. Truncated tokens
+        have none. With windows, nothing is truncated, and a token's position is in the window where it has the most
         context.
     """
     longest = preprocessor.sequence_length or preprocessor.max_sequence_length

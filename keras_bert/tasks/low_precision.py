@@ -14,31 +14,33 @@ from keras_bert.tasks.calibrating import batches_of, built_in_texts
 
 
 class LowPrecision:
-    """A mixin for models with an encoder and a preprocessor, whose presets keep the ranges of int8."""
+    """A mixin for models with an encoder and a preprocessor. Their presets hold the int8 ranges."""
 
-    _ranges: int8_ranges.Int8Ranges | None = None  # of the preset, or of the last calibration
+    _ranges: int8_ranges.Int8Ranges | None = None  # from the preset, or the last calibration
 
     @property
     def precision(self) -> str:
-        """What the model computes in; see `set_precision`."""
+        """The precision of the model's computations; see `set_precision`."""
         return self.encoder.precision
 
     def set_precision(self, precision: str, x: Any = None) -> None:
-        """Makes the model compute in a lower precision from now on: for inference, not for training.
+        """Sets the precision of inference. In a lower precision, the model cannot be trained.
 
-        The layers' products are computed in "bfloat16" or "int8", the rest of them in bfloat16; embeddings and heads
-        stay float32. The model's own weights stay as they are, and `save_preset` writes them.
+        The matrix products of the layers, and the table of token embeddings, are bfloat16 or int8; the rest of the
+        layers is bfloat16 (float32 without AVX-512). Sums of embeddings, the pooler and the heads stay float32. The
+        model keeps its float32 weights, which `save_preset` writes.
 
         Args:
-            precision: "bfloat16"; "int8"; or "float32", which ends it.
-            x: texts as the model will get them, some hundred, for "int8": a list of str, or for a model of pairs a
-                tuple of two. Each product's input gets the range that loses least on them. By default the ranges that
-                were found before, here or when the preset was saved, if the weights are still the same; else those of
-                a few sentences in English.
+            precision: "bfloat16", "int8" or "float32".
+            x: for "int8", some hundred typical texts to calibrate with: a list of str, or for a model that takes pairs,
+                a tuple of two lists. Each product's input gets the range that loses least on them. By default, the
+                ranges of the last calibration or of the preset, if they belong to these weights; else those of a few
+                English sentences.
 
         Raises:
-            ValueError: an unknown precision; no texts, or pairs for a model of single texts; disentangled attention; or
-                Keras's backend, this processor, or this build of TensorFlow cannot compute in that precision.
+            ValueError: the precision is unknown; there are no texts, or pairs for a model that takes single texts; the
+                model has disentangled attention; or the Keras backend, the processor or the build of TensorFlow does
+                not support this precision.
 
         Example:
             >>> from keras_bert import BertSentenceEncoder
@@ -61,7 +63,7 @@ class LowPrecision:
 
     @property
     def _fitting_ranges(self) -> int8_ranges.Int8Ranges | None:
-        """The ranges of int8 that were found for the weights as they are now."""
+        """The int8 ranges that belong to the current weights."""
         known = self._ranges
         return known if known is not None and known.weights == digest(self.encoder) else None
 
@@ -79,11 +81,11 @@ class LowPrecision:
         """Reads the ranges of a preset, if it has any."""
         self._ranges = int8_ranges.read_ranges(directory)
         if self._ranges is not None and self._fitting_ranges is None:
-            told = f"{directory / int8_ranges.FILE} is of other weights, and is not used; calibrate again"
+            told = f"{directory / int8_ranges.FILE} belongs to other weights, and is not used; calibrate again"
             warnings.warn(told, stacklevel=3)
 
     def _save_ranges(self, directory: Path) -> None:
-        """Writes the ranges into a preset, if they are those of its weights."""
-        (directory / int8_ranges.FILE).unlink(missing_ok=True)  # it would be of other weights
+        """Writes the ranges into a preset, if they belong to its weights."""
+        (directory / int8_ranges.FILE).unlink(missing_ok=True)  # it belongs to other weights
         if (ranges := self._fitting_ranges) is not None:
             int8_ranges.write_ranges(directory, ranges)

@@ -1,4 +1,4 @@
-"""Fills the masks in texts, in the graph: one after the other, the most probable token first."""
+"""Fills the masks in texts one after the other, the most probable token first. TensorFlow ops only."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def fill_masks(
     mask_id: int,
     top_k: int,
 ) -> Candidates:
-    """Fills the masks of each row: in each step, the mask with the most probable token.
+    """Fills the masks of each row. Each step fills the mask with the most probable token.
 
     Args:
         predict: maps packed inputs and positions, int32 `[batch, masks]`, to logits `[batch, masks, vocab_size]`.
         packed: the encoder's inputs.
         mask_id: the id of the mask token.
-        top_k: the number of candidates for each mask, from the step that fills it.
+        top_k: the number of candidates to return for each mask, from the step that fills it.
     """
     first_ids = packed["input_word_ids"]
     batch, seq_length = tf.unstack(tf.shape(first_ids))
@@ -69,7 +69,7 @@ def fill_masks(
 
 
 class TokenTexts:
-    """Tokens as text, alone and in place of a mask.
+    """Decodes candidate tokens, alone and in place of a mask.
 
     Args:
         tokenizer: the tokenizer of the tokens.
@@ -78,7 +78,7 @@ class TokenTexts:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._mask = tokenizer.special_tokens["mask_token"]
         texts = _token_texts(tokenizer)
-        spaced = not isinstance(tokenizer, WordPieceTokenizer)  # whether tokens include the space before them
+        spaced = not isinstance(tokenizer, WordPieceTokenizer)  # whether a token includes the space before it
         with tf.init_scope(), tf.device("CPU"):
             self._texts = tf.constant(texts)
             self._filled = tf.constant(texts if spaced else [text.removeprefix("##") for text in texts])
@@ -97,7 +97,7 @@ class TokenTexts:
         count = parts.row_lengths() - 1
         parts = parts.to_tensor("")  # [batch, most masks + 1]
         most = tf.shape(parts)[1] - 1
-        seen = tf.shape(candidates.ids)[1]  # truncated masks stay
+        seen = tf.shape(candidates.ids)[1]  # masks beyond the truncated row stay
         ids = tf.pad(candidates.ids[:, :, 0], [[0, 0], [0, most - seen]])
         is_filled = tf.pad(candidates.probabilities[:, :, 0], [[0, 0], [0, most - seen]]) > 0
         is_mask = tf.sequence_mask(count, most)
@@ -116,6 +116,6 @@ def _token_texts(tokenizer: Tokenizer) -> list[str]:
         return [token.replace("▁", " ") for token in tokenizer.vocabulary]
     if isinstance(tokenizer, BytePairTokenizer):
         texts = tokenizer.detokenize(tf.range(tokenizer.vocabulary_size)[:, None]).numpy()
-        # Special tokens decode to "", hence their names. A token may begin or end within a character.
+        # Special tokens decode to "", so their names are shown. A token may begin or end within a character.
         return [text.decode(errors="replace") or name for text, name in zip(texts, tokenizer.vocabulary, strict=True)]
     return tokenizer.vocabulary

@@ -23,23 +23,23 @@ from keras_bert.text import BertPreprocessor, loading
 
 POSITIONS = "masked_lm_positions"
 _NO_PREPROCESSOR = (
-    "this BertMaskedLM has no preprocessor, so it takes packed inputs only; make it with one, or from a preset that "
+    "this BertMaskedLM has no preprocessor, so it takes packed inputs only; give it one, or load a preset that "
     "has a tokenizer"
 )
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertMaskedLM(BertTask):
-    """An encoder with the masked-language head on top.
+    """An encoder with the masked language modeling head on top.
 
     Args:
         encoder: a `BertEncoder`.
-        preprocessor: strings -> ids, for `fill` and `serve`. Its tokenizer reads the mask token in a text
-            (`special_tokens_in_text=True`), and it has no stride. Without one, the model takes packed inputs only.
+        preprocessor: strings -> ids, for `fill` and `serve`. It must have no stride, and its tokenizer must recognize
+            the mask token in a text (`special_tokens_in_text=True`). Without one, the model takes packed inputs only.
 
     Call arguments:
-        inputs: the encoder's dict, plus `masked_lm_positions`, int `[batch, predictions]`: the positions in each row
-            to predict, padded with 0. Predictions at padding mean nothing.
+        inputs: the encoder's dict, plus `masked_lm_positions`, int `[batch, predictions]`: the positions in each row to
+            predict, padded with 0. Predictions for this padding are meaningless.
 
     Returns:
         float `[batch, predictions, vocab_size]`: logits over the vocabulary.
@@ -82,12 +82,12 @@ class BertMaskedLM(BertTask):
         return self.logits(self.encoder(inputs, training=training)["sequence_output"], positions)
 
     def logits(self, sequence_output: Any, positions: Any) -> Any:
-        """The second half of a call, from the encoder's float `[batch, seq_length, hidden]` and the positions."""
+        """The head's logits, from the encoder's float `[batch, seq_length, hidden]` and the positions."""
         hidden = _gather_rows(sequence_output, positions)  # [batch, predictions, hidden]
         return self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
 
     def training_loss(self) -> keras.losses.Loss:
-        """The loss to compile with: mean cross-entropy over the predictions of a batch, which have sample weights."""
+        """The loss to compile with: mean cross-entropy over a batch's predictions, weighted by `sample_weight`."""
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
 
     @property
@@ -102,27 +102,27 @@ class BertMaskedLM(BertTask):
         Several masks in a text are filled one by one, the most probable token first, so that each sees those before it.
 
         Args:
-            text: a str, or many, each with at least one mask token of the tokenizer, `[MASK]` or `<mask>`.
+            text: a str, or many, each with at least one mask token: `[MASK]` or `<mask>`, depending on the tokenizer.
             top_k: the number of candidates for each mask.
             batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            A dict, or for many texts a list: `text`, with the masks filled, and `masks`: for each mask in the order of
-            the text a list of `top_k` dicts, most probable first, of `token` and `probability`, 0 to 1. A WordPiece
-            token keeps its `##`; others keep the space before them.
+            A dict, or for many texts, a list of them: `text`, with the masks filled, and `masks`: for each mask, in the
+            order of the text, a list of `top_k` dicts with `token` and `probability`, 0 to 1, most probable first. A
+            WordPiece token keeps its `##`; others keep the space before them.
 
         Raises:
-            TypeError: something is not a str.
-            ValueError: the model has no preprocessor; a text has no mask, or has one beyond the model's maximum
-                length; or `top_k` is not from 1 to the size of the vocabulary.
+            TypeError: a text is not a str.
+            ValueError: the model has no preprocessor; a text has no mask, or has one beyond the model's maximum length;
+                or `top_k` is not between 1 and the size of the vocabulary.
 
         Example:
             >>> from keras_bert import BertConfig, presets
             >>> preset = "all-MiniLM-L6-v2"
             >>> tokenizer = loading.load_tokenizer(presets.resolve(preset), special_tokens_in_text=True)
             >>> preprocessor = BertPreprocessor.from_preset(preset, tokenizer=tokenizer, sequence_length=None)
-            >>> model = BertMaskedLM(BertEncoder(BertConfig.tiny()), preprocessor)  # drawn at random
+            >>> model = BertMaskedLM(BertEncoder(BertConfig.tiny()), preprocessor)  # random weights
             >>> answer = model.fill("I [MASK] a [MASK].", top_k=3)
             >>> [[len(candidates) for candidates in answer["masks"]], answer["text"].count("[MASK]")]
             [[3, 3], 0]
@@ -168,7 +168,7 @@ class BertMaskedLM(BertTask):
                 raise ValueError(f"text {number} (from 0) has no {mask}: {text!r:.60}")
             if text.count(mask) > count:
                 longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
-                what = f"text {number} (from 0) has {text.count(mask)} times {mask}"
+                what = f"text {number} (from 0) has {mask} {text.count(mask)} times"
                 raise ValueError(f"{what}, but only {count} in the {longest} tokens that are read; shorten it")
 
     def _stacked(self, segments: tuple[tf.RaggedTensor, ...], top_k: int) -> tf.Tensor:
@@ -180,7 +180,7 @@ class BertMaskedLM(BertTask):
         tokenizer = self.preprocessor.tokenizer
 
         def predict(inputs: dict[str, tf.Tensor], positions: tf.Tensor) -> tf.Tensor:
-            # The embedding table may have more rows than there are tokens.
+            # The embedding table may have more rows than the vocabulary has tokens.
             return self({**inputs, POSITIONS: positions}, training=False)[:, :, : tokenizer.vocabulary_size]
 
         return fill_masks(predict, packed, tokenizer.mask_token_id, top_k)
@@ -189,8 +189,9 @@ class BertMaskedLM(BertTask):
     def serve(self) -> Callable[[Any], dict[str, Any]]:
         """The serving signature, for `text`, string `[batch]`; it needs a preprocessor.
 
-        `filled`, string `[batch]`; `tokens`, string `[batch, masks, 5]`, and `probabilities`, float32 of that shape:
-        as `fill` gives them; "" and 0 where a text has fewer masks. Truncated masks stay as they are.
+        It returns, as `fill` does, `filled`, string `[batch]`; `tokens`, string `[batch, masks, 5]`; and
+        `probabilities`, float32 of that shape. If a text has fewer masks, they are padded with "" and 0. Truncated
+        masks stay as they are.
         """
         if self.preprocessor is None:
             raise AttributeError(_NO_PREPROCESSOR)
@@ -209,7 +210,7 @@ class BertMaskedLM(BertTask):
     @classmethod
     def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
         if not found.has_head:
-            raise ValueError(f"{found.handle} has no masked-language head; models that were pre-trained have")
+            raise ValueError(f"{found.handle} has no masked language modeling head; pre-trained models have one")
         return super()._arguments(found, given)
 
     @classmethod
@@ -232,9 +233,9 @@ class BertMaskedLM(BertTask):
 def _check(preprocessor: BertPreprocessor) -> None:
     if not preprocessor.tokenizer.special_tokens_in_text:
         mask = preprocessor.tokenizer.special_tokens["mask_token"]
-        raise ValueError(f"the tokenizer takes {mask} in a text for text; make it with special_tokens_in_text=True")
+        raise ValueError(f"the tokenizer reads {mask} as ordinary text; make it with special_tokens_in_text=True")
     if preprocessor.stride is not None:
-        raise ValueError(f"stride is {preprocessor.stride}, but masks are not filled in windows")
+        raise ValueError(f"stride is {preprocessor.stride}, but masks cannot be filled in windows; leave it out")
 
 
 def _gather_rows(sequences: Any, positions: Any) -> Any:

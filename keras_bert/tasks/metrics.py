@@ -1,4 +1,4 @@
-"""Measures of predictions, given the labels: numbers from 0 to 1 (correlations from -1 to 1).
+"""Measures of predictions against labels: from 0 to 1, correlations from -1 to 1.
 
 Most of them need scikit-learn, SciPy or seqeval: `pip install 'keras-bert-models[train]'`. For questions see
 squad_metrics.py.
@@ -18,8 +18,8 @@ def accuracy(labels: Any, predictions: Any) -> dict[str, float]:
     """The share of predictions that are right.
 
     Args:
-        labels, predictions: classes `[examples]`; or, for several labels per example, 0 or 1 `[examples, classes]`,
-            where a prediction is right if its whole row is.
+        labels, predictions: classes `[examples]`; or, for several labels per example, 0 or 1 `[examples, classes]`: a
+            prediction is right if its whole row is.
 
     Raises:
         ValueError: they differ in shape or type, or are empty.
@@ -38,8 +38,8 @@ def f1(labels: Any, predictions: Any, average: str = "binary", positive: Any = 1
 
     Args:
         labels, predictions: classes `[examples]`; or, for several labels per example, 0 or 1 `[examples, classes]`.
-        average: "binary", of one of two classes; "macro", the mean over classes; or "micro", over all decisions
-            together, which is the accuracy if each example has one label.
+        average: "binary", for one of two classes; "macro", the mean over classes; or "micro", over all decisions
+            together, which equals accuracy if each example has one label.
         positive: the class to measure with "binary".
 
     Returns:
@@ -47,8 +47,8 @@ def f1(labels: Any, predictions: Any, average: str = "binary", positive: Any = 1
 
     Raises:
         ImportError: scikit-learn is not installed.
-        ValueError: labels and predictions differ in shape or type, are empty, or do not have two classes although
-            `average` is "binary".
+        ValueError: labels and predictions differ in shape or type, or are empty; or `average` is "binary" and there are
+            not two classes.
 
     Source: C. J. van Rijsbergen, Information Retrieval, 1979, chapter 7.
 
@@ -71,7 +71,7 @@ def f1(labels: Any, predictions: Any, average: str = "binary", positive: Any = 1
 
 
 def matthews(labels: Any, predictions: Any) -> dict[str, float]:
-    """Matthews correlation, GLUE's measure for CoLA: 1 for all right, 0 for no better than chance.
+    """Matthews correlation, GLUE's measure for CoLA: 1 if all predictions are right, 0 for chance.
 
     It is also 0 if all labels or all predictions are the same.
 
@@ -97,9 +97,9 @@ def matthews(labels: Any, predictions: Any) -> dict[str, float]:
 
 
 def correlation(labels: Any, predictions: Any) -> dict[str, float]:
-    """Pearson's correlation, of the numbers, and Spearman's, of their ranks: GLUE's measures for STS-B.
+    """Pearson's correlation of the numbers, and Spearman's of their ranks: GLUE's measures for STS-B.
 
-    A correlation with constant numbers is undefined; here it is 0.
+    If one side is constant, the correlation is undefined; here it is 0.
 
     Args:
         labels, predictions: numbers `[examples]`.
@@ -128,7 +128,7 @@ def correlation(labels: Any, predictions: Any) -> dict[str, float]:
 
 
 def average_precision(labels: Any, scores: Any) -> dict[str, float]:
-    """Average precision of scores: the precision at each right answer, from the highest score down, averaged.
+    """Average precision: the mean of the precisions at each right answer, from the highest score down.
 
     Without a right answer it is 0.
 
@@ -150,13 +150,13 @@ def average_precision(labels: Any, scores: Any) -> dict[str, float]:
 
 
 def entity_f1(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Precision, recall and F1 of entities. An entity is right if its first word, its last word and its kind are.
+    """Precision, recall and F1 of entities. An entity is right if its first word, last word and kind are right.
 
     Entities are read from IOB2 labels as in conlleval, the script of CoNLL's shared tasks: an `I-` that follows no
     entity of its kind begins one. Each number is 0 where it would be 0 / 0.
 
     Args:
-        labels, predictions: for each sentence one label per word: `B-person`, `I-person`, `O`.
+        labels, predictions: for each sentence, one label per word: `B-person`, `I-person`, `O`.
 
     Raises:
         ImportError: seqeval is not installed.
@@ -241,7 +241,7 @@ def errors(labels: Any, predictions: Any) -> dict[str, float]:
 
 
 def confusion_matrix(labels: Any, predictions: Any, classes: Sequence[Any]) -> np.ndarray:
-    """How often the examples of each class were predicted as each class.
+    """Counts, for each class, the classes that its examples were predicted as.
 
     Args:
         labels, predictions: classes `[examples]`.
@@ -275,5 +275,5 @@ def _alike(labels: Any, predictions: Any, dtype: Any = None) -> tuple[np.ndarray
     if not labels.size:
         raise ValueError("there are no labels to measure predictions with")
     if (labels.dtype.kind in "US") != (predictions.dtype.kind in "US"):
-        raise ValueError(f"labels are {labels.dtype} and predictions {predictions.dtype}: no two would be equal")
+        raise ValueError(f"labels are {labels.dtype} and predictions {predictions.dtype}, which cannot be compared")
     return labels, predictions

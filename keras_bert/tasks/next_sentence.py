@@ -19,8 +19,8 @@ from keras_bert.text import BertPreprocessor
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertNextSentence(BertTask):
-    """Predicts whether the second text of a pair follows the first, as BERT was pre-trained to; for ALBERT, whether two
-    texts that follow each other are in order.
+    """Predicts whether the second text of a pair follows the first, as in BERT's pre-training; for ALBERT, whether two
+    consecutive texts are in order.
 
     Args:
         encoder, preprocessor, dropout: see `BertTask`. The preprocessor has no stride.
@@ -38,7 +38,7 @@ class BertNextSentence(BertTask):
     Example:
         >>> from keras_bert import BertConfig
         >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
-        >>> model = BertNextSentence(BertEncoder(BertConfig.tiny()), preprocessor)  # drawn at random
+        >>> model = BertNextSentence(BertEncoder(BertConfig.tiny()), preprocessor)  # random weights
         >>> model.score(["He went home.", "He ate."], ["There he slept.", "Then he slept."]).shape
         (2,)
     """
@@ -50,7 +50,7 @@ class BertNextSentence(BertTask):
         self, encoder: BertEncoder, preprocessor: BertPreprocessor, dropout: float | None = None, **kwargs: Any
     ) -> None:
         if preprocessor.stride is not None:
-            raise ValueError(f"stride is {preprocessor.stride}, but whether a text follows is not asked of windows")
+            raise ValueError(f"stride is {preprocessor.stride}, but pairs cannot be read in windows; leave it out")
         super().__init__(encoder, preprocessor, **kwargs)
         self._add_head(2, dropout)
 
@@ -74,7 +74,7 @@ class BertNextSentence(BertTask):
         """The probability that a text follows another, for one pair or many.
 
         Args:
-            text, text_pair: the first and the second text, each a str; or as many of both.
+            text, text_pair: the first and the second text: two str, or two lists of the same length.
             batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
@@ -82,7 +82,7 @@ class BertNextSentence(BertTask):
             A float, 0 to 1; for many pairs, float32 `[pairs]`.
 
         Raises:
-            TypeError, ValueError: only one is a str, an item is not a str, or their numbers differ.
+            TypeError, ValueError: only one is a str, an item is not a str, or the lists differ in length.
 
         Warns:
             UserWarning: the number of pairs that were truncated to the model's maximum length.
@@ -117,9 +117,7 @@ class BertNextSentence(BertTask):
     @classmethod
     def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
         if not found.has_head:
-            raise ValueError(
-                f"{found.handle} has no head that says whether a text follows another; BERT's checkpoints have"
-            )
+            raise ValueError(f"{found.handle} has no next-sentence head; BERT's original checkpoints have one")
         return super()._arguments(found, given)
 
     def settings(self) -> dict[str, Any]:

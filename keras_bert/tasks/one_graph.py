@@ -1,4 +1,4 @@
-"""A model's call outside of graphs, as one graph."""
+"""Runs a model's call as one graph, if it is called eagerly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TEXTS = tf.TensorSpec([None], tf.string)
 
 
 class OneGraph:
-    """Calls a model on texts as one graph: a tenth of the time that its hundreds of operations take one by one.
+    """Calls a model on texts as one graph, in a tenth of the time of hundreds of eager operations.
 
     Args:
         call: texts -> the model's output.
@@ -28,11 +28,11 @@ class OneGraph:
             call = lambda *texts: self._call(texts if len(texts) > 1 else texts[0], training=False)  # noqa: E731
             return tf.function(call, input_signature=signature, autograph=False)
 
-        self._graphs = {number: graph(*[_TEXTS] * number) for number in (1, 2)}  # by the number of texts of an example
+        self._graphs = {number: graph(*[_TEXTS] * number) for number in (1, 2)}  # number of texts per example -> graph
 
     @staticmethod
     def takes(inputs: Any) -> bool:
-        """Whether these are texts outside of graphs, of strategies, and of a step that is run eagerly for debugging."""
+        """Whether the inputs are texts, outside of graphs, of strategies, and of `run_eagerly`."""
         columns = inputs if isinstance(inputs, tuple) else (inputs,)
         are_texts = all(isinstance(each, tf.Tensor) and _TEXTS.is_compatible_with(each) for each in columns)
         return are_texts and len(columns) <= 2 and tf.executing_eagerly() and not tf.distribute.has_strategy()

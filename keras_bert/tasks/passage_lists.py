@@ -1,4 +1,4 @@
-"""Lists for a reranker: queries, each with several passages, as columns of texts; and measures of their order."""
+"""Lists for a reranker: queries with several passages each, in columns of texts; and measures of their ranking."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def packed_lists(pack: Callable[[tuple[Any, Any]], dict[str, tf.Tensor]], column
 
 
 def counts_of(columns: Sequence[Any]) -> tuple[int, int]:
-    """The number of queries, and of passages of each. Raises ValueError if the columns differ in length."""
+    """The number of queries, and of passages per query. Raises ValueError if the columns differ in length."""
     counts = {len(column) for column in columns}
     if len(counts) > 1:
         raise ValueError(f"the columns have {' and '.join(f'{count:,}' for count in sorted(counts))} texts")
@@ -43,10 +43,11 @@ def counts_of(columns: Sequence[Any]) -> tuple[int, int]:
 
 
 def labels_of(y: Any, queries: int, passages: int) -> np.ndarray:
-    """Labels, scores or margins of the passages as float32 `[queries, numbers]`; None: the first passage is the answer.
+    """Labels, scores or margins of the passages, as float32 `[queries, numbers]`. None: the first passage is the
+    answer.
 
     Raises:
-        ValueError: there is another number of labels, or one is not finite.
+        ValueError: the number of labels is wrong, or one is not finite.
     """
     if y is None:
         return np.eye(1, passages, dtype=np.float32).repeat(queries, axis=0)
@@ -57,27 +58,27 @@ def labels_of(y: Any, queries: int, passages: int) -> np.ndarray:
     if labels.shape[1] not in (passages, passages - 1):
         raise ValueError(
             f"there are {passages} passages a query, but {labels.shape[1]} labels; give one for each passage, or "
-            "margins: the score of the first passage less that of each other"
+            "margins: the score of the first passage minus that of each other one"
         )
     return labels
 
 
 def are_scores(labels: Any, passages: int) -> bool:
-    """Whether labels are a better model's scores or margins, and not how well passages answer: 0, 1, 2 ..."""
+    """Whether the labels are a teacher's scores or margins, and not relevance grades: 0, 1, 2 ..."""
     return labels.shape[1] != passages or bool(np.any((labels < 0) | (labels != np.round(labels))))
 
 
 def measured(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """Measures the order of passages.
+    """Measures the ranking of passages.
 
     Args:
         scores: float `[queries, passages]`.
         labels: see `labels_of`.
 
     Returns:
-        For labels 0, 1, 2 ...: `ndcg@10`, with a gain of `2^label - 1` (Burges et al. 2005, "Learning to Rank using
-        Gradient Descent", section 6), and `mrr@10`, by passages with labels above 0. Else the correlations of margins
-        `spearman` and `pearson`.
+        For relevance grades 0, 1, 2 ...: `ndcg@10`, with a gain of `2^grade - 1` (Burges et al. 2005, "Learning to Rank
+        using Gradient Descent", section 6), and `mrr@10`, where grades above 0 are relevant. Else `spearman` and
+        `pearson`, the correlations of the margins.
 
     Example:
         >>> measured(np.array([[0.1, 0.9, 0.5]]), np.array([[1.0, 0.0, 0.0]]))

@@ -1,4 +1,4 @@
-"""What a task reads from a preset, and writes into it: its head, labels, settings, and how it shortens long texts."""
+"""Reads and writes a task's part of a preset: the head, labels, settings, and how long texts are shortened."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from keras_bert.text import BertPreprocessor
 if TYPE_CHECKING:
     from keras_bert.tasks.task import BertTask
 
-# The key of this package's own settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
+# The key of our settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
 _SETTINGS = "keras_bert"
 _OF_PREPROCESSOR = {
     "sequence_length": (int, None),
@@ -31,7 +31,7 @@ _SHAPE = {
     "problem_type": (str, None),
     _SETTINGS: ({"task": (str, None), "preprocessor": (_OF_PREPROCESSOR, None), "model": (dict, None)}, None),
 }
-_GIVEN = ("self", "encoder", "preprocessor", "kwargs")  # of a constructor, not for users of from_preset
+_GIVEN = ("self", "encoder", "preprocessor", "kwargs")  # the arguments of a constructor that from_preset does not take
 _FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
 
 
@@ -44,17 +44,17 @@ class RowSettings(NamedTuple):
 
 
 class TaskPreset(NamedTuple):
-    """What a preset says of a task.
+    """A task's part of a preset.
 
     Attributes:
         handle: as the caller gave it, for messages.
         directory: the preset's directory.
         hugging_face: Hugging Face's `config.json`; empty in other formats.
-        heads: the heads it has weights of.
+        heads: the heads that the preset has weights for.
         has_head: whether the task's head is one of them.
         head_size: the number of labels of the head; 0 without a head or labels.
-        settings: the model's, as `save_preset` wrote them; empty if it wrote another task.
-        preprocessor: the preprocessor's arguments, likewise.
+        settings: the model's settings, as `save_preset` wrote them; empty if it wrote another task.
+        preprocessor: the preprocessor's arguments, in the same way.
     """
 
     handle: str
@@ -68,7 +68,7 @@ class TaskPreset(NamedTuple):
 
     @property
     def saved_labels(self) -> list[str] | None:
-        """Names of the head's labels, in the order of the logits; None without a head or names."""
+        """The names of the head's labels, in the order of the logits; None without a head or names."""
         if not self.has_head:
             return None
         return hugging_face.labels_of(self.hugging_face, self.directory / hugging_face.CONFIG)
@@ -81,16 +81,17 @@ class TaskPreset(NamedTuple):
         """
         if given is None and self.saved_labels is None:
             found = f"no names for its {self.head_size} labels" if self.head_size else "no head of this task"
-            raise ValueError(f"{self.directory} has {found}: say which labels there are, labels=[...]")
+            raise ValueError(f"{self.directory} has {found}; give the names of your labels: labels=[...]")
         return self.saved_labels if given is None else checked_labels(given)
 
     def head_fits(self, labels: list[str]) -> bool:
-        """Whether the head fits these labels: it has the same, or as many without names.
+        """Whether the head fits these labels: it has the same names, or no names and the same number.
 
         Without names, `transformers` writes LABEL_0, LABEL_1, ...
 
         Warns:
-            UserWarning: it has as many labels, but different ones: a trained head is left out, perhaps by mistake.
+            UserWarning: the number of labels is the same, but not their names: the trained head is left out, perhaps by
+                mistake.
         """
         saved = self.saved_labels
         if labels == saved:
@@ -101,7 +102,7 @@ class TaskPreset(NamedTuple):
             return True
         warnings.warn(
             f"{self.directory} has a trained head for {_listed(saved)}; for {_listed(labels)} a new one is drawn at "
-            "random, to be trained. To use the trained one, leave labels out, or give its names in its order",
+            "random, and must be trained. To use the trained one, leave labels out, or give its names in its order",
             stacklevel=5,  # where from_preset was called
         )
         return False
@@ -116,9 +117,9 @@ def _listed(labels: list[str]) -> str:
 
 
 def split(task: type[BertTask], given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of `from_preset` -> the fields of the configuration among them, and those of the task.
+    """Splits the arguments of `from_preset` into fields of `BertConfig` and arguments of the task.
 
-    A name of both, such as `pooling`, is the task's.
+    A name that both have, such as `pooling`, is the task's.
 
     Raises:
         TypeError: there is no such argument.
@@ -134,7 +135,7 @@ def split(task: type[BertTask], given: dict[str, Any]) -> tuple[dict[str, Any], 
 
 
 def read(handle: str | Path, task: type[BertTask]) -> TaskPreset:
-    """Reads what a preset says of a task.
+    """Reads a task's part of a preset.
 
     Raises:
         FileNotFoundError: the directory lacks a file.
@@ -156,13 +157,13 @@ def read(handle: str | Path, task: type[BertTask]) -> TaskPreset:
 
 
 def preprocessor(found: TaskPreset, positions: int, rows: RowSettings, **arguments: Any) -> BertPreprocessor:
-    """The preprocessor of a preset, with the given settings in place of the saved ones.
+    """The preprocessor of a preset. The given settings replace the saved ones.
 
     Args:
         found: the preset.
-        positions: the positions of the model.
+        positions: the number of positions of the model.
         rows: the arguments of `from_preset`.
-        **arguments: further ones of `BertPreprocessor.from_preset`.
+        **arguments: further arguments of `BertPreprocessor.from_preset`.
 
     Raises:
         FileNotFoundError: the preset has no tokenizer.
@@ -178,7 +179,7 @@ def preprocessor(found: TaskPreset, positions: int, rows: RowSettings, **argumen
 def preprocessor_up_to(
     stated: int | None, found: TaskPreset, encoder: BertEncoder, rows: RowSettings
 ) -> BertPreprocessor:
-    """The preprocessor of a preset that cuts texts at the `stated` number of tokens, and always at the positions."""
+    """The preprocessor of a preset; it cuts texts at the `stated` length, and at the model's positions."""
     positions = encoder.config.max_positions
     return preprocessor(found, positions, rows, max_sequence_length=min(stated or positions, positions))
 
@@ -186,7 +187,7 @@ def preprocessor_up_to(
 def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[str, Any]:
     """The preprocessor's arguments."""
     if stride is not None and long_text != "windows":
-        raise ValueError(f"stride is {stride}, but only windows have one: long_text='windows'")
+        raise ValueError(f"stride is {stride}, but only windows have a stride: pass long_text='windows'")
     choices = {
         None: {},
         "truncate": {"truncation": "longest_first", "stride": None},
@@ -199,7 +200,7 @@ def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[
 
 
 def entries(model: BertTask) -> dict[str, Any]:
-    """A model's entries for `config.json`, for `read`."""
+    """A model's entries in `config.json`, which `read` reads."""
     settings = {name: value for name, value in model.settings().items() if name not in model.STATED_ELSEWHERE}
     of_text = model.preprocessor and {name: getattr(model.preprocessor, name) for name in _OF_PREPROCESSOR}
     return {_SETTINGS: {"task": type(model).__name__, "model": settings, "preprocessor": of_text or {}}}

@@ -38,18 +38,18 @@ class BertQuestionAnswerer(BertTask):
 
     Args:
         encoder: see `BertTask`.
-        preprocessor: has a stride, to make windows.
+        preprocessor: one with a stride, which makes windows.
         max_answer_length: the most tokens in an answer.
-        no_answer_threshold: if given, there is no answer where `no_answer_score` is higher (SQuAD 2.0). None: there
-            always is one. May be set later.
+        no_answer_threshold: if `no_answer_score` is higher, there is no answer (SQuAD 2.0). None: there is always one.
+            It may be set later.
         dropout: the rate before the head; the paper's code and `transformers` have none.
 
     Call arguments:
         inputs: pairs (questions, contexts), or packed inputs, see `BertTask`.
 
     Returns:
-        float32 `[batch, windows, seq_length, 2]`: start and end logits of each token, special tokens included, and
-        `NEVER` at padding; for packed inputs without windows `[batch, seq_length, 2]`.
+        float32 `[batch, windows, seq_length, 2]`: the start and end logits of each token, special tokens included, and
+        `NEVER` at padding. For packed inputs without windows, `[batch, seq_length, 2]`.
 
     Raises:
         ValueError: a bad argument.
@@ -84,7 +84,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
     ) -> None:
         if preprocessor.stride is None:
             raise ValueError(
-                "the preprocessor has no stride: contexts would be cut off, and the answers in what is cut; use "
+                "the preprocessor has no stride, so the ends of long contexts would be lost; use "
                 f"BertPreprocessor(..., stride={_STRIDE})"
             )
         if max_answer_length < 1:
@@ -103,7 +103,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         logits = ops.cast(self.head(hidden, training=training), "float32")
         if "input_mask" not in packed:
             return logits
-        return ops.where(ops.expand_dims(packed["input_mask"], -1) > 0, logits, NEVER)  # no answer is in padding
+        return ops.where(ops.expand_dims(packed["input_mask"], -1) > 0, logits, NEVER)  # padding holds no answer
 
     # -- From questions to answers
 
@@ -118,20 +118,20 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         """Answers a question from its context, or many questions.
 
         Args:
-            question, context: a str each, or as many of both.
+            question, context: two str, or two lists of the same length.
             top_k: the number of answers, at most 20.
             batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            For each question a dict; if `top_k` is more than 1, a list of up to `top_k` dicts, best first.
+            For each question, a dict; if `top_k` is more than 1, a list of up to `top_k` dicts, best first.
 
                 `answer`: the text, `context[start:end]`. Empty if there is none, see `no_answer_threshold`;
                 `start`, `end`: its offsets in characters (code points); 0 and 0 if there is none;
                 `score`: the start logit plus the end logit;
-                `probability`: 0 to 1, a softmax over the scores of the 20 best;
-                `no_answer_score`: the score of no answer (of `[CLS]`, lowest among the windows) minus the score of the
-                best answer; the same for all answers to a question.
+                `probability`: 0 to 1, a softmax over the 20 best scores;
+                `no_answer_score`: the score of no answer (that of `[CLS]`, the lowest of all windows) minus the score
+                    of the best answer; the same for all answers to a question.
 
         Raises:
             TypeError, ValueError: the numbers of questions and contexts differ, one is not a str or is empty, or
@@ -171,7 +171,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         """The best spans of each window.
 
         Args:
-            question, window, is_best: `Contexts.segments`, or some rows of these.
+            question, window, is_best: `Contexts.segments`, or some of its rows.
 
         Returns:
             float32 `[windows, 20, 4]`: each span's score, first token, last token, and the score of [CLS].
@@ -211,24 +211,24 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
     # -- For training
 
     def training_loss(self) -> keras.losses.Loss:
-        """The loss to compile: cross-entropy of start and end."""
+        """The loss to compile with: cross-entropy of start and end."""
         return SpanLoss()
 
     def examples(self, x: Any, y: Any) -> TokenizedExamples:
-        """Tokenizes questions and contexts, and cuts contexts into windows: each is a training example.
+        """Tokenizes questions and contexts, and splits contexts into windows. Each window is a training example.
 
         Args:
             x: a tuple of two lists of str, (questions, contexts).
-            y: for each question a tuple of `keras_bert.data.Answer`, or of other pairs (text, start in characters);
-                the first one is the target. Empty if the context has no answer.
+            y: for each question, a tuple of `keras_bert.data.Answer`, or of other pairs (text, start in characters).
+                The first answer is the target. The tuple is empty if the context has no answer.
 
         Returns:
             `targets`: int32 `[windows, 2]`: positions of the answer's first and last token in the packed row; 0 and 0,
-            `[CLS]`, if the window does not have the whole answer.
+                the position of `[CLS]`, if the window does not hold the whole answer.
 
         Raises:
             TypeError, ValueError: the numbers of questions, contexts and answers differ, one is empty, or an answer is
-                not at its start. The message has the question's number, counted from 0.
+                not in its context at its start. The message has the question's index, from 0.
         """
         if not isinstance(x, tuple) or len(x) != 2:
             raise ValueError(f"x is a {type(x).__name__}; expected a tuple of two lists, (questions, contexts)")
@@ -243,7 +243,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             targets, lost = span_targets(self.preprocessor, read, *np.array(places[chunk], np.int64).reshape(-1, 2).T)
             for number in first + lost[:1]:
                 answer = y[number][0][0]
-                raise ValueError(f"question {number} (from 0): the tokenizer leaves nothing of its answer {answer!r}")
+                raise ValueError(f"question {number} (from 0): its answer {answer!r} has no tokens")
             chunks.append((*read.segments[:2], targets, row_lengths(self.preprocessor, read)))
         question, window, targets, lengths = (tf.concat(parts, axis=0) for parts in zip(*chunks, strict=True))
         return TokenizedExamples((question, window), targets, lengths.numpy())
@@ -262,17 +262,19 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
     # -- Measures
 
     def answers(self, x: Any) -> list[Any]:
-        """The two best answers to each question: the best may be that there is none."""
+        """The two best answers to each question. The best may be "no answer"."""
         return self.answer(*x, top_k=2, progress=False)
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """`f1` and `exact_match` of SQuAD 1.1; if some questions have no answer, the measures of SQuAD 2.0, with the
-        best threshold (`best_f1_thresh`, for `no_answer_threshold`)."""
+        """SQuAD 1.1's `f1` and `exact_match`; if some questions have no answer, SQuAD 2.0's measures.
+
+        Among these, `best_f1_thresh` is the best `no_answer_threshold`.
+        """
         right = [[text for text, _ in each] for each in y]
         if all(right):
             measured = squad_metrics.squad_v1(right, [ranked[0]["answer"] for ranked in answers])
         else:
-            # "No answer" may be ranked first; the search for the best threshold needs the answer behind it.
+            # "No answer" may rank first; the search for the best threshold needs the answer after it.
             spans = [next((each["answer"] for each in ranked if each["answer"]), "") for ranked in answers]
             scores = [ranked[0]["no_answer_score"] for ranked in answers]
             threshold = float("inf") if self.no_answer_threshold is None else self.no_answer_threshold
@@ -280,7 +282,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         return {"f1": measured.pop("f1"), **measured}
 
     def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
-        """Those that no given answer matches exactly, as SQuAD counts; where there is none, any answer is wrong."""
+        """The questions whose answer is not an exact match, as SQuAD counts; for some, only no answer is right."""
         return [
             i
             for i, (ranked, right) in enumerate(zip(answers, y, strict=True))
@@ -291,7 +293,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         return sorted(self.mistakes(answers, y), key=lambda i: -answers[i][0]["probability"])
 
     def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
-        """The right answers, and the best given one; each is empty where there is none."""
+        """The right answers, and the model's best answer; each is empty if there is none."""
         right, best = " | ".join(dict.fromkeys(text for text, _ in label)), answer[0]
         return [{"label": right, "answer": best["answer"], "probability": best["probability"]}]
 
@@ -302,7 +304,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
 
     @classmethod
     def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        """Rows are padded to the longest of a batch, and have up to 384 tokens and a stride of 128 by default."""
+        """By default, rows have at most 384 tokens and a stride of 128. They are padded to the longest of a batch."""
         if rows.long_text not in (None, "windows"):
             raise ValueError(f"long_text is {rows.long_text!r}; contexts are always read in windows")
         saved, positions = found.preprocessor, encoder.config.max_positions

@@ -1,4 +1,4 @@
-"""Checks of the questions, contexts and answers that a caller passes."""
+"""Checks questions, contexts and answers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def checked_questions(questions: Any, contexts: Any) -> tuple[list[str], list[str]]:
-    """As many of both, each a str, none empty. Raises TypeError or ValueError."""
+    """Two lists of the same length, of str that are not empty. Raises TypeError or ValueError."""
     if isinstance(questions, str) or isinstance(contexts, str):
-        raise TypeError("of questions and contexts, one is a single str and the other is not; pass as many of both")
+        raise TypeError("one of question and context is a str, the other is not; pass two str, or two lists")
     questions, contexts = list(questions), list(contexts)
     if len(questions) != len(contexts):
         raise ValueError(f"there are {len(questions):,} questions, but {len(contexts):,} contexts")
@@ -22,7 +22,7 @@ def checked_questions(questions: Any, contexts: Any) -> tuple[list[str], list[st
 
 
 def bytes_of_answer(number: int, context: str, answers: Any) -> tuple[int, int]:
-    """The first answer's byte offsets in the context, the end exclusive; -1 and -1 if there is none."""
+    """The first answer's byte offsets in the context; the end is exclusive. -1 and -1 if there is no answer."""
     if not len(answers):
         return -1, -1
     if isinstance(answers, str) or not isinstance(answers[0], tuple | list) or len(answers[0]) != 2:

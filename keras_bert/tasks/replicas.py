@@ -1,4 +1,4 @@
-"""Keras's `fit`, `evaluate` and `predict` on many replicas: fixes to Keras 3 under `tf.distribute`.
+"""Fixes Keras 3's `fit`, `evaluate` and `predict` on many replicas, under `tf.distribute`.
 
 A replica is one device with the model's weights on it; a global batch is all rows of a step, over all replicas.
 """
@@ -11,11 +11,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 from keras import ops
-from keras.src.losses.losses import LossFunctionWrapper  # which Keras does not export
+from keras.src.losses.losses import LossFunctionWrapper  # Keras does not export it
 
 
 class Replicated:
-    """A mixin for Keras 3 models that `tf.distribute` trains on many replicas, with the results of one.
+    """A mixin for Keras 3 models. Under `tf.distribute`, many replicas then train as one would.
 
     Keras 3.15 fails under `MultiWorkerMirroredStrategy`, and with strings under any strategy
     (https://github.com/keras-team/keras/issues/20585). Its losses are the mean of the replicas' means, not the mean of
@@ -45,8 +45,8 @@ class Replicated:
             self._loss_tracker.update_state = functools.partial(_update_loss, self._loss_tracker)
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        # Keras takes the mean of the replicas' batches, though it only needs their shapes. Strings have no mean, and
-        # the batches of several workers differ in shape.
+        # Keras averages the replicas' batches, but only needs their shapes. Strings have no mean, and batches of
+        # several workers differ in shape.
         if self._distribute_strategy is None:
             return
         if iterator is not None:
@@ -60,7 +60,7 @@ class Replicated:
             self._symbolic_build(data_batch=first)
 
     def make_train_function(self, force: bool = False) -> Any:
-        """Keras's, after the optimizer has made its variables: a step that makes variables is traced twice."""
+        """Keras's, but the optimizer makes its variables first: a step that makes variables is traced twice."""
         if self.built and isinstance(self.optimizer, keras.optimizers.Optimizer) and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
@@ -92,14 +92,14 @@ class GlobalMean(keras.losses.Loss):
         super().__init__(**{"name": self.loss.name, "reduction": self.loss.reduction, **kwargs})
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        mean = self.loss(y_true, y_pred, sample_weight)  # of this replica, divided by the number of replicas
+        mean = self.loss(y_true, y_pred, sample_weight)  # this replica's mean, divided by the number of replicas
         if self.reduction in (None, "none", "sum"):
             return mean
         here = ops.cast(self._divisor(y_true, sample_weight), mean.dtype)
         return mean * ops.divide_no_nan(here * _replicas(), over_all(here))
 
     def _divisor(self, y_true: Any, sample_weight: Any) -> Any:
-        """The divisor of this replica's sum of losses."""
+        """The number to divide this replica's sum of losses by."""
         if self.reduction == "mean_with_sample_weight" and sample_weight is not None:
             return ops.sum(sample_weight)
         if getattr(self.loss, "ignore_class", None) is not None:
@@ -116,7 +116,7 @@ class GlobalMean(keras.losses.Loss):
 
 def _global_mean(loss: Any) -> Any:
     """The loss given to `compile`, over the global batch."""
-    if loss is None or loss in ("ce", "crossentropy"):  # Keras chooses which, when it sees the labels
+    if loss is None or loss in ("ce", "crossentropy"):  # Keras chooses a loss when it sees the labels
         return loss
     found = keras.losses.get(loss)
     if not isinstance(found, keras.losses.Loss):
@@ -125,7 +125,7 @@ def _global_mean(loss: Any) -> Any:
 
 
 def _update_loss(tracker: keras.metrics.Mean, loss: Any, sample_weight: Any) -> None:
-    """Records the loss of a step; replicas may have different numbers of rows.
+    """Records the loss of a step. Replicas may have different numbers of rows.
 
     Args:
         tracker: the mean loss of an epoch.
@@ -144,15 +144,15 @@ def _replicas() -> int:
 
 
 def over_all(value: Any) -> Any:
-    """The sum over all replicas. In a step all must call it; outside, there is one."""
+    """The sum over all replicas. In a step, every replica must call it; outside of a step, there is one replica."""
     context = tf.distribute.get_replica_context()
     return value if context is None or _replicas() == 1 else context.all_reduce(tf.distribute.ReduceOp.SUM, value)
 
 
 def of_all_replicas(rows: Any) -> Any:
-    """The rows of the global batch, from those of this replica. Gradients go back to the replicas.
+    """Gathers the rows of the global batch. Gradients flow back to the replicas.
 
-    In a step all must call it; outside, there is one.
+    In a step, every replica must call it; outside of a step, there is one replica.
     """
     context = tf.distribute.get_replica_context()
     if context is None or _replicas() == 1:
@@ -166,7 +166,7 @@ def of_this_replica(rows: Any, count: Any) -> Any:
 
     Args:
         rows: one for each row of the global batch.
-        count: how many are this replica's.
+        count: the number of this replica's rows.
     """
     context = tf.distribute.get_replica_context()
     if context is None or _replicas() == 1:

@@ -1,4 +1,4 @@
-"""BertReranker: how well a passage answers a query (Nogueira and Cho 2019, "Passage Re-ranking with BERT")."""
+"""BertReranker: scores how well a passage answers a query (Nogueira and Cho 2019, "Passage Re-ranking with BERT")."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _SCORES = {"sigmoid": ops.sigmoid, "identity": lambda logits: logits}
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertReranker(BertTask):
-    """Scores how well a passage answers a query. It reads both at once, as sentence-transformers' CrossEncoder does.
+    """Scores how well a passage answers a query: a cross-encoder, which reads both texts together.
 
-    It is exact and slow: a search by vectors finds some hundred candidates, and a reranker puts them in order.
+    It is exact and slow: let a vector search find some hundred candidates, and rank these with the reranker.
 
     Args:
         encoder, preprocessor: see `BertTask`. The preprocessor has no stride.
-        activation: what makes a score of the logit: "sigmoid" (scores from 0 to 1) or "identity".
+        activation: turns the logit into a score: "sigmoid" (scores from 0 to 1) or "identity".
         dropout: the rate before the head; by default the encoder's `hidden_dropout`.
 
     Call arguments:
-        inputs: pairs of a query and a passage, or packed inputs, see `BertTask`. Or lists: a tuple of queries and two
-            or more columns of passages; packed, int `[batch, passages, seq_length]` each.
+        inputs: pairs of a query and a passage, or packed inputs, see `BertTask`. Or lists, as a tuple: queries, then
+            two or more columns of passages; packed, int `[batch, passages, seq_length]` each.
 
     Returns:
-        float32 `[batch, 1]`: logits; of lists `[batch, passages]`, as `keras_bert.tasks.ranking_losses` takes them.
+        float32 `[batch, 1]`: logits; for lists `[batch, passages]`, as `keras_bert.tasks.ranking_losses` takes them.
 
     Raises:
         ValueError: a bad argument, or the family has no such head.
@@ -48,7 +48,7 @@ class BertReranker(BertTask):
     Example:
         >>> from keras_bert import BertConfig
         >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
-        >>> model = BertReranker(BertEncoder(BertConfig.tiny()), preprocessor)  # drawn at random
+        >>> model = BertReranker(BertEncoder(BertConfig.tiny()), preprocessor)  # random weights
         >>> [sorted(answer) for answer in model.rank("how many legs?", ["A cat has four legs.", "It rains."])]
         [['index', 'score', 'text'], ['index', 'score', 'text']]
     """
@@ -70,14 +70,14 @@ class BertReranker(BertTask):
         if activation not in _SCORES:
             raise ValueError(f"activation is {activation!r}; expected {' or '.join(_SCORES)}")
         if preprocessor.stride is not None:
-            raise ValueError(f"stride is {preprocessor.stride}, but pairs are not scored by windows; leave it out")
+            raise ValueError(f"stride is {preprocessor.stride}, but pairs cannot be scored in windows; leave it out")
         super().__init__(encoder, preprocessor, **kwargs)
         self.activation = activation
         self._add_head(1, dropout)
 
     @property
     def reads_pooler(self) -> bool:
-        # In RoBERTa's family, the head has a dense layer in the pooler's place.
+        # In RoBERTa's family, the head has a dense layer in place of the pooler.
         return self.encoder.pooler is not None and self.head.transform is None
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
@@ -101,7 +101,7 @@ class BertReranker(BertTask):
         """Scores how well a passage answers a query, for one pair or many.
 
         Args:
-            text, text_pair: the query and the passage, each a str; or as many of both.
+            text, text_pair: the query and the passage: two str, or two lists of the same length.
             batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
@@ -109,7 +109,7 @@ class BertReranker(BertTask):
             A float; for many pairs, float32 `[pairs]`.
 
         Raises:
-            TypeError, ValueError: only one is a str, an item is not a str, or their numbers differ.
+            TypeError, ValueError: only one is a str, an item is not a str, or the lists differ in length.
 
         Warns:
             UserWarning: the number of pairs that were truncated to the model's maximum length.
@@ -127,12 +127,12 @@ class BertReranker(BertTask):
         batch_tokens: int = 1024,
         progress: bool | None = None,
     ) -> Any:
-        """Puts passages in order by how well they answer a query.
+        """Ranks passages by how well they answer a query.
 
         Args:
             query: a str, or many.
-            passages: a list of str; for many queries, a list of them for each.
-            top_k: how many to return, the best; by default all.
+            passages: a list of str; for many queries, one such list for each.
+            top_k: the number of best passages to return; by default all.
             batch_tokens, progress: see `score`.
 
         Returns:
@@ -184,7 +184,7 @@ class BertReranker(BertTask):
         return ranking_losses.binary_cross_entropy()
 
     def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
-        """For lists with a better model's scores `MarginMSELoss`, for other lists `LambdaLoss`; for pairs binary
+        """For lists with a teacher's scores, `MarginMSELoss`; for other lists, `LambdaLoss`; for pairs, binary
         cross-entropy.
         """
         passages = len(examples.segments) - 1
@@ -199,7 +199,7 @@ class BertReranker(BertTask):
         return super().arrays(x, y)
 
     def targets(self, y: Any) -> Any:
-        """Labels, from 0 (the passage is no answer) to 1 (it is) -> float32 `[examples, 1]`; tensors stay.
+        """Labels, from 0 (no answer) to 1 (an answer) -> float32 `[examples, 1]`; tensors stay as they are.
 
         Raises:
             ValueError: a label is not a number from 0 to 1.
@@ -245,14 +245,14 @@ class BertReranker(BertTask):
             super().check_examples(x, y)
 
     def answers(self, x: Any) -> list[Any]:
-        """The score of each pair; of lists, the scores of each query's passages."""
+        """The score of each pair; for lists, the scores of each query's passages."""
         queries, *passages = columns_of(plain(x), None)
         _check_pairs(bool(passages))
         scores = [self.score(queries, each, progress=False) for each in passages]
         return (scores[0] if len(scores) == 1 else np.stack(scores, axis=1)).tolist()
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """`average_precision` of the scores of pairs, where labels of at least 0.5 are answers; of lists see
+        """For pairs, `average_precision`, where labels of 0.5 or more are answers; for lists, see
         `passage_lists.measured`.
         """
         if len(answers) and isinstance(answers[0], list):
@@ -278,7 +278,7 @@ class BertReranker(BertTask):
         stated = cross_encoder.read(found.directory)
         if stated.is_stated and found.head_size > 1:
             raise ValueError(
-                f"{found.handle} gives {found.head_size} numbers for a pair, not one score; load it as a BertClassifier"
+                f"{found.handle} has {found.head_size} outputs for a pair, not one score; load it as a BertClassifier"
             )
         return {"activation": stated.activation, **found.settings, **given}
 

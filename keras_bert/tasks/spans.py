@@ -1,4 +1,4 @@
-"""Spans of a text, the answers to questions: the loss to learn them, and the search for the best."""
+"""Spans of text as answers to questions: the training loss, and the search for the best spans."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-# The score of an impossible span. It is finite, so that its differences and means are not NaN, and far below any real
-# score, in float16 too.
+# The score of an impossible span: finite, so that differences and means are never NaN, and far below any real score.
 NEVER = -1e9
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SpanLoss(keras.losses.Loss):
-    """The mean of two cross-entropies over the tokens of a row: of the start and of the end.
+    """The mean of two cross-entropies over the tokens of a row: one for the start, one for the end.
 
     Call arguments:
         y_true: int `[batch, 2]`: positions of the answer's first and last token.
@@ -43,7 +42,7 @@ class Spans(NamedTuple):
 
     Attributes:
         scores: float32 `[rows, count]`: the start logit plus the end logit. If a row has fewer spans, its last scores
-            are `NEVER` or less, and their starts and ends mean nothing.
+            are `NEVER` or less, and their starts and ends are meaningless.
         starts, ends: int `[rows, count]`: the first and the last token.
     """
 
@@ -56,9 +55,9 @@ def best_spans(logits: tf.Tensor, may_start: tf.Tensor, lengths: tf.Tensor, max_
     """The best spans of each row.
 
     Args:
-        logits: float32 `[rows, tokens, 2]`, of start and end.
+        logits: float32 `[rows, tokens, 2]`: the start and the end logit.
         may_start: bool `[rows, tokens]`: where a span may start.
-        lengths: int `[rows]`: the tokens of each row.
+        lengths: int `[rows]`: the number of tokens of each row.
         max_length: the most tokens in a span.
         count: the number of spans. On a tie, the earlier start comes first, then the earlier end.
 
@@ -81,11 +80,11 @@ def best_spans(logits: tf.Tensor, may_start: tf.Tensor, lengths: tf.Tensor, max_
 
 
 def best_of_windows(spans: Spans, rows: tf.Tensor, batch: tf.Tensor) -> Spans:
-    """The best spans of each window -> the best of each row, as many.
+    """The best spans of each window -> the same number of best spans of each row.
 
     Args:
-        spans: of each window, in tokens of the row.
-        rows: int64 `[windows]`: the row; each has one window or more, one after the other.
+        spans: the spans of each window; starts and ends count tokens of the row.
+        rows: int64 `[windows]`: the row of each window, in ascending order; every row has a window.
         batch: int: the number of rows.
 
     Example:

@@ -1,4 +1,4 @@
-"""BertSparseEncoder: texts as weights of tokens (Formal et al. 2021, "SPLADE v2")."""
+"""BertSparseEncoder: texts -> weights of tokens (Formal et al. 2021, "SPLADE v2")."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from keras_bert.text import BertPreprocessor
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertSparseEncoder(BertTask):
-    """Gives a text a weight for each token of the vocabulary: for its own words, and for others that mean the same.
+    """Maps a text to a weight for each token of the vocabulary: tokens of the text, and tokens of similar meaning.
 
-    Most weights are 0, so the index of a search engine for words can hold them. The similarity of two texts is the sum
-    of the products of their weights. The weights come from the masked-language head, `log(1 + max(0, logit))`, and the
-    highest of all positions counts: Formal et al. 2021, "SPLADE v2: Sparse Lexical and Expansion Model for Information
-    Retrieval", section 3. The model must have been trained for it; those for sentence-transformers' SparseEncoder are.
+    Most weights are 0, so an inverted index can hold them. The similarity of two texts is the dot product of their
+    weights. A weight is `log(1 + max(0, logit))`, from the masked language modeling head, at the position where it is
+    highest: Formal et al. 2021, "SPLADE v2: Sparse Lexical and Expansion Model for Information Retrieval", section 3.
+    The model must have been trained for this, as models for sentence-transformers' SparseEncoder are.
 
     Args:
         encoder, preprocessor: see `BertTask`. The preprocessor has no stride.
@@ -48,7 +48,7 @@ class BertSparseEncoder(BertTask):
     Example:
         >>> from keras_bert import BertConfig
         >>> preprocessor = BertPreprocessor.from_preset("all-MiniLM-L6-v2", sequence_length=None)
-        >>> model = BertSparseEncoder(BertEncoder(BertConfig.tiny()), preprocessor)  # drawn at random
+        >>> model = BertSparseEncoder(BertEncoder(BertConfig.tiny()), preprocessor)  # random weights
         >>> len(model.encode("a film", top_k=3))
         3
     """
@@ -73,7 +73,7 @@ class BertSparseEncoder(BertTask):
             if value not in known:
                 raise ValueError(f"{name} is {value!r}; expected {' or '.join(known)}")
         if preprocessor.stride is not None:
-            raise ValueError(f"stride is {preprocessor.stride}, but texts are not read by windows; leave it out")
+            raise ValueError(f"stride is {preprocessor.stride}, but texts cannot be read in windows; leave it out")
         super().__init__(encoder, preprocessor, **kwargs)
         self.pooling = pooling
         self.activation = activation
@@ -104,13 +104,13 @@ class BertSparseEncoder(BertTask):
 
         Args:
             text: a str, or many.
-            top_k: how many tokens to return, those with the highest weights; by default all whose weight is not 0.
+            top_k: the number of tokens to return, highest weights first; by default all whose weight is not 0.
             batch_tokens: the tokens per batch, padding included.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            A dict from token to weight, the highest first; for many texts a list of them. A WordPiece token within a
-            word keeps its `##`.
+            A dict from token to weight, highest first; for many texts, a list of them. A WordPiece token keeps its
+            `##`.
 
         Raises:
             TypeError: a text is not a str.
@@ -130,7 +130,7 @@ class BertSparseEncoder(BertTask):
         return weights[0] if is_one else weights
 
     def _runner(self, top_k: int | None) -> ByLength:
-        """Runs the model over texts: ids and weights, float32 `[tokens, 2]` a text; float32 holds ids below 2^24."""
+        """Runs the model over texts: float32 `[tokens, 2]` per text, ids and weights. float32 holds ids below 2^24."""
         if top_k not in self._by_top_k:
 
             def highest(segments: tuple[tf.RaggedTensor, ...]) -> tf.Tensor:
@@ -149,8 +149,8 @@ class BertSparseEncoder(BertTask):
         return self._by_top_k.values()
 
     def _highest(self, inputs: Any, top_k: int | None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Ids and weights, `[batch, tokens]` each, the highest first; of weight 0 where a text has fewer tokens."""
-        # The embedding table may have more rows than there are tokens.
+        """Ids and weights, `[batch, tokens]` each, highest first. Texts with fewer tokens are padded with weight 0."""
+        # The embedding table may have more rows than the vocabulary has tokens.
         weights = self(inputs, training=False)[:, : self.preprocessor.tokenizer.vocabulary_size]
         counts = tf.math.count_nonzero(weights, axis=1, dtype=tf.int32)
         count = tf.maximum(tf.reduce_max(counts), 0)
@@ -160,7 +160,7 @@ class BertSparseEncoder(BertTask):
     def serve(self, text: Any) -> dict[str, Any]:
         """The serving signature: string `[batch]` -> `tokens`, string, and `weights`, float32, `[batch, tokens]` each.
 
-        The highest weights come first; "" and 0 where a text has fewer tokens than another.
+        The highest weights come first. Texts with fewer tokens are padded with "" and 0.
         """
         ids, weights = self._highest(text, None)
         return {"tokens": self._token_texts.of(Candidates(ids, weights)), "weights": weights}
@@ -181,7 +181,7 @@ class BertSparseEncoder(BertTask):
     @classmethod
     def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
         if not found.has_head:
-            raise ValueError(f"{found.handle} has no masked-language head, which gives the weights of tokens")
+            raise ValueError(f"{found.handle} has no masked language modeling head, which computes the weights")
         stated = vars(sparse_encoder.read(found.directory))
         return {**{name: stated[name] for name in cls.STATED_ELSEWHERE}, **found.settings, **given}
 

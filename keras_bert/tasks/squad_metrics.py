@@ -1,4 +1,4 @@
-"""Exact match and F1 of answers to questions, in percent, as in SQuAD's official evaluation scripts."""
+"""Exact match and F1 of answers, in percent, as in SQuAD's official evaluation scripts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 def squad_v1(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
     """Exact match and F1 of version 1.1, where every question has an answer.
 
-    Both compare words without case, punctuation and articles. Each prediction is compared with the best-fitting answer.
+    Both ignore case, punctuation and articles. Each prediction is compared with the answer that fits best.
 
     Args:
-        answers: for each question one or more answers by people.
+        answers: for each question, one or more answers by people.
         predictions: for each question the predicted answer.
 
     Returns:
-        `exact_match`, the percentage of predictions that are equal to an answer; `f1`, the mean F1 of the predictions'
-        words, in percent.
+        `exact_match`, the percentage of predictions that equal an answer; `f1`, the mean F1 of the predictions' words,
+        in percent.
 
     Raises:
         ValueError: there are more or fewer predictions than questions, no questions, or a question without answers.
@@ -35,9 +35,7 @@ def squad_v1(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> di
     _check(answers, predictions)
     for number, given in enumerate(answers, start=1):
         if not given:
-            raise ValueError(
-                f"question {number} has no answer; for questions that cannot be answered there is squad_v2"
-            )
+            raise ValueError(f"question {number} has no answer; use squad_v2 for questions without answers")
     return {
         "exact_match": _percent(_best(_exact, answers, predictions)),
         "f1": _percent(_best(_overlap, answers, predictions)),
@@ -53,10 +51,10 @@ def squad_v2(
     """Exact match and F1 of version 2.0, where some questions have no answer.
 
     Args:
-        answers: for each question the answers by people; none if its context does not answer it.
-        predictions: for each question the predicted answer; an empty string for no answer.
-        no_answer_scores: for each question a probability that it has no answer, or any other score that rises with it.
-        threshold: a question with a higher score counts as predicted to have no answer, whatever its prediction is.
+        answers: for each question, the answers by people; empty if it has no answer.
+        predictions: for each question, the predicted answer; an empty string for no answer.
+        no_answer_scores: for each question, the probability that it has no answer, or a score that grows with it.
+        threshold: if a question's score is higher, its prediction counts as no answer.
 
     Returns:
         The names of the official script: `exact` and `f1`, in percent, and `total`, the number of questions; the same
@@ -109,12 +107,12 @@ def squad_v2(
 def _best_threshold(
     values: list[float], predictions: Sequence[str], no_answer_scores: Sequence[float], answerable: list[bool]
 ) -> tuple[float, float]:
-    """The best score of all thresholds, in percent, and its threshold: 0.0 if it is best to answer no question."""
+    """The best score over all thresholds, in percent, and its threshold: 0.0 if answering no question is best."""
     current = best = float(answerable.count(False))  # the threshold is below all scores: no question is answered
     threshold = 0.0
     for place in sorted(range(len(values)), key=lambda place: no_answer_scores[place]):
-        # The threshold rises to this question's score, so the question is answered too. Questions with equal scores
-        # are counted one by one, as in the official script.
+        # The threshold rises to this question's score, so this question is answered too. Equal scores count one by one,
+        # as in the official script.
         current += values[place] if answerable[place] else -bool(predictions[place])
         if current > best:
             best, threshold = current, float(no_answer_scores[place])
@@ -125,7 +123,7 @@ def _check(answers: Sequence[Sequence[str]], predictions: Sequence[str]) -> None
     if len(answers) != len(predictions) or not len(answers):
         raise ValueError(f"{len(answers):,} questions have {len(predictions):,} predictions")
     if any(isinstance(given, str) for given in answers):
-        raise ValueError("answers are strings; each should be a list of strings, for there can be several")
+        raise ValueError("answers are strings; pass a list of strings for each question")
 
 
 def _best(
@@ -148,7 +146,7 @@ def _exact(answer: list[str], prediction: list[str]) -> float:
 
 
 def _overlap(answer: list[str], prediction: list[str]) -> float:
-    """F1 of words; 0 if no word is in both, even if both are empty."""
+    """F1 of words; 0 if no word is in both, or both are empty."""
     common = sum((Counter(answer) & Counter(prediction)).values())
     # 2 / (1 / precision + 1 / recall), with precision = common / len(prediction) and recall = common / len(answer)
     return 2 * common / (len(answer) + len(prediction)) if common else 0.0

@@ -1,4 +1,4 @@
-"""Storable: how a task is read from a directory, and written into one."""
+"""Storable: reads and writes the files of a task."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from keras_bert.text import BertPreprocessor, loading
 
 
 class Storable:
-    """A task in files: a preset's directory, checkpoints of other programs, and Keras's configuration.
+    """Reads and writes a task: presets, checkpoints for other programs, and Keras's configuration.
 
-    For a Keras model with an `encoder`, a `preprocessor`, and the layer `head` if it names a `HEAD`. A task overrides
-    what differs: its settings, how its preprocessor and heads are read, and the files that only it has.
+    The class must be a Keras model with an `encoder`, a `preprocessor`, and a layer `head` if it has a `HEAD`. A task
+    overrides its settings, how its preprocessor and heads are read, and its own files.
     """
 
     HEAD: ClassVar[str | None] = None  # the head of the task: a key of the family's heads
-    STATED_ELSEWHERE: ClassVar[tuple[str, ...]] = ()  # settings that other entries of a preset's files state
-    FILES: ClassVar[tuple[str, ...]] = ()  # the files of a preset beside weights, configuration and tokenizer
+    STATED_ELSEWHERE: ClassVar[tuple[str, ...]] = ()  # settings that are in other entries of a preset's files
+    FILES: ClassVar[tuple[str, ...]] = ()  # a preset's files apart from weights, configuration and tokenizer
 
     @property
     def heads(self) -> dict[str, keras.Layer]:
@@ -35,7 +35,7 @@ class Storable:
 
     @classmethod
     def is_in(cls, checkpoint: formats.Checkpoint, directory: Path) -> bool:
-        """Whether a checkpoint, which is in `directory`, has the head of this task."""
+        """Whether the checkpoint in `directory` has the head of this task."""
         return cls.HEAD in checkpoint.heads
 
     @classmethod
@@ -50,18 +50,19 @@ class Storable:
         precision: str = "float32",
         **settings: Any,
     ) -> Any:
-        """A model with the encoder and the tokenizer of a preset, and its head if it has one of this task.
+        """Loads the encoder and the tokenizer of a preset, and this task's head if the preset has one.
 
         Args:
-            handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
+            handle: a directory, the name of a preset, or `hf://org/name`; see `presets.resolve`.
             sequence_length: the length of every row in tokens, or the longest that windows and batches may have; by
-                default as saved with the preset, or as long as the model reads.
-            long_text: how to shorten texts that are longer: "truncate" (cuts off the end), "head_tail" (cuts out the
-                middle) or "windows" (cuts nothing). By default as saved with the preset, else "truncate".
-            stride: the tokens from the start of a window to the next start; by default half of a row.
+                default the saved one, else the most that the model reads.
+            long_text: how to fit longer texts: "truncate" cuts the end off, "head_tail" cuts the middle out, "windows"
+                splits the text. By default the saved one, else "truncate".
+            stride: the number of tokens from the start of one window to the start of the next; by default half of a
+                row.
             dtype: a Keras dtype policy, for training.
-            precision: for inference, see `set_precision`: "float32", "bfloat16" or "int8".
-            **settings: arguments of the class, by default as saved with the preset; or fields of `BertConfig`, such as
+            precision: the precision of inference, see `set_precision`: "float32", "bfloat16" or "int8".
+            **settings: arguments of the class, by default the saved ones; or fields of `BertConfig`, such as
                 `hidden_dropout=0.0`.
 
         Raises:
@@ -69,8 +70,8 @@ class Storable:
             TypeError, ValueError: a file is damaged, or an argument is bad.
 
         Warns:
-            UserWarning: the preset's head is not used: it has as many labels, but different ones; or its ranges of
-                int8 are of other weights.
+            UserWarning: the preset's head is not used, because its labels have other names; or its int8 ranges, because
+                they belong to other weights.
         """
         fields, given = preset.split(cls, {name: value for name, value in settings.items() if value is not None})
         found = preset.read(handle, cls)
@@ -86,7 +87,7 @@ class Storable:
 
     @classmethod
     def _arguments(cls, found: preset.TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
-        """The constructor's arguments but encoder and preprocessor, from those of a preset and the given ones."""
+        """The constructor's arguments except encoder and preprocessor: the given ones, else those of a preset."""
         return {**found.settings, **given}
 
     @classmethod
@@ -96,7 +97,7 @@ class Storable:
         return preset.preprocessor(found, encoder.config.max_positions, rows)
 
     def _load_heads(self, found: preset.TaskPreset) -> None:
-        """Loads what a preset has beside the encoder."""
+        """Loads the parts of a preset other than the encoder."""
         with formats.open_checkpoint(found.directory) as checkpoint:
             for name, head in self.heads.items():
                 if name in found.heads and self._takes_head(found):
@@ -107,7 +108,7 @@ class Storable:
         return True
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments but `encoder` and `preprocessor`, as JSON values."""
+        """The constructor's arguments except `encoder` and `preprocessor`, as JSON values."""
         return {}
 
     def hugging_face_settings(self) -> dict[str, Any]:
@@ -115,16 +116,16 @@ class Storable:
         return {}
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes weights, settings, the tokenizer's files, and the ranges of int8 if they were found for these weights.
+        """Writes weights, settings, the tokenizer's files, and the int8 ranges if they belong to these weights.
 
         `from_preset` and `transformers` read it, and sentence-transformers reads sentence encoders and rerankers.
 
         Args:
-            directory: made if it does not exist; other files in it are left alone.
-            overwrite: whether files of the same names may be replaced.
+            directory: created if missing; other files in it stay.
+            overwrite: whether to replace existing files.
 
         Raises:
-            FileExistsError: such a file exists and `overwrite` is False.
+            FileExistsError: one of these files exists and `overwrite` is False.
         """
         directory = Path(directory)
         of_tokenizer = loading.FILES if self.preprocessor is not None else ()
@@ -138,7 +139,7 @@ class Storable:
         self._save_own_files(directory, overwrite)
 
     def save_settings(self, directory: str | Path) -> None:
-        """Writes what `save_preset` does, but neither weights of the encoder nor the tokenizer's files."""
+        """Writes the files of `save_preset` without the encoder's weights and the tokenizer's files."""
         values = hugging_face.model_values(self.encoder.config, self.heads)
         values |= {**self.hugging_face_settings(), **preset.entries(self)}
         atomic.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})

@@ -1,4 +1,4 @@
-"""The table of tasks: which class a preset holds, by its head."""
+"""The table of tasks: finds the class of a preset by its head."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keras_bert.tasks.sparse import BertSparseEncoder
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.token_classifier import BertTokenClassifier
 
-# Of those with the same head, the first that is in a preset.
+# If several have the same head, the first that fits the preset counts.
 FINE_TUNED: tuple[type[BertTask], ...] = (
     BertReranker,
     BertClassifier,
@@ -26,7 +26,7 @@ FINE_TUNED: tuple[type[BertTask], ...] = (
 
 
 def task_of(directory: str | Path) -> type[BertTask]:
-    """The task of a preset: that of the head that it was fine-tuned with, else sentence vectors.
+    """The task that a preset was fine-tuned for, by its head; without a head, the sentence encoder.
 
     Raises:
         FileNotFoundError: the directory lacks a file.
@@ -47,22 +47,22 @@ def load_task(handle: str | Path, **arguments: Any) -> BertTask:
     """The fine-tuned model of a preset.
 
     Args:
-        handle: a directory, a preset's name, or `hf://org/name`; see `presets.resolve`.
-        **arguments: of the model's `from_preset`.
+        handle: a directory, the name of a preset, or `hf://org/name`; see `presets.resolve`.
+        **arguments: arguments of the model's `from_preset`.
 
     Raises:
         FileNotFoundError: there is no such preset, or it lacks a file.
-        ValueError: a file is damaged, or the preset has no head that was fine-tuned, or several.
+        ValueError: a file is damaged, or the preset has no fine-tuned head, or several.
     """
     directory = presets.resolve(handle)
     task = task_of(directory)
     if task not in FINE_TUNED:
-        raise ValueError(f"{handle} has no head for classes, labels of words or answers; fine-tune it first")
+        raise ValueError(f"{handle} has no head for classes, labels of words or answers; fine-tune a model first")
     return task.from_preset(directory, **arguments)
 
 
 def load_reranker(handle: str | Path, **arguments: Any) -> BertReranker:
-    """The reranker of a preset: a cross-encoder with one trained score, whether or not its files name it so.
+    """The reranker of a preset: any model with one trained score for a pair.
 
     Args:
         handle, **arguments: as for `load_task`.
@@ -72,5 +72,5 @@ def load_reranker(handle: str | Path, **arguments: Any) -> BertReranker:
         ValueError: a file is damaged, or the preset has no head with one score.
     """
     if preset.read(handle, BertReranker).head_size != 1:
-        raise ValueError(f"{handle} has no head that scores pairs; take a cross-encoder, or fine-tune a BertReranker")
+        raise ValueError(f"{handle} has no head that scores pairs; use a cross-encoder, or fine-tune a BertReranker")
     return BertReranker.from_preset(handle, **arguments)

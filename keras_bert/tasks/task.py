@@ -27,7 +27,7 @@ class TokenizedExamples(NamedTuple):
     Attributes:
         segments: one or two ragged int32 tensors `[examples, (tokens)]`.
         targets: the targets of the loss; the first axis is `examples`.
-        lengths: int64 `[examples]`: tokens of each, special ones included, before truncation.
+        lengths: int64 `[examples]`: the number of tokens of each before truncation, special tokens included.
     """
 
     segments: tuple[tf.RaggedTensor, ...]
@@ -38,16 +38,16 @@ class TokenizedExamples(NamedTuple):
 class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
     """An encoder with a preprocessor in front and heads on top.
 
-    A subclass is a whole task: its heads, targets, loss, answers, measures, serving signature and settings. Training,
-    evaluation, distillation, export and the commands call these methods, and never ask which task it is.
+    A subclass owns all of a task: heads, targets, loss, answers, measures, serving signature and settings. Training,
+    evaluation, distillation, export and the commands only call these methods.
 
     Args:
         encoder: ids -> hidden states.
-        preprocessor: strings -> ids. None, if a task allows it: the model takes packed inputs only.
+        preprocessor: strings -> ids. If None, which some tasks allow, the model takes packed inputs only.
 
     Call arguments:
-        inputs: string `[batch]` (a tensor, or a list of str); for pairs a tuple of two; or packed inputs, the dict that
-            the preprocessor makes of these, for example in a `tf.data` pipeline.
+        inputs: string `[batch]` (a tensor, or a list of str); for pairs, a tuple of two; or packed inputs: the dict
+            that the preprocessor makes of them, for example in a `tf.data` pipeline.
 
     Returns:
         float32: the output of the heads. Its shape depends on the task.
@@ -57,8 +57,8 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
     """
 
     EXAMPLES: ClassVar[type | None] = None  # the class of `keras_bert.data` that holds its examples
-    # For the README of an export to other runtimes: Python that prints the answers in `outputs`, which `serve_packed`
-    # names, to `texts`, whose encodings by `tokenizers` are `rows`; and such texts, if they are not any.
+    # For the README of an export to other runtimes: Python that prints answers. `texts` are the inputs, `rows` their
+    # encodings by `tokenizers`, and `outputs` the model's outputs, named as in `serve_packed`.
     ANSWERS_PROGRAM: ClassVar[str] = "print({name: output.shape for name, output in outputs.items()})"
     ANSWERS_TEXTS: ClassVar[tuple[Any, ...] | None] = None
 
@@ -75,7 +75,7 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
         self._eager_call = OneGraph(super().__call__)
 
     def _add_head(self, units: int, dropout: float | None) -> None:
-        """Adds the task's classifier, with `units` logits; dropout is the encoder's `hidden_dropout` by default."""
+        """Adds the task's classifier head with `units` logits. `dropout` defaults to the encoder's `hidden_dropout`."""
         self.dropout_rate = dropout
         config, dtype = self.encoder.config, self.encoder.dtype_policy
         self.head = ClassifierHead(config, self.HEAD, units, dropout, dtype=dtype, name=f"{self.HEAD}_head")
@@ -84,7 +84,7 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
         self._by_length = ByLength(self.preprocessor, lambda texts: self(self.preprocessor.pack(texts), training=False))
 
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
-        # Keras takes only tensors as positional arguments, hence here and not in call.
+        # Here and not in `call`, because Keras takes only tensors as positional arguments.
         inputs = as_tensors(inputs)
         if kwargs.get("training") or not self._eager_call.takes(inputs):
             return super().__call__(inputs, **kwargs)
@@ -96,12 +96,12 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
 
     @property
     def reads_pooler(self) -> bool:
-        """Whether the encoder's pooler has a part in the output."""
+        """Whether the output depends on the encoder's pooler."""
         return False
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """Keras's, without an unused pooler: Keras would warn that it has no gradients."""
+        """The trainable variables, without those of an unused pooler: Keras would warn that they have no gradients."""
         unread = [] if self.encoder.pooler is None or self.reads_pooler else self.encoder.pooler.variables
         return [each for each in super().trainable_variables if all(each is not other for other in unread)]
 
@@ -110,21 +110,20 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
         return self.trainable_variables
 
     def retrace(self) -> None:
-        """Drops traced graphs. Call it after the layers have changed, and not only their weights."""
+        """Drops traced graphs. Call it when the layers have changed; a change of weights needs no call."""
         self._eager_call.retrace()
         for each in self._runners:
             each.retrace()
 
     @property
     def _runners(self) -> Iterable[ByLength]:
-        """All that run the model over texts."""
+        """The objects that run the model over texts."""
         return () if self._by_length is None else (self._by_length,)
 
     # -- Keras's methods, for lists of str as well
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """Keras's `fit`; `x` may also be a list of str or a tuple of two, and `y` labels for `targets`; or pandas
-        columns."""
+        """Keras's `fit`; `x` may also be a list of str or a tuple of two lists, and `y` labels, as for `targets`."""
         check_dataset(x)
         if kwargs.get("validation_data") is not None and isinstance(kwargs["validation_data"], tuple | list):
             data = kwargs["validation_data"]
@@ -137,32 +136,32 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
         return super().evaluate(*self.arrays(plain(x), plain(y)), *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """Keras's `predict`, which gives the output of a call; `x` may also be a list of str or a tuple of two."""
+        """Keras's `predict`: the outputs of a call; `x` may also be a list of str or a tuple of two lists."""
         return super().predict(self.arrays(plain(x), None)[0], *args, **kwargs)
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """Examples and labels as users pass them -> arrays for Keras to batch; arrays stay as they are."""
+        """Examples and labels -> arrays for Keras to batch; arrays stay as they are."""
         return as_arrays(x), self.targets(y)
 
     # -- Learning: examples are tokenized once, batches packed in the graph
 
     def training_loss(self) -> Any:
         """The loss to compile with."""
-        raise TypeError(f"a {type(self).__name__} has no loss of its own; compile it with one, and call fit")
+        raise TypeError(f"a {type(self).__name__} has no loss of its own; compile it with a loss, and call fit")
 
     def loss_for(self, examples: TokenizedExamples) -> Any:
-        """The loss to train on these examples with, if no other is asked for."""
+        """The default loss for these examples."""
         return self.training_loss()
 
     def targets(self, y: Any) -> Any:
-        """Labels as users pass them -> targets of a loss; arrays and tensors of numbers stay as they are."""
+        """Labels -> targets of a loss; arrays and tensors of numbers stay as they are."""
         return y
 
     def examples(self, x: Any, y: Any) -> TokenizedExamples:
         """Tokenizes examples for training.
 
         Args:
-            x: a list of str, or a tuple of two.
+            x: a list of str, or a tuple of two lists.
             y: a label per text, as for `targets`.
 
         Raises:
@@ -179,21 +178,21 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
         return TokenizedExamples(segments, tf.convert_to_tensor(self.targets(y)), lengths)
 
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], Any]:
-        """A batch of `examples` -> `(x, y)`, as a training step takes them. For `tf.data`."""
+        """A batch of `examples` -> the `(x, y)` of a training step. For `tf.data`."""
         return self.preprocessor.pack(segments), targets
 
     def doubts(self, targets: Any) -> list[str]:
-        """What may be wrong with the targets of `examples`: a sentence each, of which `fine_tune` warns."""
+        """Warnings about the targets of `examples`, one sentence each; `fine_tune` shows them."""
         return []
 
     def start_from(self, targets: Any) -> None:
-        """Gives a head that was never trained first values that suit the targets of `examples`, if the task has any."""
+        """Initializes a new head from the targets of `examples`, if the task can."""
 
     def compute_in_mini_batches(self, size: int | None) -> None:
-        """From now on, a training step computes this many texts at a time; None: all of the batch.
+        """Makes training steps compute `size` texts at a time; None: the whole batch.
 
         Raises:
-            ValueError: `size` is below 1, or the task's loss compares no texts of a batch.
+            ValueError: `size` is below 1, or the task's loss does not compare the texts of a batch.
         """
         if size is not None:
             raise ValueError(
@@ -202,22 +201,24 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
             )
 
     def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
-        """The weights of labels, by their number instead of their name. Raises ValueError if the task has none."""
-        raise ValueError("class_weight is for a classifier that gives each text one class; this model is another")
+        """The weights of labels, by index instead of name. Raises ValueError if the task has no class weights."""
+        raise ValueError("class_weight is only for classifiers that give each text one class")
 
     def check_teacher(self, teacher: Any) -> None:
-        """Raises ValueError unless this model can learn from the answers of the teacher."""
+        """Raises ValueError if this model cannot learn from this teacher."""
         if type(self).distillation_loss is BertTask.distillation_loss:
             raise ValueError(f"a {type(self).__name__} cannot learn from a teacher; classifiers and pre-trainers can")
         if type(teacher) is not type(self):
-            raise ValueError(f"a {type(self).__name__} cannot learn from a {type(teacher).__name__}; use two of a kind")
+            raise ValueError(
+                f"a {type(self).__name__} cannot learn from a {type(teacher).__name__}: they differ in class"
+            )
         if teacher.preprocessor.tokenizer.vocabulary != self.preprocessor.tokenizer.vocabulary:
             raise ValueError("the teacher has another vocabulary; teacher and student must have the same tokens")
 
     def distillation_loss(
         self, loss: Any, teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
     ) -> Any:
-        """The loss on the labels -> the loss on the labels and on a teacher's answers; see `learning_from`."""
+        """Combines the loss on the labels with a loss on a teacher's answers; see `learning_from`."""
         raise NotImplementedError
 
     # -- Answers, and measures of them
@@ -229,7 +230,7 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
 
     @property
     def example_settings(self) -> dict[str, Any]:
-        """What a reader of examples must know of this model: its `problem_type`, if it has one."""
+        """The model's settings that readers of examples need: its `problem_type`, if it has one."""
         return {}
 
     def answers(self, x: Any) -> list[Any]:
@@ -241,7 +242,7 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
         raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """Measures answers by the labels. The first measure is the one to choose models by."""
+        """Measures answers against labels. The first measure is the one to choose models by."""
         raise TypeError(f"no measures are known for a {type(self).__name__}; evaluate it with Keras's own metrics")
 
     def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
@@ -249,22 +250,22 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
         return {}
 
     def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
-        """The numbers, from 0, of the examples that are not answered rightly. Raises TypeError if there is no such."""
-        raise TypeError(f"a {type(self).__name__} makes no mistakes that can be counted")
+        """The indices of wrongly answered examples. Raises TypeError if the task has no right and wrong answers."""
+        raise TypeError(f"a {type(self).__name__} has no right and wrong answers, so it has no mistakes to count")
 
     def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
-        """The numbers of `mistakes`, the worst first; where answers are near or far, all numbers, the furthest first.
+        """The indices of `mistakes`, worst first; for regression, all indices, the largest error first.
 
         The worst are those with the most labels wrong, or with the highest probability.
         """
         return self.mistakes(answers, y)
 
     def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
-        """A label and an answer side by side, for people: rows of a table, most often one; a value per column."""
+        """A label and an answer side by side, as rows of a table for people: column -> value. Most have one row."""
         return [{"label": label, "answer": answer}]
 
     def confusion(self, answers: Sequence[Any], y: Any) -> tuple[list[str], np.ndarray] | None:
-        """The classes and the confusion matrix of answers; None if each text does not have one class."""
+        """The classes and the confusion matrix; None if the task does not give each text one class."""
         return None
 
     def check_examples(self, x: Any, y: Any) -> None:
@@ -277,17 +278,17 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
             raise ValueError(f"there are {count:,} examples to evaluate with, but labels of {len(y):,}")
 
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
-        """The answers to texts, each as the fields of a JSON line.
+        """The answers to texts, each as the fields of a line of JSON.
 
         Args:
-            *texts: a list of str for each of `text_names`.
+            *texts: for each of `text_names`, a list of str.
         """
         raise TypeError(f"a {type(self).__name__} gives no answers to single texts")
 
     def serve_packed(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """The named outputs for packed inputs, in `keras.ops` only: what runtimes without strings compute.
+        """The named outputs for packed inputs, for runtimes without strings. It uses `keras.ops` only.
 
         Args:
-            inputs: int `[batch, seq_length]` each, as the encoder takes them.
+            inputs: the encoder's inputs, int `[batch, seq_length]` each.
         """
         raise TypeError(f"a {type(self).__name__} has no outputs for other runtimes; export a fine-tuned model instead")

@@ -1,4 +1,4 @@
-"""What a student learns from a teacher's answers (Hinton et al. 2015; Sanh et al. 2019, "DistilBERT")."""
+"""The loss of knowledge distillation (Hinton et al. 2015; Sanh et al. 2019, "DistilBERT")."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keras_bert.tasks.replicas import over_all
 def divergence(teacher: Any, student: Any, temperature: float) -> Any:
     """`T^2 KL(softmax(teacher / T) || softmax(student / T))`, over the last axis of logits.
 
-    The factor keeps the gradients as large as those of the labels.
+    The factor `T^2` keeps its gradients as large as those of the labels.
 
     Example:
         >>> same = ops.array([[1.0, 2.0]])

@@ -1,4 +1,4 @@
-"""Columns of texts to train and measure sentence vectors with: anchors, and what they are compared with."""
+"""Columns of texts to train and measure sentence vectors with: anchors, and the texts they are compared with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_bert.tasks import metrics, vector_metrics
 from keras_bert.tasks.sentence_losses.distilled import margins_of
 
-_MEASURES = ("ndcg@10", "mrr@10", "accuracy@1", "recall@10")  # of a search, to choose models by
+_MEASURES = ("ndcg@10", "mrr@10", "accuracy@1", "recall@10")  # measures of a search, to choose models by
 
 
 class TextVectors(NamedTuple):
@@ -19,7 +19,7 @@ class TextVectors(NamedTuple):
 
     Attributes:
         texts: the anchor, and one or more others.
-        vectors: float32 `[columns, size]`.
+        vectors: float32 `[columns, size]`, a vector per text.
     """
 
     texts: tuple[str, ...]
@@ -43,7 +43,7 @@ def are_text_numbers(targets: Any) -> bool:
 
 
 def are_vectors(scores: Any, columns: int) -> bool:
-    """Whether these are vectors, one for all columns of texts or one for each, and not scores."""
+    """Whether these are vectors (one for all columns of texts, or one for each), and not scores."""
     return len(scores.shape) == 3 or (len(scores.shape) == 2 and scores.shape[1] > columns)
 
 
@@ -51,27 +51,27 @@ def scores_of(y: Any) -> np.ndarray:
     """Scores `[rows]`, several a row, or vectors, as float32.
 
     Raises:
-        ValueError: they differ in number from row to row, or one is not finite.
+        ValueError: the rows have different numbers of scores, or one is not finite.
     """
     try:
         scores = np.asarray(y, np.float32)
     except ValueError:
-        raise ValueError("the rows have different numbers of scores; each needs as many as the others") from None
+        raise ValueError("the rows have different numbers of scores; each row needs the same number") from None
     if bad := np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)).tolist():
-        raise ValueError(f"score {bad[0]} (from 0) is {scores[bad[0]]}, which is no number to learn")
+        raise ValueError(f"score {bad[0]} (from 0) is {scores[bad[0]]}, which is not finite")
     return scores
 
 
 def measured(rows: Sequence[TextVectors], scores: Sequence[float] | None) -> dict[str, float]:
-    """The measures of the vectors of (first, second) with scores, or of (anchor, positive, negative, ...).
+    """Measures the vectors of pairs with scores, or of rows (anchor, positive, negative, ...).
 
     Args:
         rows: texts and vectors.
-        scores: how alike the two texts of each row are. With 0 and 1 alone, average precision, best F1 and accuracy are
-            measured; with others, the correlations of Spearman and Pearson. Of triplets: a better model's scores or
-            margins, see `MarginMSELoss`; the correlations of the margins are measured. Or a better model's vectors, see
-            `VectorMSELoss`: the mean of the cosines is measured. None: each anchor searches for its positives among all
-            texts but the anchors; with negatives, it is also compared with its own.
+        scores: for pairs, their similarities: if all are 0 or 1, the measures are average precision, best F1 and
+            accuracy, else Spearman's and Pearson's correlations. For triplets, a teacher's scores or margins, see
+            `MarginMSELoss`: the measures are the correlations of the margins. A teacher's vectors, see `VectorMSELoss`:
+            the measure is the mean cosine. None: each anchor searches for its positives among all texts except anchors,
+            and if there are negatives, is compared with its own.
     """
     columns = np.stack([row.vectors for row in rows], axis=1)  # [columns, rows, size]
     if scores is None:
@@ -105,12 +105,12 @@ def _correlations(scores: Any, found: Any) -> dict[str, float]:
 def searched(
     rows: Sequence[TextVectors], corpus: Mapping[str, np.ndarray] | None = None, at: Sequence[int] = (1, 3, 5, 10, 100)
 ) -> dict[str, float]:
-    """How well anchors find their positives among all texts but the anchors: `vector_metrics.retrieval`.
+    """Measures how well anchors find their positives among all texts except anchors: `vector_metrics.retrieval`.
 
     Args:
         rows: texts and vectors of (anchor, positive, ...).
         corpus: further texts to search, and their vectors.
-        at: the numbers `k`.
+        at: the values of `k`.
 
     Returns:
         The measures of each `k`, such as `ndcg@10`.

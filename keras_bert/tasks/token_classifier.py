@@ -27,26 +27,26 @@ from keras_bert.text.packing import first_tokens
 from keras_bert.text.strings import as_strings
 from keras_bert.text.words import find_words
 
-_IGNORED = -1  # the target of tokens that are not the first of a word
+_IGNORED = -1  # the target of all but a word's first token
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertTokenClassifier(BertTask):
     """Predicts the label of each word: named entities, parts of speech.
 
-    A word's label is that of its first token, as in the paper; in training the others do not count.
+    A word's label is that of its first token, as in the paper; training ignores the other tokens.
 
     Args:
-        encoder, preprocessor: see `BertTask`. With a preprocessor that gives windows, long texts are read whole: each
-            word has its label from the window where it has the most context.
-        labels: IOB2 ("O", "B-PER", "I-PER", ...), IOBES, or plain ones such as "NOUN".
+        encoder, preprocessor: see `BertTask`. With a preprocessor that makes windows, long texts are read whole: the
+            label of a word comes from the window where it has the most context.
+        labels: IOB2 ("O", "B-PER", "I-PER", ...), IOBES, or labels without a prefix, such as "NOUN".
         dropout: the rate before the head; by default the encoder's `hidden_dropout`.
 
     Call arguments:
         inputs: texts, or packed inputs, see `BertTask`.
 
     Returns:
-        float32 `[batch, seq_length, labels]`: logits of each token, of `[CLS]` and `[SEP]` too; with windows
+        float32 `[batch, seq_length, labels]`: the logits of each token, special tokens included; with windows
         `[batch, windows, seq_length, labels]`.
 
     Raises:
@@ -79,7 +79,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         labels = checked_labels(labels, least=2)
         if preprocessor.truncation == "head_tail":
             raise ValueError(
-                "truncation (long_text) is head_tail, which cuts words out of the middle, and these would have no "
+                "truncation (long_text) is head_tail, which cuts words out of the middle; these would have no "
                 "labels; use long_text='windows', which cuts nothing, or 'truncate'"
             )
         super().__init__(encoder, preprocessor, **kwargs)
@@ -105,8 +105,8 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            For a sentence a list, for each of its words a dict: `word`, `label`, and `probability`, 0 to 1. The last
-            two are None for a truncated word; with windows there are none. For many sentences, a list of these.
+            For a sentence, a list with a dict for each word: `word`, `label`, and `probability`, 0 to 1. For truncated
+            words, `label` and `probability` are None; windows truncate none. For many sentences, a list of such lists.
 
         Raises:
             TypeError, ValueError: a sentence is not a list of str.
@@ -122,25 +122,25 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         results = [row for chunk in self._by_length(sentences, batch_tokens, progress) for row in chunk]
         answers = [self._answers(words, rows) for words, rows in zip(sentences, results, strict=True)]
         if cut := sum(answer["label"] is None for sentence in answers for answer in sentence):
-            message = f"words cut off, which have no label: {cut:,}; with long_text='windows' all words have one"
+            message = f"words cut off, which have no label: {cut:,}; with long_text='windows', all words have one"
             warnings.warn(message, stacklevel=2)
         return answers[0] if is_one else answers
 
     def entities(self, text: str | Iterable[str], batch_tokens: int = 1024, progress: bool | None = None) -> list[Any]:
         """The entities in a text, or in many texts, with their offsets.
 
-        `text.words.find_words` finds the words, `tasks.entities.find_entities` the entities in their labels. If the
-        labels have no prefixes, a run of words with the same one is an entity if there is a label "O"; if not, as for
-        parts of speech, each word is one.
+        `text.words.find_words` finds the words, and `tasks.entities.find_entities` the entities in their labels. If
+        labels have no prefixes and one is "O", words in a row with the same label are one entity. Without "O", as for
+        parts of speech, each word is an entity.
 
         Args:
             text: a str, or many.
             batch_tokens, progress: as for `tag`.
 
         Returns:
-            For a text a list of dicts in the order of the text: `label`, without prefix; `start` and `end`, in
+            For a text, a list of dicts in the order of the text: `label`, without prefix; `start` and `end`, in
             characters; `text`, which is `text[start:end]`; `probability`, 0 to 1, the mean over its words. For many
-            texts, a list of these.
+            texts, a list of such lists.
 
         Raises:
             TypeError, ValueError: a text is not a str.
@@ -159,7 +159,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return found[0] if is_one else found
 
     def _answers(self, words: Sequence[str], probabilities: np.ndarray) -> list[dict[str, Any]]:
-        """From float `[words or more, labels]`, all 0 for a truncated word."""
+        """The answers from probabilities, float `[words or more, labels]`, all 0 for a truncated word."""
         best = probabilities.argmax(axis=-1)
         answers = []
         for word, row, i in zip(words, probabilities, best, strict=False):
@@ -178,9 +178,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         packed = self.preprocessor.pack(tokens)
         logits = self(packed, training=False)  # [batch, seq_length, labels], or with windows
         places = places_of_tokens(self.preprocessor, tokens, packed["input_word_ids"])
-        probabilities = ops.softmax(tf.boolean_mask(logits, places))  # [tokens kept, labels]
+        probabilities = ops.softmax(tf.boolean_mask(logits, places))  # [kept tokens, labels]
         kept = _tokens_kept(places)
-        is_first = first_tokens(begins, kept) > 0  # [batch, (tokens kept)]
+        is_first = first_tokens(begins, kept) > 0  # [batch, (kept tokens)]
         words = tf.ragged.boolean_mask(tf.RaggedTensor.from_row_lengths(probabilities, kept), is_first)
         most = tf.reduce_max(tf.concat([[0], tf.reduce_sum(begins, axis=1)], 0))
         return words.to_tensor(shape=tf.stack([-1, most, len(self.labels)]))
@@ -190,8 +190,8 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
         Returns:
             `words`, string `[batch, words]`, padded with ""; `starts` and `ends`, int32, their offsets in characters
-            (code points, as Python counts), padded with -1; `labels`, string, with prefixes, and `probabilities`,
-            float32: "" and 0 at padding and for truncated words.
+            (code points), padded with -1; `labels`, string, with prefixes, and `probabilities`, float32: "" and 0 for
+            padding and truncated words.
         """
         words, starts, ends = find_words(text)
         tokens = self.preprocessor.tokenizer.tokenize_words(words)
@@ -223,11 +223,12 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             y: a list of lists of labels, one per word, by name or by number.
 
         Returns:
-            `targets`: ragged int32 `[sentences, (tokens)]`: the label at the first token of a word, else -1.
+            `targets`: ragged int32 `[sentences, (tokens)]`: the index of the label at the first token of a word, else
+                -1.
 
         Raises:
             TypeError, ValueError: a sentence is not a list of str, the numbers of words and labels differ, or a label
-                is not one of the model's. The message has the sentence's number, counted from 0.
+                is not one of the model's. The message has the sentence's index, from 0.
         """
         x = _checked(x)
         if len(x) != len(y):
@@ -274,7 +275,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return self.tag(x, progress=False)
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """`f1`, `precision` and `recall` of entities (labels "O", "B-..." and "I-..."); with other labels `accuracy`.
+        """`f1`, `precision` and `recall` of entities (labels "O", "B-..." and "I-..."); for other labels, `accuracy`.
 
         Words that were cut off count as "O".
         """
@@ -286,7 +287,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return {"f1": measured.pop("f1"), **measured}
 
     def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """Precision, recall and F1 of each kind of entity, if labels are those of entities."""
+        """Precision, recall and F1 of each kind of entity, if the labels mark entities."""
         if not self._has_entities:
             return {}
         return metrics.entities_by_kind(y, [[answer["label"] or "O" for answer in sentence] for sentence in answers])
@@ -300,7 +301,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return sorted(self.mistakes(answers, y), key=lambda i: -len(self.compared(answers[i], y[i])))
 
     def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
-        """The words that have another label."""
+        """The words whose label is wrong."""
         right = [self.labels[number_of(each, self.labels)] for each in label]
         rows = [
             {"word": each["word"], "label": name, "answer": each["label"], "probability": each["probability"]}

@@ -1,6 +1,6 @@
-"""Measures of sentence vectors: search, and telling pairs that are alike from others. Numbers from 0 to 1.
+"""Measures of sentence vectors, in search and in pair classification. Numbers from 0 to 1.
 
-Alike means a high cosine; vectors may have any length. For pairs with scores, such as STS-B's, see
+Similarity is the cosine, so vectors may have any length. For pairs with scores, such as STS-B's, use
 `metrics.correlation` of the scores and `cosines`.
 """
 
@@ -29,22 +29,22 @@ def cosines(first: Any, second: Any) -> np.ndarray:
 def retrieval(
     queries: Any, corpus: Any, relevant: Sequence[Collection[int]], at: Sequence[int] = (1, 5, 10)
 ) -> dict[str, float]:
-    """How well queries find their documents in a corpus: means over the queries, by the best `k` documents of each.
+    """Measures how well queries find their documents in a corpus, among the best `k` documents; means over the queries.
 
     Documents with equal cosines keep their order in the corpus.
 
     Args:
         queries: vectors `[queries, size]`.
         corpus: vectors `[documents, size]`.
-        relevant: for each query the rows of its documents in the corpus, one or more.
-        at: the numbers `k`.
+        relevant: for each query, the rows of its documents in the corpus, one or more.
+        at: the values of `k`.
 
     Returns:
-        For each `k`: `accuracy@k`, the share of queries with a relevant document among the `k`; `recall@k`, the share
-        of the relevant ones that are among them; `precision@k`, the share of the `k` that are relevant; `mrr@k`, the
-        mean of 1 / rank of the first relevant one; `ndcg@k`, the sum of `1 / log2(rank + 1)` of the relevant ones, of
-        the highest possible; and `map@k`, the mean of the precisions at each relevant one. A query that finds none
-        counts as 0.
+        For each `k`: `accuracy@k`, the share of queries with a relevant document among the best `k`; `recall@k`, the
+        share of relevant documents among the best `k`; `precision@k`, the share of the best `k` that are relevant;
+        `mrr@k`, the mean of 1 / rank of the first relevant document; `ndcg@k`, the sum of `1 / log2(rank + 1)` over the
+        relevant documents, divided by the highest possible sum; and `map@k`, the mean of the precisions at each
+        relevant document. A query that finds none counts as 0.
 
     Raises:
         ValueError: there are no queries, a query has no document or one outside of the corpus, or a `k` is below 1.
@@ -76,7 +76,7 @@ def retrieval(
 
 
 def _best(scores: np.ndarray, count: int) -> np.ndarray:
-    """The places of the highest scores, the highest first; of equal ones the first."""
+    """The indices of the highest scores, highest first; on a tie, the first."""
     lowest = np.partition(scores, -count)[-count] if count < len(scores) else -np.inf
     places = np.flatnonzero(scores >= lowest)
     return places[np.argsort(-scores[places], kind="stable")][:count]
@@ -101,16 +101,16 @@ def _of_ranks(hits: np.ndarray, counts: np.ndarray, k: int) -> dict[str, float]:
 
 
 def pair_classification(labels: Any, scores: Any) -> dict[str, float]:
-    """How well scores, such as cosines, tell pairs that are alike from others.
+    """Measures how well scores, such as cosines, separate similar pairs from others.
 
     Args:
-        labels: `[pairs]`, 1 (alike) or 0.
+        labels: `[pairs]`, 1 (similar) or 0.
         scores: numbers `[pairs]`.
 
     Returns:
         `average_precision`, which needs no threshold; the best `f1` of any threshold, with its `precision`, `recall`
-        and `f1_threshold`; and the best `accuracy` with its `accuracy_threshold`. Pairs of the threshold or above are
-        alike.
+        and `f1_threshold`; and the best `accuracy`, with its `accuracy_threshold`. Pairs whose score is the threshold
+        or above count as similar.
 
     Raises:
         ImportError: scikit-learn is not installed.
@@ -130,12 +130,12 @@ def pair_classification(labels: Any, scores: Any) -> dict[str, float]:
     ordered, alike = scores[order], labels[order]
     ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))  # a threshold cannot divide equal scores
     thresholds = np.append((ordered[ends[:-1]] + ordered[ends[:-1] + 1]) / 2, ordered[-1])
-    found = np.cumsum(alike)[ends]  # of those that are alike, the ones of the threshold or above
+    found = np.cumsum(alike)[ends]  # similar pairs at or above each threshold
     precision, recall = found / (ends + 1), found / alike.sum()
     f1 = 2 * found / (ends + 1 + alike.sum())
     right = np.append(len(labels) - alike.sum(), found + (len(labels) - alike.sum()) - (ends + 1 - found))
     best, most_right = int(f1.argmax()), int(right.argmax())
-    above_all = np.nextafter(ordered[0], np.inf)  # the threshold by which no pair is alike
+    above_all = np.nextafter(ordered[0], np.inf)  # with this threshold, no pair counts as similar
     average_precision = needed("sklearn.metrics", "scikit-learn").average_precision_score(labels, scores)
     return {
         "average_precision": float(average_precision),
@@ -149,7 +149,7 @@ def pair_classification(labels: Any, scores: Any) -> dict[str, float]:
 
 
 def triplet_accuracy(anchors: Any, positives: Any, negatives: Any) -> dict[str, float]:
-    """The share of triplets whose anchor is more like its positive than like its negative; vectors `[triplets, size]`.
+    """The share of triplets whose anchor is closer to its positive than to its negative; vectors `[triplets, size]`.
 
     Example:
         >>> triplet_accuracy([[1.0, 0.0]], [[1.0, 1.0]], [[0.0, 1.0]])
@@ -159,6 +159,6 @@ def triplet_accuracy(anchors: Any, positives: Any, negatives: Any) -> dict[str, 
 
 
 def _unit(vectors: Any) -> np.ndarray:
-    """float32 `[rows, size]`, each of length 1, or 0."""
+    """float32 `[rows, size]`: vectors of length 1; zeros stay zeros."""
     vectors = np.asarray(vectors, np.float32)
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -8,9 +8,9 @@ from typing import Any
 class Compilable:
     """A mixin for models with a preprocessor, so that `compile(jit_compile=True)` works.
 
-    XLA has no strings. Keras therefore disables XLA, with a warning, for any model that has a preprocessor layer. But
-    a model that gets packed inputs never calls this layer. By default (`jit_compile="auto"`) nothing changes: the model
-    is not compiled by XLA, and takes texts.
+    XLA has no strings, so Keras disables XLA, with a warning, for any model with a preprocessor layer. But a model that
+    gets packed inputs never calls this layer. By default (`jit_compile="auto"`), nothing changes: XLA does not compile
+    the model, and it takes texts.
 
     List it before `keras.Model` in the bases of a model.
     """

@@ -27,7 +27,7 @@ else:
 
 
 def __getattr__(name: str) -> object:
-    """On other backends: imports what needs TensorFlow at its first use."""
+    """On other backends, imports classes that need TensorFlow at their first use."""
     if name not in _HOMES:
         raise AttributeError(f"module 'keras_bert.text' has no attribute {name!r}")
     with needing_tensorflow_text(name):

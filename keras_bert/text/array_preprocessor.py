@@ -38,23 +38,23 @@ class ArrayPreprocessor:
     """`BertPreprocessor` on Keras's other backends: the same inputs for the same texts, as NumPy arrays.
 
     Hugging Face's `tokenizers` (the extra `runtimes`) splits the texts. Ordinary text gets the same ids; the guide
-    about runtimes says which does not.
+    about runtimes lists the exceptions.
 
     Args:
         tokenizer: a `tokenizers.Tokenizer`.
-        pad_token_id: of padding.
-        sequence_length, pad_to_multiple_of, max_sequence_length: as of `BertPreprocessor`.
+        pad_token_id: the id of the padding token.
+        sequence_length, pad_to_multiple_of, max_sequence_length: see `BertPreprocessor`.
 
     Call arguments:
         texts: a list of str; or a tuple of two, for pairs; or one str.
 
     Returns:
         A dict of int32 `[batch, seq_length]` (`[seq_length]` for one str): `input_word_ids`, `input_mask` and
-        `input_type_ids`. Of a pair that is too long, the longer text loses its last tokens, the second one on a tie.
+        `input_type_ids`. If a pair is too long, its longer text loses its last tokens, the second text on a tie.
 
     Raises:
         ImportError: `tokenizers` is not installed.
-        TypeError, ValueError: a bad argument, or texts that are no str.
+        TypeError, ValueError: a bad argument, or a text that is not a str.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ArrayPreprocessor:
         return self._packed(list(zip(*segments, strict=True)))
 
     def _packed(self, rows: Sequence[tuple[list[int], ...]]) -> dict[str, np.ndarray]:
-        """Ids of one or two texts a row -> the inputs."""
+        """Ids of one or two texts per row -> the inputs."""
         longest = self.sequence_length or self.max_sequence_length
         packed = [self._row(segments, longest) for segments in rows]
         length = self.sequence_length
@@ -145,7 +145,7 @@ class ArrayPreprocessor:
 
 
 def _read(directory: Path) -> tuple[dict[str, Any], str]:
-    """The content of a `tokenizer.json` for a preset, without special tokens to be found in texts; the pad token."""
+    """The content of a preset's `tokenizer.json`, set not to find special tokens in texts; and the pad token."""
     found = TokenizerFiles(directory)
     kind = found.type if found.whole_path.is_file() else None
     if kind not in (None, "WordPiece", "BPE"):

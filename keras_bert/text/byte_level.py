@@ -1,4 +1,4 @@
-"""Words of text, before byte pairs are merged; bytes as printable symbols."""
+"""Splits text into words, whose bytes are then merged; and writes bytes as printable symbols."""
 
 import tensorflow as tf
 
@@ -8,7 +8,7 @@ from keras_bert.text.split_patterns import SPLITS
 def byte_symbols() -> list[str]:
     """The printable character that stands for each of the 256 bytes in vocabularies and merges.
 
-    Printable Latin-1 characters stand for themselves, the other 68 bytes are, in order, the characters from U+0100 on.
+    Printable Latin-1 characters stand for themselves. Characters from U+0100 on stand for the other 68 bytes, in order.
 
     Example:
         >>> [byte_symbols()[byte] for byte in (0, 10, 32, 65, 255)]

@@ -1,4 +1,4 @@
-"""RoBERTa's, ModernBERT's and EuroBERT's tokenizer: byte pairs, in the TensorFlow graph."""
+"""Byte-level BPE, the tokenizer of RoBERTa, ModernBERT and EuroBERT, in the TensorFlow graph."""
 
 import os
 import unicodedata
@@ -27,31 +27,31 @@ _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carr
 class BytePairTokenizer(Tokenizer):
     """Tokenizes exactly as RoBERTa (Liu et al. 2019, section 4.4): GPT-2's byte-level byte-pair encoding.
 
-    Text is cut into words, each with the space before it, and words into bytes. Bytes are merged into tokens in the
-    order of the merges. No text is unknown, or changed but by `normalization`: `detokenize` returns every byte. The
+    Text is split into words, each with the space before it, and words into bytes. Bytes are merged into tokens in the
+    order of the merges. No text is unknown, and without `normalization`, `detokenize` returns every byte. The
     vocabulary has one printable symbol for each byte, as in the file: `Ġ` is the space. It works eagerly, in
     `tf.function`, in `tf.data` and in a SavedModel, and captures only constants.
 
-    ModernBERT (Warner et al. 2024) composes text, has tokens for runs of spaces, and packs pairs as BERT does but
-    without a type for the second text. EuroBERT (Boizard et al. 2025) has Llama 3's vocabulary and words.
+    ModernBERT (Warner et al. 2024) composes text, has tokens for runs of spaces, and packs pairs as BERT does, with
+    type id 0 for both texts. EuroBERT (Boizard et al. 2025) has Llama 3's vocabulary and splits words like it.
 
     Args:
         vocabulary: path of a `vocab.json`, or its content (token -> id), or the list of tokens; the index is the id.
         merges: path of a `merges.txt`, or its lines (`"Ġ t"`), or pairs of tokens; earliest first.
         add_prefix_space: whether to put a space before a text that begins without one, so that its first word has the
-            same tokens as elsewhere. RoBERTa was trained without. Only with `split="gpt2"`.
+            same tokens as elsewhere. RoBERTa was trained without it. Only with `split="gpt2"`.
         special_tokens_in_text: whether to recognize special tokens, such as `<mask>`, in the text, rather than split
             them like other text. `<mask>` then includes the white space before it, as in RoBERTa's fill-in example.
-            Leave it off for text that others wrote.
+            Leave it off for text from untrusted sources.
         unk_token, cls_token, sep_token, pad_token, mask_token: the special tokens, all in the vocabulary.
-        more_special_tokens: others of the vocabulary, recognized only with `special_tokens_in_text`.
-        added_tokens: tokens of the vocabulary, written as text, that are found anywhere in a text before it is cut
-            into words; of two that begin at the same place, the longer one.
-        normalization: "NFC" composes letters and marks first. None: text is not changed.
+        more_special_tokens: further special tokens of the vocabulary, recognized only with `special_tokens_in_text`.
+        added_tokens: tokens of the vocabulary, written as text, that are found anywhere in a text before it is split
+            into words. If two begin at the same place, the longer one is found.
+        normalization: "NFC" composes letters and marks first; None leaves text as it is.
         separators: the number of separator tokens between the texts of a pair.
         second_type_id: the type id of the second text of a pair.
         second_cls: whether the second text of a pair begins with `cls_token` too.
-        split: how text is cut into words: as "gpt2" (Radford et al. 2019; RoBERTa, ModernBERT), "llama3" (also OpenAI's
+        split: how text is split into words: "gpt2" (Radford et al. 2019; RoBERTa, ModernBERT), "llama3" (also OpenAI's
             cl100k_base), "qwen2" (Qwen 1 to 3), "qwen3.5", or "o200k" (OpenAI's o200k_base, gpt-oss).
         ignore_merges: whether a word that is in the vocabulary is one token even if no merges make it (Llama 3).
 
@@ -60,13 +60,13 @@ class BytePairTokenizer(Tokenizer):
         vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
 
     Raises:
-        FileNotFoundError: no such file.
-        ValueError: a file is damaged, a special or added token or a byte of UTF-8 is missing, ids have gaps, a
-            part or the result of a merge is not in the vocabulary, or the split or the normalization is unknown.
+        FileNotFoundError: there is no such file.
+        ValueError: a file is damaged, a special or added token or a byte of UTF-8 is missing, ids have gaps, a part or
+            the result of a merge is not in the vocabulary, or the split or the normalization is unknown.
 
     Offsets leave out the space at the beginning of a token, unless the token is all white space. A token may begin or
-    end within a character; its bytes alone are then not valid UTF-8. A token of a part of a composed character has the
-    span of the whole character.
+    end within a character, so that its bytes are not valid UTF-8. If a token is part of a composed character, its span
+    is the whole character.
 
     Letters, numbers and white space follow TensorFlow's version of Unicode. Newer characters count as symbols, and are
     separated from the letters beside them.
@@ -137,15 +137,15 @@ class BytePairTokenizer(Tokenizer):
 
         byte_of = {symbol: byte for byte, symbol in enumerate(symbols)}
         text = [token.encode() if token in added or token in special else _text(token, byte_of) for token in tokens]
-        # Text, which is checked to be UTF-8, never has the bytes without a token.
+        # Bytes without a token never occur in UTF-8, and the text is checked to be UTF-8.
         rules = MergeRules(self.merges, ids, [ids.get(symbol, self.unk_token_id) for symbol in symbols])
         with tf.init_scope(), tf.device("CPU"):
             self._text = tf.constant(text)  # the bytes of each token
             self._lengths = tf.strings.length(self._text)
-            # The number of bytes of a token, 0 or 1, that are the space before a word.
+            # The length of the space before a word in each token: 0 or 1 byte.
             skipped = [each.startswith(b" ") and not each.decode(errors="replace").isspace() for each in text]
             self._skipped = tf.constant(skipped, tf.int64)
-            # Most words are one token, and found by a hash, without merging.
+            # Most words are one token: a hash finds them without merging.
             if ignore_merges:
                 is_whole = tf.constant([token not in added and token not in special for token in tokens])
             else:
@@ -184,7 +184,7 @@ class BytePairTokenizer(Tokenizer):
         ids = self._split_into_tokens(words.values)  # [words, (tokens)]
         row_splits = tf.gather(ids.row_splits, words.row_splits)
         ids = tf.RaggedTensor.from_row_splits(ids.values, row_splits, validate=False)
-        # The graph leaves out the rest if there is no `with_offsets`. The bytes of tokens follow one another.
+        # The bytes of tokens follow one another. Without `with_offsets`, the graph leaves this part out.
         lengths = tf.cast(tf.gather(self._lengths, ids.values), tf.int64)
         ends = tf.cumsum(lengths)
         row = ids.value_rowids()

@@ -14,8 +14,8 @@ _ODD_SPACES = r"\x0b\x1c-\x1f"
 _PLAIN = r"[\x02-\x0a\x0c-\x1b -\x7f]*"
 # Replaces U+0000, where TensorFlow Text's operation would end the text. No vocabulary has either.
 _NO_NUL = "\ue000"
-# Two ` or two ' become " and this character, so that offsets stay. Then the character is removed everywhere, as
-# SentencePiece's usual normalization would do.
+# Two ` or two ' become " and this character, so that offsets stay. Later it is removed, as SentencePiece's usual
+# normalization does.
 _SECOND_QUOTE = "\x01"
 
 
@@ -41,7 +41,7 @@ class CompatibilityNormalizer:
         strings = self._mark_quotes(strings)
         lowered = tf.strings.lower(strings) if self.lowercase else strings
         plain = tf.strings.regex_full_match(strings, _PLAIN)
-        return normalize_unless(plain, lowered, strings, rows, self._normalize)  # it lower-cases ASCII too
+        return normalize_unless(plain, lowered, strings, rows, self._normalize)  # this lower-cases ASCII too
 
     def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
         strings = tf.strings.regex_replace(strings, r"\x00", _NO_NUL)

@@ -5,8 +5,8 @@ import tensorflow_text as tf_text
 
 from keras_bert.text.normalization import normalize_unless
 
-# Most rows have only characters that never change and never compose with another one, and skip the operation: those
-# before the combining marks (U+0300), typographic quotes and dashes, CJK ideographs.
+# Most rows have only characters that never change and never compose, and skip the operation: characters before the
+# combining marks (U+0300), typographic quotes and dashes, and CJK ideographs.
 _COMPOSED = r"[\x00-\x{2ff}\x{2010}-\x{2027}\x{4e00}-\x{9fff}]*"
 
 
@@ -30,7 +30,7 @@ def uncomposed_offsets(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Maps spans of composed bytes to spans of original bytes: starts and ends, int64 `[spans]` each, into their row.
 
-    A span that begins or ends within a composed character has all the characters that it was composed of.
+    A span that begins or ends within a composed character covers all the characters that it was composed of.
 
     Args:
         strings: string `[batch]`, valid UTF-8.

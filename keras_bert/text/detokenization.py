@@ -1,12 +1,12 @@
-"""Joins tokens into text. Tokenization forgets the spaces around punctuation; rules guess them."""
+"""Joins tokens into text. Tokenization loses the spaces around punctuation; rules guess them."""
 
 import tensorflow as tf
 
 _CJK = r"\x{3001}-\x{30ff}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{ff01}-\x{ff20}\x{20000}-\x{2fa1f}"
 _LETTER = r"[\p{L}\p{M}]"
 
-# (pattern, replacement), in order. RE2 has no look-around and its matches do not overlap, so a pattern that may repeat
-# (3 , 000 , 000) has its rule twice.
+# (pattern, replacement), in order. RE2 has no look-around and its matches do not overlap, so the rule of a pattern that
+# may repeat (3 , 000 , 000) is applied twice.
 _RULES = (
     (r"(^| )##", ""),
     # Between digits: 3.5, 10:30, 1,000,000.

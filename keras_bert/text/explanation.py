@@ -17,16 +17,16 @@ from keras_bert.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class ExplainedToken:
-    """A token of a sequence, or a character of the text that is in no token."""
+    """A token of a sequence, or a character that is in no token."""
 
     token: str | None  # None: a dropped character
     id: int | None = None
     position: int | None = None  # in the sequence, from 0, special tokens included
     type_id: int | None = None
     byte_span: tuple[int, int] | None = None  # in the text in UTF-8; None: not from the text, such as [CLS]
-    character_span: tuple[int, int] | None = None  # the same in characters, maybe with bytes outside the token
+    character_span: tuple[int, int] | None = None  # the whole characters that the byte span touches
     text: str = ""  # these characters
-    changes: tuple[str, ...] = ()  # what normalization changed in them, such as "É -> e" and "U+200B dropped"
+    changes: tuple[str, ...] = ()  # the changes that normalization made in them, such as "É -> e" and "U+200B dropped"
 
 
 def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedToken]]:
@@ -60,9 +60,9 @@ def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedTo
 def _explained(
     tokenizer: Tokenizer, text: str, found: list[tuple[int, int, int, bytes]], type_ids: list[int]
 ) -> list[ExplainedToken]:
-    """`found`: the id, start, end and own text of each token."""
+    """`found` has the id, start, end and own text of each token."""
     data = text.encode()
-    begins = [0, *itertools.accumulate(len(character.encode()) for character in text)]  # of each character, in bytes
+    begins = [0, *itertools.accumulate(len(character.encode()) for character in text)]  # byte offset of each character
     tokens = [ExplainedToken(tokenizer.vocabulary[tokenizer.cls_token_id], tokenizer.cls_token_id, 0, type_ids[0])]
     done = 0  # the characters before this one are explained
     for position, (id_, start, end, own) in enumerate(found, start=1):
@@ -83,7 +83,7 @@ def _explained(
 
 
 def _changes(text: str, result: str) -> tuple[str, ...]:
-    """What normalization changed to make `result` of `text`."""
+    """The changes by which normalization turned `text` into `result`."""
     kept = [each for each in text if each in result or unicodedata.category(each) not in ("Cc", "Cf")]
     changes = [_is_dropped(each) for each in text if each not in kept]
     letters = _letters(kept)
@@ -98,7 +98,7 @@ def _changes(text: str, result: str) -> tuple[str, ...]:
 
 
 def _letters(characters: Sequence[str]) -> list[str]:
-    """Each character with the marks behind it."""
+    """Each character with the marks after it."""
     letters: list[str] = []
     for each in characters:
         if letters and unicodedata.category(each).startswith("M"):

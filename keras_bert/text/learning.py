@@ -27,11 +27,11 @@ KINDS = ("wordpiece", "bytepair", "sentencepiece")
 # Each family's special tokens, in its order; RoBERTa has its mask at the end.
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ROBERTA, _ROBERTA_LAST = ("<s>", "<pad>", "</s>", "<unk>"), ("<mask>",)
-_ALBERT = ("[CLS]", "[SEP]", "[MASK]")  # behind <pad> and <unk>
+_ALBERT = ("[CLS]", "[SEP]", "[MASK]")  # after <pad> and <unk>
 # Never part of another token: google-research/albert, README, "Learning a vocabulary".
 _ALBERT_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
 
-# SentencePiece needs 20 times this in memory. Of a larger corpus it gets every second, fourth, ... text.
+# SentencePiece needs 20 times this memory. From a larger corpus, it gets every second, fourth, ... text.
 _MOST_BYTES = 2**27
 
 
@@ -45,37 +45,37 @@ def learn_vocabulary(
 ) -> Tokenizer:
     """Learns a vocabulary from a corpus.
 
-    The tokenizer's own operations normalize the text and cut it into words, so that it finds the learned tokens later.
-    The result is deterministic. The corpus may be larger than memory: words are counted as they are read (SentencePiece
-    learns from a part of a corpus of over 128 MiB). Progress is shown on a terminal.
+    The tokenizer's own operations normalize the text and split it into words, so that it will find the learned tokens.
+    The result is deterministic. The corpus may be larger than memory, because words are counted as they are read (from
+    over 128 MiB, SentencePiece learns from a part). Progress is shown on a terminal.
 
     - `"wordpiece"`, BERT's: pairs are merged by frequency (Sennrich et al. 2016), with `##` inside words, as Hugging
       Face's `tokenizers` learns it (Google's own code, Schuster and Nakajima 2012, is not public). Each character of
-      the corpus is a token, so that no word made of them is unknown.
+      the corpus is a token, so that no word of these characters is unknown.
     - `"bytepair"`, RoBERTa's: the same with bytes; capitals and accents stay.
     - `"sentencepiece"`, ALBERT's: a unigram model (Kudo 2018), by google/sentencepiece with ALBERT's settings.
 
     Args:
-        corpus: texts (str), from a list or an iterator; or paths (`pathlib.Path`) of UTF-8 files with a text a line, or
-            of directories of .txt files.
+        corpus: texts (str), from a list or an iterator; or paths (`pathlib.Path`) of UTF-8 files with one text per
+            line, or of directories of .txt files.
         size: the size of the vocabulary, special tokens included.
         kind: as above.
         lowercase: whether to lower-case; default: yes, as BERT's `uncased` models and ALBERT; never for byte pairs.
         strip_accents: whether to drop accents; default: as `lowercase`.
-        character_coverage: the share of all characters, from 0.98 to 1, that get a token; the rarest are unknown. In a
-            corpus of many scripts, 0.9995 leaves more of the vocabulary to words.
+        character_coverage: the share of all occurrences of characters, from 0.98 to 1, that tokens cover; the rarest
+            characters are unknown. In a corpus of many scripts, 0.9995 leaves more of the vocabulary to words.
 
     Returns:
         A `WordPieceTokenizer`, `BytePairTokenizer` or `SentencePieceTokenizer`. `save_preset(directory)` writes its
-        files; `BertPreprocessor(tokenizer)` feeds a model of this vocabulary. It has fewer than `size` tokens, with a
-        warning, if the corpus has no more that occur twice.
+        files; `BertPreprocessor(tokenizer)` makes the inputs of a model with this vocabulary. If too few tokens occur
+        twice in the corpus, the vocabulary has fewer than `size` tokens, with a warning.
 
     Raises:
         ImportError: the library that learns this kind is not installed.
         FileNotFoundError: there is no such file.
         TypeError: an element of the corpus is not text.
-        ValueError: an unknown kind, an empty corpus, a file that is not UTF-8, or a size too small for the characters
-            (the message gives the smallest).
+        ValueError: the kind is unknown, the corpus is empty, a file is not UTF-8, or the size is too small for the
+            characters (the message gives the smallest).
 
     Example:
         >>> tokenizer = learn_vocabulary(["a low cat, a slow cat", "the lowest, slowest cat"] * 2, size=32)
@@ -87,7 +87,7 @@ def learn_vocabulary(
     if kind not in KINDS:
         raise ValueError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
     if size < 1:
-        raise ValueError(f"size is {size}; a vocabulary has at least its special tokens")
+        raise ValueError(f"size is {size}; expected at least the special tokens")
     if not 0.98 <= character_coverage <= 1:
         raise ValueError(f"character_coverage is {character_coverage}; expected a share from 0.98 to 1")
     if kind == "bytepair":
@@ -120,7 +120,7 @@ class Fertility(NamedTuple):
 
 
 def fertility(tokenizer: Tokenizer, corpus: Corpus) -> Fertility:
-    """Measures a vocabulary on the first 16 megabytes of a corpus, which is as for `learn_vocabulary`.
+    """Measures a vocabulary on the first 16 megabytes of a corpus; see `learn_vocabulary` for its form.
 
     Raises:
         ValueError: the corpus has no words. For files, as `learn_vocabulary`.
@@ -158,8 +158,8 @@ def _learn_wordpiece(
     least = len(_BERT) + len(chars) + len(inner)
     if size < least:
         raise _too_small(size, least)
-    # The library numbers ## tokens in a random order, and breaks ties by it. So one-character symbols replace each
-    # character that begins a word, and each that continues one.
+    # The library numbers ## tokens in a random order, which decides ties. So each character that begins a word, and
+    # each that continues one, is replaced by a symbol of one character.
     symbols = [chr(0x20000 + index) for index in range(len(chars) + len(inner))]
     begins = dict(zip(chars, symbols[: len(chars)], strict=True))
     goes_on = dict(zip(map(ord, inner), symbols[len(chars) :], strict=True))

@@ -21,7 +21,7 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
 
     Raises (while it reads; for files in a list, at once):
         TypeError: the corpus is one str, or an element is neither str nor Path.
-        FileNotFoundError: no such file, or a directory without .txt files.
+        FileNotFoundError: there is no such file, or a directory has no .txt files.
         ValueError: a file is not UTF-8, or binary; a text has a lone surrogate.
 
     Example:
@@ -42,7 +42,7 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
 def text_files(path: Path) -> list[Path]:
     """`path` itself, or the .txt files in a directory, sorted by name.
 
-    Raises FileNotFoundError if there are none, or one is a link to nothing.
+    Raises FileNotFoundError if there are none, or one is a broken link.
     """
     if not path.is_dir():
         if not path.exists():
@@ -106,7 +106,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 def _check(data: bytes, path: Path, offset: int) -> None:
     nul = data.find(b"\0")
     if nul >= 0:
-        raise ValueError(f"{path} is no text: it has a byte 0x00 at offset {offset + nul:,}")
+        raise ValueError(f"{path} is not text: it has a byte 0x00 at offset {offset + nul:,}")
     try:
         data.decode()
     except UnicodeDecodeError as error:

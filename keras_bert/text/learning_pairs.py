@@ -14,16 +14,16 @@ T = TypeVar("T")
 
 _LEAST_OFTEN = 2  # rarer pairs are not merged
 _LONGEST_TOKEN = 60  # symbols; in UTF-8, well below TensorFlow Text's limit
-_TIMES = 1000  # limit of the repetitions of a word in one string
+_TIMES = 1000  # the most repetitions of a word in one string
 
 
 def learn_pairs(
     words: Mapping[str, int], alphabet: Sequence[str], size: int
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Byte-pair encoding (Sennrich et al. 2016), by Hugging Face's `tokenizers`, and deterministic.
+    """Learns byte-pair encoding (Sennrich et al. 2016) with Hugging Face's `tokenizers`. It is deterministic.
 
     `words` has the count of each word, without spaces. `alphabet` has their one-character symbols, in ascending order.
-    Returns `size` tokens, or fewer if there are no more, `alphabet` first; and the merged pairs, earliest first.
+    Returns up to `size` tokens, `alphabet` first; and the merged pairs, earliest first.
     """
     tokenizers = needed("tokenizers", "tokenizers", extra="vocab")
 

@@ -1,4 +1,4 @@
-"""Counts the words that WordPiece cuts into tokens, and their characters."""
+"""Counts the words of a corpus, as WordPiece splits it, and their characters."""
 
 import functools
 from collections import Counter
@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 LONGEST_WORD = 200  # characters; longer ones are unknown to WordPieceTokenizer
-_MOST_WORDS = 2**21  # distinct words, some hundred megabytes; the rarest of more words are forgotten
+_MOST_WORDS = 2**21  # distinct words, some hundred megabytes; beyond it, the rarest are dropped
 
 
 @functools.cache
@@ -37,7 +37,7 @@ def words_of(normalized: tf.Tensor) -> list[str]:
 
 
 def inside_words(chars: Sequence[str]) -> list[str]:
-    """The characters that may be inside a word: no punctuation or CJK ideographs, which are words by themselves.
+    """The characters that may be inside a word: not punctuation and CJK ideographs, which are words by themselves.
 
     Example:
         >>> inside_words(["a", "-", "é", "京"])
@@ -49,7 +49,7 @@ def inside_words(chars: Sequence[str]) -> list[str]:
 
 
 def count(words: Counter, more: Iterable) -> None:
-    """Adds words to the counts, and forgets the rarest words when there are too many."""
+    """Adds words to the counts, and drops the rarest when there are too many."""
     words.update(more)
     rare = 1
     while len(words) > _MOST_WORDS:
@@ -59,7 +59,7 @@ def count(words: Counter, more: Iterable) -> None:
 
 
 def alphabet(words: Counter[str], character_coverage: float) -> list[str]:
-    """The characters of words, in ascending order, without the rarest ones beyond a share of all characters.
+    """The characters of words, in ascending order, without the rarest beyond the coverage.
 
     Example:
         >>> alphabet(Counter({"cab": 99, "cob": 1}), 1.0), alphabet(Counter({"cab": 99, "cob": 1}), 0.99)

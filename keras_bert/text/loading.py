@@ -1,4 +1,4 @@
-"""Loads the tokenizer of a preset's directory, of any of the three classes."""
+"""Loads the tokenizer of a preset, of any of the three classes."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from keras_bert.text.sentencepiece_files import MODELS
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.wordpiece import WordPieceTokenizer
 
-# By the type in tokenizer.json.
+# The type in tokenizer.json -> the class.
 _TYPES = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer, "Unigram": SentencePieceTokenizer}
 
 # All files that a tokenizer may write.
@@ -25,13 +25,13 @@ def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
     """Loads a preset's tokenizer; the files determine its class.
 
     Args:
-        directory: has one of
+        directory: holds one of
             - `spiece.model`, `sentencepiece.bpe.model` or `spm.model`;
             - `vocab.json` and `merges.txt`;
             - `vocab.txt`;
-            - `tokenizer.json` of type WordPiece, byte-level BPE, or Unigram as of ALBERT and XLM-RoBERTa;
-            - KerasHub's `tokenizer.json` and `assets/tokenizer`, of any family but ALBERT.
-        **overrides: arguments of the tokenizer, in place of the files' values.
+            - `tokenizer.json` of type WordPiece, byte-level BPE, or ALBERT's or XLM-RoBERTa's Unigram;
+            - KerasHub's `tokenizer.json` and `assets/tokenizer`, of any family except ALBERT.
+        **overrides: arguments of the tokenizer that replace the values in the files.
 
     Raises:
         FileNotFoundError: none of these files is there.

@@ -8,25 +8,25 @@ import tensorflow as tf
 
 _NEVER = np.int32(2**31 - 1)  # the rank of a pair that no rule merges
 
-# Words of more bytes than this are merged in windows, to keep the rounds few.
+# Words of more bytes are merged in windows, so that fewer rounds are needed.
 _WINDOW = 64
 
 
 class MergeRules:
     """Applies merge rules to words in the TensorFlow graph, with constants and no lookup tables.
 
-    Every step merges, in a word, the first pair of the earliest rule that fits. If every token has just one rule, whose
-    parts come from earlier rules, all pairs of that rule can be merged in one step, from left to right. Llama 3's
-    tokens have a rule for each way to make them.
+    Every step merges the first pair in a word that the earliest fitting rule matches. If every token has only one rule,
+    whose parts come from earlier rules, all pairs of that rule can be merged in one step, from left to right. Llama 3's
+    tokens have a rule for each way to make them, and are merged one by one.
 
-    A long word would take many steps, each over the whole word. Instead, it is cut into windows, twice: the second
-    windows begin half a window later. Where both cuts have the same token, one cut's tokens up to it and the other's
-    after it are together the tokens of the whole word: the first merge across a border of that token would be the first
-    merge across it in one of the cuts as well, because the pairs of a cut are among those of the word.
+    A long word would take many steps, each over the whole word. Instead, it is cut into windows twice; the second
+    windows begin half a window later. Where both cuts have the same token, the tokens of the word are those of one cut
+    up to that token, and those of the other cut after it. Proof: the first merge across a border of that token would
+    also be the first merge across it in one of the cuts, because the pairs of a cut are among those of the word.
 
     Args:
         merges: pairs of tokens, earliest first; a token is a str of byte symbols.
-        ids: token -> id, of all parts and results.
+        ids: token -> id, for all parts and results.
         byte_ids: int `[256]`, the id of each byte.
     """
 
@@ -36,7 +36,7 @@ class MergeRules:
         results = np.fromiter(map(ids.__getitem__, map("".join, merges)), np.int32, len(merges))
         self._base = max(ids.values()) + 1
         self._one_at_a_time = not _are_nested(pairs, results, np.asarray(byte_ids, np.int32), self._base)
-        # Of rules for the same pair, the last one counts.
+        # If several rules have the same pair, the last one counts.
         keys, from_end = np.unique(pairs[::-1] @ [self._base, 1], return_index=True)
         ranks = len(merges) - 1 - from_end
         with tf.init_scope(), tf.device("CPU"):
@@ -45,7 +45,7 @@ class MergeRules:
             self._ranks = tf.constant(np.append(ranks, _NEVER).astype(np.int32))
             self._results = tf.constant(results)
             self._byte_ids = tf.constant(np.asarray(byte_ids, np.int32))
-        # Traced once, however many functions use it.
+        # Traced once for all functions that use it.
         self._apply = tf.function(
             self._merge_words, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
         )
@@ -65,7 +65,7 @@ class MergeRules:
         return tf.RaggedTensor.from_row_splits(tf.boolean_mask(heads, is_head), splits, validate=False)
 
     def _merge_in_windows(self, symbols: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        """`_merge` for words of any length. Where the two cuts never agree, the windows of that word grow."""
+        """`_merge` for words of any length. If the two cuts of a word never agree, its windows grow."""
         starts = tf.cumsum(lengths, exclusive=True)  # [words]
 
         def attempt(heads: tf.Tensor, pending: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -94,7 +94,7 @@ class MergeRules:
             heads = tf.tensor_scatter_nd_update(heads, source[:, None], merged)
             return heads, tf.boolean_mask(pending, stuck), window * 4
 
-        # A window of the whole word has no halves that need to agree; the window may not grow past int32.
+        # A window of the whole word has no halves that must agree. The window must not grow past int32.
         heads, _, _ = tf.while_loop(
             lambda heads, pending, window: tf.size(pending) > 0,
             attempt,
@@ -130,7 +130,7 @@ class MergeRules:
             heads: tf.Tensor, symbols: tf.Tensor, groups: tf.Tensor, places: tf.Tensor, ranks: tf.Tensor
         ) -> tuple[tf.Tensor, ...]:
             best = tf.gather(tf.math.segment_min(ranks, groups), groups)
-            active = best != _NEVER  # words that no rule fits any more are done
+            active = best != _NEVER  # words without a fitting rule are done
             left = tf.where((ranks == best) & active)[:, 0]
             left = _first_of_groups(left, groups) if self._one_at_a_time else _every_other_of_runs(left)
             merged = tf.gather(self._results, tf.gather(ranks, left))
@@ -184,7 +184,7 @@ def _first_of_groups(index: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
 
 
 def _are_nested(pairs: np.ndarray, results: np.ndarray, byte_ids: np.ndarray, size: int) -> bool:
-    """Whether each token comes from one rule, whose parts are bytes or come from earlier rules; `size` of all ids."""
+    """Whether each token has one rule, whose parts are bytes or come from earlier rules; `size` is that of `ids`."""
     made = np.full(size, _NEVER)  # the rule that makes a token; -1: none makes a byte
     made[byte_ids] = -1
     if np.any(made[results] == -1) or len(np.unique(results)) < len(results):

@@ -15,7 +15,7 @@ _VALID_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 # Unicode's white space. RE2's \s is only ASCII's.
 SPACES = r"[\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
 INVALID_UTF8 = "not valid UTF-8 (read the text with its own encoding, or with errors=replace): the text in row"
-# Google's clean_text removes U+0000, U+FFFD, and categories Cc and Cf, but not tab, line feed and carriage return.
+# Google's clean_text removes U+0000, U+FFFD, and categories Cc and Cf, except tab, line feed and carriage return.
 _REMOVED = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\p{Cf}\x{fffd}"
 _CJK_IDEOGRAPHS = r"\x{4e00}-\x{9fff}"
 
@@ -50,8 +50,8 @@ class BertNormalizer:
     def plain_rows(self, strings: tf.Tensor) -> tf.Tensor:
         """bool `[batch]`: whether a row has only ASCII, typographic quotes and dashes, and CJK ideographs.
 
-        Normalization changes only the capitals of such a row, and no word, all ASCII, is over the limit. Most rows of
-        English or Chinese text are plain, and skip the Unicode steps.
+        In such a row, normalization changes only capitals, and no ASCII word is over the limit. Most rows of English or
+        Chinese text are plain, and skip the Unicode steps.
         """
         separators = r"\t\n\r -/:-@\[-`{-~\x{2010}-\x{2027}\x{2030}-\x{2043}\x{2045}-\x{2051}\x{2053}-\x{205e}"
         separators += _CJK_IDEOGRAPHS if self.split_on_cjk else ""
@@ -115,14 +115,14 @@ def original_offsets(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Maps spans of normalized bytes to spans of original bytes: starts and ends, int64 `[spans]` each, into their row.
 
-    The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two), so a
-    table and a running sum give each character's place in the normalized text. A stripped accent belongs to the
+    The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two). So a
+    table and a cumulative sum give each character's place in the normalized text. A stripped accent belongs to the
     character before it, a removed control character to none.
 
     Args:
         strings: string `[batch]`, before normalization, valid UTF-8.
         rows: int64 `[spans]`, the row of each span.
-        starts, ends: int64 `[spans]`, byte offsets into the normalized row, end exclusive, no span empty.
+        starts, ends: int64 `[spans]`, byte offsets into the normalized row; the end is exclusive, and no span is empty.
         contributed: int8, `contributed_bytes` of the normalizer.
     """
     lengths = tf.cast(tf.strings.length(strings), tf.int64)
@@ -144,7 +144,7 @@ def original_offsets(
 
 
 def lower_dotted_capitals(strings: tf.Tensor) -> tf.Tensor:
-    """Lower-cases the capitals I with an accent: their marks would depend on the locale."""
+    """Lower-cases each capital I with an accent: ICU's result would depend on the locale."""
     for capital in "İÌÍĨĮ":
         strings = tf.strings.regex_replace(strings, capital, capital.lower())
     return strings
@@ -153,7 +153,7 @@ def lower_dotted_capitals(strings: tf.Tensor) -> tf.Tensor:
 def check_utf8(strings: tf.Tensor, rows: tf.Tensor) -> None:
     valid = tf.strings.regex_full_match(strings, _VALID_UTF8)
     bad = tf.where(~valid)[:1, 0]
-    # Without the text itself, which Python cannot decode.
+    # The message leaves the text out, which Python cannot decode.
     require(tf.reduce_all(valid), INVALID_UTF8, tf.gather(rows, bad))
 
 
@@ -165,7 +165,7 @@ def _table_index(codes: tf.Tensor) -> tf.Tensor:
 
 @functools.cache
 def contributed_bytes(normalizer: Any) -> np.ndarray:
-    """int8: how many bytes each character becomes; 0 if it is removed, -1 if it is a stripped accent."""
+    """int8: the number of bytes that each character becomes; 0 if it is removed, -1 if it is a stripped accent."""
     with tf.init_scope(), tf.device("CPU"):
         results, stripped = normalizer.characters(_characters(np.r_[:_PLANE_3, _PLANE_14:_PLANE_14_END]))
         lengths = tf.where(stripped, -1, tf.strings.length(results)).numpy()

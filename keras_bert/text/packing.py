@@ -9,7 +9,7 @@ from keras_bert.text.strings import require
 
 TRUNCATIONS = ("longest_first", "round_robin", "waterfall", "head_tail", "error")
 
-_HEAD = 4  # under "head_tail", one of this many kept tokens is from the beginning: 128 of 510 in the paper
+_HEAD = 4  # under "head_tail", a quarter of the kept tokens is from the beginning: 128 of 510 in the paper
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ ROBERTA_PAIRS = PairFormat(separators=2, second_type_id=0)  # XLM-RoBERTa's too
 def truncate(
     segments: Sequence[tf.RaggedTensor], max_tokens: tf.Tensor | int, truncation: str = "longest_first"
 ) -> list[tf.RaggedTensor]:
-    """Shortens one or two segments, ragged integers `[batch, (tokens)]`, to `max_tokens` tokens per row in all.
+    """Shortens one or two segments, ragged integers `[batch, (tokens)]`, to `max_tokens` tokens per row in total.
 
     `truncation` is one of
 
@@ -45,9 +45,9 @@ def truncate(
       (`_truncate_seq_pair` of the original BERT);
     - `"round_robin"`: the segments get room in turn, token by token (TF Hub's preprocessing models). For two segments
       this equals `"longest_first"`;
-    - `"waterfall"`: the first segment gets all the room that it needs, the second the rest;
-    - `"head_tail"`: lengths as under `"longest_first"`, but a long segment loses its middle: of the kept tokens, a
-      quarter is from its beginning, the rest from its end (Sun et al. 2019, section 5.3.1);
+    - `"waterfall"`: the first segment gets all the room that it needs, and the second gets the rest;
+    - `"head_tail"`: lengths as under `"longest_first"`, but a long segment loses its middle: a quarter of the kept
+      tokens is from its beginning, the rest from its end (Sun et al. 2019, section 5.3.1);
     - `"error"`: a row that does not fit raises ValueError (in a graph, tf.errors.InvalidArgumentError).
 
     Example:
@@ -67,7 +67,8 @@ def truncate(
         keep = [tf.minimum(lengths[0], room)]
     else:
         first, second = lengths
-        # Each gets half the room (the first rounds up: it wins ties), and what the other one leaves of its half.
+        # Each segment gets half the room, and whatever the other leaves of its half. The first one's half is rounded
+        # up.
         fair = room if truncation == "waterfall" else tf.maximum(room - second, (room + 1) // 2)
         kept_first = tf.minimum(first, fair)
         keep = [kept_first, tf.minimum(second, room - kept_first)]
@@ -76,14 +77,14 @@ def truncate(
 
 
 def first_tokens(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
-    """The first `count` (int64 `[batch]`) values of each row."""
+    """The first `count` values of each row; `count` is int64 `[batch]`."""
     starts = tf.cast(segment.row_starts(), tf.int64)
     values = tf.gather(segment.values, tf.ragged.range(starts, starts + count).values)
     return tf.RaggedTensor.from_row_lengths(values, count, validate=False)
 
 
 def _head_and_tail(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
-    """`count` (int64 `[batch]`) values of each row: all, or a quarter from its beginning and the rest from its end."""
+    """`count` values of each row, int64 `[batch]`: all, or a quarter from the beginning and the rest from the end."""
     starts, ends = (tf.cast(limit, tf.int64) for limit in (segment.row_starts(), segment.row_limits()))
     head = tf.where(ends - starts > count, count // _HEAD, count)
     rows = tf.concat([tf.ragged.range(starts, starts + head), tf.ragged.range(ends - (count - head), ends)], axis=1)

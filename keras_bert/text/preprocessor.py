@@ -19,16 +19,18 @@ class BertPreprocessor(keras.layers.Layer):
     """Tokenizes, truncates, adds `[CLS]` and `[SEP]` (or the family's own), and pads.
 
     Args:
-        tokenizer: any of the three; it determines the special tokens and the pair format. `.keras` files contain its
-            vocabulary.
+        tokenizer: a tokenizer of any of the three classes. It determines the special tokens and the pair format, and
+            `.keras` files contain its vocabulary.
         sequence_length: the length of every row, special tokens included; longer texts are truncated. None: the length
             of the longest row of the batch.
         truncation: how to shorten a row that is too long: "longest_first", "round_robin", "waterfall", "head_tail" or
             "error", see `packing.truncate`.
-        stride: if given, cuts long texts (of a pair, the second) into windows instead, each beginning `stride` tokens
-            after the one before it. Results are then `[batch, windows, seq_length]`; missing windows are padding.
-        pad_to_multiple_of: with `sequence_length=None`, rounds the length up, so that fewer shapes occur.
-        max_sequence_length: the model's number of positions, the limit of every row.
+        stride: if given, long texts (in a pair, the second text) are split into windows instead, each beginning
+            `stride` tokens after the one before it. Results are then `[batch, windows, seq_length]`; missing windows
+            are padding.
+        pad_to_multiple_of: with `sequence_length=None`, the length is rounded up to a multiple of it, so that fewer
+            shapes occur.
+        max_sequence_length: the model's number of positions, which limits every row.
 
     Call arguments:
         texts: string `[batch]` as a tensor, NumPy array or list of str; or one string `[]`; or, for pairs, a tuple of
@@ -68,7 +70,7 @@ class BertPreprocessor(keras.layers.Layer):
         if keras.backend.backend() != "tensorflow":
             raise RuntimeError(
                 f"BertPreprocessor uses TensorFlow ops, but Keras's backend is {keras.backend.backend()}; set "
-                "KERAS_BACKEND=tensorflow before keras is imported, or feed the encoder ids made elsewhere"
+                "KERAS_BACKEND=tensorflow before Keras is imported, or pass the encoder ids made elsewhere"
             )
         if truncation not in TRUNCATIONS:
             raise ValueError(f"truncation is {truncation!r}; expected one of {', '.join(TRUNCATIONS)}")
@@ -91,13 +93,13 @@ class BertPreprocessor(keras.layers.Layer):
         self.max_sequence_length = max_sequence_length
         self.stride = stride
         self.supports_jit = False  # XLA has no strings
-        # Compiled: launching some fifty small operations one by one takes longer than running them.
+        # One graph: launching some fifty small operations one by one takes longer than running them.
         batch = tf.TensorSpec([None], tf.string)
         self._from_one = tf.function(self._preprocess, input_signature=[batch], autograph=False)
         self._from_two = tf.function(self._preprocess, input_signature=[batch, batch], autograph=False)
 
     def __call__(self, texts: Any, **kwargs: Any) -> dict[str, tf.Tensor]:
-        # Here and not in call, because Keras takes only tensors as positional arguments.
+        # Here and not in `call`, because Keras takes only tensors as positional arguments.
         texts = _as_texts(texts)
         with readable_errors():
             return super().__call__(texts, **kwargs)
@@ -198,7 +200,7 @@ class BertPreprocessor(keras.layers.Layer):
                 positions.
 
         Raises:
-            FileNotFoundError: no such preset, or a file is missing.
+            FileNotFoundError: there is no such preset, or a file is missing.
             ValueError: a file is damaged, the vocabulary does not fit the model, or an argument is bad.
         """
         directory = presets.resolve(handle)
@@ -210,7 +212,7 @@ class BertPreprocessor(keras.layers.Layer):
         return cls(tokenizer, **overrides)
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
-        """Writes the tokenizer's files; the model saves the lengths."""
+        """Writes the tokenizer's files. The lengths are saved by the model."""
         self.tokenizer.save_preset(directory, overwrite)
 
 
@@ -251,4 +253,4 @@ def _check_pair(pair: Any) -> None:
     first, *others = (tuple(part.shape)[:1] for part in pair)
     for other in others:
         if len(first) != len(other) or (first and None not in (first[0], other[0]) and first[0] != other[0]):
-            raise ValueError(f"a pair has batches of {first} and {other}; expected as many second texts as first ones")
+            raise ValueError(f"a pair has batches of {first} and {other}; expected two batches of the same size")

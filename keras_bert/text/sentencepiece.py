@@ -1,4 +1,4 @@
-"""ALBERT's, XLM-RoBERTa's and DeBERTa's tokenizer: SentencePiece, in the TensorFlow graph."""
+"""SentencePiece, the tokenizer of ALBERT, XLM-RoBERTa and DeBERTa, in the TensorFlow graph."""
 
 import base64
 import os
@@ -32,10 +32,10 @@ _IS_TEXT[[0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF]] = False
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SentencePieceTokenizer(Tokenizer):
-    """SentencePiece (Kudo and Richardson 2018), with the steps of a family of models before and after it.
+    """SentencePiece (Kudo and Richardson 2018), with a model family's steps before and after it.
 
-    TensorFlow Text runs google/sentencepiece's own segmentation. Its operation holds the model as an attribute:
-    functions capture no resource, and a SavedModel needs no file beside it.
+    TensorFlow Text runs google/sentencepiece's own segmentation. The operation holds the model as an attribute, so
+    functions capture no resource, and a SavedModel needs no further file.
 
     - `"albert"` (Lan et al. 2019), like google-research/albert: compatibility decomposition (NFKD) without combining
       characters, lower case, and no token that ends in a digit and a comma.
@@ -45,10 +45,10 @@ class SentencePieceTokenizer(Tokenizer):
     - `"xlm-roberta"` (Conneau et al. 2019), like fairseq: the text unchanged; ids with fairseq's special tokens in
       front and `<mask>` at the end.
     - `"deberta-v2"` (He et al. 2021, DeBERTaV3), like the sentencepiece library: the text unchanged; ids of the model,
-      and `[MASK]` at the end. Characters that version 3's model does not have become the tokens of their bytes, such
-      as `<0xF0>`; U+0000 those of U+E000. Of two ways to split a text that have equal scores, such as
-      `3333 3333 3` and `3 3333 3333`, it takes the library's choice up to version 0.2.1: a candidate's sum in float64
-      is compared with the best sum so far in float32. Version 0.2.2 and later compare two sums in float32.
+      and `[MASK]` at the end. Characters that are not in version 3's model become the tokens of their bytes, such as
+      `<0xF0>`; U+0000 becomes those of U+E000. If two ways to split a text have equal scores, such as `3333 3333 3` and
+      `3 3333 3333`, the choice is that of the library up to version 0.2.1, which compares a candidate's sum in float64
+      with the best sum in float32. Version 0.2.2 and later compare two sums in float32.
 
     Args:
         model_file: path of a `spiece.model`, `sentencepiece.bpe.model` or `spm.model`, or its bytes. The config
@@ -57,18 +57,18 @@ class SentencePieceTokenizer(Tokenizer):
         lowercase: whether to lower-case; default: as the family does. (False for cased ALBERT models.)
         strip_accents: whether to decompose and drop combining characters; default: as the family does.
         special_tokens_in_text: whether to recognize special tokens, such as `[MASK]`, in the text, rather than split
-            them like other text. The mask then includes the white space before it. Leave it off for text that others
-            wrote.
+            them like other text. The mask then includes the white space before it. Leave it off for text from untrusted
+            sources.
 
     Attributes:
         vocabulary (`▁` is the space before a word), vocabulary_size, unk_token_id, ...: see `Tokenizer`.
 
     Raises:
-        FileNotFoundError: no such file.
-        ValueError: it is no SentencePiece model, or not of this family.
+        FileNotFoundError: there is no such file.
+        ValueError: it is not a SentencePiece model, or not one of this family.
 
-    Offsets are SentencePiece's own, without the space before a word. If a character, such as ½, ends up in several
-    tokens, the last of them has its span; the others have empty spans.
+    Offsets are SentencePiece's own, without the space before a word. If a character, such as ½, becomes several tokens,
+    the last of them has its span; the others have empty spans.
 
     Example:
         >>> tokenizer = SentencePieceTokenizer("spiece.model")  # doctest: +SKIP
@@ -129,7 +129,7 @@ class SentencePieceTokenizer(Tokenizer):
             self._has_space = tf.constant([token.startswith(SPACE) and token != SPACE for token in self.vocabulary])
             self._comma_splits = self._split_commas(own) if layout.splits_commas else None
         signature = [tf.TensorSpec([None], tf.string)]
-        self._segment = tf.function(self._segment_batch, input_signature=signature, autograph=False)  # the model once
+        self._segment = tf.function(self._segment_batch, input_signature=signature, autograph=False)  # one model
 
     def _segment_batch(self, strings: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """The model's ids, row_splits, and starts and ends in bytes of `strings`."""
@@ -175,14 +175,14 @@ class SentencePieceTokenizer(Tokenizer):
         lengths = tf.cast(tf.strings.length(strings), tf.int64)
         row_starts = tf.gather(tf.cumsum(lengths, exclusive=True), rows)
         codes, begins = tf.strings.unicode_decode_with_offsets(tf.strings.reduce_join(strings), "UTF-8")
-        text = tf.boolean_mask(begins, tf.gather(_IS_TEXT, tf.minimum(codes, 0xFFFF)))  # places of non-space characters
+        text = tf.boolean_mask(begins, tf.gather(_IS_TEXT, tf.minimum(codes, 0xFFFF)))  # where text characters begin
         text = tf.concat([text, [tf.int64.max]], 0)
         first = tf.gather(text, tf.searchsorted(text, row_starts + starts)) - row_starts
         skips = tf.gather(self._has_space, ids.values)
         return tf.where(skips, tf.minimum(first, ends), starts), ends
 
     def _split_commas(self, own: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """The parts of each token, ids `[tokens, (parts)]`; and the number of text bytes behind each part."""
+        """The parts of each token, ids `[tokens, (parts)]`; and the number of text bytes after each part."""
         parts = [[token] for token in own]
         commas = [i for i, token in enumerate(own) if ends_in_comma(token)]
         numbers = [own[i][:-1].replace(SPACE, "") for i in commas]

@@ -1,4 +1,4 @@
-"""How each family of models uses its SentencePiece model: data without code."""
+"""How each model family uses its SentencePiece model."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ def ends_in_comma(token: str) -> bool:
 
 @dataclass(frozen=True)
 class SentencePieceFamily:
-    """How a family of models uses its SentencePiece model."""
+    """How a model family uses its SentencePiece model."""
 
     model: str | None  # the name of the model's file; None: the model is only in `tokenizer.json`
     transformers_class: str  # the tokenizer's class in transformers
@@ -23,12 +23,12 @@ class SentencePieceFamily:
     pair_format: PairFormat
     lowercase: bool = False  # default of the tokenizer's argument
     strip_accents: bool = False  # default of the tokenizer's argument
-    first: tuple[str, ...] = ()  # the vocabulary is `first`, the model's tokens after the first `skipped`, and `last`
+    first: tuple[str, ...] = ()  # the vocabulary: `first`, the model's tokens after `skipped` ones, `last`
     skipped: int = 0
     last: tuple[str, ...] = ()
     splits_commas: bool = False  # whether to split a comma off a digit, as `encode_pieces` of google-research/albert
-    # Whether a class of transformers that does what tokenizer.json says is named in files that we write, because
-    # `transformers_class` normalizes text in its own way.
+    # Whether our files name a class of transformers that follows tokenizer.json: `transformers_class` would normalize
+    # text in its own way.
     as_any_class: bool = False
     # Whether to normalize as transformers 5 does for ALBERT, see `CompatibilityNormalizer`, and to begin a word after
     # each user-defined symbol of the model, such as `-`.
@@ -48,7 +48,7 @@ _ALBERT = {
 FAMILIES = {
     "albert": SentencePieceFamily("spiece.model", **_ALBERT, splits_commas=True),
     "albert-transformers": SentencePieceFamily(None, **_ALBERT, as_transformers=True),
-    # fairseq's dictionary has four tokens of its own in front, where the model has <unk>, <s> and </s>.
+    # fairseq's dictionary begins with four tokens of its own, the model with <unk>, <s> and </s>.
     "xlm-roberta": SentencePieceFamily(
         "sentencepiece.bpe.model",
         "XLMRobertaTokenizer",

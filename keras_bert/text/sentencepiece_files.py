@@ -26,8 +26,8 @@ def read_sentencepiece_files(found: TokenizerFiles) -> dict[str, Any]:
     `tokenizer_config.json` takes precedence, if there is one.
 
     Raises:
-        FileNotFoundError: no model.
-        ValueError: an unknown class of tokenizer, or a `tokenizer.json` with unsupported settings.
+        FileNotFoundError: there is no model.
+        ValueError: the class of the tokenizer is unknown, or a setting in `tokenizer.json` is not supported.
     """
     path, config_path = files.find(found.directory, *MODELS, ALL_IN_ONE), found.directory / CONFIG
     by_class = {layout.transformers_class: name for name, layout in reversed(FAMILIES.items()) if layout.model}

@@ -1,4 +1,4 @@
-"""Converts between SentencePiece models and Hugging Face's `tokenizer.json` of type Unigram that give the same ids."""
+"""Converts between SentencePiece models and Hugging Face's `tokenizer.json` of type Unigram, with the same ids."""
 
 import base64
 import itertools
@@ -28,7 +28,7 @@ _SHAPE = {
 def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
     """The content of a `tokenizer.json` that gives the same ids as a model (a serialized `ModelProto`).
 
-    `transformers` also reads models, but takes their user-defined symbols, such as ALBERT's `-` and `.`, for words.
+    `transformers` also reads models, but treats their user-defined symbols, such as ALBERT's `-` and `.`, as words.
     """
     layout = FAMILIES[family]
     tokens, proto = layout.special_tokens, read_model(model)
@@ -85,11 +85,11 @@ def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     """Reads the arguments of `SentencePieceTokenizer` from the content of a `tokenizer.json` alone.
 
     Transformers 5 saves it for an `AlbertTokenizer` or `XLMRobertaTokenizer`; KerasHub saves it beside its own model.
-    The model is rebuilt, and its `tokenizer_json` is compared with the file, to refuse settings that a SentencePiece
-    model cannot have. Scores are rounded to float32.
+    The model is rebuilt, and its `tokenizer_json` compared with the file: settings that a SentencePiece model cannot
+    have are refused. Scores are rounded to float32.
 
     Raises:
-        ValueError: it is damaged, or has an unsupported setting, which the message names.
+        ValueError: it is damaged, or the setting that the message names is not supported.
     """
     if (arguments := keras_hub.tokenizer_arguments(path, content, "Unigram")) is not None:
         return arguments
@@ -107,7 +107,7 @@ def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
         )
     charsmaps = [step.get("precompiled_charsmap") for step in steps if step["type"] == "Precompiled"]
     if not any(charsmaps):
-        raise ValueError(f"{path}: its normalizer has no Precompiled table, so that white space would give other ids")
+        raise ValueError(f"{path}: its normalizer has no Precompiled table, so the ids of white space would differ")
     try:
         model = _rebuilt(content, family, base64.b64decode(charsmaps[0], validate=True))
         theirs, ours = (_compared(each) for each in (content, tokenizer_json(model, **arguments)))
@@ -170,12 +170,12 @@ def _compared(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rounded(score: float) -> float:
-    """To float32."""
+    """Rounded to float32."""
     return struct.unpack("<f", struct.pack("<f", score))[0]
 
 
 def _plain_spaces(step: dict[str, Any]) -> dict[str, Any]:
-    """Metaspace in today's form: older files have `add_prefix_space`."""
+    """Metaspace in its current form: older files have `add_prefix_space`."""
     if step["type"] != "Metaspace":
         return step
     always = "always" if step.get("add_prefix_space") else "never"
@@ -184,7 +184,7 @@ def _plain_spaces(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain_token(token: dict[str, Any]) -> dict[str, Any]:
-    """The fields that determine which text is a token, without `lstrip`: white space before it is no token anyway."""
+    """The fields that determine which text is a token. `lstrip` is left out: white space before it has no token."""
     plain = {key: token[key] for key in ("id", "content", "single_word", "rstrip")}
     return plain | {"normalized": token["normalized"] and token["content"] not in _SPECIAL}
 

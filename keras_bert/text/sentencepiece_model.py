@@ -40,7 +40,7 @@ _UNIGRAM = 1  # TrainerSpec.ModelType
 
 
 def _model_class() -> Any:
-    pool = descriptor_pool.DescriptorPool()  # not the default one, where other libraries register these names
+    pool = descriptor_pool.DescriptorPool()  # not the default pool: other libraries register these names there
     pool.AddSerializedFile(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()).SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("ModelProto"))
 
@@ -49,13 +49,14 @@ ModelProto = _model_class()
 
 
 def read_model(model: bytes) -> ModelProto:
-    """Parses and checks a serialized `ModelProto`: TensorFlow Text's operation ends the process at some bad models.
+    """Parses and checks a serialized `ModelProto`. TensorFlow Text's operation ends the process on some bad models.
 
     The result has `pieces` (each with `piece`, a str, `score`, the natural logarithm of its probability, and `type`,
     one of the above; the index is the id), and `normalizer_spec.precompiled_charsmap`.
 
     Raises:
-        ValueError: the bytes are no model, or a piece is empty, repeated, has a U+0000, or a score that is not finite.
+        ValueError: the bytes are not a model, or a piece is empty, repeated, has a U+0000, or a score that is not
+            finite.
 
     Example:
         >>> model = unigram_model([("<unk>", 0.0, UNKNOWN), ("▁a", -1.5, NORMAL)], b"")
@@ -91,11 +92,11 @@ def read_model(model: bytes) -> ModelProto:
 
 
 def unigram_model(pieces: Iterable[tuple[str, float, int]], charsmap: bytes) -> bytes:
-    """A serialized model of type Unigram, with SentencePiece's defaults: a space in front, and one space for several.
+    """A serialized model of type Unigram, with SentencePiece's defaults: a space in front, runs of spaces become one.
 
     Args:
-        pieces: text, score (rounded to float32) and type of each.
-        charsmap: the table of its normalization, `precompiled_charsmap`.
+        pieces: the text, score (rounded to float32) and type of each piece.
+        charsmap: the table of the normalization, `precompiled_charsmap`.
     """
     proto = ModelProto(trainer_spec={"model_type": _UNIGRAM}, normalizer_spec={"precompiled_charsmap": charsmap})
     for text, score, kind in pieces:

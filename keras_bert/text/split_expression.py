@@ -1,4 +1,4 @@
-"""Splits texts into words by a regular expression, for patterns whose rules need more than the characters around."""
+"""Splits texts into words by a regular expression, for patterns that need more than neighbouring characters."""
 
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -7,7 +7,7 @@ from keras_bert.text.normalization import SPACES, check_utf8
 
 _SPACE = SPACES[1:-1]
 _BLANK = _SPACE.replace(r"\t-\r", r"\t\x{b}\x{c}")  # no end of line
-# RE2 has no look-ahead, as in `\s+(?!\S)`. Instead, this mark separates white space from the last of it.
+# RE2 has no look-ahead, as in `\s+(?!\S)`. Instead, this mark is put before the last character of white space.
 _MARK, _LIKE_MARK = "\U0010ffff", "\U0010fffe"
 _BEFORE_LAST_SPACE = f"([{_SPACE}])([{_BLANK}][^{_SPACE}])"
 
@@ -23,12 +23,12 @@ _O200K = (
 def split_o200k(strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.RaggedTensor:
     """Splits texts, string `[batch]`, into words, string `[batch, (words)]`; `rows` as for `split_words`.
 
-    Words begin with capitals, have their contractions, and else are as Llama 3's. (This pattern takes three times as
-    long as the others.)
+    Words begin with capitals and include their contractions; otherwise they are Llama 3's. (This pattern takes three
+    times as long as the others.)
     """
     check_utf8(strings, tf.range(tf.size(strings, tf.int64)) if rows is None else rows)
     marked = strings
-    # The operation ends a text at U+0000. These stand for characters of the same kind and length.
+    # The operation ends a text at U+0000. Characters of the same kind and length replace these.
     for character, instead in ((r"\x00", "\x01"), (_MARK, _LIKE_MARK)):
         marked = tf.strings.regex_replace(marked, character, instead)
     marked = tf.strings.regex_replace(marked, _BEFORE_LAST_SPACE, rf"\1{_MARK}\2")

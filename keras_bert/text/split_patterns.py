@@ -1,7 +1,7 @@
 """Splits texts into words by the patterns of GPT-2 and its successors.
 
-RE2 has no look-ahead, and splits 3 MB/s by such a pattern without it. Here, the characters beside each character tell
-whether a word begins there, for all characters of all texts at once.
+RE2 has no look-ahead, and even without it splits only 3 MB/s by such a pattern. Here, the neighbours of each character
+decide whether a word begins there, for all characters of all texts at once.
 """
 
 import functools
@@ -14,10 +14,10 @@ from keras_bert.text.normalization import INVALID_UTF8, PLANE_4, SPACES, kinds_o
 from keras_bert.text.split_expression import split_o200k
 from keras_bert.text.strings import require
 
-_NO_CHARACTER = 0x10FFFF  # 4 bytes; it replaces at most 3 invalid ones, so that a bad row gets longer
+_NO_CHARACTER = 0x10FFFF  # 4 bytes; it replaces at most 3 invalid bytes, so that a bad row gets longer
 OTHER, LETTER, NUMBER, SPACE = range(4)
 _SELECTOR, _MORE_SELECTORS = 0xFE00, 0xE0100
-_BEHIND_SIGNS = 4  # ends of lines that belong to the signs before them
+_BEHIND_SIGNS = 4  # line ends that belong to the signs before them
 KINDS = ((LETTER, r"\p{L}"), (NUMBER, r"\p{N}"), (SPACE, SPACES))
 
 
@@ -51,7 +51,7 @@ class _Characters:
 class SplitPattern:
     """A pattern whose matches are the words of a text.
 
-    `kinds` are kinds of characters and the regular expressions of their characters; the last match counts.
+    `kinds` pairs kinds of characters with regular expressions; the last match counts.
     """
 
     kinds: tuple[tuple[int, str], ...]
@@ -72,8 +72,8 @@ class SplitPattern:
         chars = codes.values
         starts = codes.row_splits  # an empty row starts where the next one does, or past the end
         at = tf.scatter_nd(starts[:, None], tf.ones_like(starts, tf.int32), [tf.size(chars, tf.int64) + 1]) > 0
-        # Beyond plane 3, only variation selectors are letters, numbers, spaces or marks: they are of one kind, wherever
-        # they are. Other characters there have the last entry of the table.
+        # Beyond plane 3, only variation selectors are letters, numbers, spaces or marks, and all are of one kind. Other
+        # characters there have the last entry of the table.
         selects = (chars >= _MORE_SELECTORS) & (chars < _MORE_SELECTORS + 240)
         place = tf.where(selects, _SELECTOR, tf.minimum(chars, PLANE_4 - 1))
         kinds = tf.gather(kinds_of_characters(self.kinds, other=OTHER), place)
@@ -95,7 +95,7 @@ def _gpt2(text: _Characters) -> tf.Tensor:
     """Words are runs of letters, of numbers, of white space, or of anything else.
 
     The last white space before something else is a word, or part of the next word if it is a space. An apostrophe that
-    begins a word forms a word with s, t, re, ve, m, ll or d behind it.
+    begins a word forms a word with a following s, t, re, ve, m, ll or d.
     """
     kinds = text.kinds
     last_space = (_shifted(kinds, -1) != SPACE) & ~text.ends_row
@@ -106,18 +106,18 @@ def _gpt2(text: _Characters) -> tf.Tensor:
 
 
 def _llama3(text: _Characters, digits: int) -> tf.Tensor:
-    """Words are runs as GPT-2's, but:
+    """Words are runs, as for GPT-2, but:
 
     - numbers have at most `digits` digits;
-    - white space ends with its last end of line, and what follows is another word;
-    - letters have the last white space before them, unless it ends a line; or the one sign before them, unless a space
-      is before that sign;
-    - signs have the space before them, and the ends of lines behind them;
+    - white space ends with its last line end, and the rest is another word;
+    - letters include the white space character before them, unless it ends a line; or the sign before them, unless a
+      space is before that sign;
+    - signs include the space before them, and the line ends after them;
     - contractions may have capitals.
     """
     newline = (text.codes == ord("\n")) | (text.codes == ord("\r"))
     behind_signs = _shifted(text.kinds, 1) == OTHER
-    # Whether the first end of line of a run is behind signs, for all of the run.
+    # For each run of line ends, whether its first one follows signs.
     behind_signs = newline & tf.gather(behind_signs & ~text.begins_row, _first_of_runs(text.after_change(newline)))
     kinds = tf.where(behind_signs, tf.constant(_BEHIND_SIGNS, text.kinds.dtype), text.kinds)
     newline &= ~behind_signs

@@ -20,15 +20,15 @@ def tokenize_around(
 ) -> Tokens:
     """Finds `added` tokens (token -> id) in texts, string `[batch]`, and tokenizes the text between them.
 
-    Of two added tokens that begin at the same place, the longer one is found. `with_space`, if any, is the one that
-    includes the white space before it. `tokenize_text` is called with string `[parts]` and the row of each, int64
+    If two added tokens begin at the same place, the longer one is found. `with_space` is the added token that includes
+    the white space before it, or None. `tokenize_text` is called with string `[parts]` and the row of each, int64
     `[parts]`.
     """
     patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}
     if with_space in added:
         patterns[with_space] = f"{SPACES}*{patterns[with_space]}"
     pattern = "|".join(patterns.values())
-    # The operation ends a text at U+0000. In such a row, U+0001 replaces it meanwhile (and U+0001 becomes U+0000).
+    # The operation ends a text at U+0000. In such a row, U+0000 and U+0001 are swapped until after it.
     has_nul = tf.strings.regex_full_match(strings, r"(?s).*\x00.*")
     strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
     chunks, starts, ends = tf_text.regex_split_with_offsets(strings, pattern, pattern)  # [batch, (chunks)]

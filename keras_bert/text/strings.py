@@ -1,4 +1,4 @@
-"""Converts texts to string tensors, with errors that say what came and what is expected."""
+"""Converts texts to string tensors, with errors that say what was given and what is expected."""
 
 import contextlib
 import re
@@ -51,7 +51,7 @@ def readable_errors() -> Iterator[None]:
 
 
 def require(condition: tf.Tensor, message: str, *values: tf.Tensor) -> None:
-    """Raises ValueError (in a graph, InvalidArgumentError) with `message` and `values` unless `condition` is true."""
+    """Raises ValueError (in a graph, InvalidArgumentError) with `message` and `values` if `condition` is false."""
     if not tf.executing_eagerly():
         tf.debugging.Assert(condition, [message, *values])
     elif not condition:

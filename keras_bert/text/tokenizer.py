@@ -33,7 +33,7 @@ class Tokenizer:
         unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
         begins_word: bool `[vocabulary_size]`.
         pair_format: how a pair of texts is packed.
-        is_whole: whether the vocabulary comes from files that cannot have lost their end unnoticed.
+        is_whole: whether the vocabulary comes from files whose format shows if the end is missing.
     """
 
     pair_format: PairFormat = BERT_PAIRS
@@ -91,7 +91,7 @@ class Tokenizer:
 
         Returns:
             `(ids, starts, ends)`, int32, int64, int64, each `[batch, (tokens)]`. `string.encode()[start:end]` is the
-            text of the token in the given string, with its capitals and accents, without the space before it.
+            text of the token in the given string, with capitals and accents, without the space before it.
         """
         strings = as_strings(strings)
         with readable_errors():
@@ -103,9 +103,9 @@ class Tokenizer:
     def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
         """Tokenizes each word by itself, as `transformers` does with `is_split_into_words=True`.
 
-        Where tokens include the space before them, every word gets one, also the first (`add_prefix_space=True` in
-        `transformers`). Every word has a token: the unknown token if normalization leaves nothing of it, as of a lone
-        control character (`transformers` gives no token then).
+        If tokens include the space before them, every word gets one, even the first (`add_prefix_space=True` in
+        `transformers`). Every word has a token: a word that normalization empties, such as a lone control character,
+        becomes the unknown token (in `transformers`, it has no token).
 
         Args:
             words: string `[batch, (words)]`.
@@ -114,7 +114,7 @@ class Tokenizer:
             int32 `[batch, (words), (tokens)]`.
 
         Raises:
-            As `tokenize`; the message has the number of the word in the batch.
+            As `tokenize`; the message has the index of the word in the batch.
 
         Example:
             >>> from keras_bert.text import WordPieceTokenizer
@@ -128,8 +128,8 @@ class Tokenizer:
         return words.with_values(tf.concat([tokens, tf.RaggedTensor.from_row_lengths(unknown, missing)], axis=1))
 
     def group_by_word(self, ids: tf.RaggedTensor, *others: tf.RaggedTensor) -> tuple[tf.RaggedTensor, ...]:
-        """Groups tokens by word. A word begins at each row, and at each token without `##` or (byte pairs,
-        SentencePiece) with a space before it.
+        """Groups tokens by word. A word begins with each row, and with each token without `##` (WordPiece) or with a
+        space before it (byte pairs, SentencePiece).
 
         Args:
             ids: int32 `[batch, (tokens)]`, from `tokenize`.
@@ -230,8 +230,8 @@ class Tokenizer:
                 precedence over other files.
 
         Raises:
-            FileNotFoundError: no such preset, or no such file in it.
-            ValueError: a file is damaged, of another kind, or has a setting that would give other ids.
+            FileNotFoundError: there is no such preset, or it has no such file.
+            ValueError: a file is damaged, of another kind, or has a setting that would change the ids.
         """
         return cls.from_files(TokenizerFiles(presets.resolve(handle)), **overrides)
 
@@ -244,8 +244,8 @@ class Tokenizer:
         """Writes the tokenizer's files and `tokenizer_config.json`, which `from_preset` and `transformers` read.
 
         The files are `vocab.txt`; `vocab.json` and `merges.txt`; or the SentencePiece model and `tokenizer.json`. Only
-        the latter is written for "albert-transformers", as in `transformers`, and for byte pairs and WordPiece that
-        are neither RoBERTa's nor BERT's nor MPNet's, such as ModernBERT's.
+        `tokenizer.json` is written for "albert-transformers", as in `transformers`, and for byte pairs and WordPiece
+        that are not RoBERTa's, BERT's or MPNet's, such as ModernBERT's.
 
         Args:
             directory: created if missing; other files in it stay.
@@ -257,7 +257,7 @@ class Tokenizer:
         type(self)._write_files(directory, self.get_config(), overwrite)
 
     def tokenizer_json(self) -> dict[str, Any]:
-        """The content of a `tokenizer.json`, which the library `tokenizers` reads.
+        """The content of a `tokenizer.json`, for the library `tokenizers`.
 
         For ordinary text it gives the same ids; see `docs/guides/runtimes.md`.
 

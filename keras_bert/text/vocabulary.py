@@ -8,23 +8,24 @@ from pathlib import Path
 
 from keras_bert import files
 
-_NOT_IN_TOKENS = re.compile(r"[ \t\r\v\f\n\0]")  # U+2028 is a token of BERT's Chinese vocabulary, and no mistake
+_NOT_IN_TOKENS = re.compile(r"[ \t\r\v\f\n\0]")  # U+2028 is allowed: it is a token of BERT's Chinese vocabulary
 _NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
 _LONGEST_TOKEN_BYTES = 256  # the limit of TensorFlow Text's FastWordpieceTokenizer
 
 
 def read_vocabulary(path: str | Path) -> list[str]:
-    """The tokens of a `vocab.txt`, one a line, not checked. Raises as `files.read_text`."""
+    """The tokens of a `vocab.txt`, one per line, not checked. Raises as `files.read_text`."""
     _check_is_file(path, "a vocab.txt with one token a line")
     return files.lines_of(files.read_text(path))
 
 
 def check_vocabulary(tokens: Sequence[str], special_tokens: Mapping[str, str], source: str = "the vocabulary") -> None:
-    """Raises unless `tokens` is a valid vocabulary for WordPiece; messages name it `source`.
+    """Raises if `tokens` is not a valid vocabulary for WordPiece; messages name it `source`.
 
     Raises:
         TypeError: a token is not a str.
-        ValueError: no tokens, an empty, duplicated or overlong token, white space in one, or a special token missing.
+        ValueError: there are no tokens; one is empty, duplicate, too long, or has white space; or a special token is
+            missing.
     """
     if not tokens:
         raise ValueError(f"{source} is empty")
@@ -34,7 +35,7 @@ def check_vocabulary(tokens: Sequence[str], special_tokens: Mapping[str, str], s
 
 
 def _is_plain(tokens: Sequence[str]) -> bool:
-    """Whether a vocabulary is certainly valid, without looking at each token by itself."""
+    """Whether a vocabulary is certainly valid: a quick check, not token by token."""
     try:
         together = "".join(tokens)
     except TypeError:
@@ -99,7 +100,7 @@ def read_ids(
 
 
 def read_merges(merges: str | Path | Sequence[str] | Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The pairs of a `merges.txt` (UTF-8, a pair a line, separated by a space; the first line may be a comment).
+    """The pairs of a `merges.txt` (UTF-8, one pair per line, separated by a space; the first line may be a comment).
 
     Raises:
         FileNotFoundError: no such file.
@@ -115,7 +116,7 @@ def read_merges(merges: str | Path | Sequence[str] | Sequence[tuple[str, str]]) 
         tuple(pair.split(" ") if isinstance(pair, str) else pair if isinstance(pair, list | tuple) else ())
         for pair in merges
     ]
-    # Looks at each pair by itself only where something is wrong: a vocabulary has hundreds of thousands.
+    # Checks pair by pair only if something is wrong: there are hundreds of thousands.
     parts = itertools.chain.from_iterable
     if {*map(len, pairs)} <= {2} and {*map(type, parts(pairs))} <= {str} and "" not in {*parts(pairs)}:
         return pairs
@@ -139,7 +140,7 @@ def check_merges(merges: Sequence[tuple[str, str]], ids: Mapping[str, int], sour
 
 
 def check_added_tokens(added_tokens: Sequence[str], vocabulary: Container[str], source: str) -> None:
-    """Raises ValueError if a token that is found in texts is empty, given twice, or not in the vocabulary."""
+    """Raises ValueError if an added token is empty, given twice, or not in the vocabulary."""
     seen: set[str] = set()
     for token in added_tokens:
         if not token or token in seen:

@@ -1,4 +1,4 @@
-"""Cuts long segments into several rows that overlap (a sliding window, in the code of Devlin et al. 2018 for SQuAD)."""
+"""Splits long segments into overlapping windows (as the code of Devlin et al. 2018 does for SQuAD)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,18 +11,18 @@ from keras_bert.text.packing import first_tokens
 class Windows(NamedTuple):
     """Windows over the last segment of each row."""
 
-    segments: list[tf.RaggedTensor]  # int32 [windows, (tokens)]; the first of two is repeated in each window
+    segments: list[tf.RaggedTensor]  # int32 [windows, (tokens)]; of a pair, the first is repeated in each window
     rows: tf.Tensor  # int64 [windows], the row of each window, ascending
-    starts: tf.Tensor  # int64 [windows], the place of each window's first token in the last segment
+    starts: tf.Tensor  # int64 [windows], the index of each window's first token in the last segment
     counts: tf.Tensor  # int64 [batch], the number of windows of each row, at least 1
 
 
 def windows(segments: Sequence[tf.RaggedTensor], max_tokens: tf.Tensor | int, stride: int) -> Windows:
-    """Cuts the last segment of each row into windows that fit, together with the first segment if there are two.
+    """Splits the last segment of each row into windows that fit, together with the first segment if there are two.
 
-    A window begins `stride` tokens after the one before it, or where that ends if it is shorter. The last window ends
-    where the segment does. `segments` are ragged integers `[batch, (tokens)]`; the first of two is cut to half of
-    `max_tokens`, the limit for both together.
+    A window begins `stride` tokens after the one before it, or at its end if it is shorter than the stride. The last
+    window ends with the segment. `segments` are ragged integers `[batch, (tokens)]`. In a pair, the first segment is
+    cut to half of `max_tokens`, the limit for both together.
 
     Example:
         >>> question, context = tf.ragged.constant([[1, 2]]), tf.ragged.constant([[3, 4, 5, 6, 7, 8]])

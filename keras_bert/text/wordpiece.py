@@ -1,4 +1,4 @@
-"""BERT's tokenizer: WordPiece, in the TensorFlow graph."""
+"""WordPiece, BERT's tokenizer, in the TensorFlow graph."""
 
 import os
 import re
@@ -28,9 +28,9 @@ _PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
 class WordPieceTokenizer(Tokenizer):
     """Tokenizes exactly as Google's original BERT (Devlin et al. 2018, `FullTokenizer`).
 
-    Control characters are removed, the text is lower-cased and stripped of accents, and split into words at white
-    space, around punctuation and around CJK characters. Each word is cut, from the left, into the longest tokens that
-    the vocabulary has. It works eagerly, in `tf.function`, in `tf.data` and in a SavedModel.
+    It removes control characters, lower-cases, strips accents, and splits the text into words at white space and around
+    punctuation and CJK characters. Each word is split, from the left, into the longest tokens in the vocabulary. It
+    works eagerly, in `tf.function`, in `tf.data` and in a SavedModel.
 
     Args:
         vocabulary: path of a `vocab.txt`, or the list of tokens; the index is the id.
@@ -39,18 +39,18 @@ class WordPieceTokenizer(Tokenizer):
         split_on_cjk: whether each CJK ideograph is a word. (False is several times slower.)
         max_chars_per_word: words with more characters, after normalization, become the unknown token.
         special_tokens_in_text: whether to recognize special tokens, such as `[MASK]`, in the text, rather than split
-            them like other text. Leave it off for text that others wrote.
+            them like other text. Leave it off for text from untrusted sources.
         unk_token, cls_token, sep_token, pad_token, mask_token: the special tokens, all in the vocabulary.
         separators: the number of separator tokens between the texts of a pair; 2 in MPNet (Song et al. 2020).
         second_type_id: the type id of the second text of a pair; 0 in MPNet.
-        added_tokens: tokens of the vocabulary that are found anywhere in normalized text before it is cut into words;
-            of two that begin at the same place, the longer one. They are normalized too.
+        added_tokens: tokens of the vocabulary that are found anywhere in normalized text before it is split into words.
+            If two begin at the same place, the longer one is found. They are normalized too.
 
     Attributes:
         vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
 
     Raises:
-        FileNotFoundError: no vocabulary file there.
+        FileNotFoundError: there is no vocabulary file.
         ValueError: the vocabulary is empty, damaged, has duplicates, or lacks a special token.
 
     Example:
@@ -64,7 +64,7 @@ class WordPieceTokenizer(Tokenizer):
         'cafe noir'
     """
 
-    is_whole = False  # a vocab.txt has lines and nothing else
+    is_whole = False  # a vocab.txt does not show whether its end is missing
     _read_files = staticmethod(read_wordpiece_files)
     _write_files = staticmethod(write_wordpiece_files)
     _whole_file = staticmethod(tokenizer_json)
@@ -167,7 +167,7 @@ class WordPieceTokenizer(Tokenizer):
         after_last = tf.concat([first[1:], [tf.size(ids.values, tf.int64)]], 0)
         word_starts = tf.gather(starts.values, first)
         word_ends = tf.gather(ends.values, after_last[: tf.size(first)] - 1)
-        # No word has more characters than bytes: only in these words are characters counted. Few batches have one.
+        # No word has more characters than bytes, so characters are counted only in these words. Few batches have one.
         suspect = word_ends - word_starts > self.max_chars_per_word
 
         def collapse() -> Tokens:
@@ -192,7 +192,7 @@ class WordPieceTokenizer(Tokenizer):
     def _to_original_offsets(
         self, strings: tf.Tensor, moved: tf.Tensor, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
     ) -> Tokens:
-        """Maps offsets into the normalized text to offsets into `strings`, in the rows where bytes moved."""
+        """Maps offsets into the normalized text to offsets into `strings`, in rows whose bytes moved."""
         rows = tf.where(moved)[:, 0]
         tokens = tf.ragged.range(tf.gather(ids.row_starts(), rows), tf.gather(ids.row_limits(), rows))
         spans = self._normalizer.original_offsets(
@@ -227,7 +227,7 @@ class WordPieceTokenizer(Tokenizer):
 
 
 def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> Tokens:
-    """`change()` if any of `rows` (bool) is true, else `tokens`, so that most batches skip the work."""
+    """`change()` if any of `rows` (bool) is True, else `tokens`: most batches skip the work."""
     return tf.cond(tf.reduce_any(rows), change, lambda: tokens)
 
 

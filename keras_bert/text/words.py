@@ -9,21 +9,21 @@ _LETTER, _SPACE, _SIGN, _IDEOGRAPH, _MARK = range(5)
 _PATTERNS = (
     (_SPACE, SPACES),
     (_SIGN, r"[\p{P}\p{S}]"),
-    (_MARK, r"[\p{M}\p{Cf}\x{1f3fb}-\x{1f3ff}]"),  # accents, joiners and colours of emoji: as the character before them
+    (_MARK, r"[\p{M}\p{Cf}\x{1f3fb}-\x{1f3ff}]"),  # accents, joiners, colours of emoji: of the kind before them
     (_IDEOGRAPH, r"[\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{20000}-\x{2fa1f}]"),
 )
-# Beyond plane 3, only tags (of emoji flags) and variation selectors are of these kinds.
+# Beyond plane 3, only tags (in emoji flags) and variation selectors are of these kinds.
 _PLANE_14, _PLANE_14_END = 0xE0000, 0xE0200
 
 Words = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 
 
 def find_words(texts: tf.Tensor) -> Words:
-    """Finds the words of texts, string `[batch]`, much as in corpora of tagged words.
+    """Finds the words of texts, string `[batch]`, in much the same way as corpora of tagged words.
 
-    White space separates words. Punctuation and other signs (`$`, `+`, emoji) at the ends of a word are separate words;
-    a run of the same sign is one word. Signs inside a word are part of it: `don't`, `U.S`, `3.5`. Each CJK ideograph is
-    a word, as in BERT's tokenization.
+    White space separates words. Punctuation and other signs (`$`, `+`, emoji) at the beginning or end of a word are
+    separate words; a run of the same sign is one word. Signs inside a word are part of it: `don't`, `U.S`, `3.5`. Each
+    CJK ideograph is a word, as in BERT's tokenization.
 
     Returns:
         `(words, starts, ends)`, string, int32, int32, each `[batch, (words)]`; `text[start:end]`, in characters, is the
@@ -70,7 +70,7 @@ def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     base = tf.gather(tf.where(~is_mark)[:, 0], tf.cumsum(tf.cast(~is_mark, tf.int32)) - 1)  # [chars]
     kind, base_char = tf.gather(kind, base), tf.gather(chars, base)
 
-    # Spaces and ideographs are parts by themselves; each other part is signs, then letters and signs, then signs.
+    # A space or an ideograph is a part by itself; every other part is signs, then letters and signs, then signs.
     alone = (kind == _SPACE) | (kind == _IDEOGRAPH)
     new_part = begins_row | alone | tf.gather(alone, before)
     part = tf.cumsum(tf.cast(new_part, tf.int32)) - 1

@@ -1,4 +1,4 @@
-"""Training: optimizers, the learning rate schedule, batches by length, evaluation, runs that can be resumed."""
+"""Training: optimizers, learning rate schedule, batches by length, evaluation, and resumable runs."""
 
 import keras
 

@@ -42,7 +42,7 @@ class WarmupThenDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class AdamW(keras.optimizers.Optimizer):
-    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), as BERT is fine-tuned with it.
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), BERT's optimizer.
 
     Weights of one dimension (biases, layer normalization) do not decay. Epsilon is added to the square root of the
     corrected moment, as in Kingma and Ba's algorithm 1 and in PyTorch; Keras's Adam adds it before the correction. On
@@ -52,9 +52,9 @@ class AdamW(keras.optimizers.Optimizer):
         learning_rate: a number or a schedule.
         weight_decay: each step subtracts this share of a weight, times the learning rate.
         beta_1, beta_2, epsilon: as in Adam.
-        layer_decay: the factor of the learning rate from a layer to the one below it (Sun et al. 2019, section 5.3.2:
-            0.95). The head keeps the full learning rate.
-        num_layers: the layers of the encoder; needed for `layer_decay`.
+        layer_decay: each layer's learning rate is that of the layer above, times this factor (Sun et al. 2019,
+            section 5.3.2: 0.95). The head keeps the full learning rate.
+        num_layers: the number of layers of the encoder; needed for `layer_decay`.
         **kwargs: arguments of Keras's optimizers: `global_clipnorm`, `gradient_accumulation_steps`, ...
 
     Example:
@@ -74,7 +74,7 @@ class AdamW(keras.optimizers.Optimizer):
         **kwargs: Any,
     ) -> None:
         if layer_decay != 1.0 and num_layers is None:
-            raise ValueError(f"layer_decay is {layer_decay}: say how many layers there are, num_layers=...")
+            raise ValueError(f"layer_decay is {layer_decay}, but num_layers is missing; pass it, too")
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.decay = weight_decay
         self.beta_1 = beta_1
@@ -104,7 +104,8 @@ class AdamW(keras.optimizers.Optimizer):
         return self.layer_decay ** (self.num_layers + 1 - depth)
 
     def _get_current_learning_rate(self) -> Any:
-        # Keras calls a schedule with a count of batches; with gradient accumulation, an update is several batches.
+        # Keras calls a schedule with the number of batches; with gradient accumulation, an update takes several
+        # batches.
         is_schedule = isinstance(self._learning_rate, keras.optimizers.schedules.LearningRateSchedule)
         return self._learning_rate(self.iterations) if is_schedule else super()._get_current_learning_rate()
 
@@ -117,8 +118,8 @@ class AdamW(keras.optimizers.Optimizer):
         return super()._backend_apply_gradients(grads, trainable_variables)
 
     def _all_reduce_sum_gradients(self, grads_and_vars: Any) -> list[Any]:
-        # With one replica, the gradients are the sum. Keras would call TensorFlow's all_reduce, which keeps the graph
-        # of the training step, the model and its moments in memory until the process ends.
+        # With one replica, there is nothing to sum. Keras would call TensorFlow's all_reduce, which keeps the graph of
+        # the training step, the model and its moments in memory until the process ends.
         return list(grads_and_vars)
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
@@ -145,7 +146,7 @@ class AdamW(keras.optimizers.Optimizer):
         self.assign_sub(variable, rate / (1 - power_1) * momentum / scale)
 
     def update_moments(self, gradient: Any, momentum: Any, velocity: Any) -> None:
-        """Updates the running means of a weight's gradients and of their squares."""
+        """Updates the moving averages of a weight's gradients and of their squares."""
         gradient = ops.cast(gradient, momentum.dtype)
         self.assign_add(momentum, (gradient - momentum) * (1 - self.beta_1))
         self.assign_add(velocity, (ops.square(gradient) - velocity) * (1 - self.beta_2))

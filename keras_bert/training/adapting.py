@@ -1,4 +1,4 @@
-"""Training of a part of an encoder: without its lowest layers, or with low-rank changes only (LoRA)."""
+"""Trains a part of an encoder: with the lowest layers frozen, or with LoRA."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def adapting(model: BertTask, frozen_layers: int = 0, lora_rank: int | None = No
 
     `frozen_layers` freezes the embeddings and the lowest N layers. `lora_rank` freezes the embeddings and all layers,
     and adds the product of two trainable matrices, `A [hidden, rank]` and `B [rank, 3 * hidden]`, to the kernel of each
-    dense layer for query, key and value (Hu et al. 2021, section 4.1, with alpha = rank; there, query and value have a
-    product each). With both, LoRA changes only the layers above the frozen ones. The pooler and the head are always
-    trainable.
+    dense layer for query, key and value (Hu et al. 2021, section 4.1, with alpha = rank; the paper has separate
+    products for query and value). With both, only layers above the frozen ones have LoRA. The pooler and the head are
+    always trainable.
 
-    After the block, the products are part of the kernels, and the frozen weights are trainable again.
+    After the block, the products are merged into the kernels, and the frozen weights are trainable again.
 
     Raises:
-        ValueError: there are fewer layers, a frozen layer shares weights with one that is not frozen, or LoRA has no
+        ValueError: there are fewer layers, a frozen layer would share weights with a trainable one, or LoRA has no
             layer to change or is enabled already.
 
     Example:
@@ -48,7 +48,7 @@ def adapting(model: BertTask, frozen_layers: int = 0, lora_rank: int | None = No
     with contextlib.ExitStack() as afterwards:
         afterwards.callback(model.retrace)
         for variable in (variable for layer in frozen for variable in layer.trainable_variables):
-            variable.trainable = False  # not of the layer, which would set all variables in it
+            variable.trainable = False  # not on the layer: that would set all variables in it
             afterwards.callback(setattr, variable, "trainable", True)
         for dense in adapted:
             dense.enable_lora(lora_rank)
@@ -58,14 +58,14 @@ def adapting(model: BertTask, frozen_layers: int = 0, lora_rank: int | None = No
 
 
 def _lowest_blocks(encoder: BertEncoder, layers: int) -> int:
-    """The number of blocks that the lowest layers are."""
+    """The number of blocks that make up the lowest `layers` layers."""
     config = encoder.config
     if not 0 <= layers <= config.num_layers:
         raise ValueError(f"frozen_layers is {layers}, but this model has {config.num_layers} layers; 0 freezes nothing")
     shared_by = config.num_layers // config.groups
     if layers % shared_by:
         raise ValueError(
-            f"frozen_layers is {layers}, but in this model each {shared_by} layers share their weights; expected a "
+            f"frozen_layers is {layers}, but in this model, groups of {shared_by} layers share weights; expected a "
             f"multiple of {shared_by}"
         )
     return layers // shared_by
@@ -75,6 +75,6 @@ def _check_lora(rank: int, adapted: list[keras.layers.Dense]) -> None:
     if rank < 1:
         raise ValueError(f"lora_rank is {rank}; expected 1 or more, or None for no LoRA")
     if not adapted:
-        raise ValueError(f"lora_rank is {rank}, but all layers are frozen: there is none for LoRA to change")
+        raise ValueError(f"lora_rank is {rank}, but all layers are frozen, so LoRA has no layer to change")
     if any(dense.lora_enabled for dense in adapted):
-        raise ValueError("LoRA is enabled already; train it as it is, with lora_rank=None, or merge it first")
+        raise ValueError("LoRA is already enabled; train it with lora_rank=None, or merge it first")

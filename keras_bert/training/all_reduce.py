@@ -1,4 +1,4 @@
-"""An optimizer's step on several replicas, equal to the step of one replica on the global batch."""
+"""Makes an optimizer's step on several replicas equal to that of one replica on the global batch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def on_replicas() -> bool:
 
 
 def apply_on_replicas(optimizer: Any, gradients: list[Any], variables: list[Any]) -> None:
-    """Updates variables by the sum of the replicas' gradients.
+    """Updates variables with the sum of the replicas' gradients.
 
-    Keras itself clips each replica's gradients by their own norm, before the sum, and cannot accumulate them.
+    Keras itself clips each replica's gradients by their own norm before the sum, and cannot accumulate gradients here.
 
     Args:
         optimizer: a Keras optimizer, built.
-        gradients: the tensors of this replica.
+        gradients: the gradients of this replica.
         variables: one for each gradient.
     """
     replica = tf.distribute.get_replica_context()

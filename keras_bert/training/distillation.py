@@ -18,9 +18,10 @@ Model = TypeVar("Model", bound=BertTask)
 
 
 def student_of(teacher: Model, num_layers: int) -> Model:
-    """A model like the teacher with fewer layers, which starts with the teacher's weights.
+    """A model like the teacher, with fewer layers and the teacher's weights.
 
-    Its layers are the teacher's first, its last, and others evenly between them: of twelve, six are 0, 2, 4, 7, 9, 11.
+    Its layers are the teacher's first and last, and others evenly between them: for 6 of 12, these are 0, 2, 4, 7, 9,
+    11.
 
     Args:
         teacher: a model of any task.
@@ -38,7 +39,7 @@ def student_of(teacher: Model, num_layers: int) -> Model:
     """
     config = teacher.encoder.config
     if not 1 <= num_layers <= config.num_layers:
-        raise ValueError(f"num_layers is {num_layers}; expected 1 to {config.num_layers}, the teacher's")
+        raise ValueError(f"num_layers is {num_layers}; the teacher allows 1 to {config.num_layers}")
     if 1 < config.groups < config.num_layers:
         raise ValueError(f"the {config.num_layers} layers of this teacher share weights in {config.groups} groups")
     small = dataclasses.replace(config, num_layers=num_layers, num_groups=1 if config.num_groups == 1 else None)
@@ -62,20 +63,20 @@ def _beside_blocks(model: Model) -> list[keras.Variable]:
 def learning_from(teacher: Model | None, student: Model, temperature: float = 2.0) -> Iterator[None]:
     """Inside this block, a student is trained on a weighted sum of two or three losses.
 
-    The first is its own loss on the labels. The second is the distance of its answers from the teacher's,
+    The first is its own loss on the labels. The second is the distance of its answers from the teacher's answers,
 
         `T^2 KL(softmax(teacher / T) || softmax(student / T))`
 
-    with the temperature `T` (with several labels per text, for each label by itself; for regression, the squared
-    difference). A masked language model answers at the masked positions, and has a third loss: `1 - cos` between the
-    last hidden states of both, the mean over all tokens. The weights are 1/4, 5/8 and 1/8, as in DistilBERT; for a
+    with the temperature `T`. With several labels per text, each label counts by itself; for regression, it is the
+    squared difference. A masked language model answers at the masked positions, and has a third loss: `1 - cos` between
+    the last hidden states of both, the mean over all tokens. The weights are 1/4, 5/8 and 1/8, as in DistilBERT; for a
     classifier, one half each.
 
-    Compile the student inside the block. `fine_tune` and `pretrain` do all of this when they are given a teacher.
+    Compile the student inside the block. `fine_tune` and `pretrain` do all of this if they get a teacher.
 
     Args:
-        teacher: it is not trained. None: the student learns from the labels alone.
-        student: of the same task as the teacher: a `BertPretrainer` or a `BertClassifier`.
+        teacher: the teacher, which is not trained. None: the student learns from the labels alone.
+        student: a `BertPretrainer` or a `BertClassifier`, like the teacher.
         temperature: at a higher temperature, small probabilities count more.
 
     Raises:
@@ -109,7 +110,7 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
         yield
     finally:
         del student.compute_loss
-        student.train_function = None  # it was traced with the teacher
+        student.train_function = None  # the old function was traced with the teacher
 
 
 def lesson(teacher: Model | None, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-# Rows are sorted by length within groups of this many batches: lengths within a batch are then almost equal, and the
+# Rows are sorted by length within groups of this many batches. The lengths in a batch are then almost equal, and the
 # order of an epoch is still random.
 _BATCHES_AT_A_TIME = 50
 
@@ -12,12 +12,12 @@ _BATCHES_AT_A_TIME = 50
 def batches_of_epoch(
     lengths: np.ndarray, seed: int, epoch: int, batch_size: int | None = None, batch_tokens: int | None = None
 ) -> list[np.ndarray]:
-    """The batches of one epoch: every row in exactly one of them. The same arguments always give the same batches.
+    """The batches of one epoch; every row is in exactly one. The same arguments always give the same batches.
 
     Args:
         lengths: int `[examples]`, in tokens.
         seed: the seed of the run.
-        epoch: number of the epoch, from 0.
+        epoch: the number of the epoch, from 0.
         batch_size: rows per batch; give this or `batch_tokens`.
         batch_tokens: the most tokens in a batch, padding included; a longer row is a batch of its own.
 
@@ -30,7 +30,7 @@ def batches_of_epoch(
         [[0, 2], [1, 3]]
     """
     if (batch_size is None) == (batch_tokens is None):
-        raise ValueError(f"batch_size is {batch_size} and batch_tokens {batch_tokens}: give one of the two")
+        raise ValueError(f"batch_size is {batch_size} and batch_tokens {batch_tokens}; give exactly one of them")
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
     rows_a_batch = batch_size or max(1, int(batch_tokens / np.mean(lengths)))

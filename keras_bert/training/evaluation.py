@@ -1,4 +1,4 @@
-"""Evaluation of a model on examples, by the measures of its task."""
+"""Evaluates a model on examples, with the measures of its task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def evaluate(model: BertTask, x: Any, y: Any) -> dict[str, float]:
     """Measures a model on examples. The first measure is the one to choose models by.
 
     Args:
-        model: a task; its `measures` says which ones it has.
+        model: a task model; its `measures` documents the measures.
         x: examples, as `fit` takes them.
         y: their labels, by name.
 

@@ -43,43 +43,46 @@ def fine_tune(
     """Trains a model and leaves it with the weights of its best epoch on the validation examples.
 
     The recipe: AdamW (biases and layer normalization do not decay), linear warmup and linear decay of the learning
-    rate, gradients clipped by their norm, batches of rows of similar length. By default there are three epochs; for few
-    examples as many as make 200 updates, but at most 20. For regression, the bias of a new head begins at the mean of
+    rate, gradients clipped by their norm, and batches of similar length. By default, there are three epochs; for few
+    examples, as many as make 200 updates, but at most 20. For regression, the bias of a new head starts at the mean of
     the labels.
 
     Args:
         model: a task model. It is compiled here.
-        train: examples and their labels, `(x, y)`, as the model's `fit` takes them. For sentence vectors `x` is a tuple
-            of columns, `(anchors, positives)`, maybe with negatives, and `y` is None or, for two columns, scores.
-        validation: the same, to choose the best epoch; without it, and without `validation_split`, the last epoch is
-            kept. `validation_split` draws single examples: questions about one context may be on both sides.
-        directory: for the state of the run. An interrupted run in it is resumed, and ends with the same weights as
-            without the interruption; it must begin with the same encoder (new weights, as of a head, need not be the
-            same). Of a finished run, the weights stay. TensorBoard's logs go there too, if `tensorboard` is installed.
-        loss: by default the one that suits the task and its examples, such as cross-entropy for classes; for sentence
-            vectors see `keras_bert.tasks.sentence_losses`.
-        teacher: a fine-tuned model of the same task, from whose answers the model learns too; see `learning_from`.
+        train: examples and their labels, `(x, y)`, as the model's `fit` takes them. For sentence vectors, `x` is a
+            tuple of columns, `(anchors, positives)`, maybe with negatives, and `y` is None, or scores for two columns.
+        validation: examples of the same form, to choose the best epoch. Without it, and without `validation_split`, the
+            last epoch is kept. `validation_split` draws single examples: questions about one context may be on both
+            sides.
+        directory: the directory of the run's state. An interrupted run is resumed from it, and ends with the same
+            weights as without the interruption. It must start with the same encoder; new weights, such as a head's, may
+            differ. After the run, only the weights stay. TensorBoard's logs go there too, if `tensorboard` is
+            installed.
+        loss: by default, the task's loss for such examples, such as cross-entropy for classes; for sentence vectors,
+            see `keras_bert.tasks.sentence_losses`.
+        teacher: a fine-tuned model of the same task; the model also learns from its answers. See `learning_from`.
         mini_batch_size: for sentence vectors, the number of texts that a step computes at a time, such as 64: a batch
-            of thousands then needs the memory of 64 (see `keras_bert.tasks.gradient_cache`). By default all.
+            of thousands then needs the memory of 64 (see `keras_bert.tasks.gradient_cache`). By default, the whole
+            batch.
         callbacks: further Keras callbacks. For them, each epoch is a `fit` of its own.
         progress: whether to show a progress bar; by default on a terminal.
         checkpoint_seconds: seconds between saves of the state; it is also saved after every epoch.
         **recipe: the fields of `FineTuningWithTeacher`.
 
-    `AdamW` explains `layer_decay`; `adapting` explains `frozen_layers` and `lora_rank`. After the training, LoRA's
-    changes are part of ordinary kernels. Its paper trains with learning rates of 2e-4 to 5e-4 and a rank of 8.
+    `AdamW` explains `layer_decay`; `adapting` explains `frozen_layers` and `lora_rank`. After training, LoRA's matrices
+    are merged into the kernels. LoRA's paper uses learning rates of 2e-4 to 5e-4 and a rank of 8.
 
     Returns:
-        For each epoch: `epoch`, from 1; `loss`, the mean over its batches; `padding`, the share of its tokens that are
-        padding; and the measures of the validation examples.
+        For each epoch: `epoch`, from 1; `loss`, the mean over its batches; `padding`, the share of padding among its
+        tokens; and the measures on the validation examples.
 
     Raises:
-        TypeError, ValueError: an argument is bad, the examples cannot be used, the directory holds a damaged run, or
-            one with other settings, examples, validation examples or preset, or the loss is not finite.
+        TypeError, ValueError: an argument is bad, the examples cannot be used, the loss is not finite, or the directory
+            holds a run that is damaged or has other settings, examples, validation examples or preset.
 
     Warns:
-        UserWarning: how many examples are cut; a label has very few examples, or all labels are numbers; there are so
-            few updates that the model may learn nothing.
+        UserWarning: the number of truncated examples; a label has very few examples; all labels are numbers; there are
+            so few updates that the model may learn nothing.
 
     Example:
         >>> from keras_bert import BertClassifier
@@ -96,7 +99,7 @@ def fine_tune(
     _check_examples("train", train)
     if recipe.validation_split is not None:
         if validation is not None:
-            raise ValueError("validation and validation_split are given: one of the two says what to measure with")
+            raise ValueError("validation and validation_split are both given; give only one of them")
         train, validation = hold_out(train, recipe.validation_split, recipe.seed)
     recipe = recipe.for_examples(count_of(train[0]))
     weights = model.class_weights(recipe.class_weight) if recipe.class_weight else None
@@ -149,13 +152,13 @@ def fine_tune(
 
 @contextlib.contextmanager
 def _computing(model: BertTask, mini_batch_size: int | None) -> Iterator[None]:
-    """Inside this block, a training step of the model computes this many texts at a time; None: all."""
+    """Inside this block, a training step computes this many texts at a time; None: the whole batch."""
     model.compute_in_mini_batches(mini_batch_size)
     try:
         yield
     finally:
         model.compute_in_mini_batches(None)
-        model.train_function = None  # it was traced with them
+        model.train_function = None  # the old function was traced with mini-batches
 
 
 def _check_examples(name: str, given: Any) -> None:
@@ -167,7 +170,7 @@ def _check_examples(name: str, given: Any) -> None:
 
 
 def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
-    """int64 `[examples]`: tokens of each packed row; with windows, about the tokens of all windows of an example."""
+    """int64 `[examples]`: the number of tokens of each packed row; with windows, roughly the sum over the windows."""
     if model.preprocessor.stride is not None:
         return examples.lengths
     longest = model.preprocessor.sequence_length or model.preprocessor.max_sequence_length
@@ -178,7 +181,7 @@ def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
 
 
 def _few_updates(recipe: FineTuningWithTeacher, batches: int) -> str:
-    """A warning, if a run has too few updates to change a model much; else an empty string."""
+    """A warning if a run has too few updates to change a model much; else an empty string."""
     updates = batches // recipe.accumulate
     if updates >= ENOUGH_UPDATES:
         return ""
@@ -190,7 +193,7 @@ def _few_updates(recipe: FineTuningWithTeacher, batches: int) -> str:
 
 
 def packing(model: BertTask, examples: TokenizedExamples) -> Callable[[tf.Tensor], tuple[Any, Any]]:
-    """Row numbers of a batch, int64 `[batch]` -> the batch as `fit` takes it. Traced once for all epochs."""
+    """Row numbers of a batch, int64 `[batch]` -> the batch for `fit`. Traced once for all epochs."""
     segments, targets = examples.segments, examples.targets
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)

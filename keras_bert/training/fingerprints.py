@@ -1,4 +1,4 @@
-"""Digests of what a run depends on: it is resumed only with the same model, examples and teacher."""
+"""Digests of a run's model, examples and teacher. A run is resumed only if all of them are the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from keras_bert.tasks.task import BertTask, TokenizedExamples
 
 _RECORD_BYTES = 1 << 20  # of each file; a corpus may have a terabyte of records
 
-# The names of the digests among the settings of a run, as messages have them; their values mean nothing to people.
+# The names of the digests in the settings of a run. Messages show the names only, as the values mean nothing to people.
 WEIGHTS = "weights of its preset"
 CONFIGURATION = "configuration of the model"
 EXAMPLES = "examples"
@@ -28,10 +28,10 @@ NAMES = (WEIGHTS, CONFIGURATION, EXAMPLES, VALIDATION, TEACHER)
 
 
 def of_model(model: BertTask) -> dict[str, str | None]:
-    """The model that a run starts with: digests of its preset's weights, if it was loaded, and of its settings.
+    """Digests of the model that a run starts with: of its preset's weights, if it has a preset, and of its settings.
 
-    Weights that are new, such as those of a head, differ each time that a program makes them: they do not count. Nor
-    does what the model has learned since, so that an interrupted cell of a notebook may run again.
+    New weights, such as a head's, differ in each run of a program, so they do not count. Weights learned since loading
+    do not count either, so that an interrupted notebook cell may run again.
     """
     encoder, ours = model.encoder, model.preprocessor
     text = ("truncation", "sequence_length", "max_sequence_length", "pad_to_multiple_of", "stride")
@@ -52,7 +52,7 @@ def of_tokens(examples: TokenizedExamples) -> str:
 
 
 def of_examples(x: Any, y: Any) -> str:
-    """A digest of examples and labels, if there are any, as users pass them."""
+    """A digest of examples and, if there are any, their labels."""
     y = () if y is None else y
     return _of(part for column in (*columns_of(plain(x), None), plain(y)) for part in (*map(_bytes, column), b"\0"))
 

@@ -1,4 +1,4 @@
-"""A share of the examples to train on, held out to measure with."""
+"""Holds out a share of the training examples for validation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def hold_out(examples: tuple[Any, Any], share: float, seed: int) -> tuple[tuple[
         seed: the seed of the split.
 
     Returns:
-        The examples to train on, and those that are held out, both in their order.
+        The examples to train on and the held-out examples, both in the given order.
 
     Raises:
         ValueError: one of the two would be empty, or the numbers of examples and labels differ.
@@ -37,7 +37,7 @@ def hold_out(examples: tuple[Any, Any], share: float, seed: int) -> tuple[tuple[
     if not 0 < held < count:
         raise ValueError(
             f"validation_split is {share}, which holds out {held:,} of {count:,} examples and leaves {count - held:,} "
-            "to train on; some must be on both sides"
+            "to train on; neither may be empty"
         )
     order = np.random.default_rng([seed, count]).permutation(count)
     parts = np.sort(order[held:]), np.sort(order[:held])

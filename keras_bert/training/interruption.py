@@ -1,4 +1,4 @@
-"""The end of a run at a signal: between two batches, after its state is saved."""
+"""Ends a run at a signal, between two batches, after its state is saved."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def signals_noticed(here: bool) -> Iterator[Callable[[], int]]:
     """In this block the first SIGINT or SIGTERM is only noticed, and the next one has its usual effect.
 
     Args:
-        here: whether to notice signals; in other threads than the main one, they have their usual effect in any case.
+        here: whether to notice signals. Outside of the main thread, signals always have their usual effect.
 
     Yields:
         A function that returns the number of the noticed signal, or 0.

@@ -1,4 +1,4 @@
-"""LAMB: Adam for very large batches, as in the pre-training of BERT in 76 minutes (You et al. 2020)."""
+"""LAMB: Adam for very large batches (You et al. 2020, who pre-train BERT in 76 minutes)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from keras_bert.training.adamw import AdamW
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class LAMB(AdamW):
-    """Adam with the step of each weight matrix scaled to the norm of the matrix (You et al. 2020, algorithm 2).
+    """Adam, with the step of each weight matrix scaled to the norm of the matrix (You et al. 2020, algorithm 2).
 
     Biases and the weights of layer normalization do not decay, and their steps are not scaled, as in the authors' code.
 
     Args:
-        learning_rate: a number or a schedule: the norm of a matrix's step, as a share of its own. Of the order of 1e-3.
+        learning_rate: a number or a schedule: the norm of a matrix's step as a share of the matrix's norm, about 1e-3.
         **kwargs: as for `AdamW`.
 
     Example:

@@ -1,4 +1,4 @@
-"""The training loop: epochs of Keras's `fit`. A run can be interrupted between any two batches."""
+"""The training loop: a `fit` per epoch. A run can be interrupted between any two batches."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Epoch(NamedTuple):
 
     Attributes:
         batches: the number of batches.
-        dataset: the number of a batch, from 0 -> this batch and those after it, as `fit` takes them.
-        measure: returns the measures of the model after the epoch, by name; `{}` without validation examples.
+        dataset: the index of a batch -> a dataset for `fit` of this batch and those after it.
+        measure: returns the model's measures after the epoch, by name; `{}` without validation examples.
         notes: further values for the epoch's entry in the history.
     """
 
@@ -56,7 +56,7 @@ def compile_model(
     """
     accumulate, updates = recipe.accumulate, batches // recipe.accumulate
     if not updates:
-        raise ValueError(f"accumulate is {accumulate}, but there are {batches} batches in all: no update would be made")
+        raise ValueError(f"accumulate is {accumulate}, but there are only {batches} batches: no update would be made")
     with model.distribute_strategy.scope():
         optimizer = kind(
             WarmupThenDecay(recipe.learning_rate, round(recipe.warmup * updates), updates),
@@ -80,7 +80,7 @@ def train_epochs(
     patience: int | None = None,
     class_weight: dict[int, float] | None = None,
 ) -> None:
-    """Trains a compiled model to the end of its last epoch, and restores the best one. An interrupted run is resumed.
+    """Trains a compiled model, resuming an interrupted run, and restores the best epoch at the end.
 
     Args:
         epochs: all epochs of the run. Each gets an entry in its history.
@@ -91,20 +91,20 @@ def train_epochs(
     Raises:
         BlockingIOError: another process trains in the directory.
         ValueError: the directory holds a run with other settings, or the loss is not finite.
-        Interrupted: a KeyboardInterrupt. The first Ctrl-C or SIGTERM saves the state of a run that is kept, after the
-            batch, and ends it; a second one ends it at once.
+        Interrupted: a KeyboardInterrupt. The first Ctrl-C or SIGTERM ends the run after the batch, with its state saved
+            if it has a directory; the second one ends it at once.
     """
     with run.only_writer(), signals_noticed(run.directory is not None) as noticed:
         run.resume()
         # Keras calls the callbacks in this order, after each batch and after each epoch.
         around = [
-            # First: the others read the epoch from the history, and its measures from the logs.
+            # First, as the others read the epoch from the history, and its measures from the logs.
             Measures(run, epochs, keep_best, patience),
-            # Before the state is saved: a run that is resumed after this epoch does not log it again.
+            # Before the state is saved, so that a run resumed after this epoch does not log it again.
             *([TensorBoard(run)] if run.directory and run.is_chief and importlib.util.find_spec("tensorboard") else []),
             Checkpoints(run, checkpoint_seconds, noticed),
             ProgressBar(run, len(epochs), progress),
-            # If one of them raises, the batch is already counted and may be saved.
+            # After the state is saved: if a callback raises, the batch is already counted.
             *callbacks,
             Interruption(run),
         ]
@@ -125,7 +125,7 @@ def train_epochs(
 
 
 class Measures(keras.callbacks.Callback):
-    """After each epoch: measures the model, adds to the run's history, keeps the best weights, may stop the run.
+    """After each epoch, measures the model, extends the run's history, keeps the best weights, and may stop the run.
 
     Args:
         run: the run.
@@ -177,8 +177,8 @@ class Checkpoints(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
         if not math.isfinite(logs["loss"]):
             raise ValueError(
-                f"the loss is {logs['loss']} after batch {self._run.step + 1} of epoch {self._run.epoch + 1}, and no "
-                "later one can mend that; train with a lower learning_rate, or a longer warmup, in a new directory"
+                f"the loss is {logs['loss']} after batch {self._run.step + 1} of epoch {self._run.epoch + 1}, and "
+                "cannot recover; train with a lower learning_rate, or a longer warmup, in a new directory"
             )
         self._run.step += 1
         if self._run.step == self._run.batches:

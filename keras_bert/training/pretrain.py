@@ -63,16 +63,16 @@ def pretrain(
         model: the model. It is compiled here.
         records: a directory written by `write_records`, or files.
         steps: the number of batches of these records.
-        directory: for the state of the run. An interrupted run in it is resumed, and ends with the same weights as
-            without the interruption. Of a finished run, the weights stay. TensorBoard's logs go there too, if
-            `tensorboard` is installed.
+        directory: the directory of the run's state. An interrupted run is resumed from it, and ends with the same
+            weights as without the interruption. After the run, only the weights stay. TensorBoard's logs go there too,
+            if `tensorboard` is installed.
         validation: records to measure the model on.
-        masking: masks other tokens each time a record is seen (Liu et al. 2019, section 4.1). None: the masks of the
-            records are kept.
-        then: a second phase with other records, masks and batch size, such as longer sequences in smaller batches. In
-            the paper, sequences have 512 tokens in the last tenth of all steps, and 128 before. The learning rate rises
-            and falls once over both phases.
-        teacher: a model whose predictions and hidden states are learned too; see `learning_from`.
+        masking: draws new masks each time a record is seen (dynamic masking, Liu et al. 2019, section 4.1). None: the
+            masks in the records.
+        then: a second phase with its own records, masks and batch size, such as longer sequences in smaller batches. In
+            the paper, sequences have 512 tokens in the last tenth of all steps, and 128 before. Both phases share one
+            learning rate schedule.
+        teacher: a model; the student also learns its predictions and hidden states. See `learning_from`.
         callbacks: further Keras callbacks. For them, `measure_every` steps are an epoch.
         progress: whether to show a progress bar; by default on a terminal.
         checkpoint_seconds: seconds between saves of the state.
@@ -84,8 +84,8 @@ def pretrain(
         `next_sentence_accuracy`.
 
     Raises:
-        FileNotFoundError, ValueError: an argument is bad, the records cannot be used, the directory holds a damaged
-            run, or one with other settings, records or preset, or the loss is not finite.
+        FileNotFoundError, ValueError: an argument is bad, the records cannot be used, the loss is not finite, or the
+            directory holds a run that is damaged or has other settings, records or preset.
 
     Example:
         >>> import tempfile
@@ -156,7 +156,7 @@ def _to_learn(records: Records, phase: Phase, seed: int, start: int) -> tf.data.
 
 
 def _example(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
-    """A batch of records -> what `fit` takes: inputs, targets, weights."""
+    """A batch of records -> inputs, targets and weights for `fit`."""
     inputs, targets, weights = dict(batch), {}, {}
     targets[MASKED_LM] = inputs.pop("masked_lm_ids")
     weights[MASKED_LM] = inputs.pop("masked_lm_weights")
@@ -173,20 +173,20 @@ def _measures(model: BertPretrainer, records: Records | None, batch_size: int) -
     measures = model.evaluate(_in_order(records, batch_size), verbose=0, return_dict=True)
     if model.pairs:
         del measures["loss"]  # the sum of both losses
-    else:  # Keras does not name the objective if there is only one
+    else:  # with one objective, Keras leaves its name out
         measures = {f"{MASKED_LM}_{name}": value for name, value in measures.items()}
     measures[f"{MASKED_LM}_perplexity"] = math.exp(measures[f"{MASKED_LM}_loss"])
     return measures
 
 
 def _check(model: BertPretrainer, records: Records) -> None:
-    """Raises ValueError unless the model can be trained on these records."""
+    """Raises ValueError if the model cannot be trained on these records."""
     record = next(iter(records.in_order(1)))
     has_pairs = "next_sentence_labels" in record
     if model.pairs and not has_pairs:
         raise ValueError(f"{records.files[0]} has no pairs: make the model with pairs=False, or write records of pairs")
     if has_pairs and not model.pairs:
-        raise ValueError(f"{records.files[0]} has pairs, for which the model has no head: make it with pairs=True")
+        raise ValueError(f"{records.files[0]} has pairs, but the model has no head for pairs: make it with pairs=True")
     # The encoder's errors say what does not fit.
     model.encoder({name: record[name] for name in ("input_word_ids", "input_mask", "input_type_ids")})
 

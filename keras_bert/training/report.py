@@ -1,4 +1,4 @@
-"""The report of a training run for people: report.md, the learning curve, the confusion matrix."""
+"""The report of a training run: report.md, the learning curve and the confusion matrix."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def write_report(
     confusion: tuple[Sequence[str], np.ndarray] | None = None,
     panels: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory; replaces older ones.
+    """Writes `report.md` and, if matplotlib is installed, its pictures into a model's directory. Replaces older ones.
 
     Args:
-        directory: of the model.
+        directory: the model's directory.
         settings: the settings of the training, by name.
         history: as `fine_tune` returns it. The first key of each entry is the epoch or the step.
-        measures: of the saved model.
+        measures: the measures of the saved model.
         confusion: names of the classes, and int `[classes, classes]`: rows are the classes of the examples, columns
             the predicted classes.
         panels: title -> the names in the history that are drawn; by default the loss, and beside it all measures.
@@ -75,7 +75,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _names(history: Sequence[Mapping[str, float]]) -> list[str]:
-    """The names in all entries: a run may have been resumed with a text to measure that it lacked at first."""
+    """The names in all entries: a resumed run may have validation examples that it lacked at first."""
     return list(dict.fromkeys(name for each in history for name in each))
 
 

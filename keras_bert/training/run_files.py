@@ -21,7 +21,7 @@ class AnotherRunError(ValueError):
     """The directory holds another run.
 
     Args:
-        message: what is different.
+        message: the differences.
         is_finished: whether that run is finished.
     """
 
@@ -31,11 +31,11 @@ class AnotherRunError(ValueError):
 
 
 class FinishedError(ValueError):
-    """The run is finished, and its model was moved out of its state; see `seal`.
+    """The run is finished, and its model is saved elsewhere; see `seal`.
 
     Args:
-        directory: of the run.
-        measures: of its model.
+        directory: the run's directory.
+        measures: the measures of its model.
     """
 
     def __init__(self, directory: Path, measures: dict[str, float]) -> None:
@@ -64,10 +64,10 @@ def position(directory: Path, settings: Mapping[str, Any] = {}) -> Position | No
 
     Args:
         directory: of the run.
-        settings: those that the run must have.
+        settings: the settings that the run must have.
 
     Raises:
-        AnotherRunError: it has others.
+        AnotherRunError: it has other settings.
         ValueError: its state is damaged.
     """
     path = directory / _STATE
@@ -79,7 +79,7 @@ def position(directory: Path, settings: Mapping[str, Any] = {}) -> Position | No
 
 
 def seal(directory: Path, measures: dict[str, float]) -> None:
-    """Leaves of a finished run's state only what tells that it is finished. Call it when its model is saved.
+    """Removes a finished run's state, and leaves a note that it is finished. Call it when its model is saved.
 
     Args:
         directory: of the run.
@@ -97,7 +97,7 @@ def _check_settings(directory: Path, notes: Mapping[str, Any], settings: Mapping
             others.append(f"other {name}" + ("" if name in fingerprints.NAMES else f" ({before!r}, now {value!r})"))
     if others:
         kind = "finished run" if notes["is_finished"] else "run"
-        message = f"{directory} holds a {kind} with {', '.join(others)}; go on with the same, {ADVICE}"
+        message = f"{directory} holds a {kind} with {', '.join(others)}; continue with the same ones, {ADVICE}"
         raise AnotherRunError(message, notes["is_finished"])
 
 
@@ -121,7 +121,7 @@ class Run:
         stopped: whether training has ended before its last epoch.
         is_chief: whether this process shows progress and writes logs.
         batches: the number of batches in this epoch.
-        signal: the number of the signal that was noticed when the state was saved last, or 0.
+        signal: the number of the signal noticed at the last save of the state, or 0.
         notes: values for this epoch's entry in the history, beside the loss and the measures.
     """
 
@@ -145,7 +145,7 @@ class Run:
         self._is_finished = False
 
     def only_writer(self) -> contextlib.AbstractContextManager[None]:
-        """A block that one run at a time enters for a directory; see `atomic.only_writer`."""
+        """A block that only one run at a time can enter for a directory; see `atomic.only_writer`."""
         if self.directory is None or not self.is_chief:
             return contextlib.nullcontext()
         return atomic.only_writer(self.directory)
@@ -210,7 +210,7 @@ class Run:
         self._best = [variable.numpy() for variable in self._model.weights]
 
     def finish(self) -> None:
-        """Restores the best weights, if any were kept; of the state, only the weights stay."""
+        """Restores the best weights, if any were kept, and removes all of the state except weights."""
         for variable, value in zip(self._model.weights, self._best, strict=bool(self._best)):
             variable.assign(value)
         self._best = []
@@ -221,7 +221,7 @@ class Run:
                 atomic.remove_left_over(self.directory)
 
     def _variables(self) -> list[keras.Variable]:
-        """Weights and random state; until the end the optimizer's variables, and the loss of this epoch so far."""
+        """Weights and random state; before the end, also the optimizer's variables and this epoch's loss so far."""
         if self._is_finished:
             return list(self._model.variables)
         return [*self._model.variables, *self._model.optimizer.variables, *self._model.metrics_variables]

@@ -1,4 +1,4 @@
-"""The choice of a `tf.distribute.Strategy`: the devices and machines that train a model."""
+"""Chooses a `tf.distribute.Strategy`: the devices and machines that train a model."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ KINDS = ("auto", _ONE, _MIRRORED, _MULTI_WORKER, _TPU)
 
 
 def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strategy:
-    """A strategy for the available devices. Prints on standard error which one it is.
+    """A strategy for the available devices. Prints its name on standard error.
 
-    A model that is made and compiled in its `scope()` is trained by all replicas. With several processes, call this
-    function before anything else of TensorFlow. It sets the same random seed in all: each process shuffles all
-    examples, and takes its part of each batch.
+    All replicas train a model that is made and compiled in its `scope()`. With several processes, call this function
+    before anything else of TensorFlow. It sets the same random seed in all processes, because each shuffles all
+    examples and takes its part of each batch.
 
     Args:
         kind:
             "one": one device, a GPU if there is one;
             "mirrored": all GPUs of this machine, or all of its logical CPUs;
-            "multi_worker": the devices of several processes that run the same program, each with the variable
-                `TF_CONFIG`, as Kubernetes' training operators set it, or in a step of Slurm;
-            "tpu": the cores of a TPU;
-            "auto": the first that is available: several processes, a TPU (in the variable `TPU_NAME`), several GPUs,
+            "multi_worker": the devices of several processes that run the same program, each with the environment
+            variable `TF_CONFIG`, as Kubernetes' training operators set it, or in a step of Slurm; "tpu": the cores of a
+            TPU; "auto": the first that is available: several processes, a TPU (in the variable `TPU_NAME`), several
+            GPUs,
                 one device.
         tpu: name or address of a TPU; by default that of `TPU_NAME`, or the local one.
 
@@ -55,7 +55,7 @@ def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.St
         kind = _MULTI_WORKER if workers else _TPU if _tpu_name(tpu) else _MIRRORED if len(gpus) > 1 else _ONE
     if kind == _MULTI_WORKER:
         found = _multi_worker(workers)
-        tf.random.set_seed(0)  # the same in all: each shuffles all examples and takes its part
+        tf.random.set_seed(0)  # the same in all processes: each shuffles all examples and takes its part
     elif kind == _TPU:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=_tpu_name(tpu) or "local")
         tf.config.experimental_connect_to_cluster(resolver)
@@ -95,11 +95,11 @@ def _workers() -> int:
         cluster, task = config.get("cluster", {}), config.get("task", {})
         workers = len(cluster.get("worker", [])) + len(cluster.get("chief", []))
     except (ValueError, AttributeError) as error:
-        raise ValueError(f"the variable TF_CONFIG is not as TensorFlow has it: {error}") from None
+        raise ValueError(f"the variable TF_CONFIG cannot be read: {error}") from None
     if "ps" in cluster:
         raise ValueError(f"the variable TF_CONFIG names parameter servers{_why_not('parameter_server')}")
     if workers and not {"type", "index"} <= set(task):
-        raise ValueError("the variable TF_CONFIG has a cluster, but does not say which task of it this process is")
+        raise ValueError("the variable TF_CONFIG has a cluster, but not the task of this process in it")
     return workers
 
 
@@ -115,7 +115,7 @@ def _multi_worker(workers: int) -> tf.distribute.Strategy:
         if "startup" not in str(error):
             raise
         raise RuntimeError(
-            "TensorFlow has begun to work before it was told of the other processes: call strategy() first"
+            "TensorFlow was used before it knew of the other processes: call strategy() first"
         ) from error
 
 
@@ -123,6 +123,6 @@ def _resolver(workers: int) -> tf.distribute.cluster_resolver.ClusterResolver:
     """A resolver of the addresses of the other processes."""
     if "TF_CONFIG" in os.environ:
         return tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    # TensorFlow's resolver gives each task its share of a node's GPUs, and finds no task on a node without GPUs.
+    # TensorFlow's resolver gives each task its share of a node's GPUs, but fails on a node without GPUs.
     shares = {} if tf.config.list_physical_devices("GPU") else {"gpus_per_node": workers, "gpus_per_task": 1}
     return tf.distribute.cluster_resolver.SlurmClusterResolver(auto_set_gpu=not shares, **shares)

@@ -1,4 +1,4 @@
-"""The coordination of several processes that train one model."""
+"""Coordinates several processes that train one model."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import tensorflow as tf
 
 from keras_bert.pipelines import UNTUNED
 
-# Options of training datasets. Batches are global: every process reads the whole dataset, and takes its part of each.
+# Options of training datasets. Batches are global: every process reads all batches, and takes its part of each.
 DATA_OPTIONS = UNTUNED.merge(tf.data.Options())
 DATA_OPTIONS.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process writes the common files. A single process does."""
+    """Whether this process writes the common files, as a single process does."""
     return strategy.extended.should_checkpoint
 
 

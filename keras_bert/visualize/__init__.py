@@ -1,4 +1,4 @@
-"""Views of what an encoder computes: the attention of every head, and a word in many sentences.
+"""Views of an encoder: the attention of every head, and a word in many sentences.
 
 attention_weights.py  a text and an encoder -> its tokens and their attention weights
 view.py               shows them: in a notebook, or in a file

@@ -19,15 +19,15 @@ class Weights(NamedTuple):
     """The attention within one row of the encoder's input.
 
     Attributes:
-        texts: one text, or the two of a pair.
+        texts: one text, or the two texts of a pair.
         tokens: the row's tokens as in the vocabulary, special tokens included.
         second: the index of the second text's first token; None if there is only one text.
-        scores: float32 `[num_layers, num_heads, tokens, tokens]`: how much each token (third axis) attends to each
-            other one (fourth axis).
+        scores: float32 `[num_layers, num_heads, tokens, tokens]`: how much each query (third axis) attends to each key
+            (fourth axis).
         queries, keys: float32 `[num_layers, num_heads, tokens, head_size]`: the scores are
-            `softmax(queries keys^T / sqrt(head_size))`. (Of disentangled attention, the queries divided by `sqrt(3)`.)
-        added: float32, of the shape of the scores: what is added for distances before the softmax; None: nothing.
-        reaches: for each layer, the distance of the farthest token that a token attends to; None: there is no limit.
+            `softmax(queries keys^T / sqrt(head_size))`. (In disentangled attention, queries are divided by `sqrt(3)`.)
+        added: float32, of the shape of the scores: the distance terms that are added before the softmax; None: 0.
+        reaches: for each layer, the largest distance at which a token attends to another; None: no limit.
     """
 
     texts: tuple[str, ...]
@@ -75,7 +75,7 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
     if length > positions:
         raise ValueError(
             f"the text is {length} tokens long, {special} special tokens included, but this model has {positions} "
-            "positions; nothing is cut here: give a shorter text"
+            "positions; pass a shorter text"
         )
     whole = BertPreprocessor(tokenizer, sequence_length=None, max_sequence_length=positions)
     inputs = {name: values[:, :length] for name, values in whole.pack(segments).items()}  # without any padding
@@ -92,17 +92,17 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
 
 
 def clearest_head(weights: Weights, layer: int | None = None, head: int | None = None) -> tuple[int, int]:
-    """The layer and the head with the most to see: large weights between different words.
+    """The layer and the head with the largest weights between different words.
 
-    Many heads put nearly all of their weight on `[CLS]` and `[SEP]`, or spread it over all tokens. The clearest head is
-    the one with the largest sum of squared weights, without those from or to special tokens, or to the token itself.
+    Many heads put nearly all of their weight on `[CLS]` and `[SEP]`, or spread it over all tokens. The clearest head
+    has the largest sum of squared weights, without the weights from or to special tokens, or from a token to itself.
 
     Args:
-        weights: of one text, or of a pair.
+        weights: the weights of one text, or of a pair.
         layer, head: if given, only the heads of this layer, or only this head of each layer, are compared.
 
     Returns:
-        Their numbers, from 0; of several that are equal, the first.
+        The indices of the layer and the head; on a tie, the first.
 
     Example:
         >>> scores, (queries, keys) = np.full((2, 2, 4, 4), 0.25), np.zeros((2, 2, 2, 4, 8))

@@ -1,4 +1,4 @@
-"""The measures of a model, its confusion matrix and its worst answers as one self-contained HTML page."""
+"""A self-contained HTML page with the measures of a model, its confusion matrix and its worst answers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ td.number { text-align: right; font-variant-numeric: tabular-nums }
 
 
 class ExampleAnswer(NamedTuple):
-    """An example that a model has answered.
+    """An example and a model's answer.
 
     Attributes:
-        texts: what the model read, by name: a text, or a list of words.
+        texts: name -> what the model read: a text, or a list of words.
         rows: label and answer side by side, as `BertTask.compared` gives them.
     """
 
@@ -40,16 +40,16 @@ def page(
     worst: Sequence[ExampleAnswer],
     told: str,
 ) -> str:
-    """An HTML page: a table of the measures, one of those of each class, the confusion matrix, and some examples.
+    """An HTML page: the measures, the measures of each class, the confusion matrix, and some examples.
 
     Args:
-        title: of the page.
-        measures: of the model.
-        details: further ones; those named "measure of class" have a row for each class.
+        title: the title of the page.
+        measures: the measures of the model.
+        details: further measures; those named "measure of class" make a table with a row for each class.
         confusion: names of the classes, and int `[classes, classes]`: rows are the classes of the examples, columns
             the predicted classes. None if there are no such.
         worst: the examples to show.
-        told: what is said of these.
+        told: the text above the examples.
 
     Example:
         >>> shown = [ExampleAnswer({"text": "<b>"}, [{"label": "good", "answer": "bad", "probability": 0.75}])]
@@ -122,6 +122,6 @@ def _cell(value: Any) -> str:
 
 
 def _told(value: Any) -> str:
-    if value is None:  # the answer to a word that was cut off
+    if value is None:  # a truncated word has no answer
         return ""
     return " ".join(value) if isinstance(value, list) else str(value)

@@ -1,4 +1,4 @@
-"""Places for the labels of points, none of which covers another one, or a point."""
+"""Places the labels of points so that none covers another label or a point."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _RINGS = (1, 1.8, 2.6)  # distances, as multiples of the smallest
 def label_places(
     points: np.ndarray, numbers: Sequence[str], size: tuple[float, float]
 ) -> list[tuple[float, float] | None]:
-    """The centre of each label: the nearest place around its point that is free.
+    """The centre of each label: the nearest free place around its point.
 
     Args:
-        points: `[points, 2]`, in pixels. Each number belongs to one of them, from the first.
+        points: `[points, 2]`, in pixels. The n-th number belongs to the n-th point.
         numbers: the labels, in digits.
         size: the width and the height of the picture, in pixels.
 
     Returns:
-        For each number its place, or None where all places around its point are taken.
+        The place of each number; None if all places around its point are taken.
 
     Example:
         >>> label_places(np.array([[50.0, 50.0], [64.0, 50.0]]), ["1", "2"], (100, 100))
         [(36.5, 50.0), (77.5, 50.0)]
     """
-    taken, halves = points, np.full(points.shape, float(RADIUS))  # rectangles: their centres, and half of their sizes
+    taken, halves = points, np.full(points.shape, float(RADIUS))  # rectangles: their centres, and half their sizes
     found: list[tuple[float, float] | None] = []
     for point, number in zip(points, numbers, strict=False):
-        half = np.array([0.6 * len(number) + 0.4, 1.0]) * LETTERS / 2  # two numbers have a gap between them
+        half = np.array([0.6 * len(number) + 0.4, 1.0]) * LETTERS / 2  # with a gap between two numbers
         around = np.concatenate([point + ring * _DIRECTIONS * (half + RADIUS + 2) for ring in _RINGS])
         inside = ((around >= half) & (around <= np.array(size) - half)).all(axis=1)
         covers = (np.abs(around[:, None] - taken) < half + halves).all(axis=2).any(axis=1)
@@ -44,5 +44,5 @@ def label_places(
 
 
 def is_far(label: Sequence[float], point: Sequence[float]) -> bool:
-    """Whether a label is not right beside its point, so that a line has to join them."""
+    """Whether a label is so far from its point that a line must join them."""
     return float(np.hypot(label[0] - point[0], label[1] - point[1])) > 3 * RADIUS + LETTERS

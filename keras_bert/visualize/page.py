@@ -1,4 +1,4 @@
-"""Attention weights -> one self-contained HTML page: no network, no server."""
+"""Attention weights -> a self-contained HTML page, which needs no network and no server."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _LONGEST_TITLE = 60
 def page(weights: Weights, layer: int, head: int) -> str:
     """The HTML page that shows the weights.
 
-    It holds the weights of each layer as base64 of little-endian float16, with an error of at most 2.5e-4. It holds the
-    queries and keys, and what is added for distances, likewise, to one part in 2048, and computes products and softmax
-    from them, to show what a weight is made of. It may run its own script and style sheet, known by their hashes, and
-    load nothing.
+    It holds the weights of each layer as base64 of little-endian float16, with an error of at most 2.5e-4. It also
+    holds the queries, the keys and the distance terms, with a relative error of 1 / 2048, and computes products and
+    softmax from them, to show how a weight is computed. Its policy allows only its own script and style sheet, by their
+    hashes, and loads nothing.
 
     Args:
-        weights: of one text, or of a pair.
+        weights: the weights of one text, or of a pair.
         layer, head: the layer and head to show first.
 
     Example:

@@ -1,4 +1,4 @@
-"""Attention weights -> a PNG picture of one head, or of a grid of heads."""
+"""Attention weights -> a PNG of one head, or of a grid of heads."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LETTERS = 8  # points
 
 
 def picture(weights: Weights, layer: int | None = None, head: int | None = None) -> bytes:
-    """A heat map of one head, with its tokens, or of several in a grid: a row per layer, a column per head.
+    """A heat map of one head, with its tokens, or of several heads in a grid: a row per layer, a column per head.
 
     Args:
-        weights: of one text, or of a pair.
+        weights: the weights of one text, or of a pair.
         layer: the only layer to show; None for all.
         head: the only head of each layer to show; None for all.
 
@@ -49,8 +49,8 @@ def picture(weights: Weights, layer: int | None = None, head: int | None = None)
 
 
 def new_figure(width: float, height: float) -> tuple[Any, Any]:
-    """An empty figure of matplotlib's, in inches, and its axes."""
-    # Not pyplot, which keeps figures and may need a display.
+    """An empty figure of matplotlib, of this size in inches, and its axes."""
+    # Not pyplot, which keeps figures in memory and may need a display.
     figure = needed("matplotlib.figure", "matplotlib").Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 
@@ -97,6 +97,6 @@ def _grid(axes: Any, weights: Weights, layers: Any, heads: Any) -> Any:
 
 
 def _heat(axes: Any, weights: np.ndarray) -> Any:
-    """Shades follow the square root of the weight, so that small weights can be told apart."""
+    """Shades follow the square root of the weight, so that small weights stay visible."""
     norm = needed("matplotlib.colors", "matplotlib").PowerNorm(0.5, vmin=0, vmax=1)
     return axes.imshow(weights, cmap="Blues", norm=norm, interpolation="nearest")

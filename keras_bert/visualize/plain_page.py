@@ -1,4 +1,4 @@
-"""The frame of a page without scripts: its style sheet stands in it, and a policy lets it load nothing."""
+"""The frame of a page without scripts. It includes its style sheet, and its policy lets it load nothing."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def plain_page(title: str, body: str, style: str = "") -> str:
 
     Args:
         title: any text.
-        body: HTML, in which every text is escaped. It has no `style` attributes: the policy bars them.
-        style: CSS beside that of all such pages.
+        body: HTML, in which every text is escaped. The policy forbids `style` attributes.
+        style: CSS in addition to that of all such pages.
 
     Example:
         >>> "<h1>a &lt; b</h1>" in plain_page("a < b", "<p>It is.</p>")

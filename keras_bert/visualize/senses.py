@@ -32,8 +32,8 @@ class Senses:
     Attributes:
         word: as given.
         occurrences: in the order of the text.
-        vectors: float32 `[occurrences, hidden]`: the mean of its tokens' hidden states in the last layer.
-        static: float32 `[hidden]`: the mean of its tokens' rows in the embedding table, which have no context.
+        vectors: float32 `[occurrences, hidden]`: the means of the word's hidden states in the last layer.
+        static: float32 `[hidden]`: the mean of its tokens' rows in the embedding table, which do not depend on context.
         points: float32 `[occurrences, 2]`: the two principal components of `vectors`.
         static_point: float32 `[2]`: `static` in the same projection.
     """
@@ -47,7 +47,7 @@ class Senses:
 
 
 def find_occurrences(word: str, paragraphs: Iterable[str]) -> list[Occurrence]:
-    """The occurrences of a whole word in a text, in upper or lower case.
+    """Finds the occurrences of a whole word in a text, ignoring case.
 
     Args:
         word: one word, or several with spaces.
@@ -80,7 +80,7 @@ def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str,
         word, paragraphs: as for `find_occurrences`.
 
     Raises:
-        ValueError: the word does not occur, or only once, or in a sentence that is too long for the model.
+        ValueError: the word occurs less than twice, or in a sentence that is too long for the model.
 
     Example:
         >>> encoder = BertEncoder.from_preset("all-MiniLM-L6-v2")
@@ -93,7 +93,7 @@ def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str,
     occurrences = find_occurrences(word, paragraphs)
     if len(occurrences) < 2:
         count = "once" if occurrences else "nowhere"
-        raise ValueError(f"{word!r} occurs {count} in the text; to compare, it must occur twice at least")
+        raise ValueError(f"{word!r} occurs {count} in the text; a comparison needs at least two occurrences")
     vectors = _vectors(encoder, preprocessor, occurrences)
     tokens = preprocessor.tokenizer.tokenize_words(tf.ragged.constant([word.split()]))
     static = encoder.embeddings.word_embeddings(tokens.flat_values)
@@ -102,7 +102,7 @@ def find_senses(encoder: BertEncoder, preprocessor: BertPreprocessor, word: str,
     static = np.mean(np.float32(static), axis=0)
     centre = vectors.mean(axis=0)
     axes = np.linalg.svd(vectors - centre, full_matrices=False)[2][:2]  # [2, hidden]
-    axes = axes * np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])[:, None]  # SVD leaves their signs open
+    axes = axes * np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])[:, None]  # SVD leaves signs open
     return Senses(
         word=word,
         occurrences=tuple(occurrences),
@@ -122,7 +122,7 @@ def _vectors(encoder: BertEncoder, preprocessor: BertPreprocessor, occurrences: 
         for each, length in zip(some, ids.row_lengths().numpy().tolist(), strict=True):
             if length > room:
                 raise ValueError(
-                    f"a sentence has {length} tokens, more than the {room} that this model reads at once; break it up: "
+                    f"a sentence has {length} tokens, more than the {room} that this model reads; split it: "
                     f"{each.sentence[:60]!r}..."
                 )
         states = np.float32(encoder(preprocessor.pack(ids), training=False)["sequence_output"])
@@ -130,6 +130,6 @@ def _vectors(encoder: BertEncoder, preprocessor: BertPreprocessor, occurrences: 
             start, end = (len(each.sentence[:place].encode()) for place in (each.start, each.end))
             inside = (np.array(begins) < end) & (np.array(stops) > start)
             if not inside.any():
-                raise ValueError(f"the tokenizer leaves nothing of {each.sentence[each.start : each.end]!r}")
+                raise ValueError(f"{each.sentence[each.start : each.end]!r} has no tokens")
             vectors[first + row] = states[row, 1 : 1 + len(inside)][inside].mean(axis=0)  # after [CLS]
     return vectors

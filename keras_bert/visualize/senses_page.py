@@ -1,4 +1,4 @@
-"""The points of a word's occurrences as one self-contained HTML page, or as a picture."""
+"""The points of a word's occurrences as a self-contained HTML page, or as a picture."""
 
 from __future__ import annotations
 
@@ -19,17 +19,12 @@ text {{ font-size: {LETTERS}px; fill: #444; text-anchor: middle; dominant-baseli
 line {{ stroke: #bbb }}
 """
 _BODY = """<p>{count} occurrences. Those in similar contexts are close together. The red diamond is the word without
-context. Point at an occurrence to read its sentence; a number that has no room is left out.</p>
-<svg viewBox="0 0 {width} {height}" role="img">
-{points}
-</svg>
-<ol>
-{sentences}
-</ol>"""
+context. Point at an occurrence to read its sentence; numbers without room are left out.</p> <svg viewBox="0 0 {width}
+{height}" role="img"> {points} </svg> <ol> {sentences} </ol>"""
 
 
 def page(senses: Senses) -> str:
-    """An HTML page: a plot in which each point has its sentence as a tooltip, and the list of the sentences.
+    """An HTML page: a plot, in which each point has its sentence as a tooltip, and a list of the sentences.
 
     Args:
         senses: from `find_senses`.
@@ -75,7 +70,7 @@ def picture(senses: Senses) -> bytes:
     axes.set_title(senses.word, parse_math=False)
     axes.legend()
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # from here on, places are final
+    figure.set_layout_engine("none")  # now the places are final
     places = axes.transData.transform(np.vstack([senses.points, senses.static_point[None]]))
     numbers = [str(number) for number in range(1, len(senses.points) + 1)]
     labels = label_places(places, numbers, figure.bbox.size)

@@ -1,4 +1,4 @@
-"""Attention weights, shown in a notebook or written to a file."""
+"""Shows attention weights in a notebook, or writes them to a file."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ PAGE, PICTURE = ".html", ".png"
 def attention(
     encoder: BertEncoder, preprocessor: BertPreprocessor, text: str, second: str | None = None
 ) -> AttentionView:
-    """Shows how much each token of a text attends to each other one, in every layer and head of an encoder.
+    """Shows how much the tokens of a text attend to each other, in every layer and head of an encoder.
 
     Args:
         encoder: any encoder.
-        preprocessor: the encoder's; only its tokenizer is used: nothing is padded or cut.
-        text: at most as many tokens as the model has positions.
+        preprocessor: the encoder's. Only its tokenizer is used: nothing is padded or truncated.
+        text: a text that fits into the model's positions.
         second: the second text of a pair.
 
     Returns:
-        A view that can be saved. A notebook shows it as a page of four parts: lines between tokens, a heat map, all
-        heads at a glance, and what a weight is made of.
+        A view that can be saved. A notebook shows it as a page of four parts: lines between tokens, a heat map, an
+        overview of all heads, and the computation of a weight.
 
     Raises:
         TypeError: a text is not a str.
@@ -77,9 +77,9 @@ class AttentionView:
 
         Args:
             path: `.html` for a self-contained page, or `.png` for a picture, which needs matplotlib.
-            layer, head: numbers from 0, as in `BertEncoder.attention_scores`. A page shows them first, by default the
-                head with the largest weights between different words; a picture shows nothing else, and by default a
-                grid of all heads of all layers.
+            layer, head: indices, from 0, as in `BertEncoder.attention_scores`. A page starts with them, by default with
+                the head with the largest weights between different words. A picture shows only them, by default a grid
+                of all heads of all layers.
             overwrite: whether to replace the file.
 
         Raises:

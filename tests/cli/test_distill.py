@@ -84,7 +84,7 @@ def test_who_is_no_teacher(fails, untrained, table, corpus, tmp_path):
     message = fails("distill", "classify", "--teacher", str(tmp_path / "tagger"), *columns(table), *rest)
     assert message.startswith("--teacher: a BertTokenClassifier cannot learn from a teacher")
     command = ("distill", "pretrain", str(folder / "texts"), "--teacher", untrained, *rest, "--steps", "2")
-    assert fails(*command) == f"--teacher: {untrained} has no masked-language head, whose answers could be learned"
+    assert fails(*command) == f"--teacher: {untrained} has no masked language modeling head to learn from"
     BertClassifier(encoder, small.preprocessor(), ["blame", "shape"]).save_preset(tmp_path / "other")
     teaching = ("--teacher", str(tmp_path / "other"))
     assert "'praise' is not one of the labels" in fails("distill", "classify", *teaching, *columns(table), *rest)

@@ -37,7 +37,7 @@ def test_mistakes(fails, tmp_path, small_preset):
     path = tmp_path / "texts.jsonl"
     path.write_text('{"text": "good"}\n{"body": "good"}\n')
     command = ("embed", str(path), "--preset", str(small_preset), "--output", str(tmp_path / "vectors"))
-    assert fails(*command) == f"{path}, line 2: no 'text'; there is [\"body\"]"
+    assert fails(*command) == f"{path}, line 2: no 'text'; its keys are [\"body\"]"
     assert fails(*command, "--batch-tokens", "8") == "batch_tokens is 8, less than one text of 48 tokens"
     assert fails(*command[:-1], str(tmp_path)) == f"{path} would be replaced by its copy; choose another directory"
     assert not (tmp_path / "vectors").exists()
@@ -50,7 +50,7 @@ def test_a_second_run(fails, tmp_path):
     path.write_text('{"text": "good"}\n')
     with atomic.only_writer(directory):
         told = fails("embed", str(path), "--output", str(directory), exit_code=1)
-    assert told == f"{directory}: another process is writing there; wait for its end, or choose another directory"
+    assert told == f"{directory}: another process is writing there; wait until it ends, or choose another directory"
 
 
 @pytest.mark.slow

@@ -121,7 +121,9 @@ def test_other_runtimes(run, fails, small_preset, classifier, tmp_path):
     assert "use --overwrite to replace it" in fails(*command, str(small_preset))
     lines = run(*command, str(small_preset), "--encoder", "--overwrite", "--precision", "int8").stdout.splitlines()
     assert [line.partition(":")[0] for line in lines[:2]] == ["pooled_output", "sequence_output"]
-    assert fails(*command, str(classifier), "--overwrite", "--precision", "bfloat16").startswith("LiteRT stores no")
+    assert fails(*command, str(classifier), "--overwrite", "--precision", "bfloat16").startswith(
+        "LiteRT does not support"
+    )
 
 
 @pytest.mark.parametrize("output", ["file", "file/model"])
@@ -135,7 +137,7 @@ def test_directories_that_cannot_be_made(fails, small_preset, tmp_path, what, ou
 def test_what_is_there_stays(fails, small_preset, tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     message = fails("export", "preprocessor", "--preset", str(small_preset), "--output", str(tmp_path), "--overwrite")
-    assert "will not be replaced" in message
+    assert "is not replaced" in message
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
 
 

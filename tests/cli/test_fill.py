@@ -68,11 +68,11 @@ def test_white_space_of_byte_pairs(run, tmp_path):
 
 
 def test_mistakes(run, fails, model, untrained):
-    assert fails("fill", str(model), "the [MASK]", "the cat") == "argument 2: there is no [MASK] in it"
-    assert fails("fill", str(model), input=b"the <mask>\n") == "standard input, line 1: there is no [MASK] in it"
+    assert fails("fill", str(model), "the [MASK]", "the cat") == "argument 2: it has no [MASK]"
+    assert fails("fill", str(model), input=b"the <mask>\n") == "standard input, line 1: it has no [MASK]"
     assert fails("fill", str(model), "[MASK]", "--top-k", "11").startswith("--top-k is 11; expected 1 to 10")
     cut = run("fill", str(model), "cat " * 20 + "[MASK]")  # warned of, too
     assert cut.exit_code == 2
     assert "only 0 in the 16 tokens that are read" in cut.stderr.splitlines()[-1]
-    assert "has no masked-language head" in fails("fill", untrained, "the [MASK]")
+    assert "has no masked language modeling head" in fails("fill", untrained, "the [MASK]")
     assert "neither a directory nor a known preset" in fails("fill", "nowhere", "the [MASK]")

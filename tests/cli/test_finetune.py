@@ -70,7 +70,7 @@ def test_a_finished_run_is_not_another_one(run, finished, untrained, table, tmp_
     small.tokenizer().save_preset(other)
     less.write_text("".join(Path(table).read_text().splitlines(keepends=True)[:-1]))
     model = finished["--output"]
-    train_on = f"; to train its model further, begin with --preset {model} and another --output"
+    train_on = f"; to train its model further, use --preset {model} and another --output"
     for option, value, name in [
         ("--epochs", "2", "epochs (1, now 2)"),
         ("--preset", str(other), "weights of its preset"),
@@ -80,7 +80,7 @@ def test_a_finished_run_is_not_another_one(run, finished, untrained, table, tmp_
     ]:
         result = run("finetune", "classify", *flat(finished | {option: value}))
         assert result.exit_code == 2, result.output
-        advice = "go on with the same, choose another --output, or begin anew with --overwrite"
+        advice = "continue with the same ones, choose another --output, or start again with --overwrite"
         told = f"Error: {model}/training holds a finished run with other {name}; {advice}{train_on}"
         assert result.stderr.splitlines()[-1] == told
 
@@ -95,14 +95,14 @@ def mine(finished, tmp_path):
 def test_what_is_missing_or_damaged_is_told(run, fails, mine):
     model, options = mine
     state = model / "training/state.safetensors"
-    advice = "choose another --output, or begin anew with --overwrite"
+    advice = "choose another --output, or start again with --overwrite"
     (model / "model.safetensors").unlink()
     result = run("finetune", "classify", *flat(options))
     missing = f"Error: {model} holds a finished run, but model.safetensors is missing; {advice}"
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, missing)
     state.write_bytes(state.read_bytes().replace(b"epoch", b"epocl"))
     message = fails("finetune", "classify", *flat(options))
-    assert message == f"{state} is damaged: it has another checksum than it was written with; {advice}"
+    assert message == f"{state} is damaged: its checksum is wrong; {advice}"
     state.unlink()
     message = fails("finetune", "classify", *flat(options))
     assert message == f"{model} holds a model, but no state of its run in {model}/training; {advice}"
@@ -135,7 +135,7 @@ def test_what_is_not_overwritten(fails, mine, tmp_path):
     for name in ("notes.txt", "training/mine.csv", "serving/1/saved_model.pb"):
         (model / name).parent.mkdir(parents=True, exist_ok=True)
         (model / name).touch()
-        refused(f"{model} holds {name}, which no run has written; move that away, or choose another --output")
+        refused(f"{model} holds {name}, which no run wrote; move that away, or choose another --output")
         (model / name).unlink()
     (model / "training/logs").mkdir(exist_ok=True)
     (tmp_path / "elsewhere").mkdir()
@@ -208,7 +208,7 @@ def test_the_type_to_compute_in(run, taught, untrained, table, tmp_path, dtype):
 def test_a_share_is_held_out(run, fails, taught, untrained, table, tmp_path):
     files = ("--train", table, "--text-column", "sentence", "--label-column", "kind", "--preset", untrained)
     command = ("finetune", "classify", *files, "--output", str(tmp_path / "new"))
-    assert fails(*command, "--eval", table, "--eval-split", "0.1").startswith("--eval and --eval-split are given")
+    assert fails(*command, "--eval", table, "--eval-split", "0.1").startswith("--eval and --eval-split are both given")
     assert "validation_split is 1.0; expected a number between 0 and 1" in fails(*command, "--eval-split", "1")
     assert "which holds out 0 of 64 examples" in fails(*command, "--eval-split", "0.001")
     assert not (tmp_path / "new").exists()
@@ -262,7 +262,7 @@ def test_words_and_questions_reach_the_training(run, taught, untrained, tmp_path
         ({"--train": "nowhere.tsv"}, "cannot read nowhere.tsv"),
         ({"--text-column": "text"}, "has no column 'text'; its columns are 'sentence', 'kind'"),
         ({"--sequence-length": "33"}, "sequence_length is 33"),
-        ({"--batch-size": "8", "--batch-tokens": "256"}, "--batch-size and --batch-tokens are given"),
+        ({"--batch-size": "8", "--batch-tokens": "256"}, "--batch-size and --batch-tokens are both given"),
         ({"--class-weight": "praise"}, "--class-weight praise: expected LABEL=NUMBER"),
         ({"--preset": "nowhere"}, "neither a directory nor a known preset"),
     ],
@@ -338,9 +338,9 @@ def test_another_directory_is_not_touched(fails, untrained, table, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").write_text("precious")
     command = ("finetune", "classify", *columns(table), "--preset", untrained, "--output", str(tmp_path / "mine"))
-    assert fails(*command) == f"{tmp_path}/mine exists and is no run of this command; choose another --output"
+    assert fails(*command) == f"{tmp_path}/mine exists and is not a run of this command; choose another --output"
     (tmp_path / "mine/config.json").touch()
-    assert fails(*command).endswith("this command; choose another --output, or begin anew with --overwrite")
+    assert fails(*command).endswith("this command; choose another --output, or start again with --overwrite")
 
 
 def test_a_directory_that_cannot_be_made(run, untrained, table, tmp_path):
@@ -357,7 +357,7 @@ def test_embed_mistakes(fails, untrained, tmp_path):
     path = tmp_path / "train.tsv"
     path.write_text("query\tpositive\tscore\nwho?\tAda\t1\nwhy?\t\t2\nwhat?\tthat\t3\n")
     command = ("finetune", "embed", "--preset", untrained, "--output", str(tmp_path / "model"), "--train", str(path))
-    told = f"{path}: 1 of 3 rows cannot be used: line 3: positive is empty. Mend the file, or leave them out with "
+    told = f"{path}: 1 of 3 rows cannot be used: line 3: positive is empty. Fix the file, or leave them out with "
     assert fails(*command) == f"{told}--skip-bad"
     told = fails(*command, "--query-column", "question")
     assert told.startswith(f"{path} has no column 'question'; its columns are 'query', 'positive', 'score'")
@@ -383,7 +383,7 @@ def test_names_of_losses(losses):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--loss", "lambda"), "--loss lambda is for lists: name the other texts of a row by --negative-column"),
+        (("--loss", "lambda"), "--loss lambda is for lists; name the other texts of a row with --negative-column"),
         (("--score-column", "s"), "--score-column is for lists"),
         (("--negative-column", "n", "--label-column", "s"), "--label-column is for pairs"),
         (("--negative-column", "n", *("--score-column", "s") * 3), "--score-column is given 3 times, but there are 2"),

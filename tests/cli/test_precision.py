@@ -109,7 +109,7 @@ def test_pairs(run, fails, pairs, tmp_path):
     assert fails(*command, str(given)) == f"{given}, line 2: 1 cell instead of 2"
     given.with_suffix(".jsonl").write_text('{"text": "good", "text_pair": 3}\n')
     message = fails(*command, str(given.with_suffix(".jsonl")))
-    assert message.endswith("pairs.jsonl, line 1: there is no string 'text_pair' in it")
+    assert message.endswith("pairs.jsonl, line 1: it has no string 'text_pair'")
 
 
 @pytest.fixture(scope="module")

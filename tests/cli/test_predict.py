@@ -22,7 +22,7 @@ def test_what_predict_cannot_read(fails, untrained, classifier, table):
         b'{"text": "one"}\n{': "line 2: not JSON",
         b"[" * 100_000: "line 1: not JSON that can be read",
         b'{"text": "one"}\n["two"]': "line 2: a JSON list instead of an object",
-        b'{"words": "one"}': "line 1: there is no string 'text' in it",
+        b'{"words": "one"}': "line 1: it has no string 'text'",
         b'{"text": "one"}\n{"text": "two \\ud83d"}': "line 2: text has half of a surrogate pair",
     }
     for lines, message in bad_rows.items():
@@ -142,7 +142,7 @@ def test_the_line_of_what_cannot_be_read(run, fails, untrained, classifier, tmp_
     monkeypatch.setattr(streams, "TEXTS_AT_A_TIME", 2)
     result = run("predict", classifier, "--format", "jsonl", input=b'{"text": "bad"}\n' * 3 + b'{"text": 7}')
     assert (result.exit_code, result.stdout.count("\n")) == (2, 2)
-    assert "standard input, line 4: there is no string 'text' in it" in result.stderr
+    assert "standard input, line 4: it has no string 'text'" in result.stderr
     model = str(tmp_path / "model")
     BertQuestionAnswerer.from_preset(untrained).save_preset(model)
     for name in ("question", "context"):
@@ -177,8 +177,8 @@ def test_evaluate_vectors(run, fails, small_preset, tmp_path):
     found = told("--score-column", "s")
     assert list(found) == ["spearman", "pearson"]
     assert found == pytest.approx({name: expected[name] for name in found}, abs=1e-4)
-    assert fails(*command[:-2]) == "--query-column and --positive-column go together: texts to compare"
-    assert fails(*command[:3], "--score-column", "s") == "texts to compare need --query-column and --positive-column"
+    assert fails(*command[:-2]) == "give both --query-column and --positive-column"
+    assert fails(*command[:3], "--score-column", "s") == "sentence encoders need --query-column and --positive-column"
     assert fails(*command, "--query-prompt", "query") == "there is no prompt 'query'; this model has no prompts"
     assert fails(*command, "--errors", "x").startswith("--errors and --report are for models with labels")
 
@@ -188,4 +188,4 @@ def test_weights_of_tokens(run, fails, table, tmp_path):
     model.save_preset(tmp_path / "sparse")
     told = json.loads(run("predict", str(tmp_path / "sparse"), "good film").stdout)
     assert told["weights"] == pytest.approx(model.encode("good film"), abs=1e-5)
-    assert "gives weights of tokens, and no answers" in fails("evaluate", str(tmp_path / "sparse"), table)
+    assert "gives weights of tokens, which cannot be compared" in fails("evaluate", str(tmp_path / "sparse"), table)

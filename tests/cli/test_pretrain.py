@@ -172,7 +172,7 @@ def test_byte_pairs(run, corpus):
         ({"--vocab": "no-mask.txt"}, "{folder}/no-mask.txt has no [MASK]"),
         ({"--vocab": "cased.txt"}, "{folder}/cased.txt has capitals, such as 'A0', "),
         ({"--vocab": "empty"}, "{folder}/empty has no "),
-        ({"--size": "huge"}, "there is no size '{folder}/huge'; there are tiny, mini, "),
+        ({"--size": "huge"}, "there is no size '{folder}/huge'; the sizes are tiny, mini, "),
         ({"--size": "nowhere.json"}, "nowhere.json"),
         (
             {"--size": "other.json"},
@@ -187,9 +187,9 @@ def test_byte_pairs(run, corpus):
         ({"--sequence-length": "25"}, "sequence_length is 25; expected 3 ([CLS] a [SEP]) to 24"),
         ({"FILE": "one.txt"}, "{folder}/one.txt: there is only one document"),
         ({"--eval": "one.txt"}, "{folder}/one.txt: there is only one document"),
-        ({"--output": "texts"}, "{folder}/texts exists and is no run of this command; choose another --output"),
+        ({"--output": "texts"}, "{folder}/texts exists and is not a run of this command; choose another --output"),
         ({"--output": "/proc/x"}, "/proc/x: No such file or directory"),
-        ({"--output": "held.txt"}, "{folder}/held.txt exists and is no run of this command"),
+        ({"--output": "held.txt"}, "{folder}/held.txt exists and is not a run of this command"),
     ],
 )
 def test_mistakes(fails, corpus, changes, message):

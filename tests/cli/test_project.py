@@ -49,7 +49,7 @@ def test_nothing_is_replaced_unasked(run, fails, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").touch()
     message = fails("project", "--output", str(tmp_path / "mine"), "--overwrite", input=b"b\n")
-    assert "it is something else, which will not be replaced" in message
+    assert "it is something else, and is not replaced" in message
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
 
 

@@ -65,7 +65,7 @@ def test_rerank(run, fails, folder, classifier):
     assert [hit["row"] for hit in written["hits"]] == [hit["row"] for hit in best]
     assert list(written["hits"][0]) == ["score", "similarity", "text", "row"]
     told = fails(*command, classifier, small=False)
-    assert told == f"{classifier} has no head that scores pairs; take a cross-encoder, or fine-tune a BertReranker"
+    assert told == f"{classifier} has no head that scores pairs; use a cross-encoder, or fine-tune a BertReranker"
     assert "neither a directory nor a known preset" in fails(*command, "none", small=False)
 
 
@@ -90,7 +90,7 @@ def test_mistakes(fails, folder):
     assert fails("index", "films.csv", "--output", "films") == told
     assert fails("duplicates", "films.csv") == told
     assert fails("search", "films", "a film", small=False) == (
-        "films holds no index.json; index a corpus there first, or to its end"
+        "films holds no index.json; index a corpus there, to the end"
     )
     assert not (folder / "films").exists()
 

@@ -44,7 +44,7 @@ def test_words_alone(write):
 )
 def test_bad_sentences(write, line, what):
     path = write("a.conll", f"Ada B-x\nsings O\n\nShe O\n{line}\nwell\n\nYes O\n")
-    with pytest.raises(ValueError, match=f"a.conll: 1 of 3 sentences cannot be used: line 5: {what}. Mend"):
+    with pytest.raises(ValueError, match=f"a.conll: 1 of 3 sentences cannot be used: line 5: {what}. Fix"):
         read_conll(path)
     with pytest.warns(UserWarning, match=f"1 of 3 sentences are left out: line 5: {what}"):
         examples = read_conll(path, skip_bad=True)

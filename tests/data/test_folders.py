@@ -43,7 +43,7 @@ def test_links_to_nothing_are_told(write, tmp_path):
     with pytest.warns(UserWarning, match=message.format("are left out")):
         assert read_folders(tmp_path, skip_bad=True).labels == ["neg", "pos"]
     (tmp_path / "odd").symlink_to("nowhere")
-    with pytest.raises(ValueError, match="odd is a link to nowhere, which does not exist; mend it, or remove it"):
+    with pytest.raises(ValueError, match="odd is a link to nowhere, which does not exist; repair or remove it"):
         read_folders(tmp_path)
 
 

@@ -34,7 +34,7 @@ def test_labels(value, kind, label):
     [
         ("", "class", "label is empty"),
         (None, "class", "label is empty"),
-        ("go\ud800od", "class", "label has half of a surrogate pair, which is no character"),
+        ("go\ud800od", "class", "label has half of a surrogate pair, which is not a character"),
         ("go\tod", "class", r"label is 'go\\tod', with a tab or a line end"),
         (["war", "lo\nve"], "multi_label", r"label is 'lo\\nve', with a tab or a line end"),
         (1.0, "class", "label is 1.0, which is not the name of a class"),

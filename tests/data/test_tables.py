@@ -157,7 +157,7 @@ def test_the_first_ten_and_how_many(write):
     with pytest.raises(ValueError, match="train.tsv: 12 of 1,012 rows cannot be used: line 2: ") as raised:
         read_table(path, label_column="label")
     assert str(raised.value).count("line ") == 10
-    assert "line 11: 1 cell instead of 2; and 2 more. Mend the file" in str(raised.value)
+    assert "line 11: 1 cell instead of 2; and 2 more. Fix the file" in str(raised.value)
     with pytest.warns(UserWarning, match="12 of 1,012 rows are left out"):
         assert len(read_table(path, label_column="label", skip_bad=True)) == 1000
 

@@ -163,7 +163,7 @@ def test_a_preset_that_changes_meanwhile(tmp_path, small_preset, shards):
     shared_model.load(small_preset)  # and now another one, which is the same
     list(embedder.write(2, tmp_path / "c.jsonl"))
     shared_model.load(other)
-    with pytest.raises(ValueError, match="does not hold the model of the earlier vectors any more"):
+    with pytest.raises(ValueError, match="no longer holds the model of the earlier vectors"):
         list(embedder.write(2, tmp_path / "c.jsonl"))
 
 
@@ -195,7 +195,13 @@ def test_what_cannot_be_embedded(tmp_path, small_preset, shards):
             "the pipeline has its own workers",
         ),
         ([source, bad], "new", {}, ValueError, "bad.jsonl, line 21: text is empty"),
-        ([source], "new", {"text_column": "body"}, ValueError, "texts.jsonl, line 1: no 'body'; there is .\"text\".$"),
+        (
+            [source],
+            "new",
+            {"text_column": "body"},
+            ValueError,
+            "texts.jsonl, line 1: no 'body'; its keys are .\"text\".$",
+        ),
         ([source], "new", {"preset": tmp_path / "none"}, FileNotFoundError, "neither a directory nor a known preset"),
     ):
         with pytest.raises(error, match=message):
@@ -210,12 +216,12 @@ def test_what_cannot_be_embedded(tmp_path, small_preset, shards):
         (b"\xff", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         (b'["text"]', "a JSON list instead of an object"),
         (b"[" * 100_000, "not JSON that can be read: nested too deeply"),
-        (b'{"body": "a"}', "no 'text'; there is [\"body\"]"),
+        (b'{"body": "a"}', "no 'text'; its keys are [\"body\"]"),
         (b'{"text": null}', "text is null, which is not a text"),
         (b'{"text": 5}', "text is 5, which is not a text"),
         (b'{"text": " "}', "text is empty"),
-        (b'{"text": "\\ud83d"}', "text has half of a surrogate pair, which is no character"),
-        (b'{"text": "a", "vector": 1}', "there is a vector already"),
+        (b'{"text": "\\ud83d"}', "text has half of a surrogate pair, which is not a character"),
+        (b'{"text": "a", "vector": 1}', "it already has a vector"),
         (b"", "blank"),
     ],
 )

@@ -49,7 +49,7 @@ def test_a_table(tmp_path, small_preset, model):
         ({"text": ["a", " "]}, ", row 2: text is empty"),
         ({"body": ["a"], "id": [1]}, " has no column 'text'; its columns are 'body', 'id'"),
         ({"text": [1]}, ": the column 'text' is of int64, which is not text"),
-        ({"text": ["a"], "vector": [1]}, ": there is a column 'vector' already"),
+        ({"text": ["a"], "vector": [1]}, ": it already has a column 'vector'"),
         (None, " cannot be read as Parquet: "),
     ],
 )

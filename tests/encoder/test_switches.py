@@ -241,10 +241,13 @@ def test_a_keras_file_of_it(changes, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rope_theta": 10.0, "hidden_size": 12}, "rotary positions turn pairs of numbers, but a head is 3 wide"),
+        ({"rope_theta": 10.0, "hidden_size": 12}, "rotary embeddings .rope_theta. need an even head size, not 3"),
         ({"global_every": 2, "num_groups": 1}, "layers that share weights .num_groups. cannot be local and global"),
-        ({"global_every": 2, "relative_buckets": 8}, "local attention .global_every. has no relative_buckets"),
-        ({"disentangled_buckets": 8, "rope_theta": 9.0}, "disentangled attention .*has no rotary positions"),
+        (
+            {"global_every": 2, "relative_buckets": 8},
+            "local attention .global_every. cannot have a relative bias .relative_buckets.",
+        ),
+        ({"disentangled_buckets": 8, "rope_theta": 9.0}, "disentangled attention .*can have neither rotary embeddings"),
         ({"num_key_value_heads": 3}, "num_heads 4 is not a multiple of num_key_value_heads 3"),
         ({"norm": "batch"}, "norm must be one of layer_norm, rms_norm, not 'batch'"),
         ({"pooling": "max"}, "pooling must be one of first, mean, late, not 'max'"),

@@ -46,7 +46,7 @@ WRONG_TYPES = [
     ({"hidden_dropout_prob": [0.1]}, r"has \[0.1\] in hidden_dropout_prob; expected a number or null"),
     ({"pad_token_id": True}, "has True in pad_token_id; expected a whole number or null"),
     ({"hidden_act": {"name": "gelu"}}, "has .* in hidden_act; expected a string or null"),
-    ({"hidden_act": "mish"}, "config.json: hidden_act is 'mish'; known are gelu, gelu_python, gelu_new"),
+    ({"hidden_act": "mish"}, "config.json: hidden_act is 'mish'; supported are gelu, gelu_python, gelu_new"),
     ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'; only 'absolute' is supp"),
     ({"is_decoder": True}, "is_decoder is True; only False is supported"),
 ]
@@ -69,7 +69,7 @@ def test_wrong_values_are_named(tmp_path, name, change, message):
         ("[" * 100_000, "is not a JSON file"),
         ('{"a":' * 100_000, "is not a JSON file"),
         ("[1]", r"has \[1\]; expected an object"),
-        ('{"model_type": "t5"}', "config.json: model_type is 't5'; known are bert"),
+        ('{"model_type": "t5"}', "config.json: model_type is 't5'; supported are bert"),
         ('{"model_type": []}', r"config.json has \[\] in model_type; expected a string or null"),
         ('{"class_name": []}', r"config.json has \[\] in class_name; expected a string"),
         (json.dumps({**SIZES, "model_type": "ernie", "use_task_id": True}), "use_task_id is True; only False"),
@@ -124,10 +124,10 @@ THETA = "rope_parameters.sliding_attention.rope_theta"
         ({"classifier_bias": True}, "classifier_bias is True; only False is supported"),
         ({"decoder_bias": False}, "decoder_bias is False; only True is supported"),
         ({"classifier_pooling": "max"}, "pooling must be one of first, mean, late, not 'max'"),
-        ({"classifier_activation": "mish"}, "classifier_activation is 'mish'; known are gelu"),
+        ({"classifier_activation": "mish"}, "classifier_activation is 'mish'; supported are gelu"),
         (
             {"model_type": "mine", "auto_map": {"AutoModel": "m.M"}},
-            "model_type is 'mine', .*auto_map.*; known are bert",
+            "model_type is 'mine', .*auto_map.*; supported are bert",
         ),
     ],
 )

@@ -51,7 +51,7 @@ def test_what_is_missing_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"class_name": "GPT2Backbone"}, "class_name is 'GPT2Backbone'; known are BertBackbone"),
+        ({"class_name": "GPT2Backbone"}, "class_name is 'GPT2Backbone'; supported are BertBackbone"),
         ({"class_name": 7}, "config.json has 7 in class_name; expected a string"),
         ({"config": None}, "config.json has no config; expected an object"),
         ({"config": {"num_inner_repetitions": 2}}, "num_inner_repetitions is 2; only 1"),

@@ -55,14 +55,14 @@ def test_a_shard_elsewhere_is_refused(sharded, name):
         place.parent.mkdir(exist_ok=True)
         shutil.copy(sharded / SHARDS[1], place)
     rename_shard(sharded, str(sharded / SHARDS[1]) if name == "ABSOLUTE" else name)
-    with pytest.raises(ValueError, match=r"index.json names the shard .*; a shard is a file beside its index"):
+    with pytest.raises(ValueError, match=r"index.json names the shard .*; a shard must be a file beside its index"):
         formats.open_checkpoint(sharded)
 
 
 def test_a_link_out_of_the_directory_is_refused(sharded):
     shutil.move(sharded / SHARDS[1], sharded.parent / "outside.safetensors")
     (sharded / SHARDS[1]).symlink_to("../outside.safetensors")
-    with pytest.raises(ValueError, match=f"names the shard {SHARDS[1]}, which is a link out of its directory"):
+    with pytest.raises(ValueError, match=f"names the shard {SHARDS[1]}, which is a link to a file outside of"):
         formats.open_checkpoint(sharded)
 
 

@@ -52,7 +52,7 @@ def test_ranges_of_other_weights_are_not_used(model, tmp_path):
     model.set_precision("float32")
     kernel = model.encoder.blocks[0].intermediate.kernel
     kernel.assign(kernel * 1.5)
-    with pytest.raises(ValueError, match="ranges of int8 were found for other weights; calibrate again"):
+    with pytest.raises(ValueError, match="int8 ranges belong to other weights; calibrate again"):
         set_precision(model.encoder, "int8", ranges=ranges)
     model.save_preset(tmp_path / "kept", overwrite=True)
     assert not (tmp_path / "kept" / FILE).exists()
@@ -65,7 +65,7 @@ def test_ranges_of_other_weights_are_not_used(model, tmp_path):
     fresh.set_precision("int8", TEXTS)
     fresh.save_preset(tmp_path / "fresh")
     (tmp_path / "fresh" / FILE).rename(tmp_path / "other" / FILE)
-    with pytest.warns(UserWarning, match=f"{FILE} is of other weights"):
+    with pytest.warns(UserWarning, match=f"{FILE} belongs to other weights"):
         BertSentenceEncoder.from_preset(tmp_path / "other")
 
 
@@ -132,12 +132,12 @@ def test_pairs():
 
 def test_texts_of_another_task():
     model = small.task(BertQuestionAnswerer, text={"stride": 8})
-    message = "this model reads question and context: its ranges of int8 need a tuple of two lists, not a list of texts"
+    message = "this model reads question and context: to calibrate int8, it needs a tuple of two lists, not a list"
     with pytest.raises(ValueError, match=message):
         model.set_precision("int8", TEXTS)
     with pytest.raises(ValueError, match="there are 4 first texts, but 3 second ones"):
         model.set_precision("int8", (TEXTS, OTHERS[:3]))
-    message = "this model reads text: its ranges of int8 need a list of texts, not a tuple of two lists"
+    message = "this model reads text: to calibrate int8, it needs a list of texts, not a tuple of two lists"
     with pytest.raises(ValueError, match=message):
         small.task(BertClassifier, labels=["a", "b"]).set_precision("int8", (TEXTS, OTHERS))
 

@@ -199,13 +199,13 @@ def test_clear_errors():
     model = BertSentenceEncoder(small.encoder(), small.preprocessor())
     with pytest.raises(ValueError, match="precision must be one of float32, bfloat16, int8, not 'int4'"):
         model.set_precision("int4")
-    with pytest.raises(ValueError, match="no texts to find the ranges of int8"):
+    with pytest.raises(ValueError, match="no texts to calibrate int8 with"):
         model.set_precision("int8", [])
     with pytest.raises(TypeError, match="None"):
         model.set_precision("int8", ["a text", None])
 
 
 def test_disentangled_attention_is_refused():
-    message = r'does not compute disentangled attention \(disentangled_buckets\).*; use "float32"'
+    message = r'does not support disentangled attention \(disentangled_buckets\).*; use "float32"'
     with pytest.raises(ValueError, match=message):
         set_precision(random_encoder(**SWITCHES["disentangled"]), "bfloat16")

@@ -142,7 +142,7 @@ def test_short_documents_share_sequences(tmp_path, preprocessor):
 
 def test_pairs_share_no_sequence(tmp_path, corpus, preprocessor):
     with pytest.raises(
-        ValueError, match="pack is for objective 'sentences'; with 'next_sentence', a sequence is a pair"
+        ValueError, match="pack is only for the objective 'sentences'; with 'next_sentence', a sequence is a pair"
     ):
         write_records(corpus, tmp_path, preprocessor, layout="sentences", pack=True)
     assert not list(tmp_path.iterdir())
@@ -311,7 +311,7 @@ def test_a_disk_that_is_full(tmp_path, corpus):
 
 
 def test_bad_arguments(tmp_path, corpus, preprocessor):
-    with pytest.raises(ValueError, match="sequence_length is None; give it one"):
+    with pytest.raises(ValueError, match="sequence_length is None; set it"):
         write_records(corpus, tmp_path, BertPreprocessor(preprocessor.tokenizer, sequence_length=None))
     for name in ("copies", "processes"):
         with pytest.raises(ValueError, match=f"{name} is 0; expected at least 1"):

@@ -95,7 +95,7 @@ def test_an_encoder(tmp_path, lower):
     assert "of oneDNN" in operations
     assert "1 request of ids answered by a process that has never seen keras_bert" in answers
     assert "no float weights" in (tmp_path / "lower" / "README.md").read_text()
-    with pytest.raises(ValueError, match="exported in bfloat16 or int8, without the float weights"):
+    with pytest.raises(ValueError, match="exported in bfloat16 or int8, without float weights"):
         BertEncoder.from_preset(tmp_path / "lower")
 
 

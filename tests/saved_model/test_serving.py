@@ -163,7 +163,7 @@ def test_versions_are_positive_numbers(model, tmp_path, version):
 
 
 def test_models_that_start_from_something_else(tmp_path):
-    with pytest.raises(TypeError, match="BertEncoder; expected a model of strings"):
+    with pytest.raises(TypeError, match="BertEncoder; expected a model that takes strings"):
         export_serving(small_encoder(), tmp_path)
     ids = keras.Input(shape=(8,), dtype="int32", name="input_word_ids")
     with pytest.raises(TypeError, match="input_word_ids is int32"):

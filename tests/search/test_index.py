@@ -191,7 +191,7 @@ def test_another_model_is_refused(corpus, tmp_path, small_preset, other_preset):
     build_index(corpus, directory, small_preset)
     with pytest.raises(ValueError, match=f"{directory} is an index of another model, {small_preset}, not of"):
         build_index(corpus, directory, other_preset)
-    with pytest.raises(ValueError, match=f"{other_preset} is not the model that made {directory}, which was"):
+    with pytest.raises(ValueError, match=f"{other_preset} is not the model that made {directory}, which is"):
         TextIndex(directory, other_preset)
     moved = tmp_path / "moved"
     shutil.copytree(small_preset, moved)
@@ -218,7 +218,7 @@ def test_what_cannot_be_indexed(corpus, tmp_path, small_preset):
         ("latin.txt", {}, ValueError, "latin.txt, line 1, is not UTF-8"),
         ("short.csv", {}, ValueError, "short.csv, line 2: 1 cell instead of 2"),
         ("twice.csv", {}, ValueError, "twice.csv has 2 columns 'text'; the names must differ"),
-        ("rows.jsonl", {}, ValueError, "rows.jsonl, line 2: there is no text 'text' in it"),
+        ("rows.jsonl", {}, ValueError, "rows.jsonl, line 2: there is no text in 'text'"),
         ("bad.jsonl", {}, ValueError, "bad.jsonl, line 2: not JSON"),
         ("rows.jsonl", {"text_column": "body"}, ValueError, "rows.jsonl has no column 'body' for text_column"),
         ("sentences.txt", {"stored": "int4"}, ValueError, "stored is 'int4'; expected float32 or int8"),

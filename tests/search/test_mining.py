@@ -106,7 +106,7 @@ def test_what_was_encoded_is_not_encoded_again(pairs, sentences, small_preset, r
 
 
 def test_mistakes(small_preset):
-    with pytest.raises(ValueError, match="there are 2 queries and 1 positives; expected pairs of both"):
+    with pytest.raises(ValueError, match="there are 2 queries, but 1 positives; expected pairs"):
         list(mine_negatives(["a", "b"], ["c"], preset=small_preset))
     for given, message in [
         ({"negatives": 0}, "negatives is 0; expected 1 or more"),

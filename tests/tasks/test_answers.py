@@ -187,7 +187,7 @@ def test_no_answer():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (("who", ["a"]), TypeError, "one is a single str and the other is not"),
+        (("who", ["a"]), TypeError, "one of question and context is a str, the other is not"),
         ((["who"], ["a", "b"]), ValueError, "there are 1 questions, but 2 contexts"),
         ((["who", " "], ["a", "b"]), ValueError, r"question 1 \(from 0\) is empty"),
         (("who", ""), ValueError, r"context 0 \(from 0\) is empty"),

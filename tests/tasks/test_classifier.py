@@ -148,7 +148,7 @@ def test_numbers(model, monkeypatch):
     np.testing.assert_allclose(model.serve(tf.constant(TEXTS))["values"], expected, atol=1e-5)
     assert model.targets([1, 2.5]).tolist() == [[1.0], [2.5]]
     for bad in (None, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match=r"label 1 \(from 0\) is \[(nan|inf)\], which is no number to learn"):
+        with pytest.raises(ValueError, match=r"label 1 \(from 0\) is \[(nan|inf)\], which is not finite"):
             model.targets([0.5, bad, None])
 
 
@@ -240,7 +240,7 @@ def test_windows_are_trained_and_classified():
     ("settings", "message"),
     [
         ({"labels": ["one"]}, "at least 2"),
-        ({"labels": ["a", "b", "a"]}, "there twice: a"),
+        ({"labels": ["a", "b", "a"]}, "occur twice: a"),
         ({"problem_type": "other"}, "problem_type is 'other'"),
         ({"window_pooling": "first"}, "window_pooling is 'first'"),
     ],
@@ -251,7 +251,7 @@ def test_what_cannot_be(model, settings, message):
 
 
 def test_a_label_that_could_not_be_saved(model, small_preset):
-    message = r"^label 'b.ud800' has half of a surrogate pair, which is no character$"
+    message = r"^label 'b.ud800' has half of a surrogate pair, which is not a character$"
     with pytest.raises(ValueError, match=message):
         BertClassifier(model.encoder, model.preprocessor, ["a", "b\ud800"])
     with pytest.raises(ValueError, match=message):
@@ -315,7 +315,7 @@ def test_bad_labels_and_texts(model):
     with pytest.raises(ValueError, match="there are 4 texts, but 3 labels"):
         model.examples(TEXTS, ["number"] * 3)
     for x in (tuple(TEXTS), tuple(TEXTS[:2])):
-        message = f"x is a tuple of {len(x)}; expected a list of texts, or for pairs a tuple"
+        message = f"x is a tuple of {len(x)}; expected a list of texts, or for pairs, a tuple"
         with pytest.raises(ValueError, match=message):
             model.examples(x, ["number"] * len(x))
     with pytest.raises(TypeError, match="a single str"):

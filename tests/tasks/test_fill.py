@@ -167,7 +167,7 @@ def test_real_tokens_in_a_text(real_tokenizer):
         ("a", ValueError, r"text 0 \(from 0\) has no \[MASK\]: 'a'"),
         (["a [MASK]", 5], TypeError, "text 1 is 5"),
         (["a [MASK]", "b"], ValueError, r"text 1 \(from 0\) has no \[MASK\]: 'b'"),
-        (["[MASK] " + "the " * 50 + "[MASK]"], ValueError, r"2 times \[MASK\], but only 1 in the 48 tokens"),
+        (["[MASK] " + "the " * 50 + "[MASK]"], ValueError, r"\[MASK\] 2 times, but only 1 in the 48 tokens"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:texts cut")
@@ -179,7 +179,7 @@ def test_bad_texts(model, texts, error, message):
 def test_preprocessors_that_cannot_be_used():
     encoder = small.encoder(num_layers=1)
     for settings, options, message in [
-        ({}, {}, r"takes \[MASK\] in a text for text"),
+        ({}, {}, r"reads \[MASK\] as ordinary text"),
         ({"special_tokens_in_text": True}, {"stride": 3}, "stride is 3"),
     ]:
         tokenizer = small.tokenizer(**settings)
@@ -194,7 +194,7 @@ def test_without_a_preprocessor(tmp_path):
     model = BertMaskedLM(small.encoder(num_layers=1))
     with pytest.raises(ValueError, match="no preprocessor"):
         model.fill(["[MASK]"])
-    with pytest.raises(TypeError, match="expected a model of strings"):
+    with pytest.raises(TypeError, match="expected a model that takes strings"):
         export_serving(model, tmp_path / "served")
     model.save_preset(tmp_path / "bare")
     assert {path.name for path in (tmp_path / "bare").iterdir()} == {"config.json", "model.safetensors", "README.md"}

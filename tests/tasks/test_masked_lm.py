@@ -72,7 +72,7 @@ def test_the_encoder_names_its_own_bad_inputs(model):
 
 def test_a_preset_without_a_head(tmp_path):
     small.encoder(num_layers=1).save_preset(tmp_path)
-    with pytest.raises(ValueError, match="has no masked-language head"):
+    with pytest.raises(ValueError, match="has no masked language modeling head"):
         BertMaskedLM.from_preset(tmp_path)
 
 

@@ -91,10 +91,10 @@ def test_files(model, tmp_path):
 
 
 def test_a_preset_without_the_head(model, small_preset, tmp_path):
-    with pytest.raises(ValueError, match="no head that says whether a text follows"):
+    with pytest.raises(ValueError, match="no next-sentence head"):
         BertNextSentence.from_preset(small_preset)
     BertClassifier(model.encoder, model.preprocessor, ["a", "b"], pairs=True).save_preset(tmp_path)
-    with pytest.raises(ValueError, match="no head that says whether a text follows"):
+    with pytest.raises(ValueError, match="no next-sentence head"):
         BertNextSentence.from_preset(tmp_path)
 
 

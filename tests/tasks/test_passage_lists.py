@@ -132,7 +132,7 @@ def test_default_losses():
         ((QUERIES, *PASSAGES), [[1, 0, 0]], "there are 3 queries, but labels of 1"),
         ((QUERIES, *PASSAGES), [1, 0, 0], "there are 3 passages a query, but 1 labels"),
         ((QUERIES, *PASSAGES), [[1], [1, 0], [0, 1]], "the rows have different numbers of scores"),
-        ((QUERIES, *PASSAGES), np.full([3, 3], np.nan), "which is no number to learn"),
+        ((QUERIES, *PASSAGES), np.full([3, 3], np.nan), "which is not finite"),
     ],
 )
 def test_mistakes(columns, labels, message):

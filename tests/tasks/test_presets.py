@@ -145,7 +145,7 @@ def test_a_head_without_names_is_used_for_as_many_labels(saved, tmp_path, names)
     assert is_head(model, kernel)
     assert model.labels == ["x", "y", "z"]
     if names is None:
-        with pytest.raises(ValueError, match=r"has no names for its 3 labels: say which labels there are, labels="):
+        with pytest.raises(ValueError, match=r"has no names for its 3 labels; give the names of your labels: labels="):
             task.from_preset(directory)
 
 
@@ -187,7 +187,7 @@ def test_a_head_for_fewer_labels_is_left_out_without_a_word(saved):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_preset_without_a_head(small_preset, task):
-    with pytest.raises(ValueError, match="has no head of this task: say which labels there are, labels="):
+    with pytest.raises(ValueError, match="has no head of this task; give the names of your labels: labels="):
         task.from_preset(small_preset)
 
 

@@ -167,7 +167,7 @@ def test_other_modules_are_refused(saved):
         {"type": f"sentence_transformers.base.modules.{kind}", "path": ""} for kind in ("Transformer", "LogitScore")
     ]
     (saved / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(ValueError, match="asks for Transformer, LogitScore; supported is Transformer alone"):
+    with pytest.raises(ValueError, match="asks for Transformer, LogitScore; only Transformer is supported"):
         BertReranker.from_preset(saved)
 
 
@@ -177,7 +177,7 @@ def test_a_head_of_three_labels(tmp_path):
     assert BertReranker.from_preset(tmp_path).score("a", "b") >= 0
     change(tmp_path, "config.json", sbert_ce_default_activation_function=IDENTITY)
     assert task_of(tmp_path) is BertClassifier
-    with pytest.raises(ValueError, match="gives 3 numbers for a pair, not one score; load it as a BertClassifier"):
+    with pytest.raises(ValueError, match="has 3 outputs for a pair, not one score; load it as a BertClassifier"):
         BertReranker.from_preset(tmp_path)
 
 

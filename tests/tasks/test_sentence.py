@@ -175,10 +175,10 @@ def test_tensorflow_has_nothing_to_say(model, caplog):
 def test_cut_texts_are_counted_out_loud(model, recwarn):
     model.encode(["film " * 22])  # which just fits
     assert [str(warning.message) for warning in recwarn if "cut" in str(warning.message)] == []
-    with pytest.warns(UserWarning, match="texts cut to 24 tokens, the most that this model is meant for: 2$"):
+    with pytest.warns(UserWarning, match="texts cut to 24 tokens, the most that this model reads: 2$"):
         model.encode(["film " * 100, "good", "film " * 23])
     short = BertSentenceEncoder(model.encoder, small.preprocessor(sequence_length=8))
-    with pytest.warns(UserWarning, match="texts cut to 8 tokens, the most that this model is meant for: 1$"):
+    with pytest.warns(UserWarning, match="texts cut to 8 tokens, the most that this model reads: 1$"):
         vectors = short.encode(["film " * 7, "film " * 6])
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
     vectors, cut = model.encode_counted(["film " * 100, "good", "film " * 23])
@@ -274,7 +274,7 @@ def test_settings_are_read_from_the_preset(model, tmp_path):
     pooling.write_text(json.dumps({"pooling_mode": "max"}))  # as sentence-transformers 6 writes it
     assert BertSentenceEncoder.from_preset(tmp_path).pooling == "max"
     pooling.write_text(json.dumps({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}))
-    with pytest.raises(ValueError, match="supported is one of mean, cls, max, "):
+    with pytest.raises(ValueError, match="expected one of mean, cls, max, "):
         BertSentenceEncoder.from_preset(tmp_path)
     modules = json.loads((tmp_path / "modules.json").read_text())
     modules.append({"idx": 3, "name": "3", "path": "3_CNN", "type": "sentence_transformers.models.CNN"})

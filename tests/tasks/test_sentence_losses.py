@@ -163,5 +163,5 @@ def test_mistakes():
         losses.MatryoshkaLoss(losses.CoSENTLoss(), [4, 2], [1])
     with pytest.raises(ValueError, match="scale is 0; expected a number above 0"):
         losses.MultipleNegativesRankingLoss(scale=0)
-    with pytest.raises(ValueError, match="the vectors have 7 values; AnglELoss takes halves"):
+    with pytest.raises(ValueError, match="the vectors have 7 values; AnglELoss needs an even"):
         losses.AnglELoss()(np.zeros(BATCH), drawn(2)[..., :7])

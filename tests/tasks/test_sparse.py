@@ -89,7 +89,7 @@ def test_a_masked_language_model_is_read(model, tmp_path):
     assert task_of(tmp_path / "masked") is BertSentenceEncoder  # nothing says that it was trained for this
     assert BertSparseEncoder.from_preset(tmp_path / "masked").settings() == {"pooling": "max", "activation": "relu"}
     BertSentenceEncoder(model.encoder, small.preprocessor()).save_preset(tmp_path / "vectors")
-    with pytest.raises(ValueError, match="has no masked-language head"):
+    with pytest.raises(ValueError, match="has no masked language modeling head"):
         BertSparseEncoder.from_preset(tmp_path / "vectors")
 
 

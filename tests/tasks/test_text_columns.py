@@ -106,7 +106,7 @@ def test_text_numbers():
         ),
         ((ANCHORS, POSITIVES), [1, 2], "there are 4 rows of texts, but 2 of scores"),
         ((ANCHORS, POSITIVES, NEGATIVES), [[1, 2], [1, 2], [1], [1, 2]], "the rows have different numbers of scores"),
-        ((ANCHORS, POSITIVES), [1, 2, float("nan"), 4], r"score 2 \(from 0\) is nan, which is no number to learn"),
+        ((ANCHORS, POSITIVES), [1, 2, float("nan"), 4], r"score 2 \(from 0\) is nan, which is not finite"),
     ],
 )
 def test_examples_that_cannot_be_used(model, x, y, message):

@@ -149,7 +149,7 @@ def test_head_and_tail_is_refused():
 
 @pytest.mark.parametrize(
     ("labels", "message"),
-    [(["O"], "at least 2"), (["O", "O"], "there twice: O"), (["O", 1], "must be str"), ("OB", "a list")],
+    [(["O"], "at least 2"), (["O", "O"], "occur twice: O"), (["O", 1], "must be str"), ("OB", "a list")],
 )
 def test_bad_labels(model, labels, message):
     with pytest.raises((TypeError, ValueError), match=message):

@@ -162,7 +162,7 @@ def test_fewer_tokens_than_asked_for(kind):
     ("arguments", "message"),
     [
         ({"kind": "unigram"}, "kind is 'unigram'; expected one of wordpiece, bytepair, sentencepiece"),
-        ({"size": 0}, "size is 0; a vocabulary has at least its special tokens"),
+        ({"size": 0}, "size is 0; expected at least the special tokens"),
         ({"character_coverage": 0.5}, "character_coverage is 0.5; expected a share from 0.98 to 1"),
         ({"kind": "bytepair", "lowercase": True}, "byte pairs are made of all bytes, and keep capitals"),
     ],

@@ -88,8 +88,8 @@ def test_files_that_are_no_text(tmp_path, monkeypatch):
     for content, message in (
         (b"caf\xe9 noir", "is not UTF-8 text: byte 0xe9 at offset 3; convert it first"),
         (b"a line\n" * 5000 + b"\xff", "is not UTF-8 text: byte 0xff at offset 35,000; "),
-        ("text".encode("utf-16"), "is no text: it has a byte 0x00 at offset 3"),
-        (b"a line\n" * 5000 + b"PK\0", "is no text: it has a byte 0x00 at offset 35,002"),
+        ("text".encode("utf-16"), "is not text: it has a byte 0x00 at offset 3"),
+        (b"a line\n" * 5000 + b"PK\0", "is not text: it has a byte 0x00 at offset 35,002"),
     ):
         path.write_bytes(content)
         for batch_bytes in (2**20, 1000):

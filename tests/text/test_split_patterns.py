@@ -163,9 +163,9 @@ def test_special_tokens_and_pairs(directory, tokenizer):
     [
         (
             {"pattern": {"Regex": r"\d|\D+"}},
-            r"splits text by .*D\+'}, a pattern not known here \(known are gpt2, llama3",
+            r"splits text by .*D\+'}, a pattern that is not supported \(supported are gpt2, llama3",
         ),
-        ({"pattern": {"String": " "}}, "splits text by {'String': ' '}, a pattern not known here"),
+        ({"pattern": {"String": " "}}, "splits text by {'String': ' '}, a pattern that is not supported"),
         ({"behavior": "Removed"}, "with the behavior 'Removed', invert: False, where .* has 'Isolated'"),
         ({"type": "Digits"}, "splits text with 'Digits, ByteLevel', where the tokenizer here has 'ByteLevel'"),
     ],

@@ -94,7 +94,7 @@ def test_windows_of_pairs_of_texts(tokenizer, untraced):
 
 
 def test_what_cannot_be(tokenizer, tmp_path):
-    with pytest.raises(ValueError, match="this one gives windows"):
+    with pytest.raises(ValueError, match="this one makes windows"):
         export_preprocessor(BertPreprocessor(tokenizer, stride=1), tmp_path / "preprocessor")
     with pytest.raises(ValueError, match="stride is 0"):
         BertPreprocessor(tokenizer, stride=0)

@@ -204,7 +204,7 @@ REFUSED = [
     (
         (),
         {"added_tokens": [{"id": len(VOCABULARY), "content": "<user>", "special": False, "rstrip": True}]},
-        "white space behind it",
+        "white space after it",
     ),
     # Damaged files.
     (("model",), {"max_input_chars_per_word": 0}, "max_chars_per_word is 0"),

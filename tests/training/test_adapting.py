@@ -149,7 +149,7 @@ def test_another_alpha_is_heeded():
     values = values_by_name(learner.encoder)
     assert not any("lora" in name for name in values)
     np.testing.assert_allclose(values["block_0/attention/qkv/kernel"], want, atol=1e-6)
-    with pytest.raises(ValueError, match="LoRA is enabled already"), adapting(learner, lora_rank=2):
+    with pytest.raises(ValueError, match="LoRA is already enabled"), adapting(learner, lora_rank=2):
         pass
 
 
@@ -194,7 +194,7 @@ def test_shared_layers_are_frozen_together():
     learner = classifier(config={"family": "albert", "num_layers": 4, "num_groups": 2})
     with adapting(learner, frozen_layers=2):
         assert parts(learner.encoder.trainable_variables) == {"block_1", "pooler"}
-    with pytest.raises(ValueError, match="each 2 layers share their weights; expected a multiple of 2"):
+    with pytest.raises(ValueError, match="groups of 2 layers share weights; expected a multiple of 2"):
         fine_tune(learner, examples(), **SETTINGS | {"frozen_layers": 1})
     with adapting(learner, lora_rank=1):
         assert len(learner.encoder.trainable_variables) == 2 * 2 + 2

@@ -49,5 +49,5 @@ def test_little_is_padding():
 
 def test_one_of_two_limits():
     for limits in ({}, {"batch_size": 2, "batch_tokens": 2}):
-        with pytest.raises(ValueError, match="give one of the two"):
+        with pytest.raises(ValueError, match="give exactly one of them"):
             batches_of_epoch(np.array([3]), 0, 0, **limits)

@@ -62,7 +62,7 @@ def test_class_weights_that_cannot_be(untrained):
 
     refused(untrained, examples(), "class_weight of bad is -1.0", bad=-1.0)
     refused(untrained, examples(), "class_weight names odd, but the labels are good, bad", odd=1.0)
-    one_class = "class_weight is for a classifier that gives each text one class"
+    one_class = "class_weight is only for classifiers that give each text one class"
     numbers = BertClassifier(untrained.encoder, untrained.preprocessor, ["bad"], problem_type="regression")
     refused(numbers, (["one"], [1.0]), one_class, bad=2.0)
     refused(
@@ -147,7 +147,7 @@ def test_nothing_to_train_on(untrained):
         fine_tune(untrained, tf.data.Dataset.from_tensor_slices(examples()))
     with pytest.raises(TypeError, match="validation is a tuple; expected a tuple of two"):
         fine_tune(untrained, examples(), (["one"],))
-    with pytest.raises(ValueError, match="give one of the two"):
+    with pytest.raises(ValueError, match="give exactly one of them"):
         fine_tune(untrained, examples(), batch_size=2, batch_tokens=64)
 
 
@@ -158,7 +158,7 @@ def test_nothing_to_train_on(untrained):
         ({"batch_size": 0}, "batch_size is 0; expected 1 or more"),
         ({"patience": 0}, "patience is 0; expected 1 or more"),
         ({"accumulate": 0}, "accumulate is 0; expected 1 or more"),
-        ({"accumulate": 99}, "accumulate is 99, but there are 6 batches in all: no update would be made"),
+        ({"accumulate": 99}, "accumulate is 99, but there are only 6 batches: no update would be made"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0; expected a number above 0"),
         ({"learning_rate": float("nan")}, "learning_rate is nan; expected a number above 0"),
         ({"clip_norm": -1}, "clip_norm is -1; expected a number above 0"),

@@ -59,5 +59,5 @@ def test_fine_tune_measures_with_what_it_does_not_train_on(tmp_path, monkeypatch
     assert fine_tune(model, (x, y), validation_split=0.25, **run) == [epoch]
     with pytest.raises(ValueError, match=r"holds a finished run with other validation_split \(0\.25, now 0\.5\)"):
         fine_tune(model, (x, y), validation_split=0.5, **run)
-    with pytest.raises(ValueError, match="validation and validation_split are given"):
+    with pytest.raises(ValueError, match="validation and validation_split are both given"):
         fine_tune(model, (x, y), (x, y), validation_split=0.5, **run)

@@ -155,7 +155,7 @@ def test_a_run(tmp_path, records, monkeypatch):
     (tmp_path / "others").mkdir()
     for name, other in (("train", "train"), ("validation", "train")):
         (tmp_path / "others" / name).symlink_to(records / other)
-    with pytest.raises(ValueError, match="holds a finished run with other validation examples; go on"):
+    with pytest.raises(ValueError, match="holds a finished run with other validation examples; continue"):
         run(model, tmp_path / "others", tmp_path, **recipe)
 
 
@@ -212,7 +212,7 @@ def test_no_such_optimizer(tmp_path, untrained, records):
         ({"then": Phase("records", steps=5, batch_size=0)}, "batch_size is 0; expected 1 or more"),
         ({"learning_rate": -1e-4}, "learning_rate is -0.0001; expected a number above 0"),
         ({"measure_every": 0}, "measure_every is 0; expected 1 or more"),
-        ({"accumulate": 13}, "accumulate is 13, but there are 12 batches in all"),
+        ({"accumulate": 13}, "accumulate is 13, but there are only 12 batches"),
     ],
 )
 def test_numbers_with_which_nothing_can_be_trained(tmp_path, untrained, records, settings, message):
@@ -223,6 +223,6 @@ def test_numbers_with_which_nothing_can_be_trained(tmp_path, untrained, records,
 
 
 def test_records_that_do_not_fit(tmp_path, records):
-    with pytest.raises(ValueError, match="has pairs, for which the model has no head: make it with pairs=True"):
+    with pytest.raises(ValueError, match="has pairs, but the model has no head for pairs: make it with pairs=True"):
         run(new(pairs=False), records, tmp_path)
     assert not list(tmp_path.iterdir())

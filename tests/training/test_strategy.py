@@ -83,10 +83,10 @@ def test_no_cluster():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ("{", "not as TensorFlow has it"),
-        ("[]", "not as TensorFlow has it"),
+        ("{", "TF_CONFIG cannot be read"),
+        ("[]", "TF_CONFIG cannot be read"),
         (cluster(cluster={"worker": ["a:1"], "ps": ["b:1"]}), "names parameter servers"),
-        (cluster(task={}), "does not say which task"),
+        (cluster(task={}), "not the task of this process"),
     ],
 )
 @pytest.mark.parametrize("kind", ["auto", "multi_worker"])

@@ -1,9 +1,9 @@
 """Losses for training rerankers on lists: a query with several passages, for `compile` and `fine_tune`.
 
-A `BertReranker` that is called with (queries, passages, passages, ...) gives logits, float32 `[batch, passages]`. Pairs
-of a query and one passage learn by binary cross-entropy, which takes lists as well.
+Called with (queries, passages, passages, ...), a `BertReranker` returns logits, float32 `[batch, passages]`. Pairs of a
+query and one passage are trained with binary cross-entropy, which also takes lists.
 
-    LambdaLoss      labels from 0 up: the order, where it matters for nDCG
+    LambdaLoss      labels from 0 up: the order, weighted by nDCG
     ListNetLoss     labels: the passages with the highest of them
     MarginMSELoss   a better model's scores, or its margins; see `keras_bert.tasks.sentence_losses`
 """
@@ -18,7 +18,7 @@ __all__ = ["LambdaLoss", "ListNetLoss", "MarginMSELoss"]
 
 
 def binary_cross_entropy() -> keras.losses.Loss:
-    """The loss of each pair by itself, of its logit and a label from 0 to 1."""
+    """Binary cross-entropy of each pair's logit and its label, from 0 to 1."""
     return keras.losses.BinaryCrossentropy(from_logits=True)
 
 

@@ -1,4 +1,4 @@
-"""The loss of pairs of passages, each with the weight that its order has for nDCG."""
+"""A loss of pairs of passages, weighted by what their order changes in nDCG."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ _MU = 10.0  # the weight of NDCG-Loss2 beside that of LambdaRank, as in the pape
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class LambdaLoss(keras.losses.Loss):
-    """The logistic loss of each pair of a query's passages with different labels, weighted by what nDCG loses if the
-    two change places.
+    """The logistic loss of pairs of a query's passages with different labels, weighted by how much swapping the two
+    would lower nDCG.
 
     `-sum w_ij log2(sigmoid(s_i - s_j))` over passages i and j with `y_i > y_j`, divided by the number of such pairs in
     the batch: NDCG-Loss2++ of Wang et al. 2018, "The LambdaLoss Framework for Ranking Metric Optimization", section 4.
     Replicas share that number: the loss is that of the global batch.
 
     Args:
-        k: the loss counts pairs of which at least one is among the `k` best passages by the logits, as for nDCG@k; by
-            default all.
+        k: only pairs with at least one of the `k` passages with the highest logits count, as for nDCG@k; by default all
+            pairs.
 
     Call arguments:
-        y_true: labels `[batch, passages]`, from 0 (no answer) up; a passage gains `2^label - 1`. Lower ones gain 0.
+        y_true: labels `[batch, passages]`, from 0 (no answer) up; a passage gains `2^label - 1`. Negative labels gain
+            0.
         y_pred: logits `[batch, passages]`.
 
     Returns:
         float32 `[batch]`; its mean when called.
 
     Raises:
-        ValueError: `k` is below 1, there is one passage a query, or another number of labels.
+        ValueError: `k` is below 1, there is only one passage per query, or the number of labels is wrong.
 
     Example:
         >>> labels, right, wrong = ([[1.0, 0.0]], [[4.0, -4.0]], [[-4.0, 4.0]])
@@ -76,7 +77,7 @@ def _gains(labels: Any) -> Any:
 
 
 def _differences(values: Any) -> Any:
-    """`[batch, n]` -> `[batch, n, n]`: each value less each other."""
+    """`[batch, n]` -> `[batch, n, n]`: each value minus each other."""
     return values[:, :, None] - values[:, None, :]
 
 

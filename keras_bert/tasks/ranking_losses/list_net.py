@@ -1,4 +1,4 @@
-"""The cross-entropy of which passage of a list is the best."""
+"""The cross-entropy of finding the best passage of a list."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class ListNetLoss(keras.losses.Loss):
     Cao et al. 2007, "Learning to Rank: From Pairwise Approach to Listwise Approach", section 4.3 (top one).
 
     Call arguments:
-        y_true: labels `[batch, passages]`, any numbers: the higher, the better. Labels of 0 and 1 make a flat
-            distribution; those of 0 and 5 a sharp one.
+        y_true: labels `[batch, passages]`, any numbers: the higher, the better. Labels 0 and 1 make a flat
+            distribution, labels 0 and 5 a sharp one.
         y_pred: logits `[batch, passages]`.
 
     Returns:
         float32 `[batch]`; its mean when called.
 
     Raises:
-        ValueError: there is one passage a query, or another number of labels.
+        ValueError: there is only one passage per query, or the number of labels is wrong.
 
     Example:
         >>> logits = ops.array([[0.0, 0.0]])

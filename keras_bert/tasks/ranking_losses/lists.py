@@ -1,4 +1,4 @@
-"""What a loss of lists takes."""
+"""The arguments of losses on lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def lists_of(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
     """Labels and logits of passages -> both as float32 `[batch, passages]`.
 
     Raises:
-        ValueError: there is one passage a query, or another number of labels.
+        ValueError: there is only one passage per query, or the number of labels is wrong.
     """
     passages = y_pred.shape[1] if len(y_pred.shape) == 2 else 1
     if passages < 2:

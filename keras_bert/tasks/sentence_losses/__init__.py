@@ -1,17 +1,17 @@
 """Losses for training sentence vectors, for `compile` and `fine_tune`.
 
-A `BertSentenceEncoder` that is called with several columns of texts gives vectors, float32 `[batch, columns, size]`.
-The anchors are column 0. A loss compares the vectors of a row with each other, and some with those of other rows. The
+Called with several columns of texts, a `BertSentenceEncoder` returns vectors, float32 `[batch, columns, size]`. Column
+0 holds the anchors. A loss compares the vectors of a row with each other, and some with those of other rows. The
 vectors may have any length.
 
     MultipleNegativesRankingLoss   (anchor, positive), or (anchor, positive, negative, ...)
-    CoSENTLoss, AnglELoss          (first, second) with a score: how alike they are
+    CoSENTLoss, AnglELoss          (first, second) with the score of their similarity
     CosineSimilarityLoss           the same, with scores from -1 to 1
-    ContrastiveLoss                (first, second) with 1 (alike) or 0
+    ContrastiveLoss                (first, second) with 1 (similar) or 0
     TripletLoss                    (anchor, positive, negative)
     MarginMSELoss                  (anchor, positive, negative, ...) with a better model's scores or margins
     VectorMSELoss                  (text, ...) with a better model's vectors
-    MatryoshkaLoss                 around any of them: for vectors that can be cut
+    MatryoshkaLoss                 around any of them, for vectors that can be truncated
 """
 
 from keras_bert.tasks.sentence_losses.distilled import MarginMSELoss, VectorMSELoss

@@ -1,4 +1,4 @@
-"""Losses of what a better model says: its vectors, or the scores of a reranker."""
+"""Distillation losses: learning a better model's vectors, or a reranker's scores."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from keras_bert.tasks.sentence_losses.vector_columns import columns_of_vectors
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class MarginMSELoss(keras.losses.Loss):
-    """The squared difference of margins: how much better a positive fits its query than a negative, as the dot products
-    of the vectors, or the logits of a reranker, say it, and as a better model says it.
+    """The squared difference of this model's margins and those of a better model. A margin is how much a positive's
+    score is above a negative's; scores are dot products of vectors, or a reranker's logits.
 
     Hofstätter et al. 2020, "Improving Efficient Neural Ranking Models with Cross-Architecture Knowledge Distillation",
-    section 3.2. With vectors of length 1, margins are -2 to 2: a reranker's should be of that size, too.
+    section 3.2. With vectors of length 1, margins are -2 to 2, and the better model's should be in that range, too.
 
     Call arguments:
         y_true: the better model's scores of the texts in columns 1 and later, `[batch, columns - 1]`; or its margins,
-            score of the positive - score of the negative, `[batch, columns - 2]`, for one negative also `[batch]`.
+            `[batch, columns - 2]`, for one negative also `[batch]`.
         y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives; or a reranker's logits
             of positives and negatives, `[batch, columns - 1]`.
 
@@ -28,7 +28,7 @@ class MarginMSELoss(keras.losses.Loss):
         float32 `[batch]`, the mean over the negatives; its mean when called.
 
     Raises:
-        ValueError: the numbers of scores and of columns do not fit.
+        ValueError: the number of scores does not fit the number of columns.
 
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0], [0.6, 0.8]]])
@@ -53,7 +53,7 @@ def margins_of(y_true: Any, negatives: int) -> Any:
     """Scores `[batch, 1 + negatives]`, or margins -> margins, float32 `[batch, negatives]`.
 
     Raises:
-        ValueError: a row has another number of scores.
+        ValueError: the number of scores is wrong.
     """
     y_true = ops.cast(y_true, "float32")
     y_true = y_true[:, None] if len(y_true.shape) == 1 else y_true
@@ -70,7 +70,7 @@ def margins_of(y_true: Any, negatives: int) -> Any:
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class VectorMSELoss(keras.losses.Loss):
-    """The squared difference of a text's vector and the one that a better model gives it, or a translation of it.
+    """The squared difference of a text's vector and a better model's vector for this text, or for a translation of it.
 
     Reimers and Gurevych 2020, "Making Monolingual Sentence Embeddings Multilingual using Knowledge Distillation",
     section 3.
@@ -83,7 +83,7 @@ class VectorMSELoss(keras.losses.Loss):
         float32 `[batch]`, the mean over columns and values; its mean when called.
 
     Raises:
-        ValueError: the vectors differ in size, or the columns in number.
+        ValueError: the vectors differ in size, or the number of columns is wrong.
     """
 
     def __init__(self, name: str = "vector_mse", **kwargs: Any) -> None:

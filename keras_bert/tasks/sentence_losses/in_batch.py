@@ -1,4 +1,4 @@
-"""The loss of anchors and positives whose negatives are the other texts of the batch."""
+"""The loss of anchors and positives, with the other texts of the batch as negatives."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
 
     `-log(exp(s cos(a_i, p_i)) / sum_j exp(s cos(a_i, c_j)))`, where the candidates `c` are the columns 1 and later of
     all rows: Henderson et al. 2017, "Efficient Natural Language Response Suggestion", section 4; InfoNCE, van den Oord
-    et al. 2018. A large batch has many negatives. Replicas share theirs: the loss is that of the global batch.
+    et al. 2018. A large batch has many negatives. Replicas share their candidates: the loss is that of the global
+    batch.
 
     Args:
         scale: the factor of the cosines; 1 / temperature.
-        symmetric: whether half of the loss is that of finding each positive's anchor among all anchors (Günther et al.
-            2023, "Jina Embeddings 2", section 5).
+        symmetric: whether half of the loss is the cross-entropy of finding each positive's anchor among all anchors
+            (Günther et al. 2023, "Jina Embeddings 2", section 5).
 
     Call arguments:
-        y_true: `[batch, columns]`, a number for each text: equal texts have equal numbers. A candidate that is the
-            anchor, or a positive of the same text as the anchor, is no negative. Of another shape, it is ignored.
+        y_true: `[batch, columns]`, a number for each text: equal texts have equal numbers. A candidate that equals the
+            anchor, or a positive of an equal anchor, is not a negative. `y_true` of another shape is ignored.
         y_pred: vectors `[batch, columns, size]`, two columns or more.
 
     Returns:
@@ -70,7 +71,7 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
 
 
 def _alike(numbers: Any) -> Any:
-    """Numbers of texts `[batch, columns]` -> bool `[batch, candidates]`: whether a candidate must be no negative."""
+    """Numbers of texts `[batch, columns]` -> bool `[batch, candidates]`: candidates that must not be negatives."""
     anchors, positives = numbers[:, 0], numbers[:, 1]
     candidates = ops.reshape(ops.transpose(numbers[:, 1:]), (-1,))
     same_anchor = ops.cast(anchors[:, None] == anchors[None], "float32")  # [batch, batch]

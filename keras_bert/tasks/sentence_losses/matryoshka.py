@@ -1,4 +1,4 @@
-"""The loss of vectors that can be cut."""
+"""The loss of vectors that can be truncated."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class MatryoshkaLoss(keras.losses.Loss):
-    """The weighted sum of a loss on the whole vectors and on their first values, so that they can be cut.
+    """The weighted sum of a loss over several sizes of truncated vectors, so that vectors can be truncated later.
 
-    Kusupati et al. 2022, "Matryoshka Representation Learning", section 3. What is left of a vector gets length 1. A
-    model that was trained so is used with `truncate_dim`.
+    Kusupati et al. 2022, "Matryoshka Representation Learning", section 3. Truncated vectors get length 1. Use the
+    trained model with `truncate_dim`.
 
     Args:
-        loss: one of this module's.
-        dims: the numbers of values, such as `[384, 256, 128, 64]`; the whole vector should be one of them.
-        weights: the weight of each; by default 1.
+        loss: a loss of this module.
+        dims: the sizes, such as `[384, 256, 128, 64]`; one of them should be the whole size.
+        weights: the weight of each size; by default 1.
 
     Call arguments:
         y_true, y_pred: as the loss takes them.
 
     Returns:
-        As the loss.
+        The shape and type of the loss.
 
     Raises:
         ValueError: there are no dims, one is below 1 or above the size of the vectors, or the weights differ in number.

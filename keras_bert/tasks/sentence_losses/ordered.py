@@ -1,4 +1,4 @@
-"""Losses that give the similarities of pairs the order of their scores."""
+"""Losses that put the similarities of pairs in the order of their scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keras_bert.tasks.sentence_losses.vector_columns import LOWEST, columns_of_v
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class CoSENTLoss(keras.losses.Loss):
-    """Makes the cosines of pairs have the order of their scores.
+    """Puts the cosines of pairs in the order of their scores.
 
     `log(1 + sum exp(s (cos_i - cos_j)))` over all pairs i and j of the batch where j has the higher score: Huang et al.
     2024, "CoSENT: Consistent Sentence Embedding via Similarity Ranking". Scores may be any numbers. Replicas
@@ -27,7 +27,7 @@ class CoSENTLoss(keras.losses.Loss):
         y_pred: vectors `[batch, 2, size]`.
 
     Returns:
-        float32 `[batch]`, for each row the one number of the batch.
+        float32 `[batch]`: the loss of the batch, in each row.
 
     Example:
         >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]]])
@@ -58,7 +58,7 @@ class CoSENTLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class AnglELoss(CoSENTLoss):
-    """`CoSENTLoss` of angles between complex numbers, whose gradients do not vanish where a cosine is about 1 or -1.
+    """`CoSENTLoss` of angles between complex numbers. Their gradients do not vanish near cosines of 1 and -1.
 
     The halves of a vector are the real and the imaginary parts: Li and Li 2024, "AoE: Angle-optimized Embeddings for
     Semantic Textual Similarity", section 3.3. Arguments and shapes are those of `CoSENTLoss`; `size` is even.
@@ -69,7 +69,7 @@ class AnglELoss(CoSENTLoss):
 
     def similarities(self, first: Any, second: Any) -> Any:
         if first.shape[-1] % 2:
-            raise ValueError(f"the vectors have {first.shape[-1]} values; AnglELoss takes halves, so an even number")
+            raise ValueError(f"the vectors have {first.shape[-1]} values; AnglELoss needs an even number")
         (real, imaginary), (other_real, other_imaginary) = (ops.split(each, 2, axis=-1) for each in (first, second))
         sines = ops.sum(imaginary * other_real - real * other_imaginary, axis=-1)
         return ops.abs(super().similarities(first, second) + sines)

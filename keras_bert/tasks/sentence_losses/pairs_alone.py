@@ -1,4 +1,4 @@
-"""Losses of pairs and of triplets, each by itself."""
+"""Losses of single pairs and single triplets."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class CosineSimilarityLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class ContrastiveLoss(keras.losses.Loss):
-    """Brings pairs together that are alike, and others at least `margin` apart, by the cosine distance `d = 1 - cos`.
+    """Pulls similar pairs together, and pushes others `margin` apart, by the cosine distance `d = 1 - cos`.
 
     `y d^2 / 2 + (1 - y) max(0, margin - d)^2 / 2`: Hadsell et al. 2006, "Dimensionality Reduction by Learning an
     Invariant Mapping", section 2.1.
 
     Args:
-        margin: the distance at which pairs that are not alike are far enough apart, 0 to 2.
+        margin: the distance, 0 to 2, from which on other pairs cost nothing.
 
     Call arguments:
-        y_true: `[batch]`, 1 (alike) or 0.
+        y_true: `[batch]`, 1 (similar) or 0.
         y_pred: vectors `[batch, 2, size]`.
 
     Returns:
@@ -67,13 +67,13 @@ class ContrastiveLoss(keras.losses.Loss):
 class TripletLoss(keras.losses.Loss):
     """`max(0, |a - p| - |a - n| + margin)`: Reimers and Gurevych 2019, "Sentence-BERT", section 3; their margin is 1.
 
-    The distances are of the vectors as they are: those of length 1 are at most 2 apart.
+    The vectors are not normalized; vectors of length 1 are at most 2 apart.
 
     Args:
         margin: how much further from the anchor a negative must be than a positive.
 
     Call arguments:
-        y_true: is ignored.
+        y_true: ignored.
         y_pred: vectors `[batch, 3, size]`: anchor, positive, negative.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What a loss takes: vectors of the columns of texts, and numbers."""
+"""The arguments of losses: vectors of columns of texts, and scores."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ LOWEST = -1e9  # of float32 scores: its exponential is 0
 
 
 def columns_of_vectors(vectors: Any, least: int, most: int | None = 0, normalize: bool = True) -> list[Any]:
-    """Vectors `[batch, columns, size]` -> those of each column, `[batch, size]`, by default with length 1.
+    """Vectors `[batch, columns, size]` -> the vectors of each column, `[batch, size]`, by default of length 1.
 
     Args:
         vectors: the output of a `BertSentenceEncoder`.
-        least: the fewest columns that a loss takes.
-        most: the most columns, by default as many; None: any number.
+        least: the fewest columns that the loss takes.
+        most: the most columns; by default `least`; None: any number.
         normalize: whether to give them length 1.
 
     Raises:
@@ -37,5 +37,5 @@ def numbers(y_true: Any) -> Any:
 
 
 def distances(one: Any, other: Any) -> Any:
-    """Vectors `[batch, size]` each -> how far they are apart, `[batch]`; the root has no gradient at 0."""
+    """Vectors `[batch, size]` each -> their distances, `[batch]`. The root would have no gradient at 0."""
     return ops.sqrt(ops.maximum(ops.sum(ops.square(one - other), axis=-1), 1e-12))
