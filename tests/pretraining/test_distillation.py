@@ -71,7 +71,7 @@ def test_layers_that_share_their_weights(preprocessor):
 
 @pytest.mark.parametrize("layers", [0, 13])
 def test_more_layers_than_the_teacher_has(teacher, layers):
-    with pytest.raises(ValueError, match=f"num_layers is {layers}; the teacher allows 1 to 12"):
+    with pytest.raises(ValueError, match=f"num_layers is {layers}; expected 1 to 12, the teacher's"):
         student_of(teacher, layers)
 
 
