@@ -26,14 +26,14 @@ class Model:
     It runs in a session, not by tf.saved_model.load: TF Serving uses a session, a session also runs SavedModels of
     TensorFlow 1, and closing it frees all memory.
 
-    Each run has one thread for its operations, which follow one another: to hand them between threads takes longer
-    than most of them do, and each thread keeps kernels of oneDNN for itself. Large operations use more threads inside.
+    Each run has one thread for its operations, which follow one another: most are too short to be handed between
+    threads. Large operations use more threads inside.
     """
 
     def __init__(self, directory: Path) -> None:
         cores = os.cpu_count() or 1
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=max(1, cores // RUNS_AT_A_TIME))
-        self._free_threads: queue.LifoQueue[int] = queue.LifoQueue()  # the thread used last has the kernels needed next
+        self._free_threads: queue.LifoQueue[int] = queue.LifoQueue()  # first the one used last
         for number in range(RUNS_AT_A_TIME):
             config.session_inter_op_thread_pool.add(num_threads=1)
             self._free_threads.put(number)
