@@ -36,6 +36,8 @@ def serve(directory: Path, model_name: str | None, no_batching: bool, **options:
       $ curl -d '{"instances": ["I love pizza"]}' localhost:8501/v1/models/minilm:predict
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's errors are reported below
+    # oneDNN compiles a kernel for each shape and keeps the last 1,024: too few for batches of all sizes.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
     with quiet.imports():
         try:
             from keras_bert.server import run

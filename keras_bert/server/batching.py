@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +42,7 @@ class _Job:
 class Batcher:
     """Merges jobs of the same signature along the first dimension, and splits their outputs.
 
-    It never waits for more jobs: jobs that arrive during a run form the next batch.
+    It never waits for more jobs: jobs that arrive during a run, or together, form the next batch.
 
     Args:
         max_rows: the largest number of rows in a batch; None runs every job alone.
@@ -55,14 +56,16 @@ class Batcher:
         self._count = 0
         self._free_runs = RUNS_AT_A_TIME
         self._threads = ThreadPoolExecutor(RUNS_AT_A_TIME, "run")
-        self._runs: set[asyncio.Task[None]] = set()
+        self._runs: set[asyncio.Future[list[Arrays | Exception]]] = set()
 
     async def run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
         """The outputs of a signature for all its inputs. If the caller is cancelled, its job leaves the queue.
 
-        The run may be aborted at `deadline`, by the clock of time.monotonic. Raises ServingError if too many jobs
+        Raises asyncio.TimeoutError at `deadline`, by the clock of time.monotonic, and ServingError if too many jobs
         wait, or if the model fails.
         """
+        if self._count >= self._max_waiting:
+            self._start_runs()  # perhaps some have only just arrived
         if self._count >= self._max_waiting:
             raise ServingError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -73,10 +76,10 @@ class Batcher:
         job = _Job(model, signature, inputs, rows, deadline, outputs)
         self._waiting.setdefault(job.key, []).append(job)
         self._count += 1
-        self._start_runs()
+        asyncio.get_running_loop().call_soon(self._start_runs)  # when all that have arrived by now are in the queue
         try:
-            return await outputs
-        except asyncio.CancelledError:
+            return await asyncio.wait_for(outputs, deadline - time.monotonic())
+        except (asyncio.CancelledError, asyncio.TimeoutError):
             self._forget(job)
             raise
 
@@ -96,14 +99,14 @@ class Batcher:
                 self._waiting[key] = left  # behind the others
             self._count -= len(batch)
             self._free_runs -= 1
-            run = asyncio.get_running_loop().create_task(self._run(batch))
-            self._runs.add(run)  # the event loop does not keep it alive
-            run.add_done_callback(self._runs.discard)
+            run = asyncio.get_running_loop().run_in_executor(self._threads, _run_batch, batch)
+            self._runs.add(run)
+            run.add_done_callback(functools.partial(self._finish, batch))
 
-    async def _run(self, batch: list[_Job]) -> None:
-        results = await asyncio.get_running_loop().run_in_executor(self._threads, _run_batch, batch)
+    def _finish(self, batch: list[_Job], run: asyncio.Future[list[Arrays | Exception]]) -> None:
+        self._runs.discard(run)
         self._free_runs += 1
-        for job, result in zip(batch, results, strict=True):
+        for job, result in zip(batch, run.result(), strict=True):
             if job.outputs.done():  # cancelled
                 continue
             if isinstance(result, Exception):

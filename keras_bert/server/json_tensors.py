@@ -140,7 +140,10 @@ def _shortest(array: np.ndarray) -> np.ndarray:
             places = digits - 1 - exponents
             scale = 10.0 ** np.abs(places)  # negative powers of ten would not be exact
             rounded = np.where(places < 0, np.rint(exact / scale) * scale, np.rint(exact * scale) / scale)
-            found = np.where(rounded.astype(array.dtype) == array, rounded, found)
+            same = rounded.astype(array.dtype) == array
+            if not same.any():
+                break  # with fewer digits none would be
+            found = np.where(same, rounded, found)
     return found
 
 

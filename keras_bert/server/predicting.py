@@ -61,7 +61,10 @@ class Predictor:
         """
         inputs = signature.complete(inputs)
         timeout = self._timeout if timeout is None else min(timeout, self._timeout)
-        outputs = await within(timeout, self._run(model, signature, inputs, time.monotonic() + timeout))
+        try:
+            outputs = await self._run(model, signature, inputs, time.monotonic() + timeout)
+        except asyncio.TimeoutError:
+            raise _too_late(timeout) from None
         self.answered += 1
         return outputs
 
@@ -116,7 +119,11 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
     try:
         return await asyncio.wait_for(work, seconds)
     except asyncio.TimeoutError:
-        raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, f"No answer within {seconds:.3g} seconds") from None
+        raise _too_late(seconds) from None
+
+
+def _too_late(seconds: float) -> ServingError:
+    return ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, f"No answer within {seconds:.3g} seconds")
 
 
 def _wrong_shapes(outputs: Arrays, expected: str) -> ServingError:

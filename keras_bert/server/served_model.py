@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 from pathlib import Path
 
 import grpc
@@ -24,13 +25,18 @@ class Model:
 
     It runs in a session, not by tf.saved_model.load: TF Serving uses a session, a session also runs SavedModels of
     TensorFlow 1, and closing it frees all memory.
+
+    Each run has one thread for its operations, which follow one another: most are too short to be handed between
+    threads. Large operations use more threads inside.
     """
 
     def __init__(self, directory: Path) -> None:
         cores = os.cpu_count() or 1
-        config = tf.compat.v1.ConfigProto(
-            inter_op_parallelism_threads=cores, intra_op_parallelism_threads=max(1, cores // RUNS_AT_A_TIME)
-        )
+        config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=max(1, cores // RUNS_AT_A_TIME))
+        self._free_threads: queue.LifoQueue[int] = queue.LifoQueue()  # first the one used last
+        for number in range(RUNS_AT_A_TIME):
+            config.session_inter_op_thread_pool.add(num_threads=1)
+            self._free_threads.put(number)
         config.gpu_options.allow_growth = True  # during a swap, two versions share the GPU
         graph = tf.Graph()
         self._session = tf.compat.v1.Session(graph=graph, config=config)
@@ -53,17 +59,22 @@ class Model:
         return signature
 
     def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:
-        """All outputs of a signature for all its inputs. May be called by several threads at a time.
+        """All outputs of a signature for all its inputs. RUNS_AT_A_TIME threads may call it; more wait.
 
         Raises ServingError, with the code of TensorFlow's error: DEADLINE_EXCEEDED after `seconds`.
         """
-        options = None if seconds is None else tf.compat.v1.RunOptions(timeout_in_ms=max(1, int(seconds * 1000)))
         fetches = {name: spec.tensor for name, spec in signature.outputs.items()}
         feeds = {signature.inputs[name].tensor: value for name, value in inputs.items()}
+        thread = self._free_threads.get()
+        options = tf.compat.v1.RunOptions(inter_op_thread_pool=thread)
+        if seconds is not None:
+            options.timeout_in_ms = max(1, int(seconds * 1000))
         try:
             outputs = self._session.run(fetches, feeds, options)
         except tf.errors.OpError as error:
             raise ServingError(_STATUS_CODES[error.error_code], _first_line(error.message)) from None
+        finally:
+            self._free_threads.put(thread)
         types = {name: spec.dtype.as_numpy_dtype for name, spec in signature.outputs.items()}
         return {name: np.asarray(value, types[name]) for name, value in outputs.items()}  # scalars are not arrays yet
 
