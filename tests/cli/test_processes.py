@@ -39,11 +39,11 @@ def test_help_does_not_wait_for_tensorflow():
 @pytest.mark.slow
 def test_a_pipeline_is_quiet_and_utf8_in_any_locale(start):
     latin = ENVIRONMENT | {"PYTHONIOENCODING": "latin-1"}
-    tokenize = start("tokenize", "Naïve 日本", "a cat", env=latin)
+    tokenize = start("tokenize", "Naïve 日本", "a cat", fresh=True, env=latin)
     silenced = latin | {
         "TF_CPP_MIN_LOG_LEVEL": "2"
     }  # which alone hides neither what the import writes nor CUDA's errors
-    similarity = start("similarity", "--format", "jsonl", stdin=tokenize.stdout, env=silenced)
+    similarity = start("similarity", "--format", "jsonl", fresh=True, stdin=tokenize.stdout, env=silenced)
     tokenize.stdout.close()
     out, error = similarity.communicate()
     assert out.decode().startswith('{"first": "naive 日 本", "second": "a cat", "similarity": ')
@@ -145,7 +145,7 @@ def test_a_file_that_cannot_be_written_to_its_end(start, untrained, tmp_path, co
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "seconds"), [(signal.SIGINT, 1.0), (signal.SIGTERM, 0.5)])
 def test_ctrl_c_while_tensorflow_is_imported(start, tmp_path, number, seconds):
-    process = start("encode", "a", "--output", str(tmp_path / "vectors.npy"))
+    process = start("encode", "a", "--output", str(tmp_path / "vectors.npy"), fresh=True)
     while not list(tmp_path.iterdir()):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
@@ -188,7 +188,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS)
 def test_at_a_terminal_it_says_how_to_give_texts(start, command, terminal):
     _, stdin = terminal
-    process = start(command, stdin=stdin)
+    process = start(command, stdin=stdin, fresh=True)
     out, error = process.communicate(timeout=HANGS)
     assert (process.returncode, out) == (2, b"")
     expected = b"Error: nothing to read; give texts as arguments, in --file FILE, or through a pipe\n"
