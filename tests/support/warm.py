@@ -77,7 +77,7 @@ def _serve(address: str) -> list[str]:
     import tensorflow_text  # noqa: F401
 
     import keras_bert.cli
-    import keras_bert.training
+    import keras_bert.training  # noqa: F401
     from keras_bert import BertClassifier  # noqa: F401  and with it all tasks
 
     gc.freeze()
