@@ -1,5 +1,6 @@
 """What only a real process shows: pipes, signals, terminals, and what is on standard error."""
 
+import functools
 import re
 import select
 import signal
@@ -13,6 +14,12 @@ import pytest
 from keras_bert.cli import main
 
 from ..support.processes import ENVIRONMENT, HANGS, read_until, start_process
+
+
+@pytest.fixture
+def start(start):
+    """In a Python of its own: what it writes to standard error while it imports TensorFlow is seen."""
+    return functools.partial(start, fresh=True)
 
 
 @pytest.fixture
@@ -39,11 +46,11 @@ def test_help_does_not_wait_for_tensorflow():
 @pytest.mark.slow
 def test_a_pipeline_is_quiet_and_utf8_in_any_locale(start):
     latin = ENVIRONMENT | {"PYTHONIOENCODING": "latin-1"}
-    tokenize = start("tokenize", "Naïve 日本", "a cat", fresh=True, env=latin)
+    tokenize = start("tokenize", "Naïve 日本", "a cat", env=latin)
     silenced = latin | {
         "TF_CPP_MIN_LOG_LEVEL": "2"
     }  # which alone hides neither what the import writes nor CUDA's errors
-    similarity = start("similarity", "--format", "jsonl", fresh=True, stdin=tokenize.stdout, env=silenced)
+    similarity = start("similarity", "--format", "jsonl", stdin=tokenize.stdout, env=silenced)
     tokenize.stdout.close()
     out, error = similarity.communicate()
     assert out.decode().startswith('{"first": "naive 日 本", "second": "a cat", "similarity": ')
@@ -145,7 +152,7 @@ def test_a_file_that_cannot_be_written_to_its_end(start, untrained, tmp_path, co
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "seconds"), [(signal.SIGINT, 1.0), (signal.SIGTERM, 0.5)])
 def test_ctrl_c_while_tensorflow_is_imported(start, tmp_path, number, seconds):
-    process = start("encode", "a", "--output", str(tmp_path / "vectors.npy"), fresh=True)
+    process = start("encode", "a", "--output", str(tmp_path / "vectors.npy"))
     while not list(tmp_path.iterdir()):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
@@ -188,7 +195,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS)
 def test_at_a_terminal_it_says_how_to_give_texts(start, command, terminal):
     _, stdin = terminal
-    process = start(command, stdin=stdin, fresh=True)
+    process = start(command, stdin=stdin)
     out, error = process.communicate(timeout=HANGS)
     assert (process.returncode, out) == (2, b"")
     expected = b"Error: nothing to read; give texts as arguments, in --file FILE, or through a pipe\n"
