@@ -127,7 +127,7 @@ def corpus(tmp_path_factory) -> list[Path]:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen]]:
-    """Starts `keras-bert` in a process that ends with the test: start("encode", "a cat")."""
+    """`start_command`, whose process ends with the test: start("encode", "a cat")."""
     processes = []
 
     def start(*arguments: str, **settings) -> subprocess.Popen:

@@ -176,7 +176,7 @@ def test_damaged(fails, preset, tmp_path):
 @pytest.mark.slow
 def test_an_interrupt_leaves_nothing(start, tmp_path):
     directory = tmp_path / "large"
-    config = BertConfig(hidden_size=1024, num_layers=8, num_heads=16, intermediate_size=4096)
+    config = BertConfig(hidden_size=1024, num_layers=4, num_heads=16, intermediate_size=4096)
     BertEncoder(config).save_preset(directory)
     process = start("convert", str(directory), str(tmp_path / "new"))
     while not list(tmp_path.glob(".new.*.new/*")):  # in the middle of writing

@@ -1,6 +1,7 @@
 """keras-bert launch: several processes train one model, whatever happens to one of them."""
 
 import signal
+import sys
 import time
 
 import numpy as np
@@ -8,8 +9,28 @@ import psutil
 import pytest
 from safetensors.numpy import load_file
 
+from ..support import warm
 from ..support.commands import columns
-from ..support.processes import HANGS
+from ..support.processes import HANGS, PIPES, start_process
+
+# The first argument is the Python to start the workers with.
+WARM = "import sys; sys.executable = sys.argv.pop(1); from keras_bert.cli import main; main()"
+
+
+@pytest.fixture
+def launch():
+    """Starts `keras-bert launch` in a process that ends with the test. Its workers have imported TensorFlow."""
+    processes = []
+
+    def launch(*arguments):
+        command = [sys.executable, "-c", WARM, warm.commands() / "python", "launch", "--workers", "2", *arguments]
+        processes.append(start_process(command, **PIPES))
+        return processes[-1]
+
+    yield launch
+    for process in processes:
+        process.kill()
+        process.wait()
 
 
 def test_only_what_trains(fails):
@@ -37,6 +58,7 @@ def test_misuse_ends_all(start, tmp_path):
         "no.csv",
         "--output",
         str(tmp_path / "model"),
+        fresh=True,
     )
     output, said = told_by(process)
     assert (process.returncode, output) == (2, "")
@@ -47,11 +69,11 @@ def test_misuse_ends_all(start, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_worker_is_killed(start, untrained, table, tmp_path):
+def test_a_worker_is_killed(launch, untrained, table, tmp_path):
     def command(name, *last):
-        settings = ("--preset", untrained, "--epochs", "6", "--batch-size", "2", "--learning-rate", "1e-3")
+        settings = ("--preset", untrained, "--epochs", "3", "--batch-size", "8", "--learning-rate", "1e-3")
         arguments = ("finetune", "classify", *columns(table), *settings, "--output", str(tmp_path / name))
-        return start("launch", "--workers", "2", "--", *arguments, *last)
+        return launch("--", *arguments, *last)
 
     process = command("broken", "--overwrite")  # the first time only
     while not (tmp_path / "broken/training/state.safetensors").exists():
@@ -68,7 +90,7 @@ def test_a_worker_is_killed(start, untrained, table, tmp_path):
     process = command("unbroken")
     output, said = told_by(process)
     assert process.returncode == 0, said
-    assert "[0] epoch 6 of 6: loss" in said
+    assert "[0] epoch 3 of 3: loss" in said
     assert "[1] epoch" not in said
     broken, unbroken = (load_file(tmp_path / name / "model.safetensors") for name in ("broken", "unbroken"))
     assert set(broken) == set(unbroken)
@@ -77,20 +99,20 @@ def test_a_worker_is_killed(start, untrained, table, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_student(run, start, untrained, table, tmp_path):
+def test_a_student(run, launch, untrained, table, tmp_path):
     """Its teacher is read when the processes know of one another, not before."""
     teacher, student = str(tmp_path / "teacher"), str(tmp_path / "student")
     made = run("finetune", "classify", *columns(table), "--preset", untrained, "--epochs", "1", "--output", teacher)
     assert made.exit_code == 0, made.output
     arguments = ("--teacher", teacher, "--num-layers", "1", *columns(table), "--epochs", "1", "--output", student)
-    process = start("launch", "--workers", "2", "--restarts", "0", "--", "distill", "classify", *arguments)
+    process = launch("--restarts", "0", "--", "distill", "classify", *arguments)
     output, said = told_by(process)
     assert process.returncode == 0, said
     assert output.startswith("[0] accuracy")
 
 
 @pytest.mark.slow
-def test_interrupted(start, untrained, table, tmp_path):
+def test_interrupted(launch, untrained, table, tmp_path):
     arguments = (
         "finetune",
         "classify",
@@ -102,7 +124,7 @@ def test_interrupted(start, untrained, table, tmp_path):
         "--output",
         str(tmp_path / "model"),
     )
-    process = start("launch", "--workers", "2", "--", *arguments)
+    process = launch("--", *arguments)
     while not (tmp_path / "model/training/state.safetensors").exists():
         assert process.poll() is None, told_by(process)
         time.sleep(0.01)

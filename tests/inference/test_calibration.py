@@ -152,16 +152,15 @@ def test_windows():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_other_backends(backend):
-    pytest.importorskip(backend)
+def test_other_backends():
+    pytest.importorskip("jax")
     code = (
         "from keras_bert import BertConfig, BertEncoder\n"
         "from keras_bert.inference import set_precision\n"
         "set_precision(BertEncoder(BertConfig.tiny()), 'int8')"
     )
     command = [sys.executable, "-c", code]
-    environment = {**os.environ, "KERAS_BACKEND": backend}
+    environment = {**os.environ, "KERAS_BACKEND": "jax"}
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
     last = result.stderr.strip().splitlines()[-1]
-    assert last == f"ValueError: precision='int8' needs Keras's TensorFlow backend, not {backend}"
+    assert last == "ValueError: precision='int8' needs Keras's TensorFlow backend, not jax"

@@ -102,17 +102,43 @@ def check(runtime, directory, model, shapes, names):
             np.testing.assert_allclose(one, other, atol=1e-4, err_msg=f"{name} {batch} x {length}")
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("form", RUNTIMES)
-def test_tasks(form, task, tmp_path):
-    export, runtime = RUNTIMES[form]
-    model = made(task)
-    assert export(model, tmp_path / "out")
-    check(runtime, tmp_path / "out", model, [(1, 5), (7, 33), (2, 48)], TASKS[task][2])
+@pytest.fixture(scope="module", params=RUNTIMES)
+def form(request):
+    return request.param
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def exported(request, form, tmp_path_factory):
+    """A task, its model, and the directory of its export, which tests must not change."""
+    return request.param, *export_of(request.param, form, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def exported_vectors(form, tmp_path_factory):
+    return export_of("vectors", form, tmp_path_factory)
+
+
+def export_of(task, form, tmp_path_factory):
+    model, directory = made(task), tmp_path_factory.mktemp(f"{form}-{task}") / "out"
+    assert RUNTIMES[form][0](model, directory)
+    return model, directory
+
+
+def test_tasks(form, exported):
+    task, model, directory = exported
+    check(RUNTIMES[form][1], directory, model, [(1, 5), (7, 33), (2, 48)], TASKS[task][2])
+
+
+def test_the_program_in_the_readme_runs(exported, tmp_path, monkeypatch, capsys):
+    _, _, directory = exported
+    (program,) = re.findall(r"```python\n(.*?)```", (directory / "README.md").read_text(), re.DOTALL)
+    (tmp_path / "program.py").write_text(program)
+    monkeypatch.chdir(directory)
+    runpy.run_path(str(tmp_path / "program.py"))
+    assert capsys.readouterr().out.strip()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("form", RUNTIMES)
 def test_families(form, family, tmp_path):
     export, runtime = RUNTIMES[form]
     sizes = {**{name: SMALL.to_dict()[name] for name in SIZES}, **FAMILIES[family], "pad_token_id": 1}
@@ -122,7 +148,6 @@ def test_families(form, family, tmp_path):
     check(runtime, tmp_path / "out", model, shapes, ("sequence_output", "pooled_output"))
 
 
-@pytest.mark.parametrize("form", RUNTIMES)
 def test_long_rows(form, tmp_path):
     export, runtime = RUNTIMES[form]
     model = vectors(max_positions=512)
@@ -130,28 +155,15 @@ def test_long_rows(form, tmp_path):
     check(runtime, tmp_path / "out", model, [(2, 512), (1, 5)], ("embedding",))
 
 
-@pytest.mark.parametrize("form", RUNTIMES)
-def test_a_padded_batch_equals_single_rows(form, tmp_path):
-    export, runtime = RUNTIMES[form]
-    model = vectors()
-    export(model, tmp_path / "out")
+def test_a_padded_batch_equals_single_rows(form, exported_vectors):
+    runtime = RUNTIMES[form][1]
+    model, directory = exported_vectors
     inputs = rows(model, 4, 20)
-    together = in_runtime(runtime, tmp_path / "out", inputs)["embedding"]
+    together = in_runtime(runtime, directory, inputs)["embedding"]
     for i in range(4):
         length = inputs["input_mask"][i].sum()
-        alone = in_runtime(runtime, tmp_path / "out", {name: each[i : i + 1, :length] for name, each in inputs.items()})
+        alone = in_runtime(runtime, directory, {name: each[i : i + 1, :length] for name, each in inputs.items()})
         np.testing.assert_allclose(alone["embedding"][0], together[i], atol=1e-5)
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("form", RUNTIMES)
-def test_the_program_in_the_readme_runs(form, task, tmp_path, monkeypatch, capsys):
-    RUNTIMES[form][0](made(task), tmp_path / "out")
-    (program,) = re.findall(r"```python\n(.*?)```", (tmp_path / "out/README.md").read_text(), re.DOTALL)
-    (tmp_path / "program.py").write_text(program)
-    monkeypatch.chdir(tmp_path / "out")
-    runpy.run_path(str(tmp_path / "program.py"))
-    assert capsys.readouterr().out.strip()
 
 
 def test_what_lies_beside_a_model(tmp_path):
@@ -164,19 +176,16 @@ def test_what_lies_beside_a_model(tmp_path):
     assert config["architectures"] == ["BertForSequenceClassification"]
 
 
-@pytest.mark.parametrize("form", RUNTIMES)
-def test_the_tokenizer_beside_a_model_gives_our_ids(form, tmp_path):
+def test_the_tokenizer_beside_a_model_gives_our_ids(exported_vectors):
     from tokenizers import Tokenizer
 
-    model = vectors()
-    RUNTIMES[form][0](model, tmp_path / "out")
-    theirs = Tokenizer.from_file(str(tmp_path / "out/tokenizer.json"))
+    model, directory = exported_vectors
+    theirs = Tokenizer.from_file(str(directory / "tokenizer.json"))
     for text in small.TEXTS:
         ours = model.preprocessor.tokenizer.tokenize(text).numpy().tolist()
         assert theirs.encode(text).ids == [2, *ours, 3]
 
 
-@pytest.mark.parametrize("form", RUNTIMES)
 @pytest.mark.parametrize(("precision", "share"), [("float16", 0.53), ("int8", 0.30)])
 def test_low_precision_is_small_and_near(form, precision, share, tmp_path):
     export, _ = RUNTIMES[form]
@@ -190,7 +199,6 @@ def test_low_precision_is_small_and_near(form, precision, share, tmp_path):
     assert sizes[0] < share * sizes[1]
 
 
-@pytest.mark.parametrize("form", RUNTIMES)
 def test_what_is_wrong_leaves_nothing(form, tmp_path, monkeypatch):
     export, _ = RUNTIMES[form]
     model = vectors()

@@ -149,7 +149,8 @@ class Process(Server):
     """`keras-bert serve DIRECTORY`."""
 
     def __init__(self, directory: Path, *options: str) -> None:
-        self.process = start_command("serve", str(directory), "--port", "0", "--rest-port", "0", *options, text=True)
+        command = ("serve", str(directory), "--port", "0", "--rest-port", "0", *options)
+        self.process = start_command(*command, fresh=True, text=True)
         self.log: list[str] = []
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()

@@ -19,12 +19,21 @@ HANGS = 600
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"} | {
     "KERAS_BACKEND": "jax"
 }
+PIPES = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
-def start_command(*arguments: str, **settings: Any) -> subprocess.Popen:
-    """Starts `keras-bert` with these arguments, its output in pipes."""
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": ENVIRONMENT}
-    return start_process([sys.executable, "-m", "keras_bert.cli", *arguments], **{**pipes, **settings})
+def start_command(*arguments: str, fresh: bool = False, **settings: Any) -> subprocess.Popen:
+    """Starts `keras-bert` with these arguments, its output in pipes.
+
+    Args:
+        *arguments: as a user types them.
+        fresh: in a Python of its own, for tests of what the import does or of the processes that it starts; else in
+            one that has imported TensorFlow.
+        **settings: for `subprocess.Popen`.
+    """
+    settings = PIPES | ({"env": ENVIRONMENT} if fresh else {}) | settings
+    python = sys.executable if fresh else warm.commands() / "python"
+    return start_process([python, "-m", "keras_bert.cli", *arguments], **settings)
 
 
 def start_process(command: list[str], **settings: Any) -> subprocess.Popen:

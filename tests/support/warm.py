@@ -76,7 +76,9 @@ def _serve(address: str) -> list[str]:
     gc.disable()
     import tensorflow_text  # noqa: F401
 
-    import keras_bert.tasks  # noqa: F401
+    import keras_bert.cli
+    import keras_bert.training  # noqa: F401
+    from keras_bert import BertClassifier  # noqa: F401  and with it all tasks
 
     gc.freeze()
     gc.enable()

@@ -67,25 +67,32 @@ def test_every_way_of_running_gives_the_same(any_tokenizer, tmp_path):
     again = keras.models.load_model(tmp_path / "model.keras")
     assert values(again(tf.constant(TEXTS))) == want
 
-    export_preprocessor(preprocessor, tmp_path / "exported")
+
+@pytest.mark.slow
+def test_exports_give_the_same_without_this_package(tokenizer, byte_pairs, albert, tmp_path):
+    preprocessors = [BertPreprocessor(each, sequence_length=24) for each in (tokenizer, byte_pairs, albert)]
+    for number, preprocessor in enumerate(preprocessors):
+        export_preprocessor(preprocessor, tmp_path / f"exported/{number}")
     (tmp_path / "exported").rename(tmp_path / "moved")
     (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
     code = """
 import json, sys
 sys.modules["keras_bert"] = None  # whoever serves the model does not have it
 import tensorflow as tf, tensorflow_text
-model = tf.saved_model.load("moved")
 texts = tf.constant(json.load(open("texts.json")))
-print(json.dumps({name: value.numpy().tolist() for name, value in model(texts).items()}))
-print(json.dumps(model.tokenize(texts).merge_dims(1, 2).to_list()))
-print(json.dumps([each.merge_dims(1, 2).to_list() for each in model.tokenize_with_offsets(texts)]))
+for number in sys.argv[1:]:
+    model = tf.saved_model.load(f"moved/{number}")
+    packed = {name: value.numpy().tolist() for name, value in model(texts).items()}
+    offsets = [each.merge_dims(1, 2).to_list() for each in model.tokenize_with_offsets(texts)]
+    print(json.dumps([packed, model.tokenize(texts).merge_dims(1, 2).to_list(), offsets]))
 """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-c", code, "0", "1", "2"]
     lines = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True).stdout.splitlines()
-    assert json.loads(lines[0]) == want
-    assert json.loads(lines[1]) == any_tokenizer.tokenize(TEXTS).to_list()
-    assert json.loads(lines[2]) == [ragged.to_list() for ragged in any_tokenizer.tokenize_with_offsets(TEXTS)]
+    for preprocessor, line in zip(preprocessors, lines, strict=True):
+        tokens = preprocessor.tokenizer.tokenize(TEXTS).to_list()
+        offsets = [ragged.to_list() for ragged in preprocessor.tokenizer.tokenize_with_offsets(TEXTS)]
+        assert json.loads(line) == [values(preprocessor(TEXTS)), tokens, offsets]
 
 
 def _write_config(directory, vocabulary_size):

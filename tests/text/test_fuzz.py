@@ -1,11 +1,10 @@
 """Damaged tokenizer files of every kind end in an error of ours, or in a tokenizer; see fuzz.py."""
 
-import os
 import subprocess
-import sys
 
 import pytest
 
+from ..support import warm
 from ..support.data import ROOT
 from . import fuzz
 
@@ -25,10 +24,9 @@ def test_damage(kind, capsys):
 @pytest.mark.slow
 def test_much_damage():
     """In a process of its own, which a native library could end."""
-    command = [sys.executable, "-m", "tests.text.fuzz", str(ROUNDS), "1000", *fuzz.FILES]
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    command = [warm.commands() / "python", "-m", "tests.text.fuzz", str(ROUNDS), "1000", *fuzz.FILES]
     # An hour stands for ever: nothing here takes so long, unless it hangs.
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=3600)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3600)
     lines = result.stdout.splitlines() or ["nothing at all"]
     done = [line.split()[0] for line in lines if " done " in line]
     assert done == [*fuzz.FILES], f"{lines[-1]}: exit status {result.returncode}\n{result.stderr[-2000:]}"

@@ -17,7 +17,7 @@ from keras_bert.training.interruption import Interrupted, signals_noticed
 from keras_bert.training.run_files import AnotherRunError, FinishedError, position, seal
 from keras_bert.training.state import load_state
 
-from ..support import reviews
+from ..support import reviews, warm
 from ..support.data import ROOT
 from ..support.reviews import classifier, examples
 from ..support.stopping import Stop, StopAt
@@ -297,10 +297,11 @@ def test_between_two_saves(unbroken, tmp_path):
 @pytest.mark.slow
 def test_killed(tmp_path):
     """As by `kill -9`; each process begins anew."""
-    command = [sys.executable, "-m", long_run.__name__]
 
     def run(directory, weights, steps=None):
-        process = subprocess.Popen([*command, directory, weights], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        python = sys.executable if steps else warm.commands() / "python"
+        command = [python, "-m", long_run.__name__, directory, weights]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         for number, _ in enumerate(process.stdout, start=1):
             if number == steps:
                 process.kill()

@@ -3,12 +3,13 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
 
 from keras_bert.training import strategy
+
+from ..support import warm
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +57,9 @@ for kind in ("one", "mirrored"):
 
 @pytest.mark.slow
 def test_several_devices_train_as_one():
-    result = subprocess.run([sys.executable, "-c", _TWO_DEVICES], check=False, capture_output=True, text=True)
+    result = subprocess.run(
+        [warm.commands() / "python", "-c", _TWO_DEVICES], capture_output=True, text=True, check=False
+    )
     assert "training on 2 devices of this machine\n" in result.stderr, result.stderr
     (_, one), (told, two) = map(json.loads, result.stdout.splitlines())
     assert told == ["MirroredStrategy", 2, 2]
@@ -110,11 +113,12 @@ SLURM = {"SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_TASKS": "2", "SLURM
 
 @pytest.mark.slow
 def test_slurm():
-    code = "from keras_bert.training import strategy; print(strategy().num_replicas_in_sync)"
+    code = "import os; os.environ['CUDA_VISIBLE_DEVICES'] = '-1'; from keras_bert.training import strategy\n"
+    code += "print(strategy().num_replicas_in_sync)"
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", code],
-            env={**os.environ, **SLURM, "SLURM_PROCID": str(i), "CUDA_VISIBLE_DEVICES": "-1"},
+            [warm.commands() / "python", "-c", code],
+            env={**os.environ, **SLURM, "SLURM_PROCID": str(i)},
             stdout=subprocess.PIPE,
             text=True,
         )
