@@ -86,7 +86,7 @@ class AttentionHeads:
         return ops.concatenate([rotated(turned, layout.positions, self.theta, self.config.rope_factor), value], axis=1)
 
     def _of_sequences(self, qkv: Any, layout: Layout) -> tuple[Any, Any, Any]:
-        qkv = layout.sequences(qkv)  # [batch, seq_length, num_heads + 2 * key_value_heads, head_size]
+        qkv = layout.sequences(qkv, zeros=False)  # [batch, seq_length, num_heads + 2 * key_value_heads, head_size]
         if self.config.key_value_heads < self.config.num_heads:
             return self._split(ops.transpose(qkv, (0, 2, 1, 3)))
         # One transpose; nothing is copied after it.

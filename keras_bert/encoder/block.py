@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.activations import feed_forward_activation
@@ -75,9 +76,16 @@ class TransformerBlock(keras.layers.Layer):
             return self.dropout(self.attention(x, layout=layout, training=training), training=training)
 
         def feed_forward(x: Any) -> Any:
-            return self.dropout(self.output_dense(self.activation(self.intermediate(x))), training=training)
+            return self.dropout(self.output_dense(self._activated(self.intermediate(x), training)), training=training)
 
         return residual(self.config, hidden, attention, self.attention_norm, feed_forward, self.output_norm)
+
+    def _activated(self, x: Any, training: bool | None) -> Any:
+        if not training:
+            return self.activation(x)
+        # In bfloat16, TensorFlow takes five times as long for GELU and its gradient on a CPU.
+        x = ops.cast(x, keras.backend.result_type(self.compute_dtype, "float32"))
+        return ops.cast(self.activation(x), self.compute_dtype)
 
     def before_attention(self, hidden: Any) -> Any:
         """The input of attention: the block's input, normalized if the architecture says so."""

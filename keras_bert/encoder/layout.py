@@ -6,7 +6,7 @@ from typing import Any
 from keras import ops
 
 from keras_bert.encoder.disentangled import Distances
-from keras_bert.encoder.varying_shapes import shapes_may_vary
+from keras_bert.encoder.varying_shapes import gathered, shapes_may_vary
 
 
 class Layout:
@@ -22,6 +22,7 @@ class Layout:
             sequence is one text.
         bias: float32 `[num_heads, seq_length, seq_length]`, which all layers add to their attention scores; None: 0.
         distances: the embeddings of distances, if attention is disentangled.
+        training: whether gradients are computed.
 
     Attributes:
         shape, padding_mask, document_ids, bias, distances: as above.
@@ -36,6 +37,7 @@ class Layout:
         document_ids: Any = None,
         bias: Any = None,
         distances: Distances | None = None,
+        training: bool | None = None,
     ) -> None:
         self.shape = shape
         self.padding_mask = padding_mask
@@ -46,9 +48,14 @@ class Layout:
         self.same_document = None
         if document_ids is not None:
             self.same_document = ops.equal(ops.expand_dims(document_ids, 2), ops.expand_dims(document_ids, 1))
+        self._training = training
         self._tokens = None  # [rows]: each row's index in the flat batch; None: every position is a row
         if padding_mask is not None and shapes_may_vary():
-            self._tokens = ops.cast(ops.nonzero(ops.reshape(padding_mask, (-1,)))[0], "int32")
+            mask = ops.reshape(padding_mask, (-1,)) > 0
+            mask = mask | ~ops.any(mask)  # there must be a row: a batch of padding only is computed
+            self._tokens = ops.cast(ops.nonzero(mask)[0], "int32")
+            # [batch * seq_length]: each position's row; padding has that of the token before it, or the first one
+            self._row_of = ops.maximum(ops.cumsum(ops.cast(mask, "int32")) - 1, 0)
 
     @functools.cached_property
     def places(self) -> Any:
@@ -65,7 +72,7 @@ class Layout:
     def rows(self, sequences: Any) -> Any:
         """`[batch, seq_length, ...]` -> `[rows, ...]`."""
         rows = ops.reshape(sequences, (-1, *sequences.shape[2:]))
-        return rows if self._tokens is None else ops.take(rows, self._tokens, axis=0)
+        return rows if self._tokens is None else gathered(rows, self._tokens)
 
     def cumulated(self, values: Any) -> Any:
         """int32 `[batch, seq_length]` -> the cumulative sums within each text."""
@@ -74,10 +81,18 @@ class Layout:
         up_to = ops.tril(ops.cast(self.same_document, "int32"))  # [batch, token, token before it]
         return ops.sum(up_to * ops.expand_dims(values, 1), axis=2)
 
-    def sequences(self, rows: Any) -> Any:
-        """`[rows, ...]` -> `[batch, seq_length, ...]`; zeros at padding that has no rows."""
+    def sequences(self, rows: Any, zeros: bool = True) -> Any:
+        """`[rows, ...]` -> `[batch, seq_length, ...]`.
+
+        Args:
+            rows: a row per token.
+            zeros: whether padding that has no rows gets zeros, or else any row, which is faster outside of training.
+        """
         rest = tuple(rows.shape[1:])
         if self._tokens is not None:
-            positions = self.shape[0] * self.shape[1]
-            rows = ops.scatter(ops.expand_dims(self._tokens, 1), rows, (positions, *rest))
+            if zeros or self._training:
+                positions = self.shape[0] * self.shape[1]
+                rows = ops.scatter(ops.expand_dims(self._tokens, 1), rows, (positions, *rest))
+            else:  # its gradient would be slower than that of `scatter`
+                rows = gathered(rows, self._row_of)
         return ops.reshape(rows, (*self.shape, *rest))

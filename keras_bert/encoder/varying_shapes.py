@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 from collections.abc import Iterator
+from typing import Any
 
 import keras
 
@@ -29,3 +30,18 @@ def shapes_may_vary() -> bool:
     import tensorflow as tf
 
     return tf.__internal__.get_enclosing_xla_context() is None
+
+
+def gathered(rows: Any, indices: Any) -> Any:
+    """`rows[indices]` where shapes may vary, without the operations of `ops.take` for negative indices.
+
+    Args:
+        rows: `[n, ...]`.
+        indices: int `[m]`, from 0 to n - 1.
+
+    Returns:
+        `[m, ...]`.
+    """
+    import tensorflow as tf
+
+    return tf.gather(rows, indices)

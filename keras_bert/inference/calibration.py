@@ -50,6 +50,11 @@ SAMPLE_TEXTS = [
 # The share of the inputs' differences that moves into the kernel, 0 to 1 (SmoothQuant's alpha).
 _SMOOTHING = 0.6
 
+# Product -> the factor of its input's limit. Attention's means of values are largest where a token attends to one other
+# token only, which few texts show. Over 1,500 texts of STS-B, the worst cosine to float32 rose from 0.967 to 0.986, and
+# the mean did not fall.
+_WIDENED = {"context": 1.5}
+
 # Candidates for the limit, as shares of the largest value.
 _SHARES = np.linspace(0.1, 1.0, 19)
 
@@ -77,7 +82,7 @@ def input_ranges(
             if name not in block.gets_int8:
                 divisors = _divisors(largest[i, name], kernel)
                 rows, kernel = rows / divisors, kernel * divisors[:, None]
-            of_block[name] = InputRange(_best_limit(rows, kernel), divisors)
+            of_block[name] = InputRange(_best_limit(rows, kernel) * _WIDENED.get(name, 1.0), divisors)
         ranges.append(of_block)
     return ranges
 

@@ -25,19 +25,33 @@ class FloatProducts:
 
     Args:
         weights: float32, by name: "qkv/kernel", ...
-        dtype: the type of inputs and outputs.
+        dtype: the type of the products.
     """
 
     def __init__(self, weights: Weights, dtype: tf.DType) -> None:
         self.dtype = dtype
         self._constants = {name: tf.constant(value, dtype) for name, value in weights.items()}
 
-    def __call__(self, name: str, x: tf.Tensor, activation: str | None = None) -> tf.Tensor:
-        """`activation(x kernel + bias)` of the dense layer `name`: `[rows, inputs]` -> `[rows, units]`."""
-        return onednn.dense(x, self._constants[f"{name}/kernel"], self._constants[f"{name}/bias"], activation)
+    def __call__(
+        self, name: str, x: tf.Tensor, activation: str | None = None, dtype: tf.DType | None = None
+    ) -> tf.Tensor:
+        """`activation(x kernel + bias)` of the dense layer `name`.
+
+        Args:
+            name: "qkv", ...
+            x: float `[rows, inputs]`.
+            activation: of `config.ACTIVATIONS`, or None.
+            dtype: the type of the result; None: that of the products.
+
+        Returns:
+            `[rows, units]`.
+        """
+        kernel, bias = self._constants[f"{name}/kernel"], self._constants[f"{name}/bias"]
+        return tf.cast(onednn.dense(tf.cast(x, self.dtype), kernel, bias, activation), dtype or self.dtype)
 
     def gated(self, name: str, x: tf.Tensor, activation: str) -> tf.Tensor:
         """The activation of the dense layer `name`, times its factor, which has no activation."""
+        x = tf.cast(x, self.dtype)
         return self(name, x, activation) * FloatProducts.__call__(self, FACTOR, x)
 
 
@@ -59,13 +73,15 @@ class RecordingProducts(FloatProducts):
         names = [name, FACTOR] if name == "intermediate" and f"{FACTOR}/kernel" in self._constants else [name]
         return np.concatenate([self._constants[f"{each}/kernel"].numpy() for each in names], axis=1)
 
-    def __call__(self, name: str, x: tf.Tensor, activation: str | None = None) -> tf.Tensor:
+    def __call__(
+        self, name: str, x: tf.Tensor, activation: str | None = None, dtype: tf.DType | None = None
+    ) -> tf.Tensor:
         largest, rows = tf.reduce_max(tf.abs(x), axis=0), x[:: tf.maximum(tf.shape(x)[0] // self.ROWS, 1)]
         if name in self.seen:  # layers may share their weights
             largest = tf.maximum(largest, self.seen[name][0])
             rows = tf.concat([rows, self.seen[name][1]], axis=0)
         self.seen[name] = largest, rows
-        return super().__call__(name, x, activation)
+        return super().__call__(name, x, activation, dtype)
 
 
 class Int8Products:
@@ -81,31 +97,51 @@ class Int8Products:
         self._ranges = dict(ranges)
         if f"{FACTOR}/kernel" in weights:
             self._ranges[FACTOR] = ranges["intermediate"]
+        weights, done = _values_divided(weights, ranges["context"].divisors)
         self._kernels, self._factors, self._biases = {}, {}, {}
         for name, (_, divisors) in self._ranges.items():
             kernel = weights[f"{name}/kernel"]
             if divisors is not None:
                 kernel = kernel * divisors[:, None]
-                self._factors[name] = tf.constant(1 / divisors, self.dtype)
+                if not (done and name == "context"):
+                    self._factors[name] = tf.constant(1 / divisors, tf.float32)
             self._kernels[name] = onednn.QuantizedKernel(kernel)
             self._biases[name] = tf.constant(weights[f"{name}/bias"], tf.float32)
 
-    def __call__(self, name: str, x: tf.Tensor, activation: str | None = None) -> tf.Tensor:
+    def __call__(
+        self, name: str, x: tf.Tensor, activation: str | None = None, dtype: tf.DType | None = None
+    ) -> tf.Tensor:
         """See `FloatProducts`. The output of an activation stays int8 if the next product takes int8."""
-        is_float = activation is None or self._ranges["output"].divisors is not None
-        output = self.dtype if is_float else self._ranges["output"].limit
+        output = dtype or self.dtype
+        if activation is not None:
+            is_float = self._ranges["output"].divisors is not None
+            output = tf.float32 if is_float else self._ranges["output"].limit
         return self._product(name, self._quantized(name, x), activation, output)
 
     def gated(self, name: str, x: tf.Tensor, activation: str) -> tf.Tensor:
         """See `FloatProducts`."""
         x = self._quantized(name, x)
-        return self._product(name, x, activation, self.dtype) * self._product(FACTOR, x, None, self.dtype)
+        return self._product(name, x, activation, tf.float32) * self._product(FACTOR, x, None, tf.float32)
 
     def _quantized(self, name: str, x: tf.Tensor) -> tf.Tensor:
         if x.dtype == onednn.INT8:
             return x
-        return onednn.quantize(tf.cast(x * self._factors[name], tf.float32), self._ranges[name].limit)
+        x = tf.cast(x, tf.float32)  # elementwise operations are slower in bfloat16
+        return onednn.quantize(x * self._factors[name] if name in self._factors else x, self._ranges[name].limit)
 
     def _product(self, name: str, x: tf.Tensor, activation: str | None, output: tf.DType | float) -> tf.Tensor:
         limit, kernel, bias = self._ranges[name].limit, self._kernels[name], self._biases[name]
         return onednn.quantized_dense(x, limit, kernel, bias, activation, output)
+
+
+def _values_divided(weights: Weights, divisors: np.ndarray) -> tuple[Weights, bool]:
+    """The weights with the divisors of attention's means in those of the values, and whether that is possible.
+
+    Means of divided values are divided means, which is one operation less. Heads that share values do not share
+    divisors.
+    """
+    width = len(divisors)
+    if weights["qkv/kernel"].shape[1] != 3 * width:
+        return weights, False
+    factors = np.concatenate([np.ones(2 * width, np.float32), 1 / divisors])
+    return {**weights, **{name: weights[name] * factors for name in ("qkv/kernel", "qkv/bias")}}, True
