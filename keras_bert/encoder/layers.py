@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
+from keras_bert.encoder.dropout import Dropout
 from keras_bert.encoder.rms_norm import RMSNorm
 
 
@@ -47,6 +48,6 @@ def norm(config: BertConfig, dtype: Any, name: str) -> keras.layers.Layer:
     )
 
 
-def dropout(rate: float, dtype: Any, name: str = "dropout") -> keras.layers.Dropout:
-    """In training, zeroes elements with probability `rate` and scales up the others."""
-    return keras.layers.Dropout(rate, dtype=dtype, name=name)
+def dropout(rate: float, dtype: Any, name: str = "dropout") -> Dropout:
+    """A dropout layer of that rate."""
+    return Dropout(rate, dtype=dtype, name=name)
