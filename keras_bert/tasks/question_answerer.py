@@ -124,14 +124,14 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
-            For each question, a dict; if `top_k` is more than 1, a list of up to `top_k` dicts, best first.
+            For each question, a dict; if `top_k` is more than 1, a list of up to `top_k` dicts, best first. Its items:
 
-                `answer`: the text, `context[start:end]`. Empty if there is none, see `no_answer_threshold`;
-                `start`, `end`: its offsets in characters (code points); 0 and 0 if there is none;
-                `score`: the start logit plus the end logit;
-                `probability`: 0 to 1, a softmax over the 20 best scores;
-                `no_answer_score`: the score of no answer (that of `[CLS]`, the lowest of all windows) minus the score
-                    of the best answer; the same for all answers to a question.
+            - `answer`: the text, `context[start:end]`. Empty if there is none, see `no_answer_threshold`.
+            - `start`, `end`: its offsets in characters (code points); 0 and 0 if there is none.
+            - `score`: the start logit plus the end logit.
+            - `probability`: 0 to 1, a softmax over the 20 best scores.
+            - `no_answer_score`: the score of no answer (that of `[CLS]`, the lowest of all windows) minus the score of
+              the best answer; the same for all answers to a question.
 
         Raises:
             TypeError, ValueError: the numbers of questions and contexts differ, one is not a str or is empty, or
