@@ -178,7 +178,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="a folder of .txt files")
     parser.add_argument("--garden", default=sys.executable, help="a Python that has tf-models-official")
-    parser.add_argument("--batches", type=int, default=4, help="so many a round")
+    parser.add_argument("--batches", type=int, default=4, help="batches per round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--contestant", nargs=2, metavar=("NAME", "FOLDER"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()

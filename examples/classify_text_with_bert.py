@@ -67,7 +67,7 @@ def build_classifier(preprocessor: str, encoder: str) -> tf.keras.Model:
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--data", type=Path, help="reviews to train on; left out, those in this file")
 parser.add_argument("--test", type=Path, help="reviews to test on; left out, a quarter of the others")
-parser.add_argument("--limit", type=int, default=2000, help="train on the first so many")
+parser.add_argument("--limit", type=int, default=2000, help="train on the first N examples")
 parser.add_argument("--preset", default="all-MiniLM-L6-v2", help="the model to begin with")
 parser.add_argument("--epochs", type=int, default=4)
 arguments = parser.parse_args()

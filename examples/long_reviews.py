@@ -88,7 +88,7 @@ def main() -> None:
 
     model.save_preset("saved_models/long_reviews", overwrite=True)  # its windows too: from_preset reads as it did
 
-    # The same in Keras's own words: with a stride, the preprocessor gives windows, which begin so many tokens apart.
+    # The same in Keras's own words: with a stride, the preprocessor gives windows that begin `stride` tokens apart.
     review = keras.Input(shape=(), dtype="string")
     windows = BertPreprocessor.from_preset(PRESET, sequence_length=length, stride=length // 2)(review)
     pooled = OverWindows(BertEncoder.from_preset(PRESET))(windows)

@@ -97,14 +97,16 @@ class Int8Products:
         self._ranges = dict(ranges)
         if f"{FACTOR}/kernel" in weights:
             self._ranges[FACTOR] = ranges["intermediate"]
-        weights, done = _values_divided(weights, ranges["context"].divisors)
-        self._kernels, self._factors, self._biases = {}, {}, {}
-        for name, (_, divisors) in self._ranges.items():
+        divisors = {name: each.divisors for name, each in self._ranges.items() if each.divisors is not None}
+        self._kernels, self._biases = {}, {}
+        self._factors = {name: tf.constant(1 / each, tf.float32) for name, each in divisors.items()}
+        if weights["qkv/kernel"].shape[1] == 3 * len(divisors["context"]):  # else, heads share values, but not divisors
+            weights = _with_divided_values(weights, divisors["context"])
+            del self._factors["context"]
+        for name in self._ranges:
             kernel = weights[f"{name}/kernel"]
-            if divisors is not None:
-                kernel = kernel * divisors[:, None]
-                if not (done and name == "context"):
-                    self._factors[name] = tf.constant(1 / divisors, tf.float32)
+            if name in divisors:
+                kernel = kernel * divisors[name][:, None]
             self._kernels[name] = onednn.QuantizedKernel(kernel)
             self._biases[name] = tf.constant(weights[f"{name}/bias"], tf.float32)
 
@@ -134,14 +136,7 @@ class Int8Products:
         return onednn.quantized_dense(x, limit, kernel, bias, activation, output)
 
 
-def _values_divided(weights: Weights, divisors: np.ndarray) -> tuple[Weights, bool]:
-    """The weights with the divisors of attention's means in those of the values, and whether that is possible.
-
-    Means of divided values are divided means, which is one operation less. Heads that share values do not share
-    divisors.
-    """
-    width = len(divisors)
-    if weights["qkv/kernel"].shape[1] != 3 * width:
-        return weights, False
-    factors = np.concatenate([np.ones(2 * width, np.float32), 1 / divisors])
-    return {**weights, **{name: weights[name] * factors for name in ("qkv/kernel", "qkv/bias")}}, True
+def _with_divided_values(weights: Weights, divisors: np.ndarray) -> Weights:
+    """The weights with attention's values divided. Means of divided values are divided means."""
+    factors = np.concatenate([np.ones(2 * len(divisors), np.float32), 1 / divisors])
+    return {**weights, **{name: weights[name] * factors for name in ("qkv/kernel", "qkv/bias")}}

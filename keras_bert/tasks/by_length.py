@@ -55,7 +55,7 @@ class ByLength:
             segments = self._segments(*tensors)
             return self._compute(tuple(segments)), self._lengths(segments)
 
-        # Number of segments -> the function for rows of so many.
+        # Number of segments per row -> the function for such rows.
         self._compute_rows = {
             number: tf.function(compute_rows, input_signature=[[_SEGMENT] * number, _NUMBERS], autograph=False)
             for number in (1, 2, 3)

@@ -24,7 +24,7 @@ def model(toy_model):
 
 
 def rows_of_runs(model, jobs, **limits):
-    """For each of so many jobs of one row, all at the same moment: how many rows its run had, or its error."""
+    """Sends `jobs` jobs of one row together. Returns, for each, the number of rows in its run, or its error."""
 
     async def ask():
         batcher, signature = Batcher(**limits), model.signature("together")

@@ -45,7 +45,7 @@ class Load:
         self._lock = threading.Lock()
 
     def run(self, count, at_half=None):
-        """Sends so many requests, some of them wrong; or right ones until the server is gone if `count` is None."""
+        """Sends `count` requests, some of them wrong. If `count` is None: right ones, until the server is gone."""
         self._every = 50 if count else None
         numbers = itertools.count() if count is None else iter(range(count))
         self._at_half = (count // 2, at_half) if at_half else (None, None)
@@ -168,5 +168,5 @@ def test_load(start_process, tmp_path):
     assert server.terminate() == 0
     load.join(threads)
     assert load.refused == CLIENTS  # each client once, when the server was gone
-    # The server says how many it has answered; so many answers have arrived.
+    # The server's own count of answers is the number that arrived.
     assert server.log[-1].endswith(f" stopped; requests answered: {load.answered}")

@@ -97,7 +97,7 @@ NAMES = [
 
 
 def write(directory: Path, factor: float = 2, megabytes: int = 0) -> Path:
-    """Writes the model, which multiplies by `factor` and has weights of so many megabytes."""
+    """Writes the model, which multiplies by `factor` and has `megabytes` of weights."""
     module = Toy(factor, megabytes)
     tf.saved_model.save(module, str(directory), signatures={name: getattr(module, name) for name in NAMES})
     file = directory / "saved_model.pb"

@@ -50,7 +50,7 @@ def test_it_learns(tmp_path, records):
 
 
 class Interrupt(keras.callbacks.Callback):
-    """Ctrl-C, after so many batches."""
+    """Presses Ctrl-C after some batches."""
 
     def __init__(self, after):
         super().__init__()

@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 
 
 def train(kind, folder, processes=1):
-    """Runs the program in so many processes: what each of them told, and the arrays that it wrote."""
+    """Runs the program in several processes. Returns the output of each, and the arrays that it wrote."""
     results = [folder / f"{kind}{processes}_{i}.npz" for i in range(processes)]
     arguments = [["-m", "tests.training.on_replicas", kind, str(folder), str(result)] for result in results]
     finished = in_cluster(arguments)
