@@ -38,10 +38,10 @@ class Dropout(keras.layers.Dropout):
         import tensorflow as tf
 
         seed = tf.cast(self.seed_generator.next(), tf.int32)
-        size = tf.size(inputs)
+        size = tf.size(inputs, tf.int64)  # of long texts, attention has more elements than int32 can count
         pairs = tf.random.stateless_uniform([(size + 1) // 2], seed, minval=None, maxval=None, dtype=tf.int32)
-        numbers = tf.reshape(tf.bitcast(pairs, tf.int16), [-1])[:size]  # from -2^15 to 2^15 - 1
+        numbers = tf.reshape(tf.bitcast(pairs, tf.int16), [-1])  # from -2^15 to 2^15 - 1
         dropped = min(round(self.rate * _STEPS), _STEPS - 1)  # of _STEPS numbers
-        keep = tf.reshape(numbers, tf.shape(inputs)) >= tf.constant(dropped - _STEPS // 2, tf.int16)
+        keep = tf.reshape((numbers >= tf.constant(dropped - _STEPS // 2, tf.int16))[:size], tf.shape(inputs))
         scale = tf.constant(_STEPS / (_STEPS - dropped), inputs.dtype)
         return tf.where(keep, inputs * scale, tf.zeros([], inputs.dtype))
