@@ -151,11 +151,13 @@ def test_an_answer_does_not_depend_on_its_batch(precision, switches):
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_real_sentences(precision):
     model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
-    exact = model.encode(small.TEXTS + TEXTS)
+    # In the first text, attention's output is larger than in any text that ranges are calibrated with.
+    texts = ["tirana is the capital of", *small.TEXTS, *TEXTS]
+    exact = model.encode(texts)
     np.testing.assert_allclose(model(TEXTS), exact[-len(TEXTS) :], atol=1e-5)
     model.set_precision(precision)
-    lower = model.encode(small.TEXTS + TEXTS)
-    mean, worst = {"bfloat16": (0.9998, 0.9995), "int8": (0.99, 0.978)}[precision]
+    lower = model.encode(texts)
+    mean, worst = {"bfloat16": (0.9999, 0.9999), "int8": (0.993, 0.978)}[precision]
     assert cosines(exact, lower).mean() > mean
     assert cosines(exact, lower).min() > worst
     called = model(TEXTS)  # outside of a graph, too
