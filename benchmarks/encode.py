@@ -19,7 +19,6 @@ import os
 import re
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,13 +28,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 from _measure import cores, interleave, rate, ratios, versions
+from _minilm_onnx import MINILM, onnx_fused, onnx_int8, onnx_model
 
 from keras_bert import BertEncoder, BertPreprocessor, BertSentenceEncoder, presets
 from keras_bert.formats import read_config
 from keras_bert.inference import PRECISIONS
 from keras_bert.tasks.metrics import correlation
 
-MINILM = "all-MiniLM-L6-v2"
 STSB = Path(__file__).parents[2] / "shared/data/stsb"
 MAX_LENGTH = 256  # tokens; what the model is meant for
 PEERS = ["tensorflow", "keras", "torch", "onnxruntime", "openvino", "sentence-transformers", "tokenizers", "keras-hub"]
@@ -49,28 +48,6 @@ def keras_bert(precision: str = "float32") -> dict[str, Encode]:
         f"{tokens} tokens a batch": functools.partial(model.encode, batch_tokens=tokens, progress=False)
         for tokens in (1024, 2048, 4096)
     }
-
-
-def onnx_fused() -> Path:
-    """The model with ONNX Runtime's own fused operators."""
-    from onnxruntime.transformers import optimizer
-
-    plain = onnx_model()
-    fused = plain.with_name("fused.onnx")
-    optimizer.optimize_model(str(plain), "bert", num_heads=12, hidden_size=384, opt_level=1).save_model_to_file(fused)
-    return fused
-
-
-def onnx_int8(fused: bool = True) -> Path:
-    """In int8, with a scale for each column; ranges of activations are found in each call."""
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    path = SCRATCH / f"int8-{fused}.onnx"
-    model = onnx_fused() if fused else onnx_model()
-    float32 = {"DefaultTensorType": onnx.TensorProto.FLOAT}  # of the outputs of its own operators
-    quantize_dynamic(model, path, per_channel=True, weight_type=QuantType.QInt8, extra_options=float32)
-    return path
 
 
 def onnx_runtime(lower: bool = False) -> dict[str, Encode]:
@@ -186,33 +163,6 @@ LOWER = {
     "OpenVINO, bfloat16": (functools.partial(openvino, "bf16"), 1),
     "OpenVINO, int8": (functools.partial(openvino, "int8"), 1),
 }
-
-
-def onnx_model() -> Path:
-    """The model as an ONNX file, in float32, with batch and length left open."""
-    path = SCRATCH / "model.onnx"
-    if path.exists():
-        return path
-    import torch
-    from transformers import AutoModel
-
-    class HiddenStates(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.bert = AutoModel.from_pretrained(presets.resolve(MINILM), attn_implementation="eager").eval()
-
-        def forward(self, input_ids, attention_mask, token_type_ids):
-            return self.bert(input_ids, attention_mask, token_type_ids).last_hidden_state
-
-    names = ["input_ids", "attention_mask", "token_type_ids"]
-    ids = torch.ones(2, 8, dtype=torch.long)
-    axes = {name: {0: "batch", 1: "seq_length"} for name in (*names, "hidden")}
-    # The exporter that ONNX Runtime's optimizer knows the output of.
-    torch.onnx.export(
-        HiddenStates(), (ids, ids, 0 * ids), path, input_names=names, output_names=["hidden"], dynamic_axes=axes,
-        opset_version=17, dynamo=False,
-    )  # fmt: skip
-    return path
 
 
 def length_sorted(run, batch_tokens: int, in_flight: int) -> Encode:
@@ -402,6 +352,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        SCRATCH = Path(folder)
-        main()
+    main()

@@ -16,15 +16,16 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import encode
 import numpy as np
 import tensorflow as tf
 from _measure import cores, versions
+from _minilm_onnx import MINILM, onnx_fused, onnx_int8
 
 from keras_bert import BertSentenceEncoder, presets
 from keras_bert.inference import PRECISIONS
 from keras_bert.saved_model import export_serving
 
+PEERS = ["tensorflow", "keras", "torch", "onnxruntime", "tokenizers"]
 TEXTS = {
     "short": "a man is playing a guitar",
     "long": " ".join(["the quick brown fox jumps over the lazy dog and"] * 7),
@@ -34,8 +35,9 @@ Embed = Callable[[str], np.ndarray]  # a text -> float32 [hidden]
 
 
 def keras_bert(precision: str) -> dict[str, Embed]:
-    model = BertSentenceEncoder.from_preset(encode.MINILM, precision=precision)
-    loaded = tf.saved_model.load(export_serving(model, encode.SCRATCH / precision))
+    model = BertSentenceEncoder.from_preset(MINILM, precision=precision)
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = tf.saved_model.load(export_serving(model, Path(folder) / precision))
     signature = loaded.signatures["serving_default"]
     return {
         f"model([text]), {precision}": lambda text: model([text])[0].numpy(),
@@ -48,7 +50,7 @@ def onnx_runtime() -> dict[str, Embed]:
     import onnxruntime
     import tokenizers
 
-    tokenizer = tokenizers.Tokenizer.from_file(str(presets.resolve(encode.MINILM) / "tokenizer.json"))
+    tokenizer = tokenizers.Tokenizer.from_file(str(presets.resolve(MINILM) / "tokenizer.json"))
     tokenizer.no_padding()
 
     def embed(path: Path) -> Embed:
@@ -62,7 +64,7 @@ def onnx_runtime() -> dict[str, Embed]:
 
         return one
 
-    paths = {"float32": encode.onnx_fused(), "int8": encode.onnx_int8()}
+    paths = {"float32": onnx_fused(), "int8": onnx_int8()}
     return {f"ONNX Runtime, {name}": embed(path) for name, path in paths.items()}
 
 
@@ -79,7 +81,7 @@ def main() -> None:
         jobs |= onnx_runtime()
     except ImportError as error:
         print(f"left out: ONNX Runtime (no {error.name})")
-    print(f"{cores()} cores, load {os.getloadavg()[0]:.1f}; {versions(encode.PEERS)}")
+    print(f"{cores()} cores, load {os.getloadavg()[0]:.1f}; {versions(PEERS)}")
     for length, text in TEXTS.items():
         exact = jobs["encode(text), float32"](text) if "encode(text), float32" in jobs else None
         seconds: dict[str, list[float]] = {name: [] for name in jobs}
@@ -101,6 +103,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        encode.SCRATCH = Path(folder)
-        main()
+    main()

@@ -29,17 +29,16 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import encode
 import numpy as np
 import tensorflow as tf
 from _measure import cores, interleave, ratios, versions
+from _minilm_onnx import MINILM, onnx_fused, onnx_int8
 from tensorflow_serving.apis import predict_pb2
 
 from keras_bert import BertSentenceEncoder, presets
 from keras_bert.inference import PRECISIONS
 from keras_bert.saved_model import export_serving
 
-MINILM = "all-MiniLM-L6-v2"
 STSB = Path(__file__).parents[2] / "shared/data/stsb/stsb-en-dev.csv"
 SENTENCES = [
     "A man with a hard hat is dancing.",
@@ -57,8 +56,7 @@ class OnnxServer:
     """ONNX Runtime in a process, on a free port."""
 
     def __init__(self, precision: str) -> None:
-        encode.SCRATCH = FOLDER.parent
-        model = encode.onnx_int8() if precision == "int8" else encode.onnx_fused()
+        model = onnx_int8() if precision == "int8" else onnx_fused()
         script = Path(__file__).with_name("_onnx_server.py")
         command = [sys.executable, script, model, presets.resolve(MINILM) / "tokenizer.json"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
