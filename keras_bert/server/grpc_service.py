@@ -12,17 +12,14 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
-from tensorflow_serving.apis.classification_pb2 import ClassificationRequest, ClassificationResponse
 from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataRequest, GetModelMetadataResponse
 from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest, GetModelStatusResponse
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
-from tensorflow_serving.apis.regression_pb2 import RegressionRequest, RegressionResponse
 
-from keras_bert.server import example_requests, model_info, tensor_protos
+from keras_bert.server import model_info, tensor_protos
 from keras_bert.server.errors import ServingError
 from keras_bert.server.limits import MAX_BYTES
 from keras_bert.server.predicting import Predictor
-from keras_bert.server.signatures import CLASSIFY, REGRESS
 from keras_bert.server.versions import Versions
 
 _log = logging.getLogger(__name__)
@@ -66,7 +63,7 @@ class _Interceptor(grpc.aio.ServerInterceptor):
 
 
 class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_service_pb2_grpc.ModelServiceServicer):
-    """Predict, Classify, Regress, GetModelMetadata and GetModelStatus."""
+    """Answers Predict, GetModelMetadata and GetModelStatus. TF Serving's other methods are not implemented."""
 
     def __init__(self, versions: Versions, predictor: Predictor) -> None:
         self._versions = versions
@@ -82,29 +79,6 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
                 model_spec=model_info.model_spec(self._versions, version, signature.name),
                 outputs={name: tensor_protos.from_array(outputs[name]) for name in chosen},
             )
-
-    async def Classify(
-        self, request: ClassificationRequest, context: grpc.aio.ServicerContext
-    ) -> ClassificationResponse:
-        with self._versions.lease(request.model_spec) as version:
-            signature = version.model.signature(request.model_spec.signature_name, CLASSIFY)
-            rows = example_requests.from_proto(request.input)
-            answers = await self._predictor.classify(version.model, signature, rows, context.time_remaining())
-            spec = model_info.model_spec(self._versions, version, signature.name)
-            response = ClassificationResponse(model_spec=spec)
-            for labels, scores in zip(*(array.tolist() for array in answers), strict=True):
-                classes = [{"label": label, "score": score} for label, score in zip(labels, scores, strict=True)]
-                response.result.classifications.add(classes=classes)
-            return response
-
-    async def Regress(self, request: RegressionRequest, context: grpc.aio.ServicerContext) -> RegressionResponse:
-        with self._versions.lease(request.model_spec) as version:
-            signature = version.model.signature(request.model_spec.signature_name, REGRESS)
-            rows = example_requests.from_proto(request.input)
-            values = await self._predictor.regress(version.model, signature, rows, context.time_remaining())
-            spec = model_info.model_spec(self._versions, version, signature.name)
-            regressions = [{"value": value} for value in values.tolist()]
-            return RegressionResponse(model_spec=spec, result={"regressions": regressions})
 
     async def GetModelMetadata(
         self, request: GetModelMetadataRequest, context: grpc.aio.ServicerContext

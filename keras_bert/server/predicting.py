@@ -12,7 +12,7 @@ import grpc
 import numpy as np
 
 from keras_bert.server.batching import Batcher, number_of_rows
-from keras_bert.server.errors import ServingError, invalid_argument
+from keras_bert.server.errors import ServingError
 from keras_bert.server.served_model import RUNS_AT_A_TIME, Model
 from keras_bert.server.signatures import Arrays, Signature
 
@@ -68,30 +68,6 @@ class Predictor:
         self.answered += 1
         return outputs
 
-    async def classify(
-        self, model: Model, signature: Signature, examples: np.ndarray, timeout: float | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The labels (bytes) and scores (float32) of serialized tf.Examples: two arrays `[examples, classes]`.
-
-        A model without labels gives empty ones, a model without scores zeros. Raises ServingError as `predict`, or for
-        outputs of other shapes.
-        """
-        outputs = await self.predict(model, signature, {"inputs": examples}, timeout)
-        shapes = {array.shape for array in outputs.values()}
-        shape = shapes.pop()
-        if shapes or len(shape) != 2 or shape[0] != len(examples):
-            raise _wrong_shapes(outputs, f"({len(examples)}, classes)")
-        return outputs.get("classes", np.full(shape, b"", object)), outputs.get("scores", np.zeros(shape, np.float32))
-
-    async def regress(
-        self, model: Model, signature: Signature, examples: np.ndarray, timeout: float | None = None
-    ) -> np.ndarray:
-        """float32 `[examples]`: the value of each serialized tf.Example. Raises ServingError as `classify`."""
-        outputs = await self.predict(model, signature, {"inputs": examples}, timeout)
-        if outputs["outputs"].shape not in ((len(examples),), (len(examples), 1)):
-            raise _wrong_shapes(outputs, f"({len(examples)},)")
-        return outputs["outputs"].reshape(-1)
-
     async def _run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
         rows = number_of_rows(signature, inputs)
         if rows is None or rows <= self._max_rows:
@@ -124,8 +100,3 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
 
 def _too_late(seconds: float) -> ServingError:
     return ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, f"No answer within {seconds:.3g} seconds")
-
-
-def _wrong_shapes(outputs: Arrays, expected: str) -> ServingError:
-    shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
-    return invalid_argument(f"the model's outputs have the shapes {shapes}; expected {expected}")

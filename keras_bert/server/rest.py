@@ -13,19 +13,18 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import grpc
-import numpy as np
 from aiohttp import web
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
-from keras_bert.server import example_requests, json_tensors, model_info
+from keras_bert.server import json_tensors, model_info
 from keras_bert.server.errors import ServingError, invalid_argument, not_found
 from keras_bert.server.limits import MAX_BYTES
 from keras_bert.server.predicting import Predictor, within
 from keras_bert.server.served_model import Model
-from keras_bert.server.signatures import CLASSIFY, PREDICT, REGRESS, Arrays, Signature
+from keras_bert.server.signatures import Arrays, Signature
 from keras_bert.server.versions import Versions
 
 T = TypeVar("T")
@@ -37,7 +36,6 @@ _URLS = {
     "POST": re.compile(rf"/v1/models/(?P<model>[^/:]+){_WHICH}:(?P<verb>classify|regress|predict)", re.IGNORECASE),
     "GET": re.compile(rf"/v1/models/(?P<model>[^/:]+){_WHICH}(?:/(?P<verb>metadata))?", re.IGNORECASE),
 }
-_METHODS = {"predict": PREDICT, "classify": CLASSIFY, "regress": REGRESS}
 
 _HTTP_STATUS = {
     grpc.StatusCode.CANCELLED: 499,
@@ -98,23 +96,20 @@ class RestService:
             return self._metadata(spec)
         if not verb:
             return json_tensors.dump(_dictionary(model_info.status(self._versions, spec)), indent=1)
+        if verb != "predict":
+            raise ServingError(
+                grpc.StatusCode.UNIMPLEMENTED, f"this server answers :predict; use TF Serving for :{verb}"
+            )
         body = await request.read()
         encoding = request.headers.get("Content-Encoding", "identity").lower()
         with self._versions.lease(spec) as version:
-            return await self._compute(version.model, verb, body, encoding, deadline)
+            return await self._compute(version.model, body, encoding, deadline)
 
-    async def _compute(self, model: Model, verb: str, body: bytes, encoding: str, deadline: float) -> bytes:
+    async def _compute(self, model: Model, body: bytes, encoding: str, deadline: float) -> bytes:
         size = len(body) if encoding == "identity" else MAX_BYTES
-        signature, inputs, in_rows = await self._call(size, _parse, model, verb, body, encoding)
-        seconds = deadline - time.monotonic()
-        if verb == "predict":
-            outputs = await self._predictor.predict(model, signature, inputs, seconds)
-            return await self._call(_size(outputs), json_tensors.from_arrays, outputs, in_rows)
-        if verb == "classify":
-            labels, scores = await self._predictor.classify(model, signature, inputs, seconds)
-            return await self._call(labels.size, _classifications, labels, scores)
-        values = await self._predictor.regress(model, signature, inputs, seconds)
-        return await self._call(values.size, _regressions, values)
+        signature, inputs, in_rows = await self._call(size, _parse, model, body, encoding)
+        outputs = await self._predictor.predict(model, signature, inputs, deadline - time.monotonic())
+        return await self._call(_size(outputs), json_tensors.from_arrays, outputs, in_rows)
 
     async def _call(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
         if size <= _LITTLE:
@@ -149,17 +144,15 @@ def _model_spec(match: re.Match[str]) -> ModelSpec:
     return spec
 
 
-def _parse(model: Model, verb: str, body: bytes, encoding: str) -> tuple[Signature, Arrays | np.ndarray, bool]:
-    """A request's signature, its inputs or examples, and whether the inputs are in rows."""
+def _parse(model: Model, body: bytes, encoding: str) -> tuple[Signature, Arrays, bool]:
+    """Parses a request: its signature, its inputs, and whether the inputs are in rows."""
     if encoding == "gzip":
         body = _unzipped(body)
     elif encoding != "identity":
         raise invalid_argument(f"the Content-Encoding is {encoding}; use gzip, or none")
     document = json_tensors.parse(body)
-    signature = model.signature(json_tensors.signature_name(document), _METHODS[verb])
-    if verb == "predict":
-        return signature, *json_tensors.to_arrays(document, signature)
-    return signature, example_requests.from_json(document), True
+    signature = model.signature(json_tensors.signature_name(document))
+    return signature, *json_tensors.to_arrays(document, signature)
 
 
 def _unzipped(body: bytes) -> bytes:
@@ -177,15 +170,6 @@ def _unzipped(body: bytes) -> bytes:
 
 def _size(outputs: Arrays) -> int:
     return sum(array.size for array in outputs.values())
-
-
-def _classifications(labels: np.ndarray, scores: np.ndarray) -> bytes:
-    rows = zip(json_tensors.to_lists(labels), json_tensors.to_lists(scores), strict=True)
-    return json_tensors.dump({"results": [list(zip(*row, strict=True)) for row in rows]})
-
-
-def _regressions(values: np.ndarray) -> bytes:
-    return json_tensors.dump({"results": json_tensors.to_lists(values)})
 
 
 def _json(body: bytes, status: int = 200) -> web.Response:

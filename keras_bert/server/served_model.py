@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the operations of tokenizers
 
 from keras_bert.server.errors import ServingError, failed_precondition
-from keras_bert.server.signatures import DEFAULT, PREDICT, Arrays, Signature, read_signatures
+from keras_bert.server.signatures import DEFAULT, Arrays, Signature, read_signatures
 
 # The number of parallel runs. In a single run, some cores wait for others; with many, requests do not form batches.
 RUNS_AT_A_TIME = 2
@@ -50,12 +50,11 @@ class Model:
         self.definitions = dict(meta_graph.signature_def)
         self.signatures = read_signatures(meta_graph.signature_def)
 
-    def signature(self, name: str, method: str = PREDICT) -> Signature:
-        """The signature of a name (empty: the default). Raises ServingError if there is none for the method."""
+    def signature(self, name: str) -> Signature:
+        """Finds a signature by its name (empty: the default). Raises ServingError if there is none."""
         signature = self.signatures.get(name or DEFAULT)
         if signature is None:
             raise failed_precondition(f"no signature {name or DEFAULT}; the model has {', '.join(self.signatures)}")
-        signature.check_method(method)
         return signature
 
     def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:

@@ -10,14 +10,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
-from keras_bert.server.errors import failed_precondition, invalid_argument
+from keras_bert.server.errors import invalid_argument
 from keras_bert.server.limits import MAX_ROWS
 
-PREDICT, CLASSIFY, REGRESS = (f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress"))
+# Predict answers signatures made for any of these.
+_METHODS = frozenset(f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress"))
 DEFAULT = "serving_default"
-
-# The possible outputs of a signature for Classify or Regress. Its one input is "inputs".
-_OUTPUTS = {CLASSIFY: {"classes": tf.string, "scores": tf.float32}, REGRESS: {"outputs": tf.float32}}
 
 Arrays = dict[str, np.ndarray]  # strings are arrays of bytes objects
 
@@ -36,7 +34,6 @@ class Signature:
     """A signature of a SavedModel."""
 
     name: str  # in requests
-    method: str  # PREDICT, CLASSIFY or REGRESS
     inputs: dict[str, TensorSpec]  # in alphabetical order, as the outputs
     outputs: dict[str, TensorSpec]
     defaults: Arrays = field(default_factory=dict)  # values of inputs that a request may leave out
@@ -52,19 +49,6 @@ class Signature:
         return all(shape.rank and shape[0] is None for shape in shapes) and all(
             spec.shape[1:].is_fully_defined() for spec in self.outputs.values()
         )
-
-    def check_method(self, method: str) -> None:
-        """Raises ServingError if the signature cannot answer Classify or Regress; Predict takes any."""
-        if method == PREDICT:
-            return
-        if method != self.method:
-            raise invalid_argument(f"the signature {self.name} is made for {self.method}, not for {method}")
-        types = _OUTPUTS[method]
-        if list(self.inputs) != ["inputs"] or any(types.get(key) != spec.dtype for key, spec in self.outputs.items()):
-            raise failed_precondition(
-                f"the signature {self.name} cannot answer {method}: its inputs are {', '.join(self.inputs)}, its "
-                f"outputs {', '.join(self.outputs)}; expected the input inputs, and the outputs {' or '.join(types)}"
-            )
 
     def input(self, name: str) -> TensorSpec:
         """The input of that name. Raises ServingError if there is none."""
@@ -107,17 +91,16 @@ def check_rows(rows: int) -> None:
 
 
 def read_signatures(definitions: Mapping[str, SignatureDef]) -> dict[str, Signature]:
-    """A SavedModel's signatures for Predict, Classify and Regress, by name."""
+    """Reads a SavedModel's signatures, by name."""
     return {
         name: Signature(
             name,
-            definition.method_name,
             _specs(definition.inputs),
             _specs(definition.outputs),
             {key: tf.make_ndarray(value) for key, value in definition.defaults.items()},
         )
         for name, definition in definitions.items()
-        if definition.method_name in (PREDICT, CLASSIFY, REGRESS)
+        if definition.method_name in _METHODS
     }
 
 

@@ -7,13 +7,10 @@ import tensorflow as tf
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow_serving.apis import (
-    classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
-    inference_pb2,
     model_service_pb2_grpc,
     predict_pb2,
-    regression_pb2,
 )
 
 from .servers import HANGS, at_once, output
@@ -199,8 +196,6 @@ def test_tensors_without_values(server, signature):
     "method",
     [
         "tensorflow.serving.PredictionService/Predict",
-        "tensorflow.serving.PredictionService/Classify",
-        "tensorflow.serving.PredictionService/Regress",
         "tensorflow.serving.PredictionService/GetModelMetadata",
         "tensorflow.serving.ModelService/GetModelStatus",
         "grpc.health.v1.Health/Check",
@@ -226,46 +221,12 @@ def test_a_deadline(server):
     assert code == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-def test_unimplemented(server):
-    assert fails(lambda: server.stub.MultiInference(inference_pb2.MultiInferenceRequest(), HANGS)) == (
+@pytest.mark.parametrize("method", ["Classify", "Regress", "MultiInference"])
+def test_other_methods_of_tf_serving_are_unimplemented(server, method):
+    call = server.channel.unary_unary(f"/tensorflow.serving.PredictionService/{method}")
+    assert fails(lambda: call(b"", HANGS)) == (
         grpc.StatusCode.UNIMPLEMENTED,
-        "/tensorflow.serving.PredictionService/MultiInference is not implemented",
-    )
-
-
-def example(**features):
-    return tf.train.Example(
-        features={"feature": {name: {"float_list": {"value": [value]}} for name, value in features.items()}}
-    )
-
-
-def test_classify_and_regress(server):
-    request = classification_pb2.ClassificationRequest(model_spec={"name": "toy", "signature_name": "classify"})
-    request.input.example_list.examples.extend([example(x=0.25), example(x=1.0)])
-    response = server.stub.Classify(request, HANGS)
-    rows = [[(each.label, each.score) for each in row.classes] for row in response.result.classifications]
-    assert rows == [[("small", 0.25), ("smaller", 0.75)], [("small", 1.0), ("smaller", 0.0)]]
-    assert response.model_spec.version.value == 1
-    request = regression_pb2.RegressionRequest(model_spec={"name": "toy", "signature_name": "regress"})
-    request.input.example_list_with_context.context.CopyFrom(example(x=3.0))
-    request.input.example_list_with_context.examples.extend([example(), example(y=1.0)])
-    response = server.stub.Regress(request, HANGS)
-    assert [each.value for each in response.result.regressions] == [1.5, 1.5]
-
-
-def test_requests_to_classify_that_are_wrong(server):
-    request = classification_pb2.ClassificationRequest(model_spec={"name": "toy", "signature_name": "classify"})
-    assert fails(lambda: server.stub.Classify(request, HANGS)) == (BAD, "the request has no examples")
-    request.input.example_list_with_context.examples.extend([example()] * 20)
-    request.input.example_list_with_context.context.features.feature["x"].bytes_list.value.append(b"x" * 2**20)
-    assert fails(lambda: server.stub.Classify(request, HANGS)) == (
-        BAD,
-        "the context, copied into each example, takes more than 16777216 bytes",
-    )
-    request.model_spec.signature_name = ""
-    assert fails(lambda: server.stub.Classify(request, HANGS)) == (
-        BAD,
-        "the signature serving_default is made for tensorflow/serving/predict, not for tensorflow/serving/classify",
+        f"/tensorflow.serving.PredictionService/{method} is not implemented",
     )
 
 

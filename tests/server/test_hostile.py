@@ -10,11 +10,11 @@ import pytest
 import requests
 import tensorflow as tf
 from tensorflow.core.framework.tensor_pb2 import TensorProto
-from tensorflow_serving.apis import classification_pb2, get_model_status_pb2, predict_pb2
+from tensorflow_serving.apis import get_model_status_pb2, predict_pb2
 
 from .servers import HANGS, output
 
-SIGNATURES = ["serving_default", "scaled", "text", "whole", "words", "types", "square", "classify", "regress", "no", ""]
+SIGNATURES = ["serving_default", "scaled", "text", "whole", "words", "types", "square", "no", ""]
 INPUTS = ["x", "scale", "text", "inputs", "int32", "half", "y", ""]
 SCALARS = [0, -1, 1.5, 1e39, 2**31, 2**63, 2**64, 10**400, True, None, "", "a", "\ud800", "b" * 10_000]
 SCALARS += [float("nan"), float("inf"), {"b64": "!"}, {"b64": "YQ"}, {"b64": 1}, {}, []]
@@ -23,7 +23,6 @@ GOOD = [
     {"inputs": {"x": [1, 2.5]}},
     {"signature_name": "scaled", "instances": [{"x": [1, 2], "scale": 3}]},
     {"signature_name": "text", "instances": ["a", {"b64": "YQ=="}]},
-    {"signature_name": "classify", "context": {"x": 1.0}, "examples": [{"x": [0.5]}, {}]},
 ]
 METHODS = ["Predict", "Classify", "Regress", "GetModelMetadata", "MultiInference", "NoSuchMethod"]
 
@@ -82,13 +81,9 @@ def send_rpc(chance, server):
     predict = predict_pb2.PredictRequest(model_spec=spec, output_filter=["y"][: chance.randrange(2)])
     for _ in range(chance.randrange(3)):
         predict.inputs[chance.choice(INPUTS)].CopyFrom(tensor(chance))
-    classify = classification_pb2.ClassificationRequest(model_spec=spec)
-    for _ in range(chance.randrange(3)):
-        example = classify.input.example_list.examples.add()
-        example.features.feature[chance.choice(INPUTS)].float_list.value.append(1)
     status = get_model_status_pb2.GetModelStatusRequest(model_spec=spec)
     status.model_spec.version.value = chance.choice([0, 1, -1, 2**63 - 1])
-    message = chance.choice([predict, predict, classify, status]).SerializeToString()
+    message = chance.choice([predict, predict, status]).SerializeToString()
     if chance.random() < 0.3:
         message = damaged(chance, message)
     service, method = "PredictionService", chance.choice(METHODS)
@@ -108,7 +103,12 @@ def test_hostile_clients(start, toy_versions, seed):
     answered = 0
     for number in range(100):
         response = send_http(chance, server)
-        assert response.status_code < 500, (number, response.request.url, response.request.body, response.text)
+        assert response.status_code < 500 or response.status_code == 501, (
+            number,
+            response.request.url,
+            response.request.body,
+            response.text,
+        )
         call = send_rpc(chance, server)
         assert call.code() in NO_FAULTS, (number, call.code(), call.details())
         answered += (response.status_code == 200) + (call.code() == grpc.StatusCode.OK)
@@ -136,11 +136,6 @@ def test_requests_that_hold_too_much(server):
     too_many = "the request has {} rows, more than 65536; send several requests"
     assert refused(rows(b'""', 65_537)) == (400, too_many.format(65_537))
     assert refused(json.dumps({"inputs": [1] * 70_000}).encode()) == (400, too_many.format(70_000))
-    examples = json.dumps({"signature_name": "regress", "examples": [{}] * 70_000}).encode()
-    assert server.post(":regress", examples).json() == {"error": too_many.format(70_000)}
-    context = json.dumps({"signature_name": "regress", "context": {"x": "a" * 2**20}, "examples": [{}] * 17}).encode()
-    message = "the context, copied into each example, takes more than 16777216 bytes"
-    assert server.post(":regress", context).json() == {"error": message}
     bomb = gzip.compress(b" " * 2**30)
     assert refused(bomb, **{"Content-Encoding": "gzip"}) == (413, "the body is larger than 16777216 bytes")
     for count, message in (

@@ -118,52 +118,13 @@ def test_inputs_of_different_widths_at_once(server):
     assert [answer(response)["predictions"] for response in responses] == [[sum(x * x for x in row)] for row in rows]
 
 
-def test_classify_and_regress(server):
-    body = {"signature_name": "classify", "examples": [{"x": 0.25}, {"x": [1.0]}]}
-    assert answer(server.post(":classify", body)) == {
-        "results": [[["small", 0.25], ["smaller", 0.75]], [["small", 1.0], ["smaller", 0.0]]]
-    }
-    body = {"signature_name": "classify_scores", "context": {"x": 0.5}, "examples": [{}, {"other": "text"}]}
-    assert answer(server.post(":classify", body)) == {"results": [[["", 0.5]], [["", 0.5]]]}
-    body = {"signature_name": "regress", "examples": [{"x": 80.0}, {"x": 3.0}]}
-    assert answer(server.post(":regress", body)) == {"results": [40.0, 1.5]}
+@pytest.mark.parametrize("verb", ["classify", "regress"])
+def test_other_verbs_of_tf_serving_are_unimplemented(server, verb):
+    status, message = error(server.post(f":{verb}", {"examples": [{"x": 1.0}]}))
+    assert (status, message) == (501, f"this server answers :predict; use TF Serving for :{verb}")
 
 
 NOT_A_LIST = '"{}" is not a list of at least one row'
-
-
-@pytest.mark.parametrize(
-    ("verb", "body", "expected"),
-    [
-        (":classify", {}, NOT_A_LIST.format("examples")),
-        (":classify", {"examples": 1}, NOT_A_LIST.format("examples")),
-        (":classify", {"examples": []}, NOT_A_LIST.format("examples")),
-        (":classify", {"examples": [1]}, "examples[0] is 1, not an object"),
-        (":classify", {"examples": [{}], "context": []}, "context is a list, not an object"),
-        (":classify", {"examples": [{"x": None}]}, "the feature x has null, not a string, an int64 or a float"),
-        (":classify", {"examples": [{"x": [[1]]}]}, "the feature x has a list, not a string, an int64 or a float"),
-        (":classify", {"examples": [{"x": 1e39}]}, "the feature x has 1e+39, not a string, an int64 or a float"),
-        (":classify", {"examples": [{"x": [1, "a"]}]}, "the feature x has values of different types"),
-        (":classify", {"examples": [{"x": 2**63}]}, f"the feature x has {2**63}, which does not fit into int64"),
-        (
-            ":classify",
-            {"examples": [{"x": 1.0}], "signature_name": ""},
-            "the signature serving_default is made for tensorflow/serving/predict, not for tensorflow/serving/classify",
-        ),
-        (
-            ":regress",
-            {"examples": [{"x": 1.0}]},
-            "the signature classify is made for tensorflow/serving/classify, not for tensorflow/serving/regress",
-        ),
-        (":classify", {"examples": [{"x": 1.0}], "signature_name": "missing"}, "no signature missing; the model has "),
-    ],
-)
-def test_requests_to_classify_that_are_wrong(server, verb, body, expected):
-    status, message = error(server.post(verb, {"signature_name": "classify"} | body))
-    assert status == 400
-    assert message.startswith(expected)
-
-
 ALIKE = "a list of another length or depth than its neighbours; the input takes float32"
 SEVERAL = "the signature scaled has several inputs: give objects with the keys scale, x"
 KEYS = "instances[{}] is not an object with exactly the keys {}"

@@ -185,13 +185,12 @@ def log_of(signature, **inputs):
 
 def test_warm_up(start, versions, models, tmp_path):
     classify = PredictionLog()
-    classify.classify_log.request.model_spec.signature_name = "classify_scores"
-    features = {"feature": {"x": {"float_list": {"value": [1.0]}}}}
-    classify.classify_log.request.input.example_list.examples.append(tf.train.Example(features=features))
+    classify.classify_log.request.model_spec.name = "toy"
     records = [log_of("text", text=["a", "b"]), log_of("", x=ONE), classify]
     write_warm_up(versions / "1", *[record.SerializeToString() for record in records])
     server = start(versions)
-    wait_until(lambda: any("version 1: loaded, 3 warm-up requests answered" in line for line in server.log))
+    wait_until(lambda: any("version 1: loaded, 2 warm-up requests answered" in line for line in server.log))
+    assert any("is a classify_log, which this server does not answer: left out" in line for line in server.log)
     bad = {
         2: (log_of("text", text=["poison"]).SerializeToString(), "assertion failed: [the text is poison]"),
         3: (log_of("missing", x=ONE).SerializeToString(), "no signature missing; the model has "),

@@ -16,10 +16,6 @@ def _strings(*shape):
     return tf.TensorSpec(shape, tf.string)
 
 
-def _feature(examples):
-    return tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([], tf.float32)})["x"]
-
-
 class Toy(tf.Module):
     def __init__(self, factor, megabytes):
         super().__init__()
@@ -75,24 +71,9 @@ class Toy(tf.Module):
     def square(self, x):
         return {"y": tf.reduce_sum(x * x, axis=1)}
 
-    @tf.function(input_signature=[_strings(None)])
-    def classify(self, inputs):
-        x = _feature(inputs)[:, None]
-        labels = tf.repeat([["small", "smaller"]], tf.size(x), axis=0)
-        return {"classes": labels, "scores": tf.concat([x, 1 - x], axis=1)}
 
-    @tf.function(input_signature=[_strings(None)])
-    def classify_scores(self, inputs):
-        return {"scores": _feature(inputs)[:, None]}
-
-    @tf.function(input_signature=[_strings(None)])
-    def regress(self, inputs):
-        return {"outputs": _feature(inputs)[:, None] / 2}
-
-
-METHODS = {"classify": "classify", "classify_scores": "classify", "regress": "regress"}
 NAMES = [
-    "serving_default", "scaled", "text", "together", "whole", "words", "busy", "types", "square", *METHODS,
+    "serving_default", "scaled", "text", "together", "whole", "words", "busy", "types", "square",
 ]  # fmt: skip
 
 
@@ -103,8 +84,6 @@ def write(directory: Path, factor: float = 2, megabytes: int = 0) -> Path:
     file = directory / "saved_model.pb"
     model = SavedModel.FromString(file.read_bytes())
     signatures = model.meta_graphs[0].signature_def
-    for name, method in METHODS.items():  # TensorFlow 2 itself only writes signatures for Predict
-        signatures[name].method_name = f"tensorflow/serving/{method}"
     signatures["scaled"].defaults["scale"].CopyFrom(tf.make_tensor_proto([10.0]))
     file.write_bytes(model.SerializeToString())
     return directory
