@@ -1,4 +1,4 @@
-"""The server's exception."""
+"""The server's exception, and the largest size of a request."""
 
 import functools
 
@@ -21,3 +21,10 @@ class ServingError(Exception):
 invalid_argument = functools.partial(ServingError, grpc.StatusCode.INVALID_ARGUMENT)
 not_found = functools.partial(ServingError, grpc.StatusCode.NOT_FOUND)
 failed_precondition = functools.partial(ServingError, grpc.StatusCode.FAILED_PRECONDITION)
+
+
+# -- Limits. Larger requests are refused early, before they take time or memory from others.
+
+MAX_BYTES = 16 * 2**20  # of a message, of a decompressed body, and of each tensor
+MAX_ROWS = 2**16
+MAX_JSON_VALUES = 2**20  # nobody else is served while Python parses JSON: up to half a second

@@ -16,9 +16,8 @@ from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataReque
 from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest, GetModelStatusResponse
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
-from keras_bert.server import model_info, tensor_protos
-from keras_bert.server.errors import ServingError
-from keras_bert.server.limits import MAX_BYTES
+from keras_bert.server import signatures
+from keras_bert.server.errors import MAX_BYTES, ServingError
 from keras_bert.server.predicting import Predictor
 from keras_bert.server.versions import Versions
 
@@ -73,22 +72,22 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
         with self._versions.lease(request.model_spec) as version:
             signature = version.model.signature(request.model_spec.signature_name)
             chosen = signature.chosen_outputs(request.output_filter)
-            inputs = tensor_protos.to_arrays(request.inputs, signature)
+            inputs = signatures.to_arrays(request.inputs, signature)
             outputs = await self._predictor.predict(version.model, signature, inputs, context.time_remaining())
             return PredictResponse(
-                model_spec=model_info.model_spec(self._versions, version, signature.name),
-                outputs={name: tensor_protos.from_array(outputs[name]) for name in chosen},
+                model_spec=self._versions.spec(version, signature.name),
+                outputs={name: signatures.from_array(outputs[name]) for name in chosen},
             )
 
     async def GetModelMetadata(
         self, request: GetModelMetadataRequest, context: grpc.aio.ServicerContext
     ) -> GetModelMetadataResponse:
-        return model_info.metadata(self._versions, request.model_spec, request.metadata_field)
+        return self._versions.metadata(request.model_spec, request.metadata_field)
 
     async def GetModelStatus(
         self, request: GetModelStatusRequest, context: grpc.aio.ServicerContext
     ) -> GetModelStatusResponse:
-        return model_info.status(self._versions, request.model_spec)
+        return self._versions.status(request.model_spec)
 
 
 def new_server(versions: Versions, predictor: Predictor) -> tuple[grpc.aio.Server, health.aio.HealthServicer]:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.server.errors import invalid_argument
-from keras_bert.server.limits import MAX_JSON_VALUES
+from keras_bert.server.errors import MAX_JSON_VALUES, invalid_argument
 from keras_bert.server.signatures import Arrays, Signature, TensorSpec, check_rows
 
 

@@ -1,20 +1,181 @@
-"""Predictions for both protocols: named arrays -> named arrays."""
+"""Predictions for both protocols, from named arrays to named arrays. Waiting requests are merged into batches.
+
+A batch costs little more than one row.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import grpc
 import numpy as np
 
-from keras_bert.server.batching import Batcher, number_of_rows
 from keras_bert.server.errors import ServingError
 from keras_bert.server.served_model import RUNS_AT_A_TIME, Model
 from keras_bert.server.signatures import Arrays, Signature
+
+_SECONDS_TO_SPARE = 0.1  # from a deadline to the end of its run: by then the client has its error message
+
+
+@dataclass(eq=False)
+class _Job:
+    """The computation for one request."""
+
+    model: Model
+    signature: Signature
+    inputs: Arrays
+    rows: int | None  # None if the job must run alone
+    deadline: float  # by the clock of time.monotonic
+    outputs: asyncio.Future[Arrays]  # receives the result
+    key: Hashable = field(init=False)  # jobs with equal keys may be merged
+    width: int = field(init=False)  # bytes of the longest text; shorter ones may be padded to it
+
+    def __post_init__(self) -> None:
+        inner_shapes = tuple(array.shape[1:] for array in self.inputs.values())
+        self.key = (self.signature, inner_shapes) if self.rows is not None else self
+        texts = (text for array in self.inputs.values() if array.dtype == object for text in array.flat)
+        self.width = 0 if self.rows is None else max(map(len, texts), default=0)
+
+
+class Batcher:
+    """Merges jobs of the same signature along the first dimension, and splits their outputs.
+
+    It never waits for more jobs: jobs that arrive during a run, or together, form the next batch.
+
+    Args:
+        max_rows: the largest number of rows in a batch; None runs every job alone.
+        max_waiting: the largest number of waiting jobs; more are refused.
+    """
+
+    def __init__(self, max_rows: int | None, max_waiting: int) -> None:
+        self._max_rows = max_rows
+        self._max_waiting = max_waiting
+        self._waiting: dict[Hashable, list[_Job]] = {}  # lists and jobs in order of arrival
+        self._count = 0
+        self._free_runs = RUNS_AT_A_TIME
+        self._threads = ThreadPoolExecutor(RUNS_AT_A_TIME, "run")
+        self._runs: set[asyncio.Future[list[Arrays | Exception]]] = set()
+
+    async def run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
+        """The outputs of a signature for all its inputs. If the caller is cancelled, its job leaves the queue.
+
+        Raises asyncio.TimeoutError at `deadline`, by the clock of time.monotonic, and ServingError if too many jobs
+        wait, or if the model fails.
+        """
+        if self._count >= self._max_waiting:
+            self._start_runs()  # perhaps some have only just arrived
+        if self._count >= self._max_waiting:
+            raise ServingError(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"The queue is full: {self._count} requests are waiting; try again later",
+            )
+        rows = number_of_rows(signature, inputs) if self._max_rows is not None else None
+        outputs = asyncio.get_running_loop().create_future()
+        job = _Job(model, signature, inputs, rows, deadline, outputs)
+        self._waiting.setdefault(job.key, []).append(job)
+        self._count += 1
+        asyncio.get_running_loop().call_soon(self._start_runs)  # when all that have arrived by now are in the queue
+        try:
+            return await asyncio.wait_for(outputs, deadline - time.monotonic())
+        except (asyncio.CancelledError, asyncio.TimeoutError):
+            self._forget(job)
+            raise
+
+    async def close(self) -> None:
+        """Waits for the runs in progress."""
+        if self._runs:
+            await asyncio.wait(self._runs)
+        self._threads.shutdown()
+
+    def _start_runs(self) -> None:
+        while self._free_runs and self._waiting:
+            key = next(iter(self._waiting))
+            jobs = self._waiting.pop(key)
+            batch = _choose(jobs, self._max_rows)
+            chosen = set(batch)
+            if left := [job for job in jobs if job not in chosen]:
+                self._waiting[key] = left  # behind the others
+            self._count -= len(batch)
+            self._free_runs -= 1
+            run = asyncio.get_running_loop().run_in_executor(self._threads, _run_batch, batch)
+            self._runs.add(run)
+            run.add_done_callback(functools.partial(self._finish, batch))
+
+    def _finish(self, batch: list[_Job], run: asyncio.Future[list[Arrays | Exception]]) -> None:
+        self._runs.discard(run)
+        self._free_runs += 1
+        for job, result in zip(batch, run.result(), strict=True):
+            if job.outputs.done():  # cancelled
+                continue
+            if isinstance(result, Exception):
+                job.outputs.set_exception(result)
+            else:
+                job.outputs.set_result(result)
+        self._start_runs()
+
+    def _forget(self, job: _Job) -> None:
+        jobs = self._waiting.get(job.key, [])
+        if job in jobs:
+            self._count -= 1
+            jobs.remove(job)
+            if not jobs:
+                del self._waiting[job.key]
+
+
+def number_of_rows(signature: Signature, inputs: Arrays) -> int | None:
+    """The number of rows of the inputs; None if they cannot be split or merged."""
+    sizes = {array.shape[0] for array in inputs.values()} if signature.batchable else set()
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _choose(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
+    """The oldest job, and as many others as fit; first those of similar width, which need the least padding."""
+    oldest = jobs[0]
+    if oldest.rows is None:
+        return [oldest]
+    batch, rows = [], 0
+    for job in sorted(jobs, key=lambda job: abs(job.width - oldest.width) if job is not oldest else -1):
+        if rows + job.rows <= max_rows or not batch:
+            batch.append(job)
+            rows += job.rows
+    return batch
+
+
+def _run_batch(batch: list[_Job]) -> list[Arrays | Exception]:
+    """The outputs or the error of each job. If a batch fails, each of its jobs runs alone."""
+    try:
+        return _run_merged(batch)
+    except Exception as error:
+        if len(batch) == 1:
+            return [error]
+        return [result for job in batch for result in _run_batch([job])]
+
+
+def _run_merged(batch: list[_Job]) -> list[Arrays]:
+    first = batch[0]
+    seconds = max(job.deadline for job in batch) - time.monotonic()
+    if seconds <= 0:
+        raise ServingError(grpc.StatusCode.DEADLINE_EXCEEDED, "Time was up before the run began")
+    seconds += _SECONDS_TO_SPARE
+    if len(batch) == 1:
+        return [first.model.run(first.signature, first.inputs, seconds)]
+    merged = {name: np.concatenate([job.inputs[name] for job in batch]) for name in first.inputs}
+    outputs = first.model.run(first.signature, merged, seconds)
+    ends = np.cumsum([job.rows for job in batch])
+    if any(len(array) != ends[-1] for array in outputs.values()):
+        raise ValueError("the number of rows of an output is not that of the inputs")
+    parts = {name: np.split(array, ends[:-1]) for name, array in outputs.items()}
+    return [{name: parts[name][position] for name in parts} for position in range(len(batch))]
+
+
+# -- Predictions
 
 T = TypeVar("T")
 

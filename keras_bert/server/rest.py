@@ -19,13 +19,12 @@ from google.protobuf.message import Message
 from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
-from keras_bert.server import json_tensors, model_info
-from keras_bert.server.errors import ServingError, invalid_argument, not_found
-from keras_bert.server.limits import MAX_BYTES
+from keras_bert.server import json_tensors
+from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument, not_found
 from keras_bert.server.predicting import Predictor, within
 from keras_bert.server.served_model import Model
 from keras_bert.server.signatures import Arrays, Signature
-from keras_bert.server.versions import Versions
+from keras_bert.server.versions import SIGNATURES, Versions
 
 T = TypeVar("T")
 
@@ -95,7 +94,7 @@ class RestService:
         if verb == "metadata":
             return self._metadata(spec)
         if not verb:
-            return json_tensors.dump(_dictionary(model_info.status(self._versions, spec)), indent=1)
+            return json_tensors.dump(_dictionary(self._versions.status(spec)), indent=1)
         if verb != "predict":
             raise ServingError(
                 grpc.StatusCode.UNIMPLEMENTED, f"this server answers :predict; use TF Serving for :{verb}"
@@ -117,10 +116,10 @@ class RestService:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     def _metadata(self, spec: ModelSpec) -> bytes:
-        response = model_info.metadata(self._versions, spec, [model_info.SIGNATURES])
+        response = self._versions.metadata(spec, [SIGNATURES])
         signatures = SignatureDefMap()
-        response.metadata[model_info.SIGNATURES].Unpack(signatures)
-        metadata = {model_info.SIGNATURES: _dictionary(signatures)}
+        response.metadata[SIGNATURES].Unpack(signatures)
+        metadata = {SIGNATURES: _dictionary(signatures)}
         return json_tensors.dump({"model_spec": _dictionary(response.model_spec), "metadata": metadata}, indent=1)
 
 

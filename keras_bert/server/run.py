@@ -18,8 +18,7 @@ import tensorflow as tf
 from aiohttp import web
 
 from keras_bert.server import grpc_service, rest
-from keras_bert.server.batching import Batcher
-from keras_bert.server.predicting import Predictor
+from keras_bert.server.predicting import Batcher, Predictor
 from keras_bert.server.versions import Versions
 
 # A gRPC server that stops cancels calls that arrive at that moment. Before it stops, it answers new calls with

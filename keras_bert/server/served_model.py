@@ -1,7 +1,8 @@
-"""One version of a model: a SavedModel in a session, as TF Serving runs it."""
+"""One version of a model: a SavedModel in a session, as TF Serving runs it, and its warm-up requests."""
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 from pathlib import Path
@@ -10,8 +11,11 @@ import grpc
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the operations of tokenizers
+from google.protobuf.message import DecodeError
+from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
-from keras_bert.server.errors import ServingError, failed_precondition
+from keras_bert.server import signatures
+from keras_bert.server.errors import ServingError, failed_precondition, invalid_argument
 from keras_bert.server.signatures import DEFAULT, Arrays, Signature, read_signatures
 
 # The number of parallel runs. In a single run, some cores wait for others; with many, requests do not form batches.
@@ -84,3 +88,39 @@ class Model:
 def _first_line(message: str) -> str:
     """The first line of TensorFlow's message, without the prefix; a list of graph nodes follows."""
     return message.removeprefix("Graph execution error:").strip().partition("\n")[0]
+
+
+# Warm-up requests spare the first client the wait for what TensorFlow initializes when it is first used.
+
+WARMUP_FILE = Path("assets.extra/tf_serving_warmup_requests")
+MAX_WARMUP_REQUESTS = 1000
+
+_log = logging.getLogger(__name__)
+
+
+def replay_warmup(model: Model, directory: Path) -> int:
+    """Runs the warm-up requests (a TFRecord of PredictionLogs) in a SavedModel's directory, and returns their number.
+
+    Raises ServingError if a request fails or cannot be parsed, and tf.errors.DataLossError if the file is damaged.
+    """
+    path = directory / WARMUP_FILE
+    if not path.is_file():
+        return 0
+    answered = 0
+    for number, record in enumerate(tf.data.TFRecordDataset(str(path)).as_numpy_iterator(), 1):
+        if number > MAX_WARMUP_REQUESTS:
+            raise invalid_argument(f"{path} has more than {MAX_WARMUP_REQUESTS} requests")
+        try:
+            log = PredictionLog.FromString(record)
+        except DecodeError:
+            raise invalid_argument(f"request {number} of {path} is no PredictionLog") from None
+        kind = log.WhichOneof("log_type")
+        if kind != "predict_log":
+            _log.warning("request %d of %s is a %s, which this server does not answer: left out", number, path, kind)
+            continue
+        request = log.predict_log.request
+        signature = model.signature(request.model_spec.signature_name)
+        inputs = signatures.to_arrays(request.inputs, signature)
+        model.run(signature, signature.complete(inputs))
+        answered += 1
+    return answered

@@ -1,4 +1,4 @@
-"""Finds the versions of a model, loads the highest, and swaps versions without a lost request."""
+"""The versions of a model: finds them, loads the highest, and swaps versions without a lost request."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import contextlib
 import gc
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
+from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataResponse, SignatureDefMap
+from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusResponse
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
-from keras_bert.server import warmup
 from keras_bert.server.errors import ServingError, invalid_argument, not_found
-from keras_bert.server.served_model import Model
+from keras_bert.server.served_model import Model, replay_warmup
 
 SECONDS_BETWEEN_LOOKS = 1.0
+SIGNATURES = "signature_def"  # the only kind of metadata
 
 _log = logging.getLogger(__name__)
 
@@ -109,17 +111,36 @@ class Versions:
         finally:
             version.users -= 1
 
-    def status(self, spec: ModelSpec) -> dict[int, VersionStatus]:
-        """The status of the requested version, by default of all versions, the highest first.
+    def spec(self, version: LoadedVersion, signature_name: str) -> ModelSpec:
+        """Builds a response's `model_spec`."""
+        spec = ModelSpec(name=self.name, signature_name=signature_name)
+        spec.version.value = version.number
+        return spec
+
+    def metadata(self, spec: ModelSpec, fields: Sequence[str]) -> GetModelMetadataResponse:
+        """Answers GetModelMetadata: the signatures of a version. Raises ServingError for other metadata."""
+        if set(fields) != {SIGNATURES}:
+            raise invalid_argument(f"metadata_field is {', '.join(fields[:10]) or 'empty'}; expected {SIGNATURES}")
+        with self.lease(spec) as version:
+            response = GetModelMetadataResponse(model_spec=self.spec(version, ""))
+            response.metadata[SIGNATURES].Pack(SignatureDefMap(signature_def=version.model.definitions))
+        return response
+
+    def status(self, spec: ModelSpec) -> GetModelStatusResponse:
+        """Answers GetModelStatus: the states of the requested version, by default of all, the highest first.
 
         Raises ServingError if there is no such version.
         """
         wanted = self._wanted(spec)
-        if wanted is None:
-            return dict(sorted(self.statuses.items(), reverse=True))
-        if wanted not in self.statuses:
+        if wanted is not None and wanted not in self.statuses:
             raise not_found(f"the model {self.name} has no version {wanted}")
-        return {wanted: self.statuses[wanted]}
+        response = GetModelStatusResponse()
+        for number in sorted(self.statuses, reverse=True) if wanted is None else [wanted]:
+            status = self.statuses[number]
+            one = response.model_version_status.add(version=number, state=status.state)
+            one.status.error_code = status.error.code.value[0] if status.error else 0
+            one.status.error_message = status.error.message if status.error else ""
+        return response
 
     def _wanted(self, spec: ModelSpec) -> int | None:
         """The version number in a request, or None."""
@@ -191,7 +212,7 @@ class Versions:
 def _load_and_warm_up(path: Path) -> Model:
     model = Model(path)
     try:
-        count = warmup.replay(model, path)
+        count = replay_warmup(model, path)
     except BaseException:
         model.close()
         raise
