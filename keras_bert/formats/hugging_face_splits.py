@@ -8,18 +8,12 @@ from keras_bert.formats.hugging_face_tokenizers import refuse, types_of
 
 _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SIGNS_AND_SPACES = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _BEFORE_LETTERS = r"[^\r\n\p{L}\p{N}]?"
-# Our name of a pattern -> the regular expression: GPT-2's (Radford et al. 2019); that of cl100k_base and Llama 3
-# (EuroBERT's); Qwen 1 to 3's; Qwen 3.5's; and o200k_base's (gpt-oss).
+# Our name of a pattern -> the regular expression: GPT-2's (Radford et al. 2019), and that of cl100k_base and Llama 3
+# (EuroBERT's).
 _EXPRESSIONS = {
     "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     "llama3": rf"{_CONTRACTIONS}|{_BEFORE_LETTERS}\p{{L}}+|\p{{N}}{{1,3}}|{_SIGNS_AND_SPACES}",
-    "qwen2": rf"{_CONTRACTIONS}|{_BEFORE_LETTERS}\p{{L}}+|\p{{N}}|{_SIGNS_AND_SPACES}",
-    "qwen3.5": rf"{_CONTRACTIONS}|{_BEFORE_LETTERS}[\p{{L}}\p{{M}}]+|\p{{N}}|"
-    + _SIGNS_AND_SPACES.replace(r"\p{N}", r"\p{M}\p{N}"),
-    "o200k": rf"{_BEFORE_LETTERS}{_UPPER}*{_LOWER}+{_CONTRACTIONS}?|{_BEFORE_LETTERS}{_UPPER}+{_LOWER}*{_CONTRACTIONS}?"
-    rf"|\p{{N}}{{1,3}}|{_SIGNS_AND_SPACES.replace('n]*', 'n/]*')}",
 }
 # The pattern covers all text, so both behaviors make its matches words.
 _WHOLE = (("Isolated", False), ("Removed", True))

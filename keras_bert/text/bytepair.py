@@ -52,7 +52,7 @@ class BytePairTokenizer(Tokenizer):
         second_type_id: the type id of the second text of a pair.
         second_cls: whether the second text of a pair begins with `cls_token` too.
         split: how text is split into words: "gpt2" (Radford et al. 2019; RoBERTa, ModernBERT), "llama3" (also OpenAI's
-            cl100k_base), "qwen2" (Qwen 1 to 3), "qwen3.5", or "o200k" (OpenAI's o200k_base, gpt-oss).
+            cl100k_base; EuroBERT).
         ignore_merges: whether a word that is in the vocabulary is one token even if no merges make it (Llama 3).
 
     Attributes:

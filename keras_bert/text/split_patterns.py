@@ -1,17 +1,15 @@
-"""Splits texts into words by the patterns of GPT-2 and its successors.
+"""Splits texts into words by the patterns of GPT-2 and Llama 3.
 
 RE2 has no look-ahead, and even without it splits only 3 MB/s by such a pattern. Here, the neighbours of each character
 decide whether a word begins there, for all characters of all texts at once.
 """
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import tensorflow as tf
 
 from keras_bert.text.normalization import INVALID_UTF8, PLANE_4, SPACES, kinds_of_characters
-from keras_bert.text.split_expression import split_o200k
 from keras_bert.text.strings import require
 
 _NO_CHARACTER = 0x10FFFF  # 4 bytes; it replaces at most 3 invalid bytes, so that a bad row gets longer
@@ -49,12 +47,8 @@ class _Characters:
 
 @dataclass(frozen=True)
 class SplitPattern:
-    """A pattern whose matches are the words of a text.
+    """A pattern whose matches are the words of a text."""
 
-    `kinds` pairs kinds of characters with regular expressions; the last match counts.
-    """
-
-    kinds: tuple[tuple[int, str], ...]
     begins: Callable[[_Characters], tf.Tensor]
 
     def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.RaggedTensor:
@@ -72,11 +66,11 @@ class SplitPattern:
         chars = codes.values
         starts = codes.row_splits  # an empty row starts where the next one does, or past the end
         at = tf.scatter_nd(starts[:, None], tf.ones_like(starts, tf.int32), [tf.size(chars, tf.int64) + 1]) > 0
-        # Beyond plane 3, only variation selectors are letters, numbers, spaces or marks, and all are of one kind. Other
+        # Beyond plane 3, only variation selectors are in the table, and all are of one kind. Other
         # characters there have the last entry of the table.
         selects = (chars >= _MORE_SELECTORS) & (chars < _MORE_SELECTORS + 240)
         place = tf.where(selects, _SELECTOR, tf.minimum(chars, PLANE_4 - 1))
-        kinds = tf.gather(kinds_of_characters(self.kinds, other=OTHER), place)
+        kinds = tf.gather(kinds_of_characters(KINDS, other=OTHER), place)
         return self.begins(_Characters(chars, at[:-1], at[1:], kinds))
 
 
@@ -105,10 +99,10 @@ def _gpt2(text: _Characters) -> tf.Tensor:
     return _with_contractions(begins, *text.contractions(begins, capitals=False))
 
 
-def _llama3(text: _Characters, digits: int) -> tf.Tensor:
+def _llama3(text: _Characters) -> tf.Tensor:
     """Words are runs, as for GPT-2, but:
 
-    - numbers have at most `digits` digits;
+    - numbers have at most three digits;
     - white space ends with its last line end, and the rest is another word;
     - letters include the white space character before them, unless it ends a line; or the sign before them, unless a
       space is before that sign;
@@ -140,7 +134,7 @@ def _llama3(text: _Characters, digits: int) -> tf.Tensor:
         | (last_space | (index == last_line_end + 1))
         | (run_begins & (kinds == OTHER) & ~after_space)
         | (run_begins & (kinds == LETTER) & ~joins_letters)
-        | ((kinds == NUMBER) & (place % digits == 0))
+        | ((kinds == NUMBER) & (place % 3 == 0))
     )
     return _with_contractions(begins, short, long)
 
@@ -162,12 +156,8 @@ def _shifted(values: tf.Tensor, by: int) -> tf.Tensor:
     return tf.concat([zeros, values[:-by]] if by > 0 else [values[-by:], zeros], 0)
 
 
-_WITH_MARKS = ((LETTER, r"[\p{L}\p{M}]"), *KINDS[1:])
 # Names of patterns -> string `[batch]`, rows -> string `[batch, (words)]`.
 SPLITS: dict[str, Callable[[tf.Tensor, tf.Tensor | None], tf.RaggedTensor]] = {
-    "gpt2": SplitPattern(KINDS, _gpt2),
-    "llama3": SplitPattern(KINDS, functools.partial(_llama3, digits=3)),
-    "qwen2": SplitPattern(KINDS, functools.partial(_llama3, digits=1)),
-    "qwen3.5": SplitPattern(_WITH_MARKS, functools.partial(_llama3, digits=1)),
-    "o200k": split_o200k,
+    "gpt2": SplitPattern(_gpt2),
+    "llama3": SplitPattern(_llama3),
 }

@@ -18,7 +18,7 @@ from ..support.texts import SENTENCES
 from ..support.tokenization import NASTY, ODD_WORDS, random_texts
 
 SPECIAL = ["<|begin_of_text|>", "<|end_of_text|>", "<|mask|>", "<|reserved_0|>", "<|pad|>"]
-# Each alphabet meets other rules; the last ones are of patterns with cases of letters, marks and slashes.
+# Each alphabet meets other rules; the last ones have capitals, marks and slashes.
 ALPHABETS = ["'stmdrevlSLREx  \n\r\té中½1.-", "' s\n1.", "'sſS \n/\u0301aAǅʰ中l", "'ls", "\n/!\u0301 a\r"]
 TEXTS = [
     "",
