@@ -2,8 +2,10 @@
 
     tables.py     CSV, TSV and JSON lines, by column; rows.py, labels.py
     folders.py    a directory per class
-    conll.py      words and labels, one per line squad.py      questions, contexts and answers examples.py   the
-    results: dataclasses of parallel lists problems.py   the bad rows of a file, reported together
+    conll.py      words and labels, one per line
+    squad.py      questions, contexts and answers
+    examples.py   the results: dataclasses of parallel lists
+    problems.py   the bad rows of a file, reported together
 
 Files are in UTF-8, with or without a byte order mark. Every reader raises OSError if a file cannot be read, and
 ValueError if it is not UTF-8, has no examples, or has bad rows. The message has the number of bad rows, and the line

@@ -21,13 +21,14 @@ def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strate
 
     Args:
         kind:
-            "one": one device, a GPU if there is one;
-            "mirrored": all GPUs of this machine, or all of its logical CPUs;
-            "multi_worker": the devices of several processes that run the same program, each with the environment
-            variable `TF_CONFIG`, as Kubernetes' training operators set it, or in a step of Slurm; "tpu": the cores of a
-            TPU; "auto": the first that is available: several processes, a TPU (in the variable `TPU_NAME`), several
-            GPUs,
-                one device.
+
+            - "one": one device, a GPU if there is one;
+            - "mirrored": all GPUs of this machine, or all of its logical CPUs;
+            - "multi_worker": the devices of several processes that run the same program, each with the environment
+              variable `TF_CONFIG`, as Kubernetes' training operators set it, or in a step of Slurm;
+            - "tpu": the cores of a TPU;
+            - "auto": the first that is available: several processes, a TPU (in the variable `TPU_NAME`), several GPUs,
+              one device.
         tpu: name or address of a TPU; by default that of `TPU_NAME`, or the local one.
 
     Raises:

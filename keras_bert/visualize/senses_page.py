@@ -19,8 +19,14 @@ text {{ font-size: {LETTERS}px; fill: #444; text-anchor: middle; dominant-baseli
 line {{ stroke: #bbb }}
 """
 _BODY = """<p>{count} occurrences. Those in similar contexts are close together. The red diamond is the word without
-context. Point at an occurrence to read its sentence; numbers without room are left out.</p> <svg viewBox="0 0 {width}
-{height}" role="img"> {points} </svg> <ol> {sentences} </ol>"""
+context. Point at an occurrence to read its sentence; numbers without room are left out.</p>
+<svg viewBox="0 0 {width} {height}" role="img">
+{points}
+</svg>
+<ol>
+{sentences}
+</ol>
+"""
 
 
 def page(senses: Senses) -> str:
