@@ -11,7 +11,7 @@ import click
 from keras_bert.cli import example_files, models, precision, quiet, streams
 from keras_bert.cli.errors import Misuse, one_line
 from keras_bert.cli.options import overwrite_option
-from keras_bert.data.decoding import characters, json_object, one_text
+from keras_bert.data.decoding import characters, json_object, one_text, whole_row
 from keras_bert.data.rows import FORMATS
 
 
@@ -105,6 +105,7 @@ def _check(row: dict[str, Any], columns: dict[str, str]) -> None:
         if not isinstance(row.get(column), str):
             raise ValueError(f"it has no string {column!r}")
         checked(row[column], column)
+    whole_row(row)
 
 
 def _line(row: dict[str, Any], answer: dict[str, Any]) -> str:

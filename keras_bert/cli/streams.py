@@ -181,4 +181,4 @@ def shown(text: str) -> str:
 
 
 def json_line(**fields: Any) -> str:
-    return json.dumps(fields, ensure_ascii=False)
+    return json.dumps(fields, ensure_ascii=False, default=str)  # Parquet has dates
