@@ -83,16 +83,18 @@ class Arriving:
 
     def __iter__(self) -> Iterator[bytes]:
         begun: list[bytes] = []  # parts of an unfinished line
+        ends = b"\r"  # as of old Macs, in a file without a line feed
         while came := self.file.read1(_BYTES_AT_A_TIME):
             first, *others = came.split(b"\n")
             begun.append(first)
             if others:
+                ends = b"\n"
                 self._lines.extend([b"".join(begun), *others[:-1]])
                 begun = [others[-1]]
             while self._lines:
                 yield self._lines.popleft()
         if last := b"".join(begun):
-            yield last
+            yield from last.removesuffix(ends).split(ends)
 
     def would_wait(self) -> bool:
         """Whether the next line has not arrived, and nothing arrives in a moment."""
@@ -129,11 +131,12 @@ def _opened(file: str) -> BinaryIO:
 def _count_lines(path: Path) -> int | None:
     if not path.is_file():  # a pipe can be read only once
         return None
-    count, last = 0, b"\n"
+    count, of_old_macs, last = 0, 0, b"\n"
     with open(path, "rb") as file:
         while block := file.read(_BYTES_AT_A_TIME):
-            count, last = count + block.count(b"\n"), block
-    return count + (not last.endswith(b"\n"))
+            count, of_old_macs, last = count + block.count(b"\n"), of_old_macs + block.count(b"\r"), block
+    end = b"\n" if count else b"\r"
+    return (count or of_old_macs) + (last != b"\n" and not last.endswith(end))
 
 
 def _closing(lines: Arriving) -> Iterator[bytes]:

@@ -14,6 +14,9 @@ from keras_bert.files import parse_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# What pyarrow raises for a cell; UnicodeDecodeError and ArrowInvalid are ValueErrors.
+_NO_VALUE = (ValueError, OverflowError, IndexError, KeyError, TypeError, NotImplementedError)
+
 
 def json_object(line: str) -> dict[str, Any]:
     """The object in a line of JSON lines. Raises ValueError if there is none."""
@@ -71,7 +74,7 @@ def parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[Any]:
     """
     try:
         return column.to_pylist()
-    except (ValueError, OverflowError):  # UnicodeDecodeError and ArrowInvalid are ValueErrors
+    except _NO_VALUE:
         return [_parquet_cell(each, name) for each in column]
 
 
@@ -80,8 +83,8 @@ def _parquet_cell(cell: pa.Scalar, name: str) -> Any:
         return cell.as_py()
     except UnicodeDecodeError as error:
         return ValueError(f"{name} is not UTF-8: bad byte {error.object[error.start]:#04x} at byte {error.start}")
-    except (ValueError, OverflowError) as error:
+    except _NO_VALUE as error:
         try:
             return cell.cast("string").as_py()
-        except (ValueError, OverflowError, NotImplementedError):
+        except _NO_VALUE:
             return ValueError(f"{name} has a value of {cell.type} that Python cannot hold: {error}")
