@@ -35,7 +35,8 @@ def duplicates(
 
     CORPUS is that of `index`. Writes text, a line for each pair, separated by tabs: the similarity, 1 for equal texts,
     both line numbers, and both texts; or JSON lines {"similarity", "first_line", "second_line", "first", "second"},
-    with whole rows, which are JSON in the cells of CSV and TSV. A repeated text makes one pair, with its first occurrence.
+    with whole rows; or CSV or TSV, with JSON in the cells of rows. A repeated text makes one pair, with its first
+    occurrence.
 
     \b
     Example:

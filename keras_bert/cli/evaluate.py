@@ -19,9 +19,7 @@ _SHOWN = 100  # worst answers in a report
 @click.argument("file")
 @example_files.column_options
 @click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and print their number.")
-@click.option(
-    "--errors", metavar="FILE", help="Write the wrongly answered examples to FILE: .jsonl, .csv or .tsv."
-)
+@click.option("--errors", metavar="FILE", help="Write the wrongly answered examples to FILE: .jsonl, .csv or .tsv.")
 @click.option(
     "--report", metavar="FILE", help="Write the measures, the confusion matrix and the worst answers to FILE, as HTML."
 )

@@ -75,8 +75,8 @@ def embed(
 
     Without scores, a query learns to find its positive among all positives and negatives of a batch, so a large
     --batch-size helps, with --mini-batch-size if memory is short. Equal texts are never each other's negatives. Scores
-    of pairs may be any numbers; scores of triplets, such as a reranker's, should be about as large as cosines. If --eval
-    has no negatives, pairs are measured.
+    of pairs may be any numbers; scores of triplets, such as a reranker's, should be about as large as cosines.
+    If --eval has no negatives, pairs are measured.
 
     \b
     Example:
@@ -94,8 +94,13 @@ def embed(
 
     def read(path: str) -> data.ColumnExamples:
         rows = {"header": not no_header, "format": format, "skip_bad": options["skip_bad"]}
-        if negative_column and path != train and not example_files.has_any(path, negative_column, format, not no_header):
-            click.echo(f"{path} has no {' and no '.join(map(repr, negative_column))}: it measures pairs", err=True)
+        if (
+            negative_column
+            and path != train
+            and not example_files.has_any(path, negative_column, format, not no_header)
+        ):
+            missing = " and no ".join(map(repr, negative_column))
+            click.echo(f"{path} has no {missing}: it measures pairs", err=True)
             return example_files.read_columns(path, **pairs, **rows)
         return example_files.read_columns(path, **columns, **rows)
 

@@ -33,8 +33,9 @@ def similarity(
     """Compare all texts with each other.
 
     The similarity is the cosine of the angle between two vectors: 1 for the same meaning. Writes text, a table; JSON
-    lines {"first", "second", "similarity"}, CSV or TSV for every pair; or npy, a float32 matrix with a row and a column for each
-    text. With --top or --threshold, text has a line for each pair: the similarity and both texts, separated by tabs.
+    lines {"first", "second", "similarity"}, CSV or TSV for every pair; or npy, a float32 matrix with a row and a column
+    for each text. With --top or --threshold, text has a line for each pair: the similarity and both texts, separated by
+    tabs.
 
     \b
     Examples:

@@ -12,7 +12,6 @@ from keras_bert.data.labels import checked_name
 from keras_bert.data.problems import Problems
 from keras_bert.files import lines_of, read_text
 
-
 _COMMENT = re.compile(r"# |#[^\t]* [^\t]*$")
 _NUMBER = re.compile(r"\d+")
 _RANGE_OR_EMPTY = re.compile(r"\d+[-.]\d+")

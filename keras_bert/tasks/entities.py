@@ -17,8 +17,8 @@ _OTHER_LETTER = re.compile(r"[A-Z]-.+", re.DOTALL)
 _PREFIX_LIKE = re.compile(r"(?P<letter>[BIMELSUW])[\W_](?P<kind>.+)", re.DOTALL | re.IGNORECASE)
 _SUFFIX_LIKE = re.compile(r"(?P<kind>.+)[\W_](?P<letter>[BIMELSUW])", re.DOTALL | re.IGNORECASE)
 _ADVICE = (
-    "labels of entities are O, and a letter, a dash and a kind, such as B-PER: B and I (IOB), with E and S (IOBES), with "
-    "L and U (BILOU), or B, M, E and S (BMES); rename them in the data, or in id2label of a model's config.json"
+    "labels of entities are O, and a letter, a dash and a kind, such as B-PER: B and I (IOB), with E and S (IOBES), "
+    "with L and U (BILOU), or B, M, E and S (BMES); rename them in the data, or in id2label of a model's config.json"
 )
 
 

@@ -89,7 +89,8 @@ def test_the_name_of_the_output_decides_its_format(run, classifier, tmp_path, en
 
 def test_formats_that_are_not_written_are_refused_before_any_work(fails, classifier, table, tmp_path):
     for end, name in {"parquet": "parquet", "JSON": "json", "xlsx": "xlsx", "txt": "text", "npy": "npy"}.items():
-        told = f"answers.{end}: predict does not write {name}; choose a name that ends in .jsonl or .ndjson or .csv or .tsv"
+        told = f"answers.{end}: predict does not write {name}; choose a name that ends in "
+        told += ".jsonl or .ndjson or .csv or .tsv"
         assert fails("predict", classifier, "--output", f"answers.{end}", "--file", "none.txt") == told
     for command in (("mine", table), ("evaluate", classifier, table, "--errors", "a.csv"), ("similarity", "a", "b")):
         option = "--report" if command[0] == "evaluate" else "--output"
@@ -105,10 +106,11 @@ def test_what_a_table_of_answers_cannot_hold(run, fails, classifier, tmp_path):
     told = fails("predict", classifier, "--file", str(path), "--output", str(tmp_path / "a.tsv"))
     assert told == "'a\\tb' has a tab or a line end, which TSV cannot hold; write .csv or .jsonl"
     assert not (tmp_path / "a.tsv").exists()
-    with open(tmp_path / "b.csv", "xb") as file, pytest.raises(Misuse, match="a row has the column 'b', which the rows"):
+    with open(tmp_path / "b.csv", "xb") as file:
         writer = streams.RowWriter(file, "csv")
         writer.write([{"a": 1}])
-        writer.write([{"a": 1, "b": 2}])
+        with pytest.raises(Misuse, match="a row has the column 'b', which the rows"):
+            writer.write([{"a": 1, "b": 2}])
 
 
 def test_other_columns_that_cannot_be_written_are_named(fails, run, classifier, tmp_path):

@@ -275,7 +275,13 @@ def test_parquet_values_that_python_cannot_hold(tmp_path):
     far = pa.array(np.array(["12000-01-01", "1970-01-01"], "datetime64[D]"))
     latin = pa.StringArray.from_buffers(2, pa.py_buffer(np.int32([0, 2, 5])), pa.py_buffer(b"goh\xe9h"))
     path = tmp_path / "a.parquet"
-    columns = {"text": ["good", "bad"], "label": [1, 0], "day": far, "seen": far.cast(pa.timestamp("ms")), "word": latin}
+    columns = {
+        "text": ["good", "bad"],
+        "label": [1, 0],
+        "day": far,
+        "seen": far.cast(pa.timestamp("ms")),
+        "word": latin,
+    }
     parquet.write_table(pa.table(columns), path)
     assert read_table(path, label_column="label") == TextExamples(["good", "bad"], labels=["1", "0"])
     with pytest.raises(ValueError, match="a.parquet: 1 of 2 rows cannot be used: row 2: word is not UTF-8: bad byte"):

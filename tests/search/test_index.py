@@ -278,7 +278,11 @@ def test_without_faiss(corpus, tmp_path, small_preset, monkeypatch):
 def test_columns_that_cannot_be_written_are_named(tmp_path, small_preset):
     """Half of a surrogate pair, which JSON can escape, in a column that is not the text."""
     path = tmp_path / "films.jsonl"
-    for other, name in (('"by": "\\ud83d"', "'by'"), ('"more": {"by": ["\\udc00"]}', "'more'"), ('"\\ud83d": 1', "'.ud83d'")):
+    for other, name in (
+        ('"by": "\\ud83d"', "'by'"),
+        ('"more": {"by": ["\\udc00"]}', "'more'"),
+        ('"\\ud83d": 1', "'.ud83d'"),
+    ):
         path.write_text(f'{{"text": "good film"}}\n{{"text": "cold river", {other}}}\n')
         with pytest.raises(ValueError, match=f"films.jsonl, line 2: .*{name} has half of a surrogate pair"):
             build_index(path, tmp_path / "index", small_preset)
