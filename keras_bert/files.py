@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import reprlib
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,8 +82,16 @@ def read_text(path: str | Path) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines without their ends, `\\n` or `\\r\\n`. (`str.splitlines` also splits at U+2028, which may be in a text.)"""
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    """Lines without their ends: `\\n` or `\\r\\n`, or in a text without `\\n`, as of old Macs, `\\r`.
+
+    (`str.splitlines` also splits at U+2028, which may be in a text.)
+    """
+    return [line.removesuffix("\r") for line in with_line_feeds(text).removesuffix("\n").split("\n")]
+
+
+def with_line_feeds(text: str) -> str:
+    """A text whose lines end in `\\n` or `\\r\\n`: if all ends are `\\r`, as of old Macs, they are replaced."""
+    return text if "\n" in text else text.replace("\r", "\n")
 
 
 def read_json(path: Path, shape: Any = dict) -> Any:
@@ -95,13 +104,35 @@ def read_json(path: Path, shape: Any = dict) -> Any:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        value = json.loads(text)
+        value = parse_json(text)
         _refuse_half_pairs(text)
-    except (ValueError, RecursionError) as error:  # bad JSON, bad UTF-8, or too many brackets
+    except ValueError as error:  # bad JSON, or bad UTF-8
         refuse_pointer(path)
         raise ValueError(f"{path} is not a JSON file: {error}") from None
     check_json(value, shape, path)
     return value
+
+
+def parse_json(text: str) -> Any:
+    """The value in a JSON text.
+
+    Raises:
+        ValueError: it is not JSON, or Python cannot read it; the message says what is wrong. A JSONDecodeError also has
+            the place.
+
+    Example:
+        >>> parse_json("9" * 5000)
+        Traceback (most recent call last):
+        ValueError: a whole number of more than 4,300 digits
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except ValueError:  # Python's protection against numbers that take long to read
+        raise ValueError(f"a whole number of more than {sys.get_int_max_str_digits():,} digits") from None
 
 
 def _refuse_half_pairs(text: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from keras_bert.cli import quiet, streams
 from keras_bert.cli.errors import misuse
-from keras_bert.cli.options import batch_tokens_option, handle_option, overwrite_option
+from keras_bert.cli.options import batch_tokens_option, handle_option, output_options
 
 if TYPE_CHECKING:
     from keras_bert.search.near_duplicates import DuplicatePair
@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 @click.option("--threshold", type=click.FloatRange(-1, 1), default=0.9, metavar="X", help="The lowest similarity.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
 @handle_option
-@click.option(
-    "--format", "output_format", type=click.Choice(["text", "jsonl"]), default="text", help="The format to write."
-)
-@click.option("--output", metavar="FILE", help="Write to FILE; after an error, no file is written.")
-@overwrite_option
+@output_options("text", *streams.ROWS)
 @batch_tokens_option
 def duplicates(
     corpus: str,
@@ -39,7 +35,8 @@ def duplicates(
 
     CORPUS is that of `index`. Writes text, a line for each pair, separated by tabs: the similarity, 1 for equal texts,
     both line numbers, and both texts; or JSON lines {"similarity", "first_line", "second_line", "first", "second"},
-    with whole rows. A repeated text makes one pair, with its first occurrence.
+    with whole rows; or CSV or TSV, with JSON in the cells of rows. A repeated text makes one pair, with its first
+    occurrence.
 
     \b
     Example:
@@ -47,13 +44,15 @@ def duplicates(
     """
     with quiet.imports():
         from keras_bert.search import near_duplicates
-    line = _text if output_format == "text" else _json
     with (
         streams.open_output(output, overwrite) as results,
         misuse(FileNotFoundError, text_column="--text-column"),
     ):
         pairs = near_duplicates(corpus, threshold, preset, text_column, batch_tokens)
-        streams.write_lines(results, map(line, pairs))
+        if output_format == "text":
+            streams.write_lines(results, map(_text, pairs))
+        else:
+            streams.RowWriter(results, output_format).write(map(_row, pairs))
 
 
 def _text(pair: DuplicatePair) -> str:
@@ -61,11 +60,11 @@ def _text(pair: DuplicatePair) -> str:
     return "\t".join([f"{pair.similarity:.3f}", str(pair.first.line), str(pair.second.line), *texts])
 
 
-def _json(pair: DuplicatePair) -> str:
-    return streams.json_line(
-        similarity=round(pair.similarity, 6),
-        first_line=pair.first.line,
-        second_line=pair.second.line,
-        first=pair.first.columns,
-        second=pair.second.columns,
-    )
+def _row(pair: DuplicatePair) -> dict[str, Any]:
+    return {
+        "similarity": round(pair.similarity, 6),
+        "first_line": pair.first.line,
+        "second_line": pair.second.line,
+        "first": pair.first.columns,
+        "second": pair.second.columns,
+    }

@@ -19,7 +19,7 @@ _SHOWN = 100  # worst answers in a report
 @click.argument("file")
 @example_files.column_options
 @click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and print their number.")
-@click.option("--errors", metavar="FILE", help="Write the wrongly answered examples to FILE, as JSON lines.")
+@click.option("--errors", metavar="FILE", help="Write the wrongly answered examples to FILE: .jsonl, .csv or .tsv.")
 @click.option(
     "--report", metavar="FILE", help="Write the measures, the confusion matrix and the worst answers to FILE, as HTML."
 )
@@ -53,6 +53,9 @@ def evaluate(
             raise Misuse("--errors and --report are for models with labels, not for sentence encoders")
         _tell(vectors.measured(model, file, columns, {**options, "calibration": calibration}))
         return
+    errors_format = streams.format_of(errors, streams.ROWS)
+    if report:
+        streams.format_of(report, ["html"])
     with quiet.imports():
         from keras_bert.tasks.table import load_task
     task = precision.load(load_task, model, options.pop("precision"), calibration)
@@ -67,8 +70,8 @@ def evaluate(
             measures, details = task.measures(answers, y), task.details(answers, y)
             if errors:
                 wrong_ones = task.mistakes(answers, y)
-                lines = (streams.json_line(**_read(task, x, i), label=y[i], answer=answers[i]) for i in wrong_ones)
-                streams.write_lines(wrong, lines)
+                rows = ({**_read(task, x, i), "label": y[i], "answer": answers[i]} for i in wrong_ones)
+                streams.RowWriter(wrong, errors_format).write(rows)
             if report:
                 title = f"{model.resolve().name}: {len(examples):,} examples from {Path(file).name}"
                 streams.write_lines(page, [_page(title, task, x, y, answers, measures, details)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,14 @@ def read_rows(path: str, format: str, header: bool) -> tuple[list[str], list[tup
     with _in_the_shell(path):
         found = rows.read_rows(path, format, header)
     return found.names or [str(number) for number in range(1, found.width + 1)], found.rows
+
+
+def has_any(path: str, columns: Sequence[str], format: str | None, header: bool) -> bool:
+    """Whether a table has one of these columns, by name or number. Raises Misuse if it cannot be read."""
+    with _in_the_shell(path):
+        found = rows.read_rows(path, rows.format_of(path, format), header)
+    numbers = () if found.names and found.numbered == "row" else map(str, range(1, found.width + 1))
+    return not {*columns}.isdisjoint([*(found.names or []), *numbers])
 
 
 @contextlib.contextmanager

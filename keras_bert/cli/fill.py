@@ -16,14 +16,14 @@ from keras_bert.cli.options import texts_to
 @click.command()
 @click.argument("model", callback=models.find_preset)
 @click.option("--top-k", type=click.IntRange(1), default=5, help="The number of candidates for each mask.")
-@texts_to("text", "jsonl", preset=False)
+@texts_to("text", *streams.ROWS, preset=False)
 def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: str, top_k: int) -> None:
     """Predict the masked tokens of texts.
 
     A mask is [MASK], in RoBERTa's family <mask>. MODEL is a directory, such as one that `pretrain` wrote, or
     hf://org/name, with a masked language modeling head. Writes a line for each text: the text with the most probable
     tokens, and after tabs, for each mask, the candidates and their probabilities; or JSON lines {"text", "filled",
-    "masks": [[{"token", "probability"}, ...], ...]}.
+    "masks": [[{"token", "probability"}, ...], ...]}; or CSV or TSV, with JSON in the cell of `masks`.
 
     \b
     Example:
@@ -42,18 +42,23 @@ def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: st
             raise ValueError(f"it has no {mask}")
         return line
 
+    writer = streams.RowWriter(results, output_format)
     with lines.progress() as bar:
         for texts in lines.chunks(with_mask):
             with misuse(top_k="--top-k"):
                 answers = task.fill(texts, top_k, progress=False)
-            rows = zip(texts, answers, strict=True)
-            streams.write_lines(results, (_line(output_format, *row) for row in rows))
+            if output_format == "text":
+                streams.write_lines(results, map(_line, answers))
+            else:
+                writer.write(map(_row, texts, answers))
             bar.update(len(texts))
 
 
-def _line(output_format: str, text: str, answer: dict[str, Any]) -> str:
-    if output_format == "jsonl":
-        return streams.json_line(text=text, filled=answer["text"], masks=answer["masks"])
+def _row(text: str, answer: dict[str, Any]) -> dict[str, Any]:
+    return {"text": text, "filled": answer["text"], "masks": answer["masks"]}
+
+
+def _line(answer: dict[str, Any]) -> str:
     masks = [[f"{_shown(each['token'])} {each['probability']:.3f}" for each in mask] for mask in answer["masks"]]
     return "\t".join([" ".join(answer["text"].split()), *map(" ".join, masks)])
 

@@ -76,6 +76,7 @@ def embed(
     Without scores, a query learns to find its positive among all positives and negatives of a batch, so a large
     --batch-size helps, with --mini-batch-size if memory is short. Equal texts are never each other's negatives. Scores
     of pairs may be any numbers; scores of triplets, such as a reranker's, should be about as large as cosines.
+    If --eval has no negatives, pairs are measured.
 
     \b
     Example:
@@ -88,10 +89,19 @@ def embed(
         )
     scores = score_column[0] if len(score_column) == 1 else score_column or None
     columns = {"text_columns": [query_column, positive_column, *negative_column], "score_column": scores}
+    pairs = {"text_columns": [query_column, positive_column], "score_column": score_column[0] if score_column else None}
     dims = _numbers(matryoshka_dims)
 
     def read(path: str) -> data.ColumnExamples:
         rows = {"header": not no_header, "format": format, "skip_bad": options["skip_bad"]}
+        if (
+            negative_column
+            and path != train
+            and not example_files.has_any(path, negative_column, format, not no_header)
+        ):
+            missing = " and no ".join(map(repr, negative_column))
+            click.echo(f"{path} has no {missing}: it measures pairs", err=True)
+            return example_files.read_columns(path, **pairs, **rows)
         return example_files.read_columns(path, **columns, **rows)
 
     def make(learned: data.ColumnExamples, preset: Path, **settings: Any) -> Any:

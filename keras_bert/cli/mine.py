@@ -11,7 +11,7 @@ import click
 from keras_bert import atomic
 from keras_bert.cli import example_files, interrupts, models, quiet, streams
 from keras_bert.cli.errors import misuse
-from keras_bert.cli.options import batch_tokens_option, handle_option, overwrite_option
+from keras_bert.cli.options import batch_tokens_option, handle_option, output_option, overwrite_option
 
 if TYPE_CHECKING:
     from keras_bert.search.mining import Triplet
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     callback=lambda ctx, parameter, handle: handle and models.find_preset(ctx, parameter, handle),
     help="Score positives and candidates with a cross-encoder: a directory, or hf://org/name.",
 )
-@click.option("--output", required=True, metavar="FILE", help="Write to FILE; after an error, no file is written.")
+@output_option(required=True)
 @overwrite_option
 @batch_tokens_option
 @example_files.format_options
@@ -66,8 +66,9 @@ def mine(
 
     These are texts close to a query that are not its positives. PAIRS has a query and a positive in each row: CSV, TSV,
     JSON lines or Parquet. A text that scores almost as high as the positive may be an unmarked answer:
-    --relative-margin 0.05 leaves it out. Writes JSON lines {"query", "positive", "negative", "positive_score",
-    "negative_score"}, which `finetune embed --negative-column negative` reads. Scores are cosines, or with --rerank
+    --relative-margin 0.05 leaves it out. Writes rows of "query", "positive", "negative", "positive_score" and
+    "negative_score", which `finetune embed --negative-column negative` reads: JSON lines, or by the name of --output
+    CSV (.csv) or TSV (.tsv). Scores are cosines, or with --rerank
     those of a cross-encoder, for `finetune embed --score-column`. After an interruption, the same command does not
     encode texts again.
 
@@ -75,6 +76,7 @@ def mine(
     Example:
       $ keras-bert mine qa.csv --corpus articles.csv --relative-margin 0.05 --output triplets.jsonl
     """
+    output_format = streams.format_of(output, streams.ROWS)
     learned = example_files.read_columns(
         pairs, text_columns=[query_column, positive_column], header=not no_header, format=format
     )
@@ -94,16 +96,14 @@ def mine(
         with atomic.only_writer(unfinished):
             given = (*learned.columns, texts, preset, chosen_by, reranker, batch_tokens)
             found = mine_negatives(*given, encoded=unfinished / "vectors.bin")
-            count = 0
+            count, writer = 0, streams.RowWriter(results, output_format)
             for triplet in found:
-                streams.write_lines(results, [_line(triplet)])
+                writer.write([_row(triplet)])
                 count += 1
     shutil.rmtree(unfinished)
     click.echo(f"{output}: {count:,} triplets of {len(learned):,} pairs", err=True)
 
 
-def _line(triplet: Triplet) -> str:
+def _row(triplet: Triplet) -> dict[str, Any]:
     fields = triplet._asdict()
-    return streams.json_line(
-        **{name: round(each, 6) if isinstance(each, float) else each for name, each in fields.items()}
-    )
+    return {name: round(each, 6) if isinstance(each, float) else each for name, each in fields.items()}

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import click
 
 from keras_bert.cli import models, streams
 from keras_bert.cli.errors import Misuse
-
-_FORMAT_OF_EXTENSION = {".jsonl": "jsonl", ".npy": "npy", ".txt": "text"}
 
 _MODEL_HELP = "The model: the name of an installed preset, a directory, or hf://org/name."
 
@@ -47,19 +45,7 @@ def texts_to(*formats: str, preset: bool = True, texts: Callable = texts_argumen
 
     The command gets the input `lines`, the open output `results`, the `output_format`, and, if `preset`, the preset.
     """
-    formats_help = f"The format to write. By default that of FILE in --output (.jsonl, .npy, .txt), else {formats[0]}."
-    options = together(
-        texts,
-        file_option,
-        *([preset_option] if preset else []),
-        click.option(
-            "--format", "output_format", type=click.Choice(formats), callback=_choose_format, help=formats_help
-        ),
-        click.option(
-            "--output", metavar="FILE", is_eager=True, help="Write to FILE; after an error, no file is written."
-        ),
-        overwrite_option,
-    )
+    options = together(texts, file_option, *([preset_option] if preset else []), output_options(*formats))
 
     def add_to(command: Callable) -> Callable:
         @functools.wraps(command)
@@ -73,12 +59,28 @@ def texts_to(*formats: str, preset: bool = True, texts: Callable = texts_argumen
     return add_to
 
 
+def output_options(*formats: str) -> Callable[[Callable], Callable]:
+    """The options for an output in one of these formats: `output_format`, `output` and `overwrite`."""
+    formats_help = f"The format to write. By default that of the name of FILE in --output, else {formats[0]}."
+    return together(
+        click.option(
+            "--format", "output_format", type=click.Choice(formats), callback=_choose_format, help=formats_help
+        ),
+        output_option(is_eager=True),
+        overwrite_option,
+    )
+
+
+def output_option(**settings: Any) -> Callable[[Callable], Callable]:
+    return click.option(
+        "--output", metavar="FILE", help="Write to FILE; after an error, no file is written.", **settings
+    )
+
+
 def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
-    formats, output = parameter.type.choices, ctx.params.get("output")  # --output is eager: it is known by now
-    guessed = _FORMAT_OF_EXTENSION.get(Path(output or "").suffix)
-    if not given and guessed and guessed not in formats:
-        raise Misuse(f"{output}: {ctx.info_name} does not write {guessed}; choose --format {' or '.join(formats)}")
-    chosen = given or guessed or formats[0]
+    output = ctx.params.get("output")  # --output is eager: it is known by now
+    formats = parameter.type.choices
+    chosen = given or streams.format_of(output, formats, f"choose --format {' or '.join(formats)}")
     if chosen == "npy" and output in (None, "-"):
         raise Misuse("the format npy needs --output FILE")
     return chosen

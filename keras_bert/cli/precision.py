@@ -58,7 +58,7 @@ def _texts(path: str, names: Sequence[str]) -> list[str] | tuple[list[str], ...]
     if form is None and len(names) > 1:
         raise ValueError(f"{path}: this model reads {' and '.join(names)}; give a .csv, .tsv or .jsonl of both")
     if form is None:
-        columns = [[line for line in files.read_text(path).splitlines() if line.strip()]]
+        columns = [[line for line in files.lines_of(files.read_text(path)) if line.strip()]]
     else:
         found, rows = example_files.read_rows(path, form, header=True)
         if missing := [name for name in names if name not in found]:

@@ -1,4 +1,4 @@
-"""keras-bert predict: texts -> the answers of a fine-tuned model, as JSON lines."""
+"""keras-bert predict: texts -> the answers of a fine-tuned model, as JSON lines, CSV or TSV."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import click
 
 from keras_bert.cli import example_files, models, precision, quiet, streams
 from keras_bert.cli.errors import Misuse, one_line
-from keras_bert.cli.options import overwrite_option
-from keras_bert.data.decoding import characters, json_object, one_text
+from keras_bert.cli.options import output_option, overwrite_option
+from keras_bert.data.decoding import characters, json_object, one_text, whole_row
 from keras_bert.data.rows import FORMATS
 
 
@@ -20,7 +20,7 @@ from keras_bert.data.rows import FORMATS
 @click.argument("text", nargs=-1)
 @click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")
 @example_files.text_options
-@click.option("--output", metavar="FILE", help="Write to FILE; after an error, no file is written.")
+@output_option()
 @overwrite_option
 @precision.options
 def predict(
@@ -31,9 +31,11 @@ def predict(
 
     MODEL is a directory that `finetune` wrote. Texts come from arguments, a file or a pipe. A file has one text per
     line, or is a table (CSV, TSV, JSON lines or Parquet) with the columns of `finetune`: a text, and for pairs a second
-    one; questions are in `question` and `context`. The output has a JSON line for each, in the same order: the columns
-    of the row, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`. An input column
-    with such a name is written as `given_label` and so on.
+    one; questions are in `question` and `context`. The output has a row for each, in the same order: the columns of the
+    row, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`. An input column with such
+    a name is written as `given_label` and so on. Rows are JSON lines, or by the name of --output CSV (.csv) or TSV
+    (.tsv), with JSON in the cells of lists such as `entities`. Pre-trained models of BERT predict, for a pair, the
+    `probability` that the second text follows the first.
 
     \b
     Example:
@@ -43,6 +45,7 @@ def predict(
     if len(text) == 1 and Path(text[0]).is_file():
         raise Misuse(f"{text[0]} is a file: read it with --file {text[0]}")
     form = options["format"] or FORMATS.get(Path(file or "").suffix.lower())
+    output_format = streams.format_of(output, streams.ROWS)
     lines = None if form in ("csv", "tsv", "parquet") else streams.open_texts(text, file)
     with streams.open_output(output, overwrite) as results:
         with quiet.imports():
@@ -57,13 +60,14 @@ def predict(
             chunks = _of_table(file, form, not options["no_header"], columns)
         else:
             chunks = lines.chunks(lambda line: _of_line(line, columns, form == "jsonl"))
+        writer = streams.RowWriter(results, output_format)
         with tqdm(unit=" texts", delay=1, disable=None) as bar:
             for rows in chunks:
                 try:
                     answers = task.answer_fields(*([row[column] for row in rows] for column in columns.values()))
                 except (TypeError, ValueError) as error:
                     raise Misuse(one_line(error)) from error
-                streams.write_lines(results, map(_line, rows, answers))
+                writer.write(map(_row, rows, answers))
                 bar.update(len(rows))
 
 
@@ -105,8 +109,8 @@ def _check(row: dict[str, Any], columns: dict[str, str]) -> None:
         if not isinstance(row.get(column), str):
             raise ValueError(f"it has no string {column!r}")
         checked(row[column], column)
+    whole_row(row)
 
 
-def _line(row: dict[str, Any], answer: dict[str, Any]) -> str:
-    given = {f"given_{name}" if name in answer else name: value for name, value in row.items()}
-    return streams.json_line(**given, **answer)
+def _row(row: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    return {f"given_{name}" if name in answer else name: value for name, value in row.items()} | answer

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import click
 
 from keras_bert.cli import models, quiet, streams
 from keras_bert.cli.errors import misuse
 from keras_bert.cli.options import texts_to, together
+
+T = TypeVar("T")
 
 _arguments = together(
     click.argument("directory", metavar="DIR"),
@@ -19,7 +21,7 @@ _arguments = together(
 
 
 @click.command()
-@texts_to("text", "jsonl", preset=False, texts=_arguments)
+@texts_to("text", *streams.ROWS, preset=False, texts=_arguments)
 @click.option("--preset", metavar="MODEL", help="The model that made the index, if it has moved.")
 @click.option("--top-k", type=click.IntRange(1), default=10, metavar="K", help="Find K texts for each query.")
 @click.option(
@@ -42,7 +44,8 @@ def search(
     DIR is the index that `keras-bert index` wrote. Queries come from arguments, a file or a pipe. Writes a line for
     each text found: its similarity (1 for the same meaning), a tab, and the text; with several queries, the query comes
     first. Or it writes JSON lines {"query", "hits"}, one per query; a hit has `similarity`, `text`, and `row`, the row
-    of the corpus by column. With --rerank, a hit also has a `score`, which the text output shows.
+    of the corpus by column. CSV and TSV have a row for each hit, with the query, and JSON in the cell of `row`. With
+    --rerank, a hit also has a `score`, which the text output shows.
 
     \b
     Examples:
@@ -55,16 +58,21 @@ def search(
     with misuse(FileNotFoundError):
         index = TextIndex(directory, preset)
         reranker = rerank and load_reranker(rerank)
-    write = _json if output_format == "jsonl" else _text if lines.count() == 1 else _text_of_several
+    write = _text if lines.count() == 1 else _text_of_several
+    rows, writer = _answer if output_format == "jsonl" else _hits, streams.RowWriter(results, output_format)
     with lines.progress() as bar:
         for queries in lines.chunks():
-            streams.write_lines(results, _written(queries, index.search(queries, top_k, reranker), write))
+            hits = index.search(queries, top_k, reranker)
+            if output_format == "text":
+                streams.write_lines(results, _each(queries, hits, write))
+            else:
+                writer.write(_each(queries, hits, rows))
             bar.update(len(queries))
 
 
-def _written(queries: list[str], hits: list[list[dict]], write: Callable) -> Iterator[str]:
+def _each(queries: list[str], hits: list[list[dict]], written: Callable[..., Iterator[T]]) -> Iterator[T]:
     for query, found in zip(queries, hits, strict=True):
-        yield from write(query, found)
+        yield from written(query, found)
 
 
 def _text(query: str, hits: list[dict[str, Any]]) -> Iterator[str]:
@@ -76,8 +84,13 @@ def _text_of_several(query: str, hits: list[dict[str, Any]]) -> Iterator[str]:
     return (f"{streams.shown(query)}\t{line}" for line in _text(query, hits))
 
 
-def _json(query: str, hits: list[dict[str, Any]]) -> Iterator[str]:
-    rounded = [
-        {name: round(each, 6) if isinstance(each, float) else each for name, each in hit.items()} for hit in hits
-    ]
-    yield streams.json_line(query=query, hits=rounded)
+def _answer(query: str, hits: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    yield {"query": query, "hits": list(map(_rounded, hits))}
+
+
+def _hits(query: str, hits: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    return ({"query": query, **_rounded(hit)} for hit in hits)
+
+
+def _rounded(hit: dict[str, Any]) -> dict[str, Any]:
+    return {name: round(each, 6) if isinstance(each, float) else each for name, each in hit.items()}

@@ -1,9 +1,10 @@
 """keras-bert similarity: texts -> the similarity of each pair."""
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -16,7 +17,7 @@ _BIG = 1e9  # bytes of a matrix from which on there is a warning
 
 
 @click.command()
-@texts_to("text", "jsonl", "npy")
+@texts_to("text", *streams.ROWS, "npy")
 @prompt_option
 @click.option("--top", type=click.IntRange(1), metavar="K", help="Write only the K most similar pairs, the best first.")
 @click.option("--threshold", type=float, metavar="X", help="Write only pairs with a similarity of X or more.")
@@ -32,8 +33,9 @@ def similarity(
     """Compare all texts with each other.
 
     The similarity is the cosine of the angle between two vectors: 1 for the same meaning. Writes text, a table; JSON
-    lines {"first", "second", "similarity"} for every pair; or npy, a float32 matrix with a row and a column for each
-    text. With --top or --threshold, text has a line for each pair: the similarity and both texts, separated by tabs.
+    lines {"first", "second", "similarity"}, CSV or TSV for every pair; or npy, a float32 matrix with a row and a column
+    for each text. With --top or --threshold, text has a line for each pair: the similarity and both texts, separated by
+    tabs.
 
     \b
     Examples:
@@ -56,10 +58,13 @@ def similarity(
         from keras_bert.embedding.similar_pairs import similar_pairs
     model = models.load(BertSentenceEncoder.from_preset, preset, default_prompt=prompt, normalize=True)
     vectors = model.encode(texts)  # of length 1: dot products are cosines
-    if chosen or output_format == "jsonl":
-        pairs = similar_pairs(vectors, top, -math.inf if threshold is None else threshold)
-        line = _text_pair if output_format == "text" else _json_pair
-        streams.write_lines(results, (line(texts[first], texts[second], cosine) for first, second, cosine in pairs))
+    if chosen or output_format in streams.ROWS:
+        found = similar_pairs(vectors, top, -math.inf if threshold is None else threshold)
+        pairs = ((texts[first], texts[second], cosine) for first, second, cosine in found)
+        if output_format == "text":
+            streams.write_lines(results, itertools.starmap(_text_pair, pairs))
+        else:
+            streams.RowWriter(results, output_format).write(itertools.starmap(_row_of_pair, pairs))
         return
     rows = (vectors @ vector for vector in vectors)  # row by row: the whole matrix may be too large for memory
     if output_format == "npy":
@@ -94,5 +99,5 @@ def _text_pair(first: str, second: str, cosine: float) -> str:
     return f"{cosine:.3f}\t{streams.shown(first)}\t{streams.shown(second)}"
 
 
-def _json_pair(first: str, second: str, cosine: float) -> str:
-    return streams.json_line(first=first, second=second, similarity=round(cosine, 6))
+def _row_of_pair(first: str, second: str, cosine: float) -> dict[str, Any]:
+    return {"first": first, "second": second, "similarity": round(cosine, 6)}

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import functools
+import io
+import itertools
 import json
+import re
 import select
 import stat
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -26,6 +30,11 @@ T = TypeVar("T")
 
 # Commands hold this many texts at a time: enough to batch by length, few enough for any memory.
 TEXTS_AT_A_TIME = 2048
+ROWS = ("jsonl", "csv", "tsv")  # the formats of `RowWriter`
+_FORMAT_OF_EXTENSION = {
+    **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"},
+    **{".npy": "npy", ".txt": "text", ".html": "html", ".png": "png", ".xlsx": "xlsx", ".gz": "gz"},
+}
 _BYTES_AT_A_TIME = 1 << 16  # the capacity of a pipe
 _MOMENT = 0.02  # seconds
 
@@ -83,16 +92,18 @@ class Arriving:
 
     def __iter__(self) -> Iterator[bytes]:
         begun: list[bytes] = []  # parts of an unfinished line
+        ends = b"\r"  # as of old Macs, in a file without a line feed
         while came := self.file.read1(_BYTES_AT_A_TIME):
             first, *others = came.split(b"\n")
             begun.append(first)
             if others:
+                ends = b"\n"
                 self._lines.extend([b"".join(begun), *others[:-1]])
                 begun = [others[-1]]
             while self._lines:
                 yield self._lines.popleft()
         if last := b"".join(begun):
-            yield last
+            yield from last.removesuffix(ends).split(ends)
 
     def would_wait(self) -> bool:
         """Whether the next line has not arrived, and nothing arrives in a moment."""
@@ -129,11 +140,12 @@ def _opened(file: str) -> BinaryIO:
 def _count_lines(path: Path) -> int | None:
     if not path.is_file():  # a pipe can be read only once
         return None
-    count, last = 0, b"\n"
+    count, of_old_macs, last = 0, 0, b"\n"
     with open(path, "rb") as file:
         while block := file.read(_BYTES_AT_A_TIME):
-            count, last = count + block.count(b"\n"), block
-    return count + (not last.endswith(b"\n"))
+            count, of_old_macs, last = count + block.count(b"\n"), of_old_macs + block.count(b"\r"), block
+    end = b"\n" if count else b"\r"
+    return (count or of_old_macs) + (last != b"\n" and not last.endswith(end))
 
 
 def _closing(lines: Arriving) -> Iterator[bytes]:
@@ -169,6 +181,69 @@ def _check_output(output: str, path: Path, overwrite: bool) -> None:
         raise Misuse(f"{output} exists; replace it with --overwrite, or choose another name")
 
 
+def format_of(output: str | None, formats: Sequence[str], advice: str = "") -> str:
+    """The format of an output, by its extension; the first of `formats` for standard output and other extensions.
+
+    Raises:
+        Misuse: the extension is that of another format.
+    """
+    found = _FORMAT_OF_EXTENSION.get(Path(output or "").suffix.lower(), formats[0])
+    if found not in formats:
+        ends = [end for end, each in _FORMAT_OF_EXTENSION.items() if each in formats]
+        command = click.get_current_context().info_name
+        advice = advice or f"choose a name that ends in {' or '.join(ends)}"
+        raise Misuse(f"{output}: {command} does not write {found}; {advice}")
+    return found
+
+
+class RowWriter:
+    """Writes rows, values by column, as JSON lines, CSV or TSV.
+
+    In CSV and TSV, lists and objects are JSON in a cell, and a missing value is an empty cell. TSV has no quotes.
+
+    Args:
+        file: the file.
+        format: one of `ROWS`.
+    """
+
+    def __init__(self, file: BinaryIO, format: str) -> None:
+        self._file = file
+        self._format = format
+        self._columns: list[str] = []  # of CSV and TSV
+
+    def write(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Writes rows. In CSV and TSV, their columns are those of the first; Misuse is raised for others."""
+        if self._format == "jsonl":
+            write_lines(self._file, (json_line(**row) for row in rows))
+            return
+        rows = iter(rows)
+        while chunk := list(itertools.islice(rows, TEXTS_AT_A_TIME)):
+            if not self._columns:
+                self._columns = list(dict.fromkeys(name for row in chunk for name in row))
+                write_lines(self._file, [self._line(self._columns)])
+            write_lines(self._file, (self._line(self._cells(row)) for row in chunk))
+
+    def _cells(self, row: Mapping[str, Any]) -> list[str]:
+        if others := [name for name in row if name not in self._columns]:
+            raise Misuse(f"a row has the column {others[0]!r}, which the rows before lack; write JSON lines, .jsonl")
+        return [_cell(row.get(name)) for name in self._columns]
+
+    def _line(self, cells: list[str]) -> str:
+        if self._format == "tsv":
+            if bad := [cell for cell in cells if re.search("[\t\n\r]", cell)]:
+                raise Misuse(f"{bad[0]!r:.60} has a tab or a line end, which TSV cannot hold; write .csv or .jsonl")
+            return "\t".join(cells)
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\r\n").writerow(cells)  # quotes cells with either of them
+        return line.getvalue().removesuffix("\r\n")
+
+
+def _cell(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
 def write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
     """Writes lines as UTF-8, in any locale, and flushes the file."""
     file.writelines(f"{line}\n".encode() for line in lines)
@@ -181,4 +256,4 @@ def shown(text: str) -> str:
 
 
 def json_line(**fields: Any) -> str:
-    return json.dumps(fields, ensure_ascii=False)
+    return json.dumps(fields, ensure_ascii=False, default=str)  # Parquet has dates

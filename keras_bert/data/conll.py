@@ -5,10 +5,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 from keras_bert.data.examples import WordExamples
+from keras_bert.data.labels import checked_name
 from keras_bert.data.problems import Problems
 from keras_bert.files import lines_of, read_text
+
+_COMMENT = re.compile(r"# |#[^\t]* [^\t]*$")
+_NUMBER = re.compile(r"\d+")
+_RANGE_OR_EMPTY = re.compile(r"\d+[-.]\d+")
+
+
+class _Line(NamedTuple):
+    number: int  # from 1
+    cells: list[str]
+    may_be_comment: bool  # begins with # and has several words, before the first word of a sentence
 
 
 def read_conll(
@@ -16,7 +28,10 @@ def read_conll(
 ) -> WordExamples:
     """Reads sentences from a file with one word and its labels per line, and a blank line between sentences.
 
-    Columns are separated by tabs, or by spaces in a line without tabs. `-DOCSTART-` lines are skipped.
+    Columns are separated by tabs, or by spaces in a line without tabs. `-DOCSTART-` lines are skipped, and comments
+    before a sentence: lines that begin with `#`, unless they have all columns, and a label that other words have. So a
+    `#` among the words stays a word. If the first column numbers the words, as in CoNLL-U, the lines of multi-word
+    tokens (`1-2`) and of empty nodes (`1.1`) are skipped, too.
 
     Args:
         path: the file.
@@ -25,8 +40,9 @@ def read_conll(
         skip_bad: leave out bad sentences, with a warning, instead of raising.
 
     Raises:
-        ValueError: as every reader (see `keras_bert.data`); or a column is missing. A sentence is bad if a line has no
-            word or label, or not the number of columns of most lines.
+        ValueError: as every reader (see `keras_bert.data`); or a column is missing, or `word_column` is that of the
+            words' numbers. A sentence is bad if a line has no word or label, or not the number of columns of most
+            lines.
 
     Example:
         >>> import pathlib, tempfile
@@ -36,40 +52,78 @@ def read_conll(
         WordExamples(words=[['Ada', 'sang'], ['Yes']], labels=[['B-person', 'O'], ['O']])
     """
     sentences = _sentences(read_text(path))
-    lengths = Counter(len(cells) for sentence in sentences for _, cells in sentence)
+    lines = [line for sentence in sentences for line in sentence]
+    lengths = Counter(len(line.cells) for line in lines if not line.may_be_comment)
     if not lengths:
-        raise ValueError(f"{path} has -DOCSTART- lines and no sentences")
+        raise ValueError(f"{path} has -DOCSTART- lines{' and comments' if lines else ''} and no sentences")
     width = lengths.most_common(1)[0][0]
     word_at = _index(word_column, width, path)
     label_at = None if label_column is None else _index(label_column, width, path)
     if label_at == word_at:
         raise ValueError(f"{path}: column {word_at + 1} of {width} cannot be both the word and the label")
+    sentences = _without_comments(sentences, width, width - 1 if label_at is None else label_at)
+    if _are_numbered(sentences):
+        sentences = _without_ranges(sentences)
+        if word_at == 0 and any(len(sentence) > 1 for sentence in sentences):
+            raise ValueError(
+                f"{path}: column 1 numbers the words of each sentence, as in CoNLL-U; the words are in column 2: read "
+                "it with word_column=2, or cut the numbers off, for instance with cut -f 2-"
+            )
     problems = Problems(path, "sentences")
     words, labels = [], []
     for sentence in sentences:
-        faults = ((line, _fault(cells, width, word_at, label_at)) for line, cells in sentence)
+        faults = ((line.number, _fault(line.cells, width, word_at, label_at)) for line in sentence)
         if bad := next(((line, fault) for line, fault in faults if fault), None):
             problems.add(f"line {bad[0]}", bad[1])
             continue
-        words.append([cells[word_at] for _, cells in sentence])
+        words.append([line.cells[word_at] for line in sentence])
         if label_at is not None:
-            labels.append([cells[label_at].strip() for _, cells in sentence])
+            labels.append([line.cells[label_at].strip() for line in sentence])
     problems.settle(len(sentences), skip_bad)
     return WordExamples(words, None if label_at is None else labels)
 
 
-def _sentences(text: str) -> list[list[tuple[int, list[str]]]]:
-    """Sentences as lists of line numbers and cells. A blank line or a -DOCSTART- line ends a sentence."""
-    sentences, sentence = [], []
+def _sentences(text: str) -> list[list[_Line]]:
+    """The lines of each sentence. A blank line or a -DOCSTART- line ends a sentence."""
+    sentences: list[list[_Line]] = [[]]
     for number, line in enumerate(lines_of(text), start=1):
         line = line.strip(" ")
         cells = line.split("\t") if "\t" in line else re.split(" +", line)
-        if line and cells[0].strip() != "-DOCSTART-":
-            sentence.append((number, cells))
-        elif sentence:
-            sentences.append(sentence)
-            sentence = []
-    return [*sentences, sentence] if sentence else sentences
+        if not line.strip() or cells[0].strip() == "-DOCSTART-":
+            sentences.append([])
+        else:
+            is_first = all(each.may_be_comment for each in sentences[-1])
+            sentences[-1].append(_Line(number, cells, is_first and bool(_COMMENT.match(line))))
+    return [sentence for sentence in sentences if sentence]
+
+
+def _without_comments(sentences: list[list[_Line]], width: int, label_at: int) -> list[list[_Line]]:
+    """Leaves out comments. `# id 1` and the word `#` with two labels differ by the labels of the other words."""
+    lines = (line for sentence in sentences for line in sentence)
+    known = {line.cells[label_at] for line in lines if not line.may_be_comment and len(line.cells) == width}
+
+    def is_comment(line: _Line) -> bool:
+        if not line.may_be_comment or len(line.cells) != width:
+            return line.may_be_comment
+        # With all columns, #NFL is a word.
+        return line.cells[0].partition(" ")[0] == "#" and line.cells[label_at] not in known
+
+    kept = ([line for line in sentence if not is_comment(line)] for sentence in sentences)
+    return [sentence for sentence in kept if sentence]
+
+
+def _are_numbered(sentences: list[list[_Line]]) -> bool:
+    """Whether the first column counts the words of each sentence: 1, 2, 3, ..."""
+    for sentence in sentences:
+        numbers = [line.cells[0] for line in sentence if not _RANGE_OR_EMPTY.fullmatch(line.cells[0])]
+        if numbers != [str(number) for number in range(1, len(numbers) + 1)]:
+            return False
+    return True
+
+
+def _without_ranges(sentences: list[list[_Line]]) -> list[list[_Line]]:
+    kept = ([line for line in sentence if _NUMBER.fullmatch(line.cells[0])] for sentence in sentences)
+    return [sentence for sentence in kept if sentence]
 
 
 def _fault(cells: list[str], width: int, word_at: int, label_at: int | None) -> str | None:
@@ -79,6 +133,10 @@ def _fault(cells: list[str], width: int, word_at: int, label_at: int | None) -> 
         return "word is empty"
     if label_at is not None and not cells[label_at].strip():
         return "label is empty"
+    try:
+        _ = label_at is None or checked_name(cells[label_at].strip())
+    except ValueError as error:
+        return str(error)
     return None
 
 

@@ -30,7 +30,7 @@ def parse_label(value: Any, kind: str, separator: str = "|") -> str | float | tu
     if isinstance(value, str):
         value = value.split(separator) if value.strip() else []
     if not isinstance(value, list):
-        raise ValueError(f"label is {value!r}; expected a list of names")
+        raise ValueError(f"label is {value!r:.60}; expected a list of names")
     return tuple(dict.fromkeys(_name(name) for name in value))
 
 
@@ -42,7 +42,7 @@ def _name(value: Any) -> str:
     if value is None or (isinstance(value, str) and not value.strip()):
         raise ValueError("label is empty")
     if not isinstance(value, str):
-        raise ValueError(f"label is {value!r}, which is not the name of a class")
+        raise ValueError(f"label is {value!r:.60}, which is not the name of a class")
     return checked_name(value.strip())
 
 
@@ -61,7 +61,7 @@ def _number(value: Any) -> float:
             raise TypeError
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"label is {value!r}, which is not a number") from None
+        raise ValueError(f"label is {value!r:.60}, which is not a number") from None
     if not math.isfinite(number):
-        raise ValueError(f"label is {value!r}, which is not a finite number")
+        raise ValueError(f"label is {value!r:.60}, which is not a finite number")
     return number

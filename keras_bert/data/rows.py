@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_bert.data.decoding import json_object
+from keras_bert.data.decoding import json_object, parquet_cells, reading_parquet
 from keras_bert.extras import needed
-from keras_bert.files import lines_of, read_text
+from keras_bert.files import lines_of, read_text, with_line_feeds
 
 _CELL_LIMIT = threading.Lock()
 FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
@@ -28,7 +28,7 @@ class Rows:
     names: list[str] | None  # names of the columns; for JSON lines, the keys of all rows; None without a header line
     width: int  # the number of columns
     # Each row: its (first) line number, from 1, and its cells: a list, a dict (JSON lines and Parquet), or an error
-    # message.
+    # message. A cell of Parquet that Python cannot hold is a ValueError.
     rows: list[tuple[int, list[str] | dict[str, Any] | str]]
     numbered: str = "line"  # the unit of the numbers: lines, or the rows of Parquet
 
@@ -90,7 +90,7 @@ def _split_tsv(text: str) -> Iterator[tuple[int, list[str]]]:
 def _split_csv(text: str, path: str | Path) -> Iterator[tuple[int, list[str] | str]]:
     """Line numbers and cells; no cells for a blank line, and an error message for a malformed row."""
     # Lines end with \n or \r\n: as in an editor, a \r in a quoted cell does not end a line.
-    reader = csv.reader(io.StringIO(text, newline="\n"), strict=True)
+    reader = csv.reader(io.StringIO(with_line_feeds(text), newline="\n"), strict=True)
     with _cells_of_any_length(len(text)):
         while True:
             line = reader.line_num + 1
@@ -134,15 +134,15 @@ def _json_row(content: str) -> dict[str, Any] | str:
 
 
 def _parquet_rows(path: str | Path) -> Rows:
-    pa, parquet = needed("pyarrow", "pyarrow", "parquet"), needed("pyarrow.parquet", "pyarrow", "parquet")
-    try:
-        with open(path, "rb") as file:
-            table = parquet.ParquetFile(file).read()
-    except pa.ArrowException as error:
-        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
+    parquet = needed("pyarrow.parquet", "pyarrow", "parquet")
+    with open(path, "rb") as file, reading_parquet(path):
+        table = parquet.ParquetFile(file).read()
+        names = table.column_names
+        columns = [parquet_cells(*each) for each in zip(table.columns, names, strict=True)]
     if not table.num_rows:
         raise ValueError(f"{path} is empty")
-    name, times = Counter(table.column_names).most_common(1)[0]
+    name, times = Counter(names).most_common(1)[0]
     if times > 1:
         raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
-    return Rows(table.column_names, table.num_columns, list(enumerate(table.to_pylist(), start=1)), "row")
+    rows = (dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True))
+    return Rows(names, len(names), list(enumerate(rows, start=1)), "row")

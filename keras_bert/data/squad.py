@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from keras_bert.data.decoding import one_text
 from keras_bert.data.examples import Answer, QuestionExamples
 from keras_bert.data.problems import Problems
-from keras_bert.files import read_text
+from keras_bert.files import parse_json, read_text
 
 
 def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
@@ -37,9 +36,7 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
         [(Answer(text='Ada', start=0),)]
     """
     try:
-        asked = list(_questions(json.loads(read_text(path))))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is not a JSON file: {error}") from None
+        asked = list(_questions(_content(path)))
     except (LookupError, TypeError) as error:
         raise ValueError(f"{path} is not in SQuAD's format, data > paragraphs > context and qas: {error!r}") from None
     if not asked:
@@ -63,6 +60,14 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
     problems.settle(len(asked), skip_bad)
     questions, contexts, answers = (list(column) for column in zip(*examples.values(), strict=True))
     return QuestionExamples(list(examples), questions, contexts, answers if answered else None)
+
+
+def _content(path: str | Path) -> Any:
+    text = read_text(path)
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        raise ValueError(f"{path} is not a JSON file: {error}") from None
 
 
 def _questions(content: Any) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -171,6 +171,8 @@ def _short(name: str) -> str:
 def _cell(row: list[str] | dict[str, Any], key: str | int, column: str | int) -> Any:
     if isinstance(row, dict) and key not in row:
         raise ValueError(f"no {column}")
+    if isinstance(row[key], ValueError):
+        raise row[key]
     return row[key]
 
 

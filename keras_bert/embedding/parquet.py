@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keras_bert.data.decoding import parquet_cells, reading_parquet
 from keras_bert.embedding.json_lines import VECTOR, text_in
 from keras_bert.extras import needed
 
@@ -57,8 +58,10 @@ def _batches(
         before = 0
         for batch in file.iter_batches(rows, columns=columns):
             texts = []
-            for number, value in enumerate(batch.column(column).to_pylist(), start=before + 1):
+            for number, value in enumerate(parquet_cells(batch.column(column), column), start=before + 1):
                 try:
+                    if isinstance(value, ValueError):
+                        raise value
                     texts.append(text_in(value, column))
                 except ValueError as error:
                     raise ValueError(f"{path}, row {number}: {error}") from None
@@ -68,12 +71,9 @@ def _batches(
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[ParquetFile]:
-    pa, parquet = needed("pyarrow", "pyarrow", "parquet"), needed("pyarrow.parquet", "pyarrow", "parquet")
-    try:
-        with parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
-            yield file
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
+    parquet = needed("pyarrow.parquet", "pyarrow", "parquet")
+    with reading_parquet(path), parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
+        yield file
 
 
 def _check_columns(path: Path, schema: pa.Schema, column: str) -> None:

@@ -13,6 +13,7 @@ LAYOUTS = ("prose", "sentences")
 # Long files are split, at the end of a paragraph, into documents of at least this many characters, so that a document
 # fills many sequences, and a book has several documents.
 _DOCUMENT_LENGTH = 2**15
+_LONGEST_FIRST_LINE = 2**20  # in bytes, when line ends are looked for
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # The end of a sentence: punctuation, closing quotes and brackets, white space, and a character that can begin a
@@ -52,8 +53,11 @@ def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Corpu
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {path}")
         with path.open("rb") as file:
-            if b"\0" in file.read(4096):
-                raise ValueError(f"{path} is not text: it has bytes of value 0")
+            begin = file.read(_LONGEST_FIRST_LINE)
+        if b"\0" in begin[:4096]:
+            raise ValueError(f"{path} is not text: it has bytes of value 0")
+        if b"\r" in begin and b"\n" not in begin:
+            raise ValueError(f"{path}: its lines end in \\r, as of old Macs; convert them first: tr '\\r' '\\n'")
     size = sum(path.stat().st_size for path in paths)
     if not size:
         raise ValueError("the corpus is empty")

@@ -86,6 +86,12 @@ def _check(runtime: Runtime, model: BertTask | BertEncoder, precision: str) -> N
         raise ValueError(runtime.refused[precision])
     if precision not in ("float32", "float16", "int8"):
         raise ValueError(f"precision is {precision!r}; expected float32, float16 or int8")
+    for label in getattr(model, "labels", None) or ():
+        if label.splitlines() not in ([], [label]):
+            raise ValueError(
+                f"label {label!r} has a line end, such as a line feed or U+2028, and {LABELS} has a label a line; "
+                "rename it, for instance in id2label of the model's config.json"
+            )
     encoder = model if isinstance(model, BertEncoder) else model.encoder
     if encoder.inference is not None or encoder.compute_dtype != "float32":
         raise ValueError(

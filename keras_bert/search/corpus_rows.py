@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_bert.data.decoding import one_text
+from keras_bert.data.decoding import one_text, parquet_cells, whole_row
 from keras_bert.data.rows import FORMATS, read_rows
 from keras_bert.embedding import parquet
 from keras_bert.files import lines_of, read_text
@@ -75,7 +75,8 @@ def _of_table(path: Path, form: str, text_column: str) -> Iterator[CorpusRow]:
             columns = cells if isinstance(cells, dict) else dict(zip(found.names, cells, strict=True))
             if not isinstance(columns.get(text_column), str):
                 raise ValueError(f"there is no text in {text_column!r}")
-            yield CorpusRow(line, columns, one_text(columns[text_column], text_column))
+            text = one_text(columns[text_column], text_column)
+            yield CorpusRow(line, whole_row(columns), text)
         except ValueError as error:
             raise ValueError(f"{path}, line {line}: {error}") from None
 
@@ -83,9 +84,14 @@ def _of_table(path: Path, form: str, text_column: str) -> Iterator[CorpusRow]:
 def _of_parquet(path: Path, text_column: str) -> Iterator[CorpusRow]:
     number = 0
     for batch, texts in parquet.parts(path, text_column, _ROWS_AT_A_TIME):
-        for columns, text in zip(batch.to_pylist(), texts, strict=True):
+        names = batch.schema.names
+        cells = [parquet_cells(*each) for each in zip(batch.columns, names, strict=True)]
+        for *row, text in zip(*cells, texts, strict=True):
             number += 1
-            yield CorpusRow(number, columns, text)
+            try:
+                yield CorpusRow(number, whole_row(dict(zip(names, row, strict=True))), text)
+            except ValueError as error:
+                raise ValueError(f"{path}, row {number}: {error}") from None
     if not number:
         raise ValueError(f"{path} is empty")
 

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 OUTSIDE = "O"
-_PREFIXES = ("B-", "I-", "E-", "S-")
+_UNNAMED = "_"  # the kind of entities whose labels are bare letters, as in seqeval
+# The letters of all schemes -> those of IOBES: begin, inside (middle), end (last), single (unit, whole).
+_IOBES = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S", "W": "S"}
+_PREFIXED = re.compile(r"([BIMELSUW])-(.+)", re.DOTALL)
+_OTHER_LETTER = re.compile(r"[A-Z]-.+", re.DOTALL)
+# Labels that somebody may have meant so: b-PER, B_PER, B:PER; PER-B, PER_B.
+_PREFIX_LIKE = re.compile(r"(?P<letter>[BIMELSUW])[\W_](?P<kind>.+)", re.DOTALL | re.IGNORECASE)
+_SUFFIX_LIKE = re.compile(r"(?P<kind>.+)[\W_](?P<letter>[BIMELSUW])", re.DOTALL | re.IGNORECASE)
+_ADVICE = (
+    "labels of entities are O, and a letter, a dash and a kind, such as B-PER: B and I (IOB), with E and S (IOBES), "
+    "with L and U (BILOU), or B, M, E and S (BMES); rename them in the data, or in id2label of a model's config.json"
+)
 
 
 class Entity(NamedTuple):
@@ -22,41 +35,101 @@ class Entity(NamedTuple):
     end: int
 
 
-def find_entities(labels: Sequence[str | None], runs: bool = True) -> list[Entity]:
+@dataclass(frozen=True)
+class LabelScheme:
+    """How labels mark entities: the whole set of a model's labels decides it, never a single label.
+
+    | Scheme | Labels of a long entity | of one word | Source |
+    | --- | --- | --- | --- |
+    | IOB1, IOB2 | B I I (IOB1: I I I) | B (IOB1: I) | Ramshaw and Marcus 1995 |
+    | IOE | I I E | E | Tjong Kim Sang and Veenstra 1999 |
+    | IOBES | B I E | S | Krishnan and Ganapathy 2005 |
+    | BILOU | B I L | U | Ratinov and Roth 2009 |
+    | BMES, BMEW | B M E | S or W | Xue 2003, of Chinese words |
+
+    A set without prefixes, such as parts of speech, has no scheme: each label is a kind of entity.
+
+    Attributes:
+        parts: label -> its letter in IOBES, and its kind of entity; empty without a scheme.
+        runs: whether words in a row with the same label without a prefix are one entity; else each is an entity.
+    """
+
+    parts: Mapping[str, tuple[str, str]]
+    runs: bool
+
+    @classmethod
+    def of(cls, labels: Iterable[str | None]) -> LabelScheme:
+        """The scheme of a set of labels.
+
+        Raises:
+            ValueError: they look like a scheme, but are none.
+
+        Example:
+            >>> LabelScheme.of(["O", "B-PER", "I-PER", "L-PER", "U-PER"]).parts["L-PER"]
+            ('E', 'PER')
+            >>> LabelScheme.of(["O", "L-shirt", "S-shirt", "XL-shirt"]).parts  # sizes
+            {}
+            >>> LabelScheme.of(["O", "B_PER", "I_PER"])
+            Traceback (most recent call last):
+            ValueError: 'B_PER', 'I_PER': such labels look like those of entities, but are none; labels of entities ...
+        """
+        labels = set(labels)
+        names = sorted(labels - {OUTSIDE, None})
+        return cls(_parts(names, OUTSIDE in labels), OUTSIDE in labels)
+
+    def iobes(self, labels: Iterable[str | None]) -> list[str]:
+        """The labels of a sentence in IOBES: "O", or `B-`, `I-`, `E-` or `S-` before the kind; None becomes "O".
+
+        Example:
+            >>> LabelScheme.of(["B-PER", "M-PER", "E-PER"]).iobes(["B-PER", "M-PER", "E-PER", None])
+            ['B-PER', 'I-PER', 'E-PER', 'O']
+        """
+        alone = "I" if self.runs else "S"
+        outside = (OUTSIDE, None)
+        return [OUTSIDE if each in outside else "-".join(self.parts.get(each, (alone, each))) for each in labels]
+
+
+def find_entities(labels: Sequence[str | None], scheme: LabelScheme | None = None) -> list[Entity]:
     """The entities in a sentence, in order.
 
-    IOB2 and IOBES labels (Ramshaw and Marcus 1995; begin, inside, end, single) are read as conlleval does (Tjong Kim
-    Sang and De Meulder 2003, `startOfChunk` and `endOfChunk`), which repairs invalid ones: an `I-X` or `E-X` that
-    continues no X begins an entity, and an X without an `E-X` ends before the first label that does not continue it.
+    Labels are read as conlleval does (Tjong Kim Sang and De Meulder 2003, `startOfChunk` and `endOfChunk`), which
+    repairs invalid ones: an `I-X` or `E-X` that continues no X begins an entity, and an X without an `E-X` ends before
+    the first label that does not continue it.
 
     Args:
         labels: one per word, with a prefix such as `B-`, or without one, such as a part of speech; "O" or None for no
             entity.
-        runs: whether words in a row with the same label without a prefix are one entity; else each is an entity.
+        scheme: of all labels of the model or the data; by default, that of these labels and "O".
+
+    Raises:
+        ValueError: the labels look like a scheme, but are none.
 
     Example:
         >>> find_entities(["O", "I-PER", "I-PER", "B-PER", "I-LOC"])
         [Entity(label='PER', first=1, end=3), Entity(label='PER', first=3, end=4), Entity(label='LOC', first=4, end=5)]
-        >>> find_entities(["DET", "NOUN", "NOUN"], runs=False)[1:]
+        >>> find_entities(["B-PER", "L-PER", "U-LOC"])
+        [Entity(label='PER', first=0, end=2), Entity(label='LOC', first=2, end=3)]
+        >>> find_entities(["DET", "NOUN", "NOUN"], LabelScheme.of(["DET", "NOUN"]))[1:]
         [Entity(label='NOUN', first=1, end=2), Entity(label='NOUN', first=2, end=3)]
     """
+    scheme = scheme or LabelScheme.of([*labels, OUTSIDE])
     found: list[Entity] = []
     is_open = False
-    for word, label in enumerate(labels):
-        if label is None or label == OUTSIDE:
+    for word, label in enumerate(scheme.iobes(labels)):
+        if label == OUTSIDE:
             is_open = False
             continue
-        prefix, name = (label[0], label[2:]) if has_prefix(label) else ("I" if runs else "S", label)
-        if is_open and prefix in "IE" and found[-1].label == name:
+        letter, name = label[0], label[2:]
+        if is_open and letter in "IE" and found[-1].label == name:
             found[-1] = found[-1]._replace(end=word + 1)
         else:
             found.append(Entity(name, word, word + 1))
-        is_open = prefix in "BI"
+        is_open = letter in "BI"
     return found
 
 
 def spans(
-    text: str, places: Sequence[tuple[int, int]], words: Sequence[dict[str, Any]], runs: bool = True
+    text: str, places: Sequence[tuple[int, int]], words: Sequence[dict[str, Any]], scheme: LabelScheme | None = None
 ) -> list[dict[str, Any]]:
     """The entities in a text, with their offsets.
 
@@ -64,7 +137,7 @@ def spans(
         text: the text of the words.
         places: each word's offsets in characters; the end is exclusive.
         words: each word's `label` and `probability`, as from `BertTokenClassifier.tag`.
-        runs: see `find_entities`.
+        scheme: see `find_entities`.
 
     Returns:
         Dicts of `label`, `start`, `end`, `text` (`text[start:end]`) and `probability`, the mean over the words.
@@ -75,7 +148,7 @@ def spans(
         [{'label': 'LOC', 'start': 0, 'end': 9, 'text': 'New  York', 'probability': 0.75}]
     """
     found = []
-    for label, first, last in find_entities([word["label"] for word in words], runs):
+    for label, first, last in find_entities([word["label"] for word in words], scheme):
         start, end = places[first][0], places[last - 1][1]
         probability = sum(word["probability"] for word in words[first:last]) / (last - first)
         place = {"label": label, "start": start, "end": end, "text": text[start:end]}
@@ -83,6 +156,49 @@ def spans(
     return found
 
 
-def has_prefix(label: str) -> bool:
-    """Whether a label has a prefix, such as `B-` or `I-`."""
-    return label.startswith(_PREFIXES) and len(label) > 2
+def _parts(names: Sequence[str], has_outside: bool) -> dict[str, tuple[str, str]]:
+    """Label -> its letter in IOBES, and its kind; see `LabelScheme`. Raises ValueError if a scheme is only meant."""
+    prefixed = {name: match.groups() for name in names if (match := _PREFIXED.fullmatch(name))}
+    if not prefixed and _is_convincing(bare := {*names} & {*_IOBES}) and all(len(name) > 1 for name in {*names} - bare):
+        prefixed = {name: (name, _UNNAMED) for name in sorted(bare)}
+    letters = {letter for letter, _ in prefixed.values()}
+    others = [name for name in names if name not in prefixed]
+    _refuse_lookalikes(names, others)
+    if not _is_scheme(letters) or (others and not letters & {"B", "I"}):
+        return {}
+    if len({_IOBES[letter] for letter in letters}) < len(letters):
+        which = ", ".join(f"{letter}-" for letter in sorted(letters))
+        raise ValueError(f"the labels begin with {which}, which are not of one scheme; {_ADVICE}")
+    of_types = [name for name in others if _OTHER_LETTER.fullmatch(name)]
+    strange = of_types if has_outside else others
+    if strange and _is_convincing(letters):
+        raise ValueError(f"{strange[0]!r} is among labels of entities, but is none; {_ADVICE}")
+    if of_types:  # such as B-cell and T-cell
+        return {}
+    return {name: (_IOBES[letter], kind) for name, (letter, kind) in prefixed.items()}
+
+
+def _is_scheme(letters: Collection[str]) -> bool:
+    """Whether letters may be those of one scheme. L and M never are without others, which they end and continue."""
+    return set(letters) <= set("BIES") or letters in ({"U"}, {"W"}, {"M", "E"}) or bool(letters & {"B", "I"})
+
+
+def _is_convincing(letters: Collection[str]) -> bool:
+    """Whether these letters can hardly be there by chance: a scheme that marks more than where entities begin."""
+    roles = {_IOBES[letter] for letter in letters}
+    return {"B", "I"} <= roles or ({"I", "E"} <= roles and "I" in letters) or {"B", "E", "S"} <= roles
+
+
+def _refuse_lookalikes(names: Sequence[str], others: Collection[str]) -> None:
+    """Raises ValueError if other labels than a scheme's mark entities as well: `b-PER`, `B_PER`, `PER-B`."""
+    for pattern in (_PREFIX_LIKE, _SUFFIX_LIKE):
+        alike = {name: match for name in names if (match := pattern.fullmatch(name))}
+        strange = [name for name in alike if name in others]
+        letters: dict[str, set[str]] = {}
+        for match in alike.values():
+            letters.setdefault(match["kind"], set()).add(match["letter"].upper())
+        if len(alike) == len(names):
+            letters["any"] = set().union(*letters.values())
+        if strange and any(map(_is_convincing, letters.values())):
+            shown = f"{', '.join(map(repr, strange[:3]))}: such labels"
+            raise ValueError(f"{shown} look like those of entities, but are none; {_ADVICE}")

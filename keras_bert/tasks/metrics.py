@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.extras import needed
+from keras_bert.tasks.entities import OUTSIDE, LabelScheme
 
 
 def accuracy(labels: Any, predictions: Any) -> dict[str, float]:
@@ -152,8 +153,9 @@ def average_precision(labels: Any, scores: Any) -> dict[str, float]:
 def entity_f1(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
     """Precision, recall and F1 of entities. An entity is right if its first word, last word and kind are right.
 
-    Entities are read from IOB2 labels as in conlleval, the script of CoNLL's shared tasks: an `I-` that follows no
-    entity of its kind begins one. Each number is 0 where it would be 0 / 0.
+    Entities are read as in conlleval, the script of CoNLL's shared tasks: an `I-` that follows no entity of its kind
+    begins one. All labels and predictions together decide the scheme, such as IOB2, IOBES, BILOU or BMES; see
+    `entities.LabelScheme`. Each number is 0 where it would be 0 / 0.
 
     Args:
         labels, predictions: for each sentence, one label per word: `B-person`, `I-person`, `O`.
@@ -172,15 +174,22 @@ def entity_f1(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[st
     for number, (right, predicted) in enumerate(zip(labels, predictions, strict=True), start=1):
         if len(right) != len(predicted):
             raise ValueError(f"sentence {number} has {len(right)} labels and {len(predicted)} predictions")
-    given = {label for sentence in labels + predictions for label in sentence}
-    strange = {label for label in given if label != "O" and label[:2] not in ("B-", "I-")}
-    if strange:
-        raise ValueError(
-            f"{sorted(strange)[0]!r} is not an IOB2 label: those are O, and B- or I- before a kind of entity"
-        )
+    labels, predictions = _in_iobes(labels, predictions)
     seqeval = needed("seqeval.metrics", "seqeval")
     measures = {"precision": seqeval.precision_score, "recall": seqeval.recall_score, "f1": seqeval.f1_score}
     return {name: float(measure(labels, predictions, zero_division=0)) for name, measure in measures.items()}
+
+
+def _in_iobes(*columns: list[list[str]]) -> list[list[list[str]]]:
+    """Labels of words in IOBES, whose prefixes seqeval reads as conlleval does."""
+    given = {label for column in columns for sentence in column for label in sentence}
+    scheme = LabelScheme.of([*given, OUTSIDE])
+    if strange := sorted(given - {OUTSIDE, *scheme.parts}):
+        raise ValueError(
+            f"{strange[0]!r} is not an IOB2 label, nor one of another scheme of entities: those are O, and B-, I-, E-, "
+            "S-, L-, U- or M- before a kind of entity"
+        )
+    return [[scheme.iobes(sentence) for sentence in column] for column in columns]
 
 
 def entities_by_kind(labels: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -190,9 +199,10 @@ def entities_by_kind(labels: Sequence[Sequence[str]], predictions: Sequence[Sequ
         >>> entities_by_kind([["B-person", "O", "B-group"]], [["B-person", "O", "O"]])["f1 of group"]
         0.0
     """
+    labels, predictions = [list(sentence) for sentence in labels], [list(sentence) for sentence in predictions]
     entity_f1(labels, predictions)  # raises
     report = needed("seqeval.metrics", "seqeval").classification_report(
-        list(map(list, labels)), list(map(list, predictions)), output_dict=True, zero_division=0
+        *_in_iobes(labels, predictions), output_dict=True, zero_division=0
     )
     kinds = {"precision": "precision", "recall": "recall", "f1": "f1-score"}
     return {

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import metrics
 from keras_bert.tasks.columns import columns_of, one_or_many
@@ -44,6 +45,7 @@ class BertNextSentence(BertTask):
     """
 
     HEAD = "next_sentence"
+    EXAMPLES = TextExamples
     text_names = ("text", "text_pair")
 
     def __init__(
@@ -104,12 +106,19 @@ class BertNextSentence(BertTask):
         """Labels, 0 (it follows) or 1 (it does not), as int32."""
         return np.array(y, np.int32) if isinstance(y, list) else y
 
+    @property
+    def example_settings(self) -> dict[str, Any]:
+        return {"problem_type": "regression"}  # labels are numbers
+
     def answers(self, x: Any) -> list[Any]:
-        return list(self.score(*columns_of(x), progress=False))
+        return self.score(*columns_of(x), progress=False).tolist()
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
         """`accuracy`."""
         return metrics.accuracy(np.asarray(y), (np.asarray(answers) < 0.5).astype(int))
+
+    def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
+        return [i for i, (score, label) in enumerate(zip(answers, y, strict=True)) if (score < 0.5) != label]
 
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
         return [{"probability": float(score)} for score in self.score(*texts, progress=False)]

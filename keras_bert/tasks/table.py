@@ -8,6 +8,7 @@ from typing import Any
 from keras_bert import formats, presets
 from keras_bert.tasks import preset
 from keras_bert.tasks.classifier import BertClassifier
+from keras_bert.tasks.next_sentence import BertNextSentence
 from keras_bert.tasks.question_answerer import BertQuestionAnswerer
 from keras_bert.tasks.reranker import BertReranker
 from keras_bert.tasks.sentence import BertSentenceEncoder
@@ -44,7 +45,7 @@ def task_of(directory: str | Path) -> type[BertTask]:
 
 
 def load_task(handle: str | Path, **arguments: Any) -> BertTask:
-    """The fine-tuned model of a preset.
+    """The fine-tuned model of a preset; or, if it was only pre-trained, its next-sentence prediction.
 
     Args:
         handle: a directory, the name of a preset, or `hf://org/name`; see `presets.resolve`.
@@ -52,11 +53,15 @@ def load_task(handle: str | Path, **arguments: Any) -> BertTask:
 
     Raises:
         FileNotFoundError: there is no such preset, or it lacks a file.
-        ValueError: a file is damaged, or the preset has no fine-tuned head, or several.
+        ValueError: a file is damaged, or the preset has no such head, or several.
     """
     directory = presets.resolve(handle)
     task = task_of(directory)
     if task not in FINE_TUNED:
+        with formats.open_checkpoint(directory) as checkpoint:
+            is_pretrained = BertNextSentence.is_in(checkpoint, directory)
+        if is_pretrained:
+            return BertNextSentence.from_preset(directory, **arguments)
         raise ValueError(f"{handle} has no head for classes, labels of words or answers; fine-tune a model first")
     return task.from_preset(directory, **arguments)
 

@@ -17,7 +17,7 @@ from keras_bert.formats import hugging_face
 from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import BySentence, flat_tokens
 from keras_bert.tasks.columns import one_or_many
-from keras_bert.tasks.entities import OUTSIDE, spans
+from keras_bert.tasks.entities import LabelScheme, spans
 from keras_bert.tasks.label_names import checked_labels, number_of, rare
 from keras_bert.tasks.long_text import places_of_tokens, sequence_output
 from keras_bert.tasks.preset import TaskPreset
@@ -39,7 +39,8 @@ class BertTokenClassifier(BertTask):
     Args:
         encoder, preprocessor: see `BertTask`. With a preprocessor that makes windows, long texts are read whole: the
             label of a word comes from the window where it has the most context.
-        labels: IOB2 ("O", "B-PER", "I-PER", ...), IOBES, or labels without a prefix, such as "NOUN".
+        labels: those of a scheme for entities, such as IOB2 ("O", "B-PER", "I-PER", ...), IOBES, BILOU or BMES, see
+            `tasks.entities.LabelScheme`; or labels without a prefix, such as "NOUN".
         dropout: the rate before the head; by default the encoder's `hidden_dropout`.
 
     Call arguments:
@@ -50,7 +51,7 @@ class BertTokenClassifier(BertTask):
         `[batch, windows, seq_length, labels]`.
 
     Raises:
-        TypeError, ValueError: a bad argument.
+        TypeError, ValueError: a bad argument; or labels that look like a scheme for entities, but are none.
 
     Example:
         >>> model = BertTokenClassifier.from_preset("all-MiniLM-L6-v2", labels=["O", "B-PER", "I-PER"])
@@ -84,6 +85,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             )
         super().__init__(encoder, preprocessor, **kwargs)
         self.labels = labels
+        self._scheme_with([])  # raises
         self._add_head(len(labels), dropout)
         self._by_length = BySentence(preprocessor, lambda segments: self._probabilities(*segments))
 
@@ -154,8 +156,8 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         places = [list(zip(*rows, strict=True)) for rows in zip(starts.to_list(), ends.to_list(), strict=True)]
         words = [[text[start:end] for start, end in row] for text, row in zip(texts, places, strict=True)]
         tagged = self.tag(words, batch_tokens, progress)
-        runs = OUTSIDE in self.labels
-        found = [spans(*each, runs) for each in zip(texts, places, tagged, strict=True)]
+        scheme = self._scheme_with([])
+        found = [spans(*each, scheme) for each in zip(texts, places, tagged, strict=True)]
         return found[0] if is_one else found
 
     def _answers(self, words: Sequence[str], probabilities: np.ndarray) -> list[dict[str, Any]]:
@@ -274,44 +276,55 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
     def answers(self, x: Any) -> list[Any]:
         return self.tag(x, progress=False)
 
+    def check_examples(self, x: Any, y: Any) -> None:
+        super().check_examples(x, y)
+        self._scheme_with(self._names(y))  # raises
+
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
-        """`f1`, `precision` and `recall` of entities (labels "O", "B-..." and "I-..."); for other labels, `accuracy`.
+        """`f1`, `precision` and `recall` of entities, if the labels mark them by a scheme; else `accuracy` of words.
 
         Words that were cut off count as "O".
         """
-        answers = [[answer["label"] for answer in sentence] for sentence in answers]
-        if not self._has_entities:
-            pairs = [pair for labels in zip(y, answers, strict=True) for pair in zip(*labels, strict=True)]
-            return metrics.accuracy(*zip(*((right, str(label)) for right, label in pairs), strict=True))
-        measured = metrics.entity_f1(y, [[label or "O" for label in labels] for labels in answers])
+        right, given = self._names(y), _labels(answers)
+        scheme = self._scheme_with(right)
+        if not scheme.parts:
+            pairs = [pair for labels in zip(right, given, strict=True) for pair in zip(*labels, strict=True)]
+            return metrics.accuracy(*zip(*((label, str(answer)) for label, answer in pairs), strict=True))
+        measured = metrics.entity_f1(map(scheme.iobes, right), map(scheme.iobes, given))
         return {"f1": measured.pop("f1"), **measured}
 
     def details(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
         """Precision, recall and F1 of each kind of entity, if the labels mark entities."""
-        if not self._has_entities:
+        right = self._names(y)
+        scheme = self._scheme_with(right)
+        if not scheme.parts:
             return {}
-        return metrics.entities_by_kind(y, [[answer["label"] or "O" for answer in sentence] for sentence in answers])
+        return metrics.entities_by_kind(map(scheme.iobes, right), map(scheme.iobes, _labels(answers)))
 
     def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
-        given = [[answer["label"] for answer in sentence] for sentence in answers]
-        right = [[self.labels[number_of(label, self.labels)] for label in sentence] for sentence in y]
-        return [i for i, (ours, theirs) in enumerate(zip(given, right, strict=True)) if ours != theirs]
+        pairs = enumerate(zip(_labels(answers), self._names(y), strict=True))
+        return [i for i, (ours, theirs) in pairs if ours != theirs]
 
     def worst(self, answers: Sequence[Any], y: Any) -> list[int]:
         return sorted(self.mistakes(answers, y), key=lambda i: -len(self.compared(answers[i], y[i])))
 
     def compared(self, answer: Any, label: Any) -> list[dict[str, Any]]:
         """The words whose label is wrong."""
-        right = [self.labels[number_of(each, self.labels)] for each in label]
+        (right,) = self._names([label])
         rows = [
             {"word": each["word"], "label": name, "answer": each["label"], "probability": each["probability"]}
             for name, each in zip(right, answer, strict=True)
         ]
         return [row for row in rows if row["label"] != row["answer"]]
 
-    @property
-    def _has_entities(self) -> bool:
-        return all(label == "O" or label[:2] in ("B-", "I-") for label in self.labels)
+    def _names(self, y: Iterable[Sequence[Any]]) -> list[list[str]]:
+        """Labels by name, from names and numbers. A name need not be one of the model's: then no answer is right."""
+        of = self.labels
+        return [[each if isinstance(each, str) else of[number_of(each, of)] for each in labels] for labels in y]
+
+    def _scheme_with(self, labels: Iterable[Sequence[str]]) -> LabelScheme:
+        """The scheme of the model's labels and those of examples, some of which the model may lack."""
+        return LabelScheme.of([*self.labels, *(name for sentence in labels for name in sentence)])
 
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
         return [{"entities": entities} for entities in self.entities(*texts, progress=False)]
@@ -336,6 +349,10 @@ def _checked(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
         if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
             raise TypeError(f"sentence {number} (from 0) is {words!r:.60}; expected a list of words, each a str")
     return sentences
+
+
+def _labels(answers: Sequence[Sequence[dict[str, Any]]]) -> list[list[str | None]]:
+    return [[answer["label"] for answer in sentence] for sentence in answers]
 
 
 def _tokens_kept(places: tf.Tensor) -> tf.Tensor:

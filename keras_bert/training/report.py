@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import io
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from keras_bert.extras import needed
 REPORT = "report.md"
 CURVE = "learning_curve.png"
 CONFUSION = "confusion_matrix.png"
+_LARGEST = 40.0  # inches, of a confusion matrix
+_LONGEST = 40  # characters of a label
+_MANY = 30  # classes; a larger matrix has no zeros
 
 
 def check_installed() -> None:
@@ -42,16 +46,27 @@ def write_report(
         confusion: names of the classes, and int `[classes, classes]`: rows are the classes of the examples, columns
             the predicted classes.
         panels: title -> the names in the history that are drawn; by default the loss, and beside it all measures.
+
+    Warns:
+        UserWarning: a picture could not be drawn. It is left out, because the model is worth more.
     """
     directory = Path(directory)
-    pictures = {}
+    draw: dict[str, Callable[[], bytes]] = {}
     if importlib.util.find_spec("matplotlib"):
-        pictures[CURVE] = _curve(history, panels or _panels(history))
+        draw[CURVE] = lambda: _curve(history, panels or _panels(history))
         if confusion is not None:
-            pictures[CONFUSION] = _confusion(*confusion)
-    for name, picture in pictures.items():
+            draw[CONFUSION] = lambda: _confusion(*confusion)
+    pictures = []
+    for name, drawn in draw.items():
+        try:
+            picture = drawn()
+        except Exception as error:
+            warnings.warn(f"{directory / name} could not be drawn: {type(error).__name__}: {error}", stacklevel=2)
+            (directory / name).unlink(missing_ok=True)  # of another run
+            continue
         with atomic.written_whole(directory / name) as unfinished:
             unfinished.write_bytes(picture)
+        pictures.append(name)
     parts = [
         "# Training report",
         _table(["measure", "value"], [[name, f"{value:.4f}"] for name, value in measures.items()]),
@@ -71,7 +86,11 @@ def shares(counts: np.ndarray) -> np.ndarray:
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)
+    return "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in cells)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.splitlines()).replace("|", "\\|")
 
 
 def _names(history: Sequence[Mapping[str, float]]) -> list[str]:
@@ -103,19 +122,23 @@ def _curve(history: Sequence[Mapping[str, float]], panels: Mapping[str, Sequence
         axes.set(title=title, xlabel=unit)
         axes.xaxis.get_major_locator().set_params(integer=True)
         if names != ["loss"]:
-            axes.legend()
+            for text in axes.legend().get_texts():
+                text.set_parse_math(False)
     return _png(figure)
 
 
 def _confusion(labels: Sequence[str], counts: np.ndarray) -> bytes:
-    figure, (axes,) = _figure(1, size=max(4.0, 0.5 * len(labels) + 2))
+    figure, (axes,) = _figure(1, size=min(max(4.0, 0.5 * len(labels) + 2), _LARGEST))
     of_row = shares(counts)
     axes.imshow(of_row, cmap="Blues", vmin=0, vmax=1)
     ticks = range(len(labels))
     axes.set(xlabel="given by the model", ylabel="class of the example", xticks=ticks, yticks=ticks)
-    axes.set_xticklabels(labels, rotation=45, ha="right")
-    axes.set_yticklabels(labels)
+    shown = [label if len(label) <= _LONGEST else f"{label[: _LONGEST - 3]}..." for label in labels]
+    axes.set_xticklabels(shown, rotation=45, ha="right", parse_math=False)  # a $ is no formula
+    axes.set_yticklabels(shown, parse_math=False)
     for (row, column), count in np.ndenumerate(counts):
+        if not count and len(labels) > _MANY:
+            continue
         colour = "white" if of_row[row, column] > 0.5 else "black"
         axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour)
     return _png(figure)

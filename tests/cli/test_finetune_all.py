@@ -235,6 +235,19 @@ def test_embed(run, untrained, tmp_path):
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("average_precision\t")
 
+    triplets = [{**row, "wrong": queries[i - 1]} for i, row in enumerate(rows)]
+    (tmp_path / "triplets.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in triplets))
+    (tmp_path / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    options = ("--query-column", "question", "--positive-column", "context", "--negative-column", "wrong")
+    options += ("--preset", model, "--epochs", "1", "--train", str(tmp_path / "triplets.jsonl"))
+    for name, is_measured in (("triplets", True), ("pairs", False)):
+        files = ("--eval", str(tmp_path / f"{name}.jsonl"), "--output", f"{model}-{name}")
+        result = run("finetune", "embed", *files, *options)
+        assert result.exit_code == 0, result.output
+        assert "\nrecall@10\t" in result.stdout
+        assert ("\ntriplet_accuracy\t" in result.stdout) == is_measured
+        assert (f"{name}.jsonl has no 'wrong': it measures pairs" in result.stderr) == (not is_measured)
+
     scored = [{**row, "wrong": queries[i - 1], "good": 1.0, "bad": i / 48} for i, row in enumerate(rows)]
     parquet.write_table(pa.Table.from_pylist(scored), tmp_path / "triplets.parquet")
     options = ("--query-column", "question", "--positive-column", "context", "--negative-column", "wrong")

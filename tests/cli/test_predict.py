@@ -5,11 +5,14 @@ import re
 from html import escape
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_fscore_support
 
-from keras_bert import BertQuestionAnswerer, BertSentenceEncoder, BertSparseEncoder
+from keras_bert import BertNextSentence, BertQuestionAnswerer, BertSentenceEncoder, BertSparseEncoder
 from keras_bert.cli import streams
+from keras_bert.cli.errors import Misuse
+from keras_bert.data.rows import read_rows
 from keras_bert.tasks import metrics, vector_metrics
 from keras_bert.tasks import table as tasks_table
 
@@ -71,6 +74,71 @@ def test_tables_and_arguments(run, fails, classifier, tmp_path):
     assert json.loads(one)["label"] == answers[1]["label"]
     csv.write_text("text\ngood\na,b\n")
     assert fails("predict", classifier, "--file", str(csv)) == f"{csv}, line 3: 2 cells instead of 1"
+
+
+@pytest.mark.parametrize("end", ["csv", "tsv", "jsonl"])
+def test_the_name_of_the_output_decides_its_format(run, classifier, tmp_path, end):
+    texts = ['bad, "bad"', "great film", "日本\u2028語"]
+    path, lines = tmp_path / f"answers.{end}", "\n".join(texts).encode()
+    answers = [json.loads(line) for line in run("predict", classifier, input=lines).stdout.split("\n")[:-1]]
+    assert run("predict", classifier, "--output", str(path), input=lines).output == ""
+    rows = [row for _, row in read_rows(path, end, header=True).rows]
+    as_texts = [[each if isinstance(each, str) else json.dumps(each) for each in row.values()] for row in answers]
+    assert rows == (answers if end == "jsonl" else as_texts)
+
+
+def test_formats_that_are_not_written_are_refused_before_any_work(fails, classifier, table, tmp_path):
+    for end, name in {"parquet": "parquet", "JSON": "json", "xlsx": "xlsx", "txt": "text", "npy": "npy"}.items():
+        told = f"answers.{end}: predict does not write {name}; choose a name that ends in "
+        told += ".jsonl or .ndjson or .csv or .tsv"
+        assert fails("predict", classifier, "--output", f"answers.{end}", "--file", "none.txt") == told
+    for command in (("mine", table), ("evaluate", classifier, table, "--errors", "a.csv"), ("similarity", "a", "b")):
+        option = "--report" if command[0] == "evaluate" else "--output"
+        assert f"a.parquet: {command[0]} does not write parquet" in fails(*command, option, "a.parquet")
+
+
+def test_what_a_table_of_answers_cannot_hold(run, fails, classifier, tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a\\tb", "more": {"x": [1]}}\n{"text": "c"}\n')
+    assert run("predict", classifier, "--file", str(path), "--output", str(tmp_path / "a.csv")).exit_code == 0
+    (_, first), (_, second) = read_rows(tmp_path / "a.csv", "csv", header=True).rows
+    assert (first[:2], second[:2]) == (["a\tb", '{"x": [1]}'], ["c", ""])
+    told = fails("predict", classifier, "--file", str(path), "--output", str(tmp_path / "a.tsv"))
+    assert told == "'a\\tb' has a tab or a line end, which TSV cannot hold; write .csv or .jsonl"
+    assert not (tmp_path / "a.tsv").exists()
+    with open(tmp_path / "b.csv", "xb") as file:
+        writer = streams.RowWriter(file, "csv")
+        writer.write([{"a": 1}])
+        with pytest.raises(Misuse, match="a row has the column 'b', which the rows"):
+            writer.write([{"a": 1, "b": 2}])
+
+
+def test_other_columns_that_cannot_be_written_are_named(fails, run, classifier, tmp_path):
+    line = b'{"text": "one"}\n{"text": "two", "by": "\\ud83d"}'
+    told = fails("predict", classifier, "--format", "jsonl", input=line)
+    assert told.endswith("line 2: 'by' has half of a surrogate pair, which is not a character")
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    day = pa.array(np.array(["2026-11-22", "12000-01-01"], "datetime64[D]"))
+    parquet.write_table(pa.table({"text": ["one", "two"], "day": day}), tmp_path / "a.parquet")
+    lines = run("predict", classifier, "--file", str(tmp_path / "a.parquet")).stdout.splitlines()
+    assert [json.loads(line)["day"] for line in lines] == ["2026-11-22", "12000-01-01"]
+
+
+def test_a_pre_trained_model_predicts_the_next_sentence(run, tmp_path):
+    model = small.task(BertNextSentence, config={"num_layers": 1})
+    model.save_preset(tmp_path / "model")
+    pairs = [("good film", "the river"), ("the bank", "money")]
+    (tmp_path / "pairs.csv").write_text("text,text_pair,label\ngood film,the river,0\nthe bank,money,1\n")
+    command = (str(tmp_path / "model"), "--file", str(tmp_path / "pairs.csv"))
+    rows = [json.loads(line) for line in run("predict", *command).stdout.splitlines()]
+    scores = model.score(*map(list, zip(*pairs, strict=True)))
+    assert [row["probability"] for row in rows] == pytest.approx(scores.tolist(), abs=1e-5)
+    right = sum((scores < 0.5) == [0, 1]) / 2
+    errors = tmp_path / "errors.csv"
+    columns = ("--text-pair-column", "text_pair", "--errors", str(errors))
+    shown = run("evaluate", str(tmp_path / "model"), str(tmp_path / "pairs.csv"), *columns).stdout
+    assert shown == f"accuracy\t{right:.4f}\n"
+    assert len(errors.read_text().splitlines()) == (3 - 2 * right if right < 1 else 0)
 
 
 def test_evaluate(run, classifier, table):

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from keras_bert import BertReranker
+from keras_bert.data.rows import read_rows
 from keras_bert.search import NegativeRules, TextIndex, mine_negatives
 
 from ..support import small
@@ -80,6 +81,25 @@ def test_duplicates(run, folder):
         "first": {"id": "7", "review": "good film"},
         "second": {"id": "10", "review": "good film"},
     }
+
+
+def test_tables_of_hits_and_of_duplicates(run, folder):
+    """A row of CSV for each hit, with JSON in the cell of its row."""
+    out(run("index", "films.csv", "--text-column", "review", "--output", "films"))
+    queries = ("search", "films", "good film", "the cold river", "--top-k", "2")
+    out(run(*queries, "--output", "hits.csv", small=False))
+    answers = map(json.loads, out(run(*queries, "--format", "jsonl", small=False)).splitlines())
+    expected = [{"query": each["query"], **hit} for each in answers for hit in each["hits"]]
+    found = read_rows("hits.csv", "csv", header=True)
+    rows = [dict(zip(found.names, cells, strict=True)) for _, cells in found.rows]
+    rows = [{**row, "similarity": float(row["similarity"]), "row": json.loads(row["row"])} for row in rows]
+    assert rows == expected
+    options = ("duplicates", "films.csv", "--text-column", "review", "--threshold", "-1")
+    out(run(*options, "--output", "pairs.jsonl"))
+    out(run(*options, "--output", "pairs.tsv"))
+    pairs = [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
+    cells = [row for _, row in read_rows("pairs.tsv", "tsv", header=True).rows]
+    assert [[json.loads(cell) for cell in row] for row in cells] == [list(pair.values()) for pair in pairs]
 
 
 def test_mistakes(fails, folder):

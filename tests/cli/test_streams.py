@@ -122,6 +122,16 @@ def test_lines_are_handed_on_as_they_come():
         assert list(chunks) == [["na\u00efve"]]
 
 
+def test_line_ends_of_old_macs(tmp_path):
+    """A file of carriage returns and no line feeds is no single text."""
+    (tmp_path / "old.txt").write_bytes(b"one\rtwo\r\rthree")
+    lines = streams.open_texts((), str(tmp_path / "old.txt"))
+    assert lines.count() == 4
+    assert list(lines.chunks()) == [["one", "two", "", "three"]]
+    (tmp_path / "old.txt").write_bytes(b"one\rtwo\n")
+    assert list(streams.open_texts((), str(tmp_path / "old.txt")).chunks()) == [["one\rtwo"]]
+
+
 def test_lines_of_any_length(tmp_path):
     lines = ["a" * 300_000, "", *map(str, range(50_000)), "b" * 70_000]
     for end in ("", "\n"):

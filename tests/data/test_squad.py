@@ -117,3 +117,9 @@ def test_bad_questions(write, bad, what):
 def test_files_that_cannot_be_read(write, content, message):
     with pytest.raises(ValueError, match=message):
         read_squad(write("a.json", content))
+
+
+def test_a_number_that_python_refuses(write):
+    path = write("a.json", f'{{"data": [], "version": {"9" * 5000}}}')
+    with pytest.raises(ValueError, match="a.json is not a JSON file: a whole number of more than 4,300 digits"):
+        read_squad(path)

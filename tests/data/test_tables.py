@@ -1,12 +1,15 @@
 """CSV, TSV and JSON lines: formats, columns, and what cannot be used, which is told by line."""
 
+import contextlib
 import csv
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from keras_bert.data import ColumnExamples, TextExamples, read_columns, read_table
+from keras_bert.data.rows import read_rows
 
 
 def test_a_lone_quote_is_text_in_tsv_and_not_in_csv(write):
@@ -264,3 +267,57 @@ def test_columns_of_texts_that_teach_nothing():
     ColumnExamples((["a", "b"], ["c", "d"])).check_can_be_learned("a.csv")
     with pytest.raises(ValueError, match="parallel lists have different lengths"):
         ColumnExamples((["a", "b"], ["c"]))
+
+
+def test_parquet_values_that_python_cannot_hold(tmp_path):
+    """They matter only in the columns that are read."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    far = pa.array(np.array(["12000-01-01", "1970-01-01"], "datetime64[D]"))
+    latin = pa.StringArray.from_buffers(2, pa.py_buffer(np.int32([0, 2, 5])), pa.py_buffer(b"goh\xe9h"))
+    path = tmp_path / "a.parquet"
+    columns = {
+        "text": ["good", "bad"],
+        "label": [1, 0],
+        "day": far,
+        "seen": far.cast(pa.timestamp("ms")),
+        "word": latin,
+    }
+    parquet.write_table(pa.table(columns), path)
+    assert read_table(path, label_column="label") == TextExamples(["good", "bad"], labels=["1", "0"])
+    with pytest.raises(ValueError, match="a.parquet: 1 of 2 rows cannot be used: row 2: word is not UTF-8: bad byte"):
+        read_table(path, text_column="word", label_column="label")
+    first, second = (row for _, row in read_rows(path, "parquet", header=True).rows)
+    assert (first["day"], str(second["day"]), first["word"]) == ("12000-01-01", "1970-01-01", "go")
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_damaged_parquet_is_told_with_its_name(tmp_path, count):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    kinds = pa.array(["a", "b"] * 50).dictionary_encode()
+    parquet.write_table(pa.table({"text": ["good", "bad"] * 50, "kind": kinds, "list": [[1], []] * 50}), path)
+    content, generator = path.read_bytes(), np.random.default_rng(0)
+    for _ in range(count):
+        damaged = bytearray(content)
+        for place in generator.integers(len(content), size=3):
+            damaged[place] ^= 1 << generator.integers(8)
+        path.write_bytes(damaged)
+        with contextlib.suppress(ValueError):  # anything else, such as OSError, is no message for people
+            assert len(read_table(path)) <= 100
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+def test_line_ends_of_old_macs(write, name):
+    rows = {"a.csv": 'text,label\r"a ""b""",x\rc,y\r', "a.tsv": 'text\tlabel\ra "b"\tx\rc\ty'}
+    rows["a.jsonl"] = '{"text": "a \\"b\\"", "label": "x"}\r{"text": "c", "label": "y"}\r'
+    assert read_table(write(name, rows[name]), label_column="label").texts == ['a "b"', "c"]
+
+
+def test_a_number_that_python_refuses_is_a_bad_row(write):
+    long = "9" * 5000
+    path = write("a.jsonl", f'{{"text": "a", "label": {long}}}\n{{"text": "b", "label": 1}}\n')
+    with pytest.raises(ValueError, match="line 1: not JSON that can be read: a whole number of more than 4,300 digits"):
+        read_table(path, label_column="label", label_kind="number")
+    path = write("a.csv", f"text,label\na,{long}\nb,1\n")
+    with pytest.raises(ValueError, match=r"line 2: label is '9{10,59}, which is not a finite number"):
+        read_table(path, label_column="label", label_kind="number")

@@ -89,6 +89,12 @@ def test_a_line_of_megabytes(tmp_path):
     assert [len(sentence) for sentence in chain(*found)] == [5 * 10**6 + 4, 9, 5]
 
 
+def test_line_ends_of_old_macs_are_told(tmp_path):
+    (tmp_path / "old.txt").write_bytes(b"One.\rTwo.\r\rThree.\r")
+    with pytest.raises(ValueError, match="old.txt: its lines end in .*r, as of old Macs; convert them first: tr"):
+        parts_of([tmp_path / "old.txt"])
+
+
 def test_what_is_no_text(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no file .*nowhere\.txt"):
         parts_of([tmp_path / "nowhere.txt"])

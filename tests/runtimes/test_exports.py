@@ -252,3 +252,14 @@ def test_mediapipe_embeds_strings(tmp_path):
     with text.TextEmbedder.create_from_model_path(str(tmp_path / "out/model.tflite")) as embedder:
         (found,) = embedder.embed("The film was very good!").embeddings
     np.testing.assert_allclose(found.embedding, model.encode("The film was very good!"), atol=1e-4)
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\n", "\r", "\x85", "\x0b"])
+def test_labels_that_a_file_of_lines_cannot_hold_are_refused(tmp_path, end):
+    model = small.task(BertClassifier, [f"bad{end}very", "fair"], config={"num_layers": 1})
+    for export, _ in RUNTIMES.values():
+        with pytest.raises(
+            ValueError, match="has a line end, such as a line feed or U.2028, and labels.txt has a label"
+        ):
+            export(model, tmp_path / "export")
+    assert not (tmp_path / "export").exists()

@@ -273,3 +273,30 @@ def test_without_faiss(corpus, tmp_path, small_preset, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(ImportError, match=r"this needs faiss-cpu: pip install 'keras-bert-models\[search\]'"):
         build_index(corpus, tmp_path / "index", small_preset)
+
+
+def test_columns_that_cannot_be_written_are_named(tmp_path, small_preset):
+    """Half of a surrogate pair, which JSON can escape, in a column that is not the text."""
+    path = tmp_path / "films.jsonl"
+    for other, name in (
+        ('"by": "\\ud83d"', "'by'"),
+        ('"more": {"by": ["\\udc00"]}', "'more'"),
+        ('"\\ud83d": 1', "'.ud83d'"),
+    ):
+        path.write_text(f'{{"text": "good film"}}\n{{"text": "cold river", {other}}}\n')
+        with pytest.raises(ValueError, match=f"films.jsonl, line 2: .*{name} has half of a surrogate pair"):
+            build_index(path, tmp_path / "index", small_preset)
+
+
+def test_parquet_with_values_that_python_cannot_hold(tmp_path, small_preset):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "films.parquet"
+    days = pa.array(np.array(["1970-01-01", "12000-01-01"], "datetime64[D]"))
+    parquet.write_table(pa.table({"day": days, "text": ["good film", "cold river"]}), path)
+    build_index(path, tmp_path / "index", small_preset)
+    (hits,) = TextIndex(tmp_path / "index").search(["cold river"], 1)
+    assert hits[0]["row"] == {"day": "12000-01-01", "text": "cold river"}
+    word = pa.StringArray.from_buffers(1, pa.py_buffer(np.int32([0, 3])), pa.py_buffer(b"h\xe9h"))
+    parquet.write_table(pa.table({"text": ["good film"], "word": word}), path)
+    with pytest.raises(ValueError, match="films.parquet, row 1: word is not UTF-8: bad byte 0xe9 at byte 1"):
+        build_index(path, tmp_path / "other", small_preset)

@@ -1,10 +1,11 @@
 """Labels of words -> entities: conlleval's rules by table, and the script's own functions beside ours."""
 
 import itertools
+import random
 
 import pytest
 
-from keras_bert.tasks.entities import find_entities, spans
+from keras_bert.tasks.entities import Entity, LabelScheme, find_entities, spans
 
 TABLE = {
     "": [],
@@ -42,7 +43,8 @@ def test_table(labels):
 
 
 def test_parts_of_speech():
-    assert find_entities(["NOUN", "NOUN", "I-X", "I-X"], runs=False) == [("NOUN", 0, 1), ("NOUN", 1, 2), ("X", 2, 4)]
+    found = find_entities(["NOUN", "NOUN", "I-X", "I-X"], LabelScheme.of(["NOUN", "I-X"]))
+    assert found == [("NOUN", 0, 1), ("NOUN", 1, 2), ("X", 2, 4)]
 
 
 def _ends(before, label, type_before, type_now):
@@ -79,6 +81,91 @@ def test_all_short_sentences_are_read_as_conlleval_does():
     for length in range(1, 5):
         for sentence in itertools.product(labels, repeat=length):
             assert find_entities(sentence) == _conlleval(sentence), sentence
+
+
+# The letters of an entity of one word, of two and of four.
+SCHEMES = {
+    "IOB2": ("B", "BI", "BIII"),
+    "IOBES": ("S", "BE", "BIIE"),
+    "BILOU": ("U", "BL", "BIIL"),
+    "BMES": ("S", "BE", "BMME"),
+    "BMEW": ("W", "BE", "BMME"),
+    "IOE2": ("E", "IE", "IIIE"),
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_each_scheme_marks_the_same_entities(scheme):
+    generator = random.Random(0)
+    by_length = {len(letters): letters for letters in SCHEMES[scheme]}
+    known = LabelScheme.of(["O", *(f"{letter}-{kind}" for letter in set("".join(by_length.values())) for kind in "XY")])
+    for _ in range(200):
+        labels, entities = [], []
+        while len(labels) < 12:
+            kind, length = generator.choice("XY"), generator.choice([1, 2, 4])
+            entities.append((kind, len(labels), len(labels) + length))
+            labels += [*(f"{letter}-{kind}" for letter in by_length[length]), *["O"] * generator.randrange(2)]
+        assert find_entities(labels, known) == entities
+        assert find_entities(known.iobes(labels)) == entities
+
+
+def test_schemes_are_read_as_seqeval_reads_them():
+    scheme = pytest.importorskip("seqeval.scheme")
+    sentences = {
+        scheme.IOB1: "I-X I-X O I-X B-X I-Y",
+        scheme.BILOU: "B-X L-X U-X O B-Y I-Y L-Y U-X",
+        scheme.IOBES: "B-X E-X S-X O B-Y I-Y E-Y S-X",
+        scheme.IOE2: "I-X E-X E-X O I-Y I-Y E-Y E-X",
+    }
+    for known, labels in sentences.items():
+        found = [each.to_tuple()[1:] for each in scheme.Entities([labels.split()], known).entities[0]]
+        assert find_entities(labels.split()) == [Entity(*each) for each in found]
+
+
+def test_bare_letters_mark_words_of_chinese_and_entities_of_one_kind():
+    assert find_entities(["B", "E", "S", "B", "M", "E"]) == [("_", 0, 2), ("_", 2, 3), ("_", 3, 6)]
+    assert find_entities(["B", "I", "O", "B"]) == [("_", 0, 2), ("_", 3, 4)]
+    assert find_entities(["N", "V", "B", "I"]) == [("N", 0, 1), ("V", 1, 2), ("B", 2, 3), ("I", 3, 4)]
+
+
+def test_the_whole_set_decides_what_a_label_means():
+    last = ["L-X", "O", "U-Y"]  # of a long text, from its middle
+    assert find_entities(last, LabelScheme.of(["O", "B-X", "I-X", "L-X", "U-Y"])) == [("X", 0, 1), ("Y", 2, 3)]
+    sizes = LabelScheme.of(["O", "S-shirt", "M-shirt", "L-shirt", "L-X", "U-Y"])
+    assert find_entities(last, sizes) == [("L-X", 0, 1), ("U-Y", 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    ["O L-X L-Y", "O S-X M-X L-X", "O B-cell T-cell", "O E-mail PHONE", "O vitamin-B vitamin-E", "O B_12 D_3", "DT IN"],
+)
+def test_labels_that_only_begin_like_a_scheme_are_kinds_of_their_own(labels):
+    scheme = LabelScheme.of(labels.split())
+    assert scheme.parts == {}
+    (name,) = {labels.split()[1]}
+    assert find_entities([name], scheme) == [(name, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ("O B_PER I_PER", "'B_PER', 'I_PER': such labels look like those of entities, but are none"),
+        ("O B:PER I:PER", "'B:PER', 'I:PER': such"),
+        ("O PER-B PER-I LOC-B", "'LOC-B', 'PER-B', 'PER-I': such"),
+        ("O PER_B PER_M PER_E PER_S", "'PER_B', 'PER_E', 'PER_M': such"),
+        ("O b-PER i-PER", "'b-PER', 'i-PER': such"),
+        ("O B-PER I_PER", "'I_PER': such"),
+        ("O B_PER I_PER NOUN", "'B_PER', 'I_PER': such"),
+        ("0 B-PER I-PER", "'0' is among labels of entities, but is none"),
+        ("o B-PER L-PER I-PER", "'o' is among"),
+        ("O B-PER I-PER F-PER", "'F-PER' is among"),
+        ("O B-PER I-PER M-PER", "the labels begin with B-, I-, M-, which are not of one scheme"),
+        ("O B-PER L-PER E-PER", "the labels begin with B-, E-, L-, which are not of one scheme"),
+    ],
+)
+def test_labels_that_look_like_a_scheme_but_are_none_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message + ".*; labels of entities are O, and a letter, a dash and a kind"):
+        LabelScheme.of(labels.split())
 
 
 def test_text_is_cut_from_the_text():

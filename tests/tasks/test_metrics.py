@@ -77,6 +77,18 @@ def test_correlation():
     assert metrics.correlation([1, 1, 1], [7, 8, 9]) == {"pearson": 0, "spearman": 0}
 
 
+@pytest.mark.parametrize("scheme", ["B I I U", "B I L U", "B M E S", "B I E S"])
+def test_entity_f1_is_of_entities_in_every_scheme(scheme):
+    """Two entities, of three words and of one; the second is found, and the first is found a word too short."""
+    begin, inside, end, single = scheme.replace("B I I U", "B I I B").split()
+    right = [f"{begin}-a", f"{inside}-a", f"{end}-a", "O", f"{single}-b"]
+    predicted = [f"{begin}-a", f"{end}-a", "O", "O", f"{single}-b"]
+    assert metrics.entity_f1([right], [predicted])["f1"] == 0.5
+    by_kind = metrics.entities_by_kind([right], [predicted])
+    assert (by_kind["f1 of a"], by_kind["f1 of b"]) == (0, 1)
+    assert not any("-" in name for name in by_kind)
+
+
 def test_entity_f1():
     tags = [["B-a", "I-a", "O", "B-b"], ["B-a", "B-a", "O"]]
     # Of the first sentence the second one is right, of the second too; the others have another end, another kind.

@@ -84,6 +84,28 @@ def test_nothing_to_tag(model):
     assert model.entities(["", "  "]) == [[], []]
 
 
+def test_bilou_labels_are_measured_and_joined_as_entities():
+    model = new(["O", "B-X", "I-X", "L-X", "U-X"])
+    tags = ["B-X", "I-X", "L-X", "O", "U-X"]
+    words = ["film", "movie", "bank", ".", "river"]
+    answers = [{"word": word, "label": tag, "probability": 1.0} for word, tag in zip(words, tags, strict=True)]
+    assert model.measures([answers], [tags]) == {"f1": 1, "precision": 1, "recall": 1}
+    assert list(model.details([answers], [tags])) == ["precision of X", "recall of X", "f1 of X"]
+    cut = [{**each, "label": None} for each in answers[2:]]
+    assert model.measures([[*answers[:2], *cut]], [tags])["f1"] == 0  # X ends a word too early
+    found = model.entities(" ".join(words))
+    known = {each["label"] for each in found}
+    assert known <= {"X"}
+    assert model.serve(tf.constant(["film"]))["labels"].numpy()[0, 0].decode() in model.labels  # per word, as trained
+
+
+def test_labels_that_only_look_like_a_scheme_make_no_model():
+    with pytest.raises(ValueError, match="'B_X', 'I_X': such labels look like those of entities, but are none"):
+        new(["O", "B_X", "I_X"])
+    with pytest.raises(ValueError, match="'X-B', 'X-I': such labels"):
+        new().check_examples([["film", "bank"]], [["X-B", "X-I"]])
+
+
 @pytest.mark.parametrize(
     ("sentences", "message"),
     [("film", "single str; pass a list of words"), ([["a"], ["b", 5]], "sentence 1 .from 0. is"), ([5], "is 5")],

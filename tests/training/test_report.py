@@ -2,9 +2,10 @@
 
 import importlib.util
 
+import numpy as np
 import pytest
 
-from keras_bert.training.report import write_report
+from keras_bert.training.report import CONFUSION, write_report
 
 HISTORY = [{"step": 10, "loss": 3.0}, {"step": 20, "loss": 2.0, "accuracy": 0.5}]
 
@@ -25,3 +26,20 @@ def test_without_matplotlib(tmp_path, monkeypatch):
     write_report(tmp_path, {}, HISTORY[:1], {}, (["a", "b"], None))
     assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
     assert "png" not in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize("labels", [["up to $10^$", "$\\frac$"], ["_", "a\nb"], ["l" * 5000, "<&>"]])
+@pytest.mark.filterwarnings("error")
+def test_labels_in_pictures_are_texts_and_no_formulas(tmp_path, labels):
+    history = [{"epoch": 1, "loss": 1.0, "f1 of $10^$": 0.5}]
+    write_report(tmp_path, {"train": "a\nb|c"}, history, {"f1 of $10^$": 0.5}, (labels, np.eye(2, dtype=int)))
+    assert (tmp_path / CONFUSION).read_bytes().startswith(b"\x89PNG")
+    assert "| train | a b\\|c |" in (tmp_path / "report.md").read_text()
+
+
+def test_a_picture_that_cannot_be_drawn_is_a_warning_and_the_report_is_written(tmp_path):
+    (tmp_path / CONFUSION).write_text("of the run before")
+    with pytest.warns(UserWarning, match=f"{CONFUSION} could not be drawn: "):
+        write_report(tmp_path, {}, HISTORY, {}, (["a", "b"], np.array([["no", "number"], [1, 2]])))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["learning_curve.png", "report.md"]
+    assert "confusion" not in (tmp_path / "report.md").read_text()
