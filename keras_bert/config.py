@@ -6,6 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from keras_bert.sizes import SIZES
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
@@ -126,7 +128,11 @@ class BertConfig:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            _check(field, getattr(self, field.name))
+            value = getattr(self, field.name)
+            if isinstance(value, np.generic):
+                value = value.item()  # Python's own number, for JSON
+                object.__setattr__(self, field.name, value)
+            _check(field, value)
         if self.num_layers > _MOST_LAYERS:
             raise ValueError(f"num_layers must be at most {_MOST_LAYERS:,}, not {self.num_layers:,}")
         if self.hidden_size % self.num_heads:

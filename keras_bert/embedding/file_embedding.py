@@ -14,6 +14,7 @@ from tqdm import tqdm
 from keras_bert.embedding import json_lines, parquet
 from keras_bert.embedding.shared_model import load, model_of
 from keras_bert.parts import Parts, check_processes
+from keras_bert.text.arguments import check_many
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -80,6 +81,7 @@ def embed_files(
         (8, 'a kitten', 384)
     """
     check_processes(processes, pipeline_options)
+    check_many(files, "files", "path")
     sources, directory = [Path(path) for path in files], Path(directory)
     if pipeline_options is not None:  # workers may have another working directory
         sources, directory = [path.absolute() for path in sources], directory.absolute()

@@ -16,7 +16,7 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.embeddings import BertEmbeddings
-from keras_bert.encoder.inputs import checked
+from keras_bert.encoder.inputs import check_tensors, checked
 from keras_bert.encoder.layers import dense, norm
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.weights import digest, made_with_weights, values_by_name
@@ -71,6 +71,8 @@ class BertEncoder(keras.Model):
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if not isinstance(config, BertConfig):
+            raise TypeError(f"config is {config!r:.60}; expected a BertConfig, such as BertConfig.base()")
         table_of(config)  # raises for an unknown family: it could not be saved
         self.config = config
         self.origin: str | None = None  # a digest of the preset's weights; None: they started at random
@@ -99,6 +101,11 @@ class BertEncoder(keras.Model):
         if self.pooler is not None:
             self.pooler.build((None, self.config.hidden_size))
         self.built = True
+
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        # Here and not in `call`, because Keras takes only tensors as positional arguments.
+        check_tensors(inputs)
+        return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
         if self.inference is None:

@@ -15,6 +15,7 @@ from keras_bert.search.encoded_texts import EncodedTexts, key_of
 from keras_bert.search.negative_rules import NegativeRules
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
+from keras_bert.text.arguments import list_of_str
 
 if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
@@ -74,7 +75,9 @@ def mine_negatives(
         ['Dogs bark.']
     """
     rules = rules or NegativeRules()
-    if len(queries) != len(positives) or not len(queries):
+    queries, positives = list_of_str(queries, "queries", "query"), list_of_str(positives, "positives", "positive")
+    corpus = list_of_str(corpus, "corpus")
+    if len(queries) != len(positives) or not queries:
         raise ValueError(f"there are {len(queries):,} queries, but {len(positives):,} positives; expected pairs")
     neighbours.check_installed()
     positives_of: dict[str, list[str]] = {}

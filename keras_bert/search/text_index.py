@@ -14,6 +14,7 @@ from keras_bert.search.index_rows import IndexRows
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
 from keras_bert.tasks.columns import one_or_many
+from keras_bert.text.arguments import list_of_str
 
 if TYPE_CHECKING:
     from keras_bert.tasks import BertReranker
@@ -92,8 +93,8 @@ class TextIndex:
         """
         if top_k < 1:
             raise ValueError(f"top_k is {top_k}; expected at least 1")
-        is_one, queries = one_or_many(query)
-        queries = list(queries)
+        is_one, queries = one_or_many(query, names=("query",))
+        queries = list_of_str(queries, "query", "query")
         count = top_k if reranker is None else max(top_k, _CANDIDATES)
         products, numbers = self._neighbours.nearest(self._model.queries(queries), count)
         hits = [self._hits(*each) for each in zip(products, numbers, strict=True)]

@@ -13,7 +13,9 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
+from keras_bert.tasks.columns import Pair
 from keras_bert.text import BertPreprocessor
+from keras_bert.text.arguments import check_many
 from keras_bert.text.strings import as_strings, readable_errors
 
 # Texts to sort at a time: enough for batches of almost equal lengths, and few enough to keep in memory.
@@ -83,7 +85,7 @@ class ByLength:
             prompt: put before each text, or before the first text of each pair.
 
         Raises:
-            TypeError: `texts` is a single str, or something in it is not a str.
+            TypeError: `texts` does not hold many texts, see `check_many`, or something in it is not a str.
             ValueError: `batch_tokens` is less than one sequence of maximum length.
 
         Warns:
@@ -104,8 +106,7 @@ class ByLength:
         prompt: str = "",
     ) -> Iterator[tuple[list[np.ndarray], int]]:
         """Like a call, with the number of truncated texts in place of the warning."""
-        if isinstance(texts, str | bytes):
-            raise TypeError(f"texts is a single {type(texts).__name__}; pass a list: [text]")
+        check_many(texts)
         fixed = self._preprocessor.sequence_length  # None: the longest row of each batch
         longest = fixed or self._preprocessor.max_sequence_length
         if batch_tokens < longest:
@@ -113,36 +114,41 @@ class ByLength:
         total = len(texts) if hasattr(texts, "__len__") else None
         has_windows = self._preprocessor.stride is not None
         with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:
+            first = 0
             for chunk in _chunks(texts):
                 if len(chunk) == 1:
-                    results, lengths = self._alone(chunk, prompt)
+                    results, lengths = self._alone(chunk, prompt, first)
                     bar.update()
                 else:
-                    segments = self.tokenized(chunk, prompt)
+                    segments = self.tokenized(chunk, prompt, first)
                     lengths = self.lengths(segments)
                     padded = lengths if has_windows else np.minimum(lengths, longest)
                     padded = np.maximum(padded, fixed) if fixed else padded
                     results = self.compute(segments, rows_by_length(padded, batch_tokens), bar)
                 yield results, 0 if has_windows else int(np.sum(lengths > longest))
+                first += len(chunk)
 
     def warn(self, longest: int, cut: int) -> None:
         """Warns that `cut` texts had more than `longest` tokens."""
         warnings.warn(f"texts cut to {longest} tokens, the most that this model reads: {cut}", stacklevel=5)
 
-    def tokenized(self, texts: list[Any], prompt: str = "") -> list[tf.RaggedTensor]:
-        """Texts, or pairs of texts -> one or two ragged int32 tensors `[texts, (tokens)]`."""
-        return self._segments(*self._as_tensors(texts, prompt))
+    def tokenized(self, texts: list[Any], prompt: str = "", first: int = 0) -> list[tf.RaggedTensor]:
+        """Texts, or pairs of texts -> one or two ragged int32 tensors `[texts, (tokens)]`.
+
+        `first` is the number of the first text, for messages.
+        """
+        return self._segments(*self._as_tensors(texts, prompt, first))
 
     def lengths(self, segments: list[tf.RaggedTensor]) -> np.ndarray:
         """int64 `[texts]`: the number of tokens of each row before truncation, special tokens included."""
         return self._lengths(segments).numpy()
 
-    def _as_tensors(self, texts: list[Any], prompt: str) -> list[tf.Tensor]:
+    def _as_tensors(self, texts: list[Any], prompt: str, first: int) -> list[tf.Tensor]:
         """Texts, or pairs of texts -> the arguments of `_segments`."""
-        are_pairs = bool(texts) and isinstance(texts[0], tuple | list)
+        are_pairs = bool(texts) and isinstance(texts[0], Pair)
         columns = [list(column) for column in zip(*texts, strict=True)] if are_pairs else [texts]
-        first, *second = (as_strings(column) for column in columns)
-        return [tf.strings.join([prompt, first]) if prompt else first, *second]
+        strings, *second = (as_strings(column, first) for column in columns)
+        return [tf.strings.join([prompt, strings]) if prompt else strings, *second]
 
     def _segments(self, *columns: tf.Tensor) -> list[tf.RaggedTensor]:
         return [self._preprocessor.tokenizer.tokenize(column) for column in columns]
@@ -151,9 +157,9 @@ class ByLength:
         special_tokens = self._preprocessor.tokenizer.pair_format.special_tokens(len(segments))
         return tf.add_n([segment.row_lengths() for segment in segments]) + special_tokens
 
-    def _alone(self, chunk: list[Any], prompt: str) -> tuple[list[np.ndarray], np.ndarray]:
+    def _alone(self, chunk: list[Any], prompt: str, first: int) -> tuple[list[np.ndarray], np.ndarray]:
         """The result of `compute` and the length for a chunk of one text or pair, from one graph."""
-        tensors = self._as_tensors(chunk, prompt)
+        tensors = self._as_tensors(chunk, prompt, first)
         with readable_errors():
             values, lengths = self._compute_alone[len(tensors)](*tensors)
         return [values.numpy()[0]], lengths.numpy()
@@ -191,7 +197,7 @@ class BySentence(ByLength):
 
     _SIGNATURES: ClassVar = ([_STRINGS, _NUMBERS],)
 
-    def _as_tensors(self, sentences: list[Any], prompt: str) -> list[tf.Tensor]:
+    def _as_tensors(self, sentences: list[Any], prompt: str, first: int) -> list[tf.Tensor]:
         words = [word for sentence in sentences for word in sentence]
         return [as_strings(words), tf.constant([len(sentence) for sentence in sentences], tf.int64)]
 

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.inference import SAMPLE_TEXTS
-from keras_bert.tasks.columns import columns_of, plain
+from keras_bert.tasks.columns import columns_of
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
@@ -31,7 +31,7 @@ def batches_of(preprocessor: BertPreprocessor | None, x: Any, names: Sequence[st
     Raises:
         ValueError: there are no texts, the number of lists is not that of the names, or the model has no tokenizer.
     """
-    columns = columns_of(plain(x))
+    columns = columns_of(x)
     if preprocessor is None:
         raise ValueError("int8 is calibrated with texts, but this model has no tokenizer")
     if len(columns) != len(names):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -14,8 +14,8 @@ from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.tasks import metrics
-from keras_bert.tasks.columns import columns_of, one_or_many, plain
-from keras_bert.tasks.label_names import checked_labels, number_of, numeric, rare
+from keras_bert.tasks.columns import columns_of, one_or_many, plain_labels
+from keras_bert.tasks.label_names import checked_labels, number_of, numbers_of, numeric, rare
 from keras_bert.tasks.long_text import POOLINGS, classify_texts
 from keras_bert.tasks.preset import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -115,6 +115,14 @@ for values in outputs.get("probabilities", outputs.get("values")):
         """The loss to compile with: cross-entropy, binary cross-entropy per label, or mean squared error."""
         return _LOSSES[self.problem_type]()
 
+    def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
+        if self.problem_type == CLASSES and len(examples.targets.shape) > 1:
+            raise ValueError(
+                f"labels are an array of shape {tuple(examples.targets.shape)}; pass one label a text, such as "
+                "labels.argmax(axis=1), or a loss for such labels"
+            )
+        return self.training_loss()
+
     def classify(
         self,
         text: str | Iterable[str],
@@ -203,26 +211,53 @@ for values in outputs.get("probabilities", outputs.get("values")):
         are.
 
         Raises:
-            ValueError: there is no label of this name or index, or for regression a value is not finite.
+            TypeError: these are not labels of many texts.
+            ValueError: there is no label of this name or index, a row has another number of labels than the model, or
+                for regression a value is not a finite number.
         """
-        y = plain(y)
-        if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) or not len(y):
+        y = plain_labels(y, self.label_columns)
+        if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset):
             return y
         if self.problem_type == REGRESSION:
-            numbers = np.reshape(np.asarray(y, np.float32), (len(y), -1))
+            numbers = np.reshape(numbers_of(y, "labels"), (len(y), -1 if len(y) else len(self.labels)))
+            self._check_width(numbers)
             if bad := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
                 raise ValueError(f"label {bad[0]} (from 0) is {numbers[bad[0]].tolist()}, which is not finite")
             return numbers
         if self.problem_type == CLASSES:
-            if np.ndim(y[0]):  # such as probabilities, for another loss
-                return np.asarray(y)
+            if isinstance(y, np.ndarray) and y.ndim > 1 and y.dtype.kind in "biuf":  # probabilities, for another loss
+                return y
+            if len(y) and np.ndim(y[0]):
+                return numbers_of(y, "rows of labels")
             return np.array([number_of(label, self.labels) for label in y], np.int32)
-        if isinstance(y, np.ndarray) and y.dtype.kind != "O":
+        if isinstance(y, np.ndarray) and y.dtype.kind in "biuf":
+            self._check_width(y)
             return y
         hot = np.zeros((len(y), len(self.labels)), np.float32)
         for row, names in enumerate(y):
-            hot[row, [number_of(name, self.labels) for name in names]] = 1
+            hot[row, self._numbers(row, names)] = 1
+        if len(self.labels) > 1 and len(y) and all(_is_hot(names, len(self.labels)) for names in y):
+            raise ValueError(
+                f"labels are rows of 0 and 1, which a list could also mean as indices; pass np.array(labels) if each "
+                f"number stands for one of {', '.join(self.labels)}, or pass their names"
+            )
         return hot
+
+    def _numbers(self, row: int, names: Any) -> list[int]:
+        """The indices of a text's labels."""
+        if isinstance(names, str | bytes) or not isinstance(names, Collection):
+            raise TypeError(
+                f"labels[{row}] is {names!r:.60}; a text may have several labels: pass a list of them for each"
+            )
+        return [number_of(name, self.labels) for name in names]
+
+    def _check_width(self, rows: np.ndarray) -> None:
+        if rows.ndim != 2 or rows.shape[1] != len(self.labels):
+            raise ValueError(f"labels are an array of shape {rows.shape}; expected {(len(rows), len(self.labels))}")
+
+    @property
+    def label_columns(self) -> Sequence[str]:
+        return self.labels
 
     def examples(self, x: Any, y: Any) -> TokenizedExamples:
         self._check_pairs(len(columns_of(x)) > 1)
@@ -239,6 +274,8 @@ for values in outputs.get("probabilities", outputs.get("values")):
             return []
         if self.problem_type == MULTI_LABEL:
             return rare(self.labels, np.count_nonzero(targets, axis=0), "texts")
+        if np.ndim(targets) > 1:
+            return []
         counts = np.bincount(np.ravel(targets), minlength=len(self.labels))
         return [*numeric(self.labels), *rare(self.labels, counts, "texts")]
 
@@ -376,6 +413,11 @@ for values in outputs.get("probabilities", outputs.get("values")):
 
     def hugging_face_settings(self) -> dict[str, Any]:
         return {**hugging_face.label_names(self.labels), "problem_type": self.problem_type}
+
+
+def _is_hot(row: Any, width: int) -> bool:
+    """Whether a text's labels look like a row of 0 and 1, one for each label."""
+    return len(row) == width and all(isinstance(each, int) and each in (0, 1) for each in row)
 
 
 def _or_not(logits: Any) -> Any:

@@ -1,93 +1,186 @@
-"""Reads texts as users pass them: one or many, single or in pairs, in lists, arrays, pandas columns or datasets."""
+"""Reads texts and labels as users pass them: one or many, single or in pairs, in lists, arrays, pandas columns or
+datasets.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
-from typing import Any
+from collections.abc import Iterable, KeysView, Sequence, Sized, ValuesView
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.encoder.inputs import NAMES
+from keras_bert.text.arguments import check_many, columns_of_table, rank_of
 from keras_bert.text.strings import as_strings
 
+TEXT_NAMES = ("text", "text_pair")  # the arguments of most methods
 
-def one_or_many(*columns: Any) -> tuple[bool, Iterable[Any]]:
+
+class Pair(NamedTuple):
+    """Two texts to read together."""
+
+    first: str
+    second: str
+
+
+def one_or_many(*columns: Any, names: Sequence[str] = TEXT_NAMES) -> tuple[bool, Iterable[Any]]:
     """Reads the texts passed to a method such as `classify`: one str or many; for pairs, two str or two columns.
+
+    Args:
+        *columns: the arguments of the method.
+        names: their names, for messages.
 
     Returns:
         Whether it is one text or pair; and the texts, or for two columns, the pairs.
 
     Raises:
-        TypeError: one column is a single str and the other is not, or a text is bytes.
+        TypeError: an argument does not hold texts, see `check_many`; or one is a single str and the other is not.
         ValueError: the columns differ in length.
 
     Example:
         >>> one_or_many("a cat"), one_or_many(["a cat"], ["a dog"])
-        ((True, ['a cat']), (False, [('a cat', 'a dog')]))
+        ((True, ['a cat']), (False, [Pair(first='a cat', second='a dog')]))
     """
     is_one = all(isinstance(column, str) for column in columns)
     if is_one:
         columns = tuple([column] for column in columns)
-    elif any(isinstance(column, str | bytes) for column in columns):
+    for column, name in zip(columns, names, strict=False):
+        if not isinstance(column, str):
+            check_many(column, name)
+    if any(isinstance(column, str) for column in columns):
         kinds = " and a ".join(type(column).__name__ for column in columns)
         raise TypeError(f"got a {kinds}; pass a single str for each, or a list of str for each")
+    columns = [plain(column) for column in columns]
     if len(columns) == 1:
         return is_one, columns[0]
     columns = [column if isinstance(column, Sized) else list(column) for column in columns]
     if len({len(column) for column in columns}) > 1:
         raise ValueError(f"there are {len(columns[0]):,} first texts, but {len(columns[1]):,} second ones")
-    return is_one, list(zip(*columns, strict=True))
+    return is_one, [Pair(*each) for each in zip(*columns, strict=True)]
 
 
 def columns_of(x: Any, most: int | None = 2) -> tuple[Any, ...]:
     """The columns of texts in examples: one list, or the lists of a tuple.
 
     Args:
+        x: examples, as `fit` takes them.
         most: the number of columns that a tuple may have; None: any.
 
     Raises:
+        TypeError: a column does not hold texts.
         ValueError: the tuple has fewer or more columns.
     """
     if not isinstance(x, tuple):
-        return (x,)
-    if not 2 <= len(x) <= (most or len(x)) or any(isinstance(column, str | bytes) for column in x):
+        columns, names = (x,), ("x",)
+    elif not 2 <= len(x) <= (most or len(x)) or any(isinstance(column, str | bytes) for column in x):
         raise ValueError(f"x is a tuple of {len(x)}; expected a list of texts, or for pairs, a tuple of two such lists")
-    return x
+    else:
+        columns, names = x, tuple(f"x[{number}]" for number in range(len(x)))
+    for column, name in zip(columns, names, strict=True):
+        check_many(column, name)
+        if not isinstance(column, Sized):
+            raise TypeError(f"{name} is a {type(column).__name__}, whose length is unknown; pass a list")
+    return tuple(plain(column) for column in columns)
 
 
 def count_of(x: Any) -> int:
     """The number of examples: the length of their first column."""
-    return len(columns_of(plain(x), None)[0])
+    return len(columns_of(x, None)[0])
+
+
+def check_inputs(x: Any) -> None:
+    """Raises TypeError or ValueError if Keras's `fit`, `evaluate` and `predict` could not read these inputs."""
+    if hasattr(x, "element_spec"):  # a dataset; its batches may hold anything
+        return
+    for number, column in enumerate(x if isinstance(x, tuple) else (x,)):
+        name = f"x[{number}]" if isinstance(x, tuple) else "x"
+        if not (isinstance(column, dict) and NAMES[0] in column):
+            check_many(column, name)
+            continue
+        for key, value in column.items():  # packed
+            if rank_of(value) in (0, 1):
+                raise ValueError(f"{name}[{key!r}] has shape {tuple(value.shape)}; expected [batch, seq_length]")
+
+
+def check_counts(x: Any, y: Any) -> int | None:
+    """The number of rows in arrays for Keras. Raises ValueError if they differ; None: unknown."""
+    counts = [[len(each) for each in keras.tree.flatten(part) if rank_of(each)] for part in (x, y)]
+    if len({*counts[0], *counts[1]}) > 1:
+        texts, labels = (" and ".join(f"{each:,}" for each in sorted({*part})) or "no" for part in counts)
+        raise ValueError(f"there are {texts} examples, but {labels} labels")
+    return counts[0][0] if counts[0] else None
 
 
 def plain(x: Any) -> Any:
-    """A pandas column -> a list, a pandas table -> an array; anything else stays as it is."""
+    """A column of pandas, polars or PyArrow, or a sequence such as a deque -> a list; anything else stays as it is."""
     if isinstance(x, tuple):
         return tuple(plain(each) for each in x)
-    if not hasattr(x, "to_numpy"):
+    if columns_of_table(x) is not None:
         return x
-    return list(x) if len(x.shape) == 1 else x.to_numpy()
+    if hasattr(x, "to_pylist"):
+        return x.to_pylist()
+    is_sequence = isinstance(x, Sequence | KeysView | ValuesView) and not isinstance(x, str | bytes)
+    return list(x) if is_sequence or hasattr(x, "to_numpy") else x
+
+
+def plain_labels(y: Any, names: Sequence[str] = ()) -> Any:
+    """Labels as a list or an array; None, tensors and datasets stay as they are.
+
+    Args:
+        y: a label for each text, or of a table with several columns, a row for each.
+        names: the names of the columns that a table should have, in this order.
+
+    Raises:
+        TypeError: these are not labels of many texts, or are a table with one column.
+        ValueError: a table has these columns in another order.
+    """
+    if y is None or isinstance(y, tf.data.Dataset):
+        return y
+    rank = rank_of(y)
+    if tf.is_tensor(y) and rank != 0:
+        if y.dtype == tf.string:
+            raise TypeError("labels are a string tensor; pass a list: [label.decode() for label in labels.numpy()]")
+        return y
+    columns = columns_of_table(y)
+    if columns is not None and len(columns) > 1:
+        if set(columns) == set(names) and columns != list(names):
+            raise ValueError(
+                f"labels is a table with the columns {', '.join(columns)}, but the labels of this model are in the "
+                f"order {', '.join(names)}; pass table[model.labels]"
+            )
+        return y.to_numpy()
+    if columns is not None or rank is None or rank < 2:
+        check_many(y, "labels", "label")
+    if not isinstance(y, Sized):
+        raise TypeError(f"labels is a {type(y).__name__}, whose length is unknown; pass a list")
+    return plain(y)
 
 
 def as_tensors(inputs: Any) -> Any:
     """Lists of str -> string tensors; packed inputs, Keras inputs and tensors stay as they are."""
-    if isinstance(inputs, tuple):
+    if isinstance(inputs, tuple) and inputs:
         return tuple(as_tensors(each) for each in inputs)
-    if isinstance(inputs, dict | keras.KerasTensor):
+    if isinstance(inputs, keras.KerasTensor) or (isinstance(inputs, dict) and NAMES[0] in inputs):
         return inputs
-    if isinstance(inputs, str | bytes):
-        raise TypeError(f"texts is a single {type(inputs).__name__}; pass a list: [text]")
-    return as_strings(inputs)
+    if isinstance(inputs, str | bytes | dict):
+        check_many(inputs)  # raises
+    strings = as_strings(inputs)
+    if strings.shape.rank == 0:
+        raise TypeError(f"texts is a single {type(inputs).__name__} without dimensions; pass a list: [text]")
+    return strings
 
 
 def as_arrays(x: Any) -> Any:
-    """Texts -> arrays, for Keras to batch; anything else stays as it is."""
+    """Lists and arrays of texts -> string tensors, for Keras to batch; anything else stays as it is.
+
+    Raises TypeError or ValueError if an item is not a text.
+    """
     if isinstance(x, tuple):
         return tuple(as_arrays(each) for each in x)
-    is_list = isinstance(x, list) and x and isinstance(x[0], str)
-    is_array = isinstance(x, np.ndarray) and x.dtype.kind == "U"
-    return np.array(x, dtype=object) if is_list or is_array else x
+    are_texts = isinstance(x, np.ndarray) and x.dtype.kind in "OSTU"
+    return as_strings(x) if are_texts or isinstance(x, list) else x
 
 
 def check_dataset(x: Any) -> None:

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from keras_bert.data.decoding import characters
 from keras_bert.data.labels import parse_label
+from keras_bert.text.arguments import check_many
 
 _ENOUGH = 3  # examples of a label; fewer are learned by heart, if at all
 _MANY = 20  # classes whose names are all numbers: then the numbers may be measurements
@@ -23,6 +26,7 @@ def checked_labels(labels: Iterable[str], least: int = 1) -> list[str]:
     """
     if isinstance(labels, str | bytes | Set | Mapping) or not isinstance(labels, Iterable):
         raise TypeError(f"labels are {labels!r:.80}; expected a list of their names, in the order of the logits")
+    check_many(labels, "labels", "label")
     labels = list(labels)
     if not all(isinstance(label, str) for label in labels):
         raise TypeError(f"labels must be str, not {labels!r:.80}")
@@ -48,6 +52,15 @@ def number_of(label: Any, labels: Sequence[str]) -> int:
     if not is_number or not 0 <= label < len(labels):
         raise ValueError(f"{label!r} is not one of the labels, which are {', '.join(labels)}")
     return int(label)
+
+
+def numbers_of(labels: Any, name: str) -> np.ndarray:
+    """Numbers, or rows of as many numbers each, as float32. Raises ValueError if they are not."""
+    try:
+        return np.asarray(labels, np.float32)
+    except (TypeError, ValueError):
+        wrong = (f"; row {row} (from 0) is {each!r:.60}" for row, each in enumerate(labels) if not _are_numbers(each))
+        raise ValueError(f"{name} must be numbers, as many in each row{next(wrong, '')}") from None
 
 
 def rare(labels: Sequence[str], counts: Iterable[int], unit: str) -> list[str]:
@@ -76,6 +89,13 @@ def numeric(labels: Sequence[str]) -> list[str]:
     return [
         f"all {len(labels):,} labels are numbers: did you mean problem_type='regression' (--problem-type regression)?"
     ]
+
+
+def _are_numbers(label: Any) -> bool:
+    try:
+        return np.asarray(label, np.float32) is not None
+    except (TypeError, ValueError):
+        return False
 
 
 def _is_number(name: str) -> bool:

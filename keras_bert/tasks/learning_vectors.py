@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.tasks.columns import as_arrays, columns_of, plain
+from keras_bert.tasks.columns import as_arrays, columns_of, plain_labels
 from keras_bert.tasks.gradient_cache import cached_step
 from keras_bert.tasks.sentence_losses import CoSENTLoss, MarginMSELoss, MultipleNegativesRankingLoss, VectorMSELoss
 from keras_bert.tasks.task import TokenizedExamples
@@ -45,8 +45,8 @@ class LearnsByComparing:
         return self._reducible(cached_step(self, columns, data, self._mini_batch_size))
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
-        if y is None and isinstance(x, tuple) and isinstance(x[0], list | np.ndarray):
-            return as_arrays(x), text_numbers(x)
+        if y is None and isinstance(x, tuple) and all(isinstance(column, list | np.ndarray) for column in x):
+            return as_arrays(x), text_numbers(self._columns(x, None))
         return super().arrays(x, y)
 
     def targets(self, y: Any) -> Any:
@@ -55,7 +55,7 @@ class LearnsByComparing:
         Raises:
             ValueError: the rows have different numbers of scores, or one is not finite.
         """
-        y = plain(y)
+        y = plain_labels(y)
         return y if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) else scores_of(y)
 
     def examples(self, x: Any, y: Any) -> TokenizedExamples:
@@ -71,7 +71,7 @@ class LearnsByComparing:
         return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
 
     def _columns(self, x: Any, y: Any) -> tuple[Any, ...]:
-        columns = columns_of(plain(x), None)
+        columns = columns_of(x, None)
         if len(columns) < 2 and (y is None or len(y.shape) < 2):
             raise ValueError(
                 "vectors learn from texts that are compared: x is a tuple of two lists, (anchors, positives), or of "
@@ -107,11 +107,12 @@ class LearnsByComparing:
         return CoSENTLoss() if len(examples.segments) == 2 else MarginMSELoss()
 
     def check_examples(self, x: Any, y: Any) -> None:
-        self._columns(x, self.targets(y))
+        if not len(self._columns(x, self.targets(y))[0]):
+            raise ValueError("there are no examples to evaluate with")
 
     def answers(self, x: Any) -> list[TextVectors]:
         """The texts and vectors of each row of columns; each text is encoded once."""
-        columns, by_column = [list(column) for column in columns_of(plain(x), None)], []
+        columns, by_column = [list(column) for column in columns_of(x, None)], []
         for number, column in enumerate(columns):
             texts = list(dict.fromkeys(column))
             vectors = dict(zip(texts, self._encode_column(number, texts, progress=False), strict=True))

@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
+from keras_bert.encoder.inputs import NAMES, check_range
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import one_or_many
 from keras_bert.tasks.heads import MaskedLMHead
@@ -20,6 +21,7 @@ from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.preset import preprocessor as preprocessor_of
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor, loading
+from keras_bert.text.arguments import list_of_str
 
 POSITIONS = "masked_lm_positions"
 _NO_PREPROCESSOR = (
@@ -59,11 +61,12 @@ class BertMaskedLM(BertTask):
     """
 
     HEAD = "masked_lm"
+    READS_PACKED = True
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None = None, **kwargs: Any) -> None:
+        super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor is not None:
             _check(preprocessor)
-        super().__init__(encoder, preprocessor, **kwargs)
         self._token_texts = None if preprocessor is None else TokenTexts(preprocessor.tokenizer)
         self._by_top_k: dict[int, ByLength] = {}
         self.head = MaskedLMHead(encoder.config, dtype=encoder.dtype_policy, name="masked_lm_head")
@@ -79,6 +82,8 @@ class BertMaskedLM(BertTask):
         dtype = keras.backend.standardize_dtype(positions.dtype)
         if len(positions.shape) != 2 or "int" not in dtype:
             raise ValueError(f"{POSITIONS} is {dtype} of shape {tuple(positions.shape)}; {expected}")
+        if len(getattr(inputs.get(NAMES[0]), "shape", ())) == 2 and isinstance(inputs[NAMES[0]].shape[1], int):
+            check_range(POSITIONS, positions, inputs[NAMES[0]].shape[1], "the sequences have the positions")
         return self.logits(self.encoder(inputs, training=training)["sequence_output"], positions)
 
     def logits(self, sequence_output: Any, positions: Any) -> Any:
@@ -133,7 +138,7 @@ class BertMaskedLM(BertTask):
         if not 1 <= top_k <= tokens:
             raise ValueError(f"top_k is {top_k}; expected 1 to {tokens}, the vocabulary's size")
         is_one, texts = one_or_many(text)
-        filled = self._fill(list(texts), top_k, batch_tokens, progress)
+        filled = self._fill(list_of_str(texts), top_k, batch_tokens, progress)
         return filled[0] if is_one else filled
 
     def _fill(self, texts: list[str], top_k: int, batch_tokens: int, progress: bool | None) -> list[dict[str, Any]]:

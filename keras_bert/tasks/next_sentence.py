@@ -12,7 +12,7 @@ from keras import ops
 from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import metrics
-from keras_bert.tasks.columns import columns_of, one_or_many
+from keras_bert.tasks.columns import columns_of, one_or_many, plain_labels
 from keras_bert.tasks.preset import TaskPreset
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
@@ -51,9 +51,9 @@ class BertNextSentence(BertTask):
     def __init__(
         self, encoder: BertEncoder, preprocessor: BertPreprocessor, dropout: float | None = None, **kwargs: Any
     ) -> None:
+        super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor.stride is not None:
             raise ValueError(f"stride is {preprocessor.stride}, but pairs cannot be read in windows; leave it out")
-        super().__init__(encoder, preprocessor, **kwargs)
         self._add_head(2, dropout)
 
     @property
@@ -103,8 +103,17 @@ class BertNextSentence(BertTask):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def targets(self, y: Any) -> Any:
-        """Labels, 0 (it follows) or 1 (it does not), as int32."""
-        return np.array(y, np.int32) if isinstance(y, list) else y
+        """Labels, 0 (it follows) or 1 (it does not), as int32; tensors stay as they are.
+
+        Raises:
+            ValueError: a label is something else.
+        """
+        y = plain_labels(y)
+        if not isinstance(y, list | tuple | np.ndarray):
+            return y
+        if bad := [row for row, label in enumerate(y) if label not in (0, 1)]:
+            raise ValueError(f"label {bad[0]} (from 0) is {y[bad[0]]!r}; expected 0 (it follows) or 1 (it does not)")
+        return np.array(y, np.int32)
 
     @property
     def example_settings(self) -> dict[str, Any]:

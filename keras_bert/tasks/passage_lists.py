@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tasks import metrics
-from keras_bert.tasks.columns import plain
+from keras_bert.tasks.columns import plain_labels
 from keras_bert.tasks.sentence_losses.distilled import margins_of
 from keras_bert.tasks.text_columns import scores_of
 
@@ -51,7 +51,7 @@ def labels_of(y: Any, queries: int, passages: int) -> np.ndarray:
     """
     if y is None:
         return np.eye(1, passages, dtype=np.float32).repeat(queries, axis=0)
-    labels = scores_of(plain(y))
+    labels = scores_of(plain_labels(y))
     if len(labels) != queries:
         raise ValueError(f"there are {queries:,} queries, but labels of {len(labels):,}")
     labels = labels.reshape(queries, -1)

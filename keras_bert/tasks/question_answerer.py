@@ -16,10 +16,11 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import squad_metrics
 from keras_bert.tasks.answers import rank_answers
 from keras_bert.tasks.by_length import ByLength, rows_by_length
+from keras_bert.tasks.columns import plain_labels
 from keras_bert.tasks.contexts import read_contexts, row_lengths, span_targets, tokens_before
 from keras_bert.tasks.long_text import sequence_output
 from keras_bert.tasks.preset import RowSettings, TaskPreset
-from keras_bert.tasks.questions import bytes_of_answer, checked_questions
+from keras_bert.tasks.questions import bytes_of_answer, check_answers, checked_questions
 from keras_bert.tasks.spans import NEVER, SpanLoss, best_spans
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
@@ -82,6 +83,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
+        super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor.stride is None:
             raise ValueError(
                 "the preprocessor has no stride, so the ends of long contexts would be lost; use "
@@ -89,7 +91,6 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             )
         if max_answer_length < 1:
             raise ValueError(f"max_answer_length is {max_answer_length}; an answer has at least one token")
-        super().__init__(encoder, preprocessor, **kwargs)
         self._add_head(2, dropout)
         self.max_answer_length = max_answer_length
         self.no_answer_threshold = no_answer_threshold
@@ -233,6 +234,9 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         if not isinstance(x, tuple) or len(x) != 2:
             raise ValueError(f"x is a {type(x).__name__}; expected a tuple of two lists, (questions, contexts)")
         questions, contexts = checked_questions(*x)
+        y = plain_labels(y)
+        if y is None:
+            raise ValueError(f"there are {len(questions):,} questions, but no answers")
         if len(questions) != len(y):
             raise ValueError(f"there are {len(questions):,} questions, but answers to {len(y):,}")
         places = [bytes_of_answer(*each) for each in zip(range(len(y)), contexts, y, strict=True)]
@@ -260,6 +264,11 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         return self.batch(examples.segments, examples.targets)
 
     # -- Measures
+
+    def check_examples(self, x: Any, y: Any) -> None:
+        super().check_examples(x, y)
+        for number, answers in enumerate(plain_labels(y)):
+            check_answers(number, answers)
 
     def answers(self, x: Any) -> list[Any]:
         """The two best answers to each question. The best may be "no answer"."""

@@ -15,11 +15,13 @@ from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Checkpoint, cross_encoder
 from keras_bert.tasks import metrics, passage_lists, ranking_losses
-from keras_bert.tasks.columns import as_arrays, columns_of, one_or_many, plain
+from keras_bert.tasks.columns import as_arrays, columns_of, one_or_many, plain, plain_labels
+from keras_bert.tasks.label_names import numbers_of
 from keras_bert.tasks.long_text import classify_texts
 from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
+from keras_bert.text.arguments import check_many
 
 _SCORES = {"sigmoid": ops.sigmoid, "identity": lambda logits: logits}
 
@@ -69,9 +71,9 @@ class BertReranker(BertTask):
     ) -> None:
         if activation not in _SCORES:
             raise ValueError(f"activation is {activation!r}; expected {' or '.join(_SCORES)}")
+        super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor.stride is not None:
             raise ValueError(f"stride is {preprocessor.stride}, but pairs cannot be scored in windows; leave it out")
-        super().__init__(encoder, preprocessor, **kwargs)
         self.activation = activation
         self._add_head(1, dropout)
 
@@ -145,9 +147,8 @@ class BertReranker(BertTask):
         if top_k is not None and top_k < 1:
             raise ValueError(f"top_k is {top_k}; expected at least 1")
         is_one = isinstance(query, str)
-        queries, lists = ([query], [passages]) if is_one else (list(query), list(passages))
-        if any(isinstance(each, str | bytes) for each in lists):
-            raise TypeError("passages is a single str where a list of them is expected: [passage]")
+        queries, lists = ([query], [passages]) if is_one else (_list(query, "query"), _list(passages, "passages"))
+        lists = [_list(texts, "passages" if is_one else f"passages[{n}]") for n, texts in enumerate(lists)]
         if len(queries) != len(lists):
             raise ValueError(f"there are {len(queries):,} queries, but {len(lists):,} lists of passages")
         repeated = [query for query, texts in zip(queries, lists, strict=True) for _ in texts]
@@ -204,20 +205,20 @@ class BertReranker(BertTask):
         Raises:
             ValueError: a label is not a number from 0 to 1.
         """
-        y = plain(y)
+        y = plain_labels(y)
         if y is None or not isinstance(y, list | tuple | np.ndarray):
             return y
-        try:
-            labels = np.asarray(y, np.float32).reshape(len(y), 1)
-        except ValueError:
-            raise ValueError("labels must be a number for each pair, 0 (no answer) to 1 (an answer)") from None
+        labels = numbers_of(y, "labels, from 0 (no answer) to 1 (an answer),")
+        if labels.size != len(y):
+            raise ValueError(f"labels are an array of shape {labels.shape}; expected one number for each pair")
+        labels = labels.reshape(len(y), 1)
         if bad := np.flatnonzero(~((labels >= 0) & (labels <= 1))).tolist():
             raise ValueError(f"label {bad[0]} is {y[bad[0]]}; expected a number from 0 (no answer) to 1 (an answer)")
         return labels
 
     def examples(self, x: Any, y: Any) -> TokenizedExamples:
         """Tokenizes pairs with labels; or lists, see `passage_lists.labels_of`."""
-        columns = columns_of(plain(x), None)
+        columns = columns_of(x, None)
         _check_pairs(len(columns) > 1)
         if len(columns) == 2:
             return super().examples(x, y)
@@ -238,15 +239,17 @@ class BertReranker(BertTask):
         return {"problem_type": "regression"}  # labels are numbers
 
     def check_examples(self, x: Any, y: Any) -> None:
-        columns = columns_of(plain(x), None)
+        columns = columns_of(x, None)
         if len(columns) > 2:
             passage_lists.labels_of(y, *passage_lists.counts_of(columns))
+            if not len(columns[0]):
+                raise ValueError("there are no examples to evaluate with")
         else:
             super().check_examples(x, y)
 
     def answers(self, x: Any) -> list[Any]:
         """The score of each pair; for lists, the scores of each query's passages."""
-        queries, *passages = columns_of(plain(x), None)
+        queries, *passages = columns_of(x, None)
         _check_pairs(bool(passages))
         scores = [self.score(queries, each, progress=False) for each in passages]
         return (scores[0] if len(scores) == 1 else np.stack(scores, axis=1)).tolist()
@@ -299,6 +302,12 @@ class BertReranker(BertTask):
 
     def hugging_face_settings(self) -> dict[str, Any]:
         return cross_encoder.entries(self.activation)
+
+
+def _list(many: Any, name: str) -> list[Any]:
+    """The items. Raises TypeError if `many` does not hold many."""
+    check_many(many, name, "passage" if name.startswith("passages") else name)
+    return list(plain(many))
 
 
 def _check_pairs(are_pairs: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.data.decoding import characters
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import sentence_transformers
 from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS
@@ -89,16 +91,16 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
         super().__init__(encoder, preprocessor, **kwargs)
         self.pooling = pooling
         self.normalize = normalize
-        self.prompts = dict(prompts or {})
+        self.prompts = _checked_prompts(prompts or {})
         self.include_prompt = include_prompt
         self.default_prompt = default_prompt or None
-        self.column_prompts = list(column_prompts or [])
+        self.column_prompts = _checked_names(column_prompts or [])
         for name in (default_prompt, *self.column_prompts):
             self.prompt_text(name)  # raises
-        self.dense = None if dense is None else _dense(encoder.config.hidden_size, **dense)
+        self.dense = None if dense is None else _dense(encoder.config.hidden_size, dense)
         size = encoder.config.hidden_size if self.dense is None else self.dense.units
-        if truncate_dim is not None and not 1 <= truncate_dim <= size:
-            raise ValueError(f"truncate_dim is {truncate_dim}, but this model's vectors have {size} values")
+        if truncate_dim is not None and (not isinstance(truncate_dim, Integral) or not 1 <= truncate_dim <= size):
+            raise ValueError(f"truncate_dim is {truncate_dim!r}, but this model's vectors have {size} values")
         self.truncate_dim = truncate_dim
         self._by_skipped: dict[int, ByLength] = {}
         self.built = True
@@ -113,12 +115,15 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
         """The text of a prompt; by default of the default prompt. The name "" is that of no prompt.
 
         Raises:
+            TypeError: the name is not a str.
             ValueError: there is no such prompt.
         """
         name = self.default_prompt if name is None else name
+        known = ", ".join(self.prompts) or "no prompts"
+        if not isinstance(name, str | None):
+            raise TypeError(f"prompt is {name!r:.60} ({type(name).__name__}); expected a name; this model has {known}")
         if name and name not in self.prompts:
-            known = ", ".join(self.prompts)
-            raise ValueError(f"there is no prompt {name!r}; this model has {known or 'no prompts'}")
+            raise ValueError(f"there is no prompt {name!r}; this model has {known}")
         return self.prompts[name] if name else ""
 
     def _column_prompt(self, column: int) -> str:
@@ -306,7 +311,28 @@ def _after(prompt: str, texts: Any) -> Any:
     return tf.strings.join([prompt, texts]) if prompt and not isinstance(texts, dict) else texts
 
 
-def _dense(inputs: int, units: int, activation: str = "tanh", use_bias: bool = True) -> keras.layers.Dense:
+def _checked_prompts(prompts: Mapping[str, str]) -> dict[str, str]:
+    """The prompts by name. A number as a name becomes its digits, as in the files of a preset."""
+    if not isinstance(prompts, Mapping):
+        raise TypeError(f"prompts are {prompts!r:.60} ({type(prompts).__name__}); expected a dict: name -> text")
+    for name, text in prompts.items():
+        if not isinstance(name, str | int) or not isinstance(text, str):
+            raise TypeError(f"prompts have {name!r:.60}: {text!r:.60}; expected a name and a text, both str")
+        characters(text, f"the prompt {name!r}")  # else the model could not be saved
+    return {str(name): text for name, text in prompts.items()}
+
+
+def _checked_names(names: Sequence[str | None]) -> list[str | None]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise TypeError(f"column_prompts are {names!r:.60}; expected a list with a name for each column")
+    return list(names)
+
+
+def _dense(inputs: int, settings: Mapping[str, Any]) -> keras.layers.Dense:
+    known = {"units": None, "activation": "tanh", "use_bias": True}
+    if not isinstance(settings, Mapping) or not {"units"} <= set(settings) <= set(known):
+        raise ValueError(f"dense is {settings!r:.80}; expected a dict of {', '.join(known)}")
+    units, activation, use_bias = {**known, **settings}.values()
     if activation not in DENSE_ACTIVATIONS:
         raise ValueError(f"the activation of dense is {activation!r}; expected {', '.join(DENSE_ACTIVATIONS)}")
     layer = keras.layers.Dense(units, activation, use_bias, dtype="float32", name="dense")

@@ -72,9 +72,9 @@ class BertSparseEncoder(BertTask):
         ):
             if value not in known:
                 raise ValueError(f"{name} is {value!r}; expected {' or '.join(known)}")
+        super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor.stride is not None:
             raise ValueError(f"stride is {preprocessor.stride}, but texts cannot be read in windows; leave it out")
-        super().__init__(encoder, preprocessor, **kwargs)
         self.pooling = pooling
         self.activation = activation
         self._token_texts = TokenTexts(preprocessor.tokenizer)

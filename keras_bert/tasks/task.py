@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import as_arrays, as_tensors, check_dataset, columns_of, plain
+from keras_bert.tasks.columns import (
+    as_arrays,
+    as_tensors,
+    check_counts,
+    check_dataset,
+    check_inputs,
+    columns_of,
+    plain,
+    plain_labels,
+)
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.low_precision import LowPrecision
 from keras_bert.tasks.one_graph import OneGraph
@@ -53,9 +64,11 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
         float32: the output of the heads. Its shape depends on the task.
 
     Raises:
+        TypeError: the encoder or the preprocessor is something else.
         ValueError: vocabulary and embedding table differ in size, or the family has no such head.
     """
 
+    READS_PACKED: ClassVar[bool] = False  # whether the task is of use without a preprocessor
     EXAMPLES: ClassVar[type | None] = None  # the class of `keras_bert.data` that holds its examples
     # For the README of an export to other runtimes: Python that prints answers. `texts` are the inputs, `rows` their
     # encodings by `tokenizers`, and `outputs` the model's outputs, named as in `serve_packed`.
@@ -67,6 +80,10 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if not isinstance(encoder, BertEncoder):
+            raise TypeError(f"encoder is {encoder!r:.60}; expected a BertEncoder")
+        if not isinstance(preprocessor, BertPreprocessor | None) or (preprocessor is None and not self.READS_PACKED):
+            raise TypeError(f"preprocessor is {preprocessor!r:.60}; expected a BertPreprocessor")
         if preprocessor is not None:
             tokenizer = preprocessor.tokenizer
             encoder.config.check_vocabulary(tokenizer.vocabulary_size, tokenizer.is_whole)
@@ -76,6 +93,8 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
 
     def _add_head(self, units: int, dropout: float | None) -> None:
         """Adds the task's classifier head with `units` logits. `dropout` defaults to the encoder's `hidden_dropout`."""
+        if dropout is not None and not (isinstance(dropout, Real) and 0 <= dropout < 1):
+            raise ValueError(f"dropout is {dropout!r:.60}; expected a probability, at least 0 and below 1")
         self.dropout_rate = dropout
         config, dtype = self.encoder.config, self.encoder.dtype_policy
         self.head = ClassifierHead(config, self.HEAD, units, dropout, dtype=dtype, name=f"{self.HEAD}_head")
@@ -124,20 +143,39 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Keras's `fit`; `x` may also be a list of str or a tuple of two lists, and `y` labels, as for `targets`."""
-        check_dataset(x)
         if kwargs.get("validation_data") is not None and isinstance(kwargs["validation_data"], tuple | list):
             data = kwargs["validation_data"]
-            kwargs["validation_data"] = (*self.arrays(*map(plain, data[:2])), *data[2:])
-        return super().fit(*self.arrays(plain(x), plain(y)), *args, **kwargs)
+            kwargs["validation_data"] = (*self._examples_for_keras("validate with", *data[:2]), *data[2:])
+        return super().fit(*self._examples_for_keras("train on", x, y), *args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras's `evaluate`; see `fit`."""
+        return super().evaluate(*self._examples_for_keras("evaluate with", x, y), *args, **kwargs)
+
+    def _examples_for_keras(self, purpose: str, x: Any, y: Any = None) -> tuple[Any, Any]:
+        """Arrays of examples and labels. Raises TypeError or ValueError for those that Keras could not read."""
         check_dataset(x)
-        return super().evaluate(*self.arrays(plain(x), plain(y)), *args, **kwargs)
+        check_inputs(x)
+        inputs, targets = self.arrays(plain(x), plain_labels(y, self.label_columns))
+        count = check_counts(inputs, targets)
+        if count == 0:
+            raise ValueError(f"there are no examples to {purpose}")
+        if targets is None and count is not None and not isinstance(x, dict):
+            raise ValueError(f"there are {count:,} examples to {purpose}, but no labels")
+        return inputs, targets
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Keras's `predict`: the outputs of a call; `x` may also be a list of str or a tuple of two lists."""
-        return super().predict(self.arrays(plain(x), None)[0], *args, **kwargs)
+        check_inputs(x)
+        inputs = self.arrays(plain(x), None)[0]
+        if check_counts(inputs, None) == 0:  # Keras fails
+            return keras.tree.map_structure(ops.convert_to_numpy, self(inputs, training=False))
+        return super().predict(inputs, *args, **kwargs)
+
+    @property
+    def label_columns(self) -> Sequence[str]:
+        """The names of the columns of a table of labels, in their order; empty: any."""
+        return ()
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
         """Examples and labels -> arrays for Keras to batch; arrays stay as they are."""
@@ -155,7 +193,7 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
 
     def targets(self, y: Any) -> Any:
         """Labels -> targets of a loss; arrays and tensors of numbers stay as they are."""
-        return y
+        return plain_labels(y, self.label_columns)
 
     def examples(self, x: Any, y: Any) -> TokenizedExamples:
         """Tokenizes examples for training.
@@ -168,6 +206,7 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
             ValueError: `x` and `y` differ in length, or a label is not one of the model's.
         """
         columns = columns_of(x)
+        y = plain_labels(y, self.label_columns)
         if y is None:
             raise ValueError(f"there are {len(columns[0]):,} texts, but no labels")
         if len({len(column) for column in (*columns, y)}) > 1:
@@ -272,10 +311,14 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
         """Raises the errors of `answers` and `measures` that can be found before the model runs."""
         if type(self).measures is BertTask.measures:
             self.measures([], y)  # raises
+        columns = columns_of(x)
         self.targets(y)
-        count = len(columns_of(x)[0])
-        if count != len(y):
-            raise ValueError(f"there are {count:,} examples to evaluate with, but labels of {len(y):,}")
+        labels = 0 if y is None else len(y)
+        if {len(column) for column in columns} != {labels}:
+            counts = " and ".join(f"{len(column):,}" for column in columns)
+            raise ValueError(f"there are {counts} examples to evaluate with, but labels of {labels:,}")
+        if not labels:
+            raise ValueError("there are no examples to evaluate with")
 
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
         """The answers to texts, each as the fields of a line of JSON.

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tasks import metrics, vector_metrics
+from keras_bert.tasks.label_names import numbers_of
 from keras_bert.tasks.sentence_losses.distilled import margins_of
 
 _MEASURES = ("ndcg@10", "mrr@10", "accuracy@1", "recall@10")  # measures of a search, to choose models by
@@ -51,12 +52,9 @@ def scores_of(y: Any) -> np.ndarray:
     """Scores `[rows]`, several a row, or vectors, as float32.
 
     Raises:
-        ValueError: the rows have different numbers of scores, or one is not finite.
+        ValueError: the rows have different numbers of scores, or one is not a finite number.
     """
-    try:
-        scores = np.asarray(y, np.float32)
-    except ValueError:
-        raise ValueError("the rows have different numbers of scores; each row needs the same number") from None
+    scores = numbers_of(y, "scores")
     if bad := np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)).tolist():
         raise ValueError(f"score {bad[0]} (from 0) is {scores[bad[0]]}, which is not finite")
     return scores

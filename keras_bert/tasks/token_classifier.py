@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
 import keras
@@ -16,13 +16,14 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import BySentence, flat_tokens
-from keras_bert.tasks.columns import one_or_many
+from keras_bert.tasks.columns import one_or_many, plain, plain_labels
 from keras_bert.tasks.entities import LabelScheme, spans
 from keras_bert.tasks.label_names import checked_labels, number_of, rare
 from keras_bert.tasks.long_text import places_of_tokens, sequence_output
 from keras_bert.tasks.preset import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
+from keras_bert.text.arguments import check_many, list_of_str
 from keras_bert.text.packing import first_tokens
 from keras_bert.text.strings import as_strings
 from keras_bert.text.words import find_words
@@ -78,12 +79,12 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         **kwargs: Any,
     ) -> None:
         labels = checked_labels(labels, least=2)
+        super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor.truncation == "head_tail":
             raise ValueError(
                 "truncation (long_text) is head_tail, which cuts words out of the middle; these would have no "
                 "labels; use long_text='windows', which cuts nothing, or 'truncate'"
             )
-        super().__init__(encoder, preprocessor, **kwargs)
         self.labels = labels
         self._scheme_with([])  # raises
         self._add_head(len(labels), dropout)
@@ -118,7 +119,8 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         """
         if isinstance(words, str | bytes):
             raise TypeError(f"words is a single {type(words).__name__}; pass a list of words, or see entities")
-        words = list(words)
+        check_many(words, "words", "word")
+        words = list(plain(words))
         is_one = bool(words) and all(isinstance(word, str) for word in words)
         sentences = _checked([words] if is_one else words)
         results = [row for chunk in self._by_length(sentences, batch_tokens, progress) for row in chunk]
@@ -151,7 +153,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             As `tag`.
         """
         is_one, texts = one_or_many(text)
-        texts = list(texts)
+        texts = list_of_str(texts)
         _, starts, ends = find_words(as_strings(texts))
         places = [list(zip(*rows, strict=True)) for rows in zip(starts.to_list(), ends.to_list(), strict=True)]
         words = [[text[start:end] for start, end in row] for text, row in zip(texts, places, strict=True)]
@@ -232,7 +234,9 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
             TypeError, ValueError: a sentence is not a list of str, the numbers of words and labels differ, or a label
                 is not one of the model's. The message has the sentence's index, from 0.
         """
-        x = _checked(x)
+        x, y = _checked(x), plain_labels(y)
+        if y is None:
+            raise ValueError(f"there are {len(x):,} sentences, but no labels")
         if len(x) != len(y):
             raise ValueError(f"there are {len(x):,} sentences, but labels of {len(y):,}")
         numbers = [self._numbers(*each) for each in zip(range(len(x)), x, y, strict=True)]
@@ -242,9 +246,14 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         targets = tf.tensor_scatter_nd_update(targets, tf.where(begins.values > 0), labels)
         return TokenizedExamples((tokens,), begins.with_values(targets), self._by_length.lengths([tokens]))
 
+    def check_examples(self, x: Any, y: Any) -> None:
+        super().check_examples(x, y)
+        for each in zip(range(len(y)), _checked(x), plain_labels(y), strict=True):
+            _check_labels(*each)
+        self._scheme_with(self._names(y))  # raises
+
     def _numbers(self, sentence: int, words: Sequence[str], labels: Sequence[Any]) -> list[int]:
-        if len(words) != len(labels):
-            raise ValueError(f"sentence {sentence} (from 0) has {len(words)} words, but {len(labels)} labels")
+        _check_labels(sentence, words, labels)
         try:
             return [number_of(label, self.labels) for label in labels]
         except ValueError as error:
@@ -266,7 +275,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return packed, tf.tensor_scatter_nd_update(none, tf.where(places), values)
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
-        if not (isinstance(x, list) and x and isinstance(x[0], list | tuple)):
+        if not (isinstance(x, list) and x and (isinstance(x[0], list | tuple) or isinstance(y, list))):
             return super().arrays(x, y)
         if y is None:
             return self.preprocessor.pack(self._by_length.tokenized(_checked(x))[0]), None
@@ -275,10 +284,6 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
     def answers(self, x: Any) -> list[Any]:
         return self.tag(x, progress=False)
-
-    def check_examples(self, x: Any, y: Any) -> None:
-        super().check_examples(x, y)
-        self._scheme_with(self._names(y))  # raises
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
         """`f1`, `precision` and `recall` of entities, if the labels mark them by a scheme; else `accuracy` of words.
@@ -344,7 +349,8 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
 
 def _checked(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
-    sentences = [sentences] if isinstance(sentences, str | bytes) else list(sentences)
+    check_many(sentences, "sentences", "sentence")
+    sentences = list(plain(sentences))
     for number, words in enumerate(sentences):
         if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
             raise TypeError(f"sentence {number} (from 0) is {words!r:.60}; expected a list of words, each a str")
@@ -353,6 +359,14 @@ def _checked(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
 
 def _labels(answers: Sequence[Sequence[dict[str, Any]]]) -> list[list[str | None]]:
     return [[answer["label"] for answer in sentence] for sentence in answers]
+
+
+def _check_labels(sentence: int, words: Sequence[str], labels: Any) -> None:
+    """Raises TypeError or ValueError if a sentence has no list with a label for each word."""
+    if isinstance(labels, str | bytes) or not isinstance(labels, Sized):
+        raise TypeError(f"labels[{sentence}] is {labels!r:.60}; expected a list with a label for each word")
+    if len(words) != len(labels):
+        raise ValueError(f"sentence {sentence} (from 0) has {len(words)} words, but {len(labels)} labels")
 
 
 def _tokens_kept(places: tf.Tensor) -> tf.Tensor:

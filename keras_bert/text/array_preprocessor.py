@@ -13,6 +13,7 @@ from keras_bert import files, formats, presets
 from keras_bert.extras import needed
 from keras_bert.formats import hugging_face_byte_pairs, hugging_face_tokenizers, hugging_face_wordpiece
 from keras_bert.formats.tokenizer_files import TokenizerFiles
+from keras_bert.text.arguments import list_of_str
 from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
 
 _NAMES = ("input_word_ids", "input_mask", "input_type_ids")
@@ -78,12 +79,9 @@ class ArrayPreprocessor:
         columns = texts if isinstance(texts, tuple) else (texts,)
         if all(isinstance(column, str) for column in columns):
             return {name: values[0] for name, values in self(tuple([column] for column in columns)).items()}
-        columns = [list(column) for column in columns]
+        columns = [list_of_str(column) for column in columns]
         if len(columns) > 2 or len({len(column) for column in columns}) > 1:
             raise ValueError(f"got {len(columns)} columns of {[len(each) for each in columns]} texts; expected a pair")
-        for text in (text for column in columns for text in column):
-            if not isinstance(text, str):
-                raise TypeError(f"got {text!r:.60} as text; expected a str")
         segments = [
             [row.ids for row in self.tokenizer.encode_batch(column, add_special_tokens=False)] for column in columns
         ]
@@ -109,6 +107,9 @@ class ArrayPreprocessor:
         """The ids and type ids of a row."""
         empty = self.tokenizer.encode(*[""] * len(segments))  # only special tokens: [CLS], [SEP], ...
         room = longest - len(empty.ids)
+        if room < 0:
+            special = len(empty.ids)
+            raise ValueError(f"rows of {longest} tokens have no room for a pair, whose special tokens are {special}")
         first, *others = segments
         if not others:
             ids = [empty.ids[0], *first[:room], empty.ids[-1]]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from keras_bert.text.arguments import list_of_str
 from keras_bert.text.packing import pack
 from keras_bert.text.tokenizer import Tokenizer
 
@@ -45,7 +46,7 @@ def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedTo
         (2, '##s', (6, 7), (5, 6), 's', ())
         (3, '[SEP]', None, None, '', ())
     """
-    texts = list(texts)
+    texts = list_of_str(texts)
     if not texts:
         return []
     ids, starts, ends = tokenizer.tokenize_with_offsets(texts)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from keras_bert.text.arguments import check_many
 from keras_bert.text.strings import lone_surrogate
 
 Corpus = Path | Iterable[str | Path]
@@ -31,6 +32,7 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
     if isinstance(corpus, str | bytes):
         raise TypeError(f"the corpus is one {type(corpus).__name__}, {corpus!r:.60}; expected texts, or a pathlib.Path")
     corpus = [corpus] if isinstance(corpus, Path) else corpus
+    check_many(corpus, "corpus")
     total = None
     if isinstance(corpus, list | tuple):
         corpus = [part for each in corpus for part in (text_files(each) if isinstance(each, Path) else [each])]

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from keras_bert.text.arguments import check_many
 from keras_bert.text.strings import require
 
 TRUNCATIONS = ("longest_first", "round_robin", "waterfall", "head_tail", "error")
@@ -32,6 +35,28 @@ class PairFormat:
 
 BERT_PAIRS = PairFormat(separators=1, second_type_id=1)  # DistilBERT's, ALBERT's and ELECTRA's too
 ROBERTA_PAIRS = PairFormat(separators=2, second_type_id=0)  # XLM-RoBERTa's too
+
+
+def as_ids(ids: Any, ragged_rank: int | None = None) -> tf.Tensor | tf.RaggedTensor:
+    """Integers: a tensor as it is; nested lists or an array -> int64, ragged.
+
+    Args:
+        ids: `[batch, (tokens)]`, or `[tokens]`.
+        ragged_rank: 1 if they must have a batch dimension.
+
+    Raises:
+        TypeError, ValueError: they are no integers, or of another rank.
+    """
+    if not tf.is_tensor(ids):
+        if not isinstance(ids, np.ndarray):
+            check_many(ids, "ids", "list of ids")
+        try:
+            ids = tf.ragged.constant(ids, dtype=tf.int64, ragged_rank=ragged_rank)
+        except (TypeError, ValueError, OverflowError):
+            raise TypeError(f"ids are {ids!r:.60}; expected integers: for each text, a list of its ids") from None
+    if not ids.dtype.is_integer or ids.shape.rank not in (1, 2) or (ragged_rank and ids.shape.rank != 2):
+        raise ValueError(f"got {ids.dtype.name} of shape {ids.shape}; expected integer ids [batch, (tokens)]")
+    return ids
 
 
 def truncate(

@@ -1,5 +1,6 @@
 """BertPreprocessor: texts, or pairs of texts -> the inputs of a BERT encoder."""
 
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert import files, formats, presets
 from keras_bert.text.loading import load_tokenizer
-from keras_bert.text.packing import TRUNCATIONS, pack, truncate
+from keras_bert.text.packing import TRUNCATIONS, as_ids, pack, truncate
 from keras_bert.text.strings import as_strings, readable_errors
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.windows import windows
@@ -72,8 +73,18 @@ class BertPreprocessor(keras.layers.Layer):
                 f"BertPreprocessor uses TensorFlow ops, but Keras's backend is {keras.backend.backend()}; set "
                 "KERAS_BACKEND=tensorflow before Keras is imported, or pass the encoder ids made elsewhere"
             )
+        if not isinstance(tokenizer, Tokenizer):
+            raise TypeError(f"tokenizer is {tokenizer!r:.60}; expected a tokenizer, such as WordPieceTokenizer")
         if truncation not in TRUNCATIONS:
             raise ValueError(f"truncation is {truncation!r}; expected one of {', '.join(TRUNCATIONS)}")
+        for name, value, may_be_none in (
+            ("max_sequence_length", max_sequence_length, False),
+            ("sequence_length", sequence_length, True),
+            ("pad_to_multiple_of", pad_to_multiple_of, False),
+            ("stride", stride, True),
+        ):
+            if not (value is None and may_be_none) and (not isinstance(value, Integral) or isinstance(value, bool)):
+                raise TypeError(f"{name} is {value!r:.60}; expected a whole number{' or None' * may_be_none}")
         if max_sequence_length < 3:
             raise ValueError(f"max_sequence_length is {max_sequence_length}; [CLS] a [SEP] needs at least 3")
         if sequence_length is not None and not 3 <= sequence_length <= max_sequence_length:
@@ -145,10 +156,15 @@ class BertPreprocessor(keras.layers.Layer):
             array([[ 101, 7592,  102, 2088,  999,  102]], dtype=int32)
         """
         is_pair = isinstance(segments, tuple) or (isinstance(segments, list) and all(map(tf.is_tensor, segments)))
-        segments = [_as_ids(segment) for segment in (segments if is_pair and len(segments) else (segments,))]
+        segments = [self._as_ids(segment) for segment in (segments if is_pair and len(segments) else (segments,))]
         _check_pair(segments)
         limit = self.max_sequence_length if self.sequence_length is None else self.sequence_length
         room = limit - self.tokenizer.pair_format.special_tokens(len(segments))
+        if room < 0:
+            raise ValueError(
+                f"rows of {limit} tokens have no room for a pair, whose special tokens are {limit - room}; set "
+                f"sequence_length to more than {limit - room}"
+            )
         if self.stride is None:
             return self._pack_rows(truncate(segments, room, self.truncation), limit)
         if room < len(segments):
@@ -158,6 +174,13 @@ class BertPreprocessor(keras.layers.Layer):
         padding = {"input_word_ids": self.tokenizer.pad_token_id}
         by_row = {name: tf.RaggedTensor.from_row_lengths(each, cut.counts) for name, each in packed.items()}
         return {name: each.to_tensor(padding.get(name, 0)) for name, each in by_row.items()}
+
+    def _as_ids(self, segment: Any) -> tf.RaggedTensor:
+        """int32 `[batch, (tokens)]`."""
+        ids = as_ids(segment, ragged_rank=1)
+        if not tf.is_tensor(segment):  # a tokenizer's are valid
+            self.tokenizer.check_ids(ids.flat_values)
+        return tf.cast(ids if isinstance(ids, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(ids), tf.int32)
 
     def _pack_rows(self, segments: list[tf.RaggedTensor], limit: int) -> dict[str, tf.Tensor]:
         tokenizer = self.tokenizer
@@ -236,16 +259,6 @@ def _as_texts(texts: Any) -> Any:
 
 def _is_tensor(value: Any) -> bool:
     return tf.is_tensor(value) or isinstance(value, keras.KerasTensor)
-
-
-def _as_ids(segment: Any) -> tf.RaggedTensor:
-    """int32 `[batch, (tokens)]`."""
-    if not tf.is_tensor(segment):
-        segment = tf.ragged.constant(segment, dtype=tf.int32, ragged_rank=1)
-    if not segment.dtype.is_integer or segment.shape.rank != 2:
-        raise ValueError(f"got {segment.dtype.name} of shape {segment.shape}; expected integer ids [batch, (tokens)]")
-    segment = segment if isinstance(segment, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(segment)
-    return tf.cast(segment, tf.int32)
 
 
 def _check_pair(pair: Any) -> None:

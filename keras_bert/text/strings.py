@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.text.arguments import check_many
+
 _EXPECTED = "expected a str, a list of str, or a string tensor or array of shape [] or [batch]"
 
 
-def as_strings(texts: Any) -> tf.Tensor:
+def as_strings(texts: Any, first: int = 0) -> tf.Tensor:
     """Converts a str (or UTF-8 bytes), a list or array of them, or a tensor to a string tensor `[]` or `[batch]`.
+
+    Args:
+        texts: the texts.
+        first: the number of the first text, for messages.
 
     Raises:
         TypeError: an element is not text.
@@ -22,13 +28,17 @@ def as_strings(texts: Any) -> tf.Tensor:
         raise TypeError(f"got None as text; {_EXPECTED}")
     if isinstance(texts, tf.RaggedTensor | tf.SparseTensor):
         raise ValueError(f"got a {type(texts).__name__} of shape {texts.shape} as text; {_EXPECTED}")
-    if isinstance(texts, list | tuple) and not len(texts):
+    if (isinstance(texts, list | tuple) and not texts) or (isinstance(texts, np.ndarray) and texts.shape == (0,)):
         return tf.zeros([0], tf.string)
+    if isinstance(texts, np.ndarray) and texts.dtype.kind == "T":  # NumPy's StringDType
+        texts = texts.astype(object)
     if not tf.is_tensor(texts):
+        if hasattr(texts, "__iter__") and not isinstance(texts, str | bytes | list | tuple | np.ndarray):
+            check_many(texts)
         try:
             texts = tf.convert_to_tensor(texts)
         except (TypeError, ValueError, UnicodeEncodeError) as error:
-            raise _explain(texts) from error
+            raise _explain(texts, first) from error
     if texts.dtype != tf.string:
         raise TypeError(f"got {texts.dtype.name} of shape {texts.shape} as text; {_EXPECTED}")
     if texts.shape.rank is None:
@@ -98,10 +108,10 @@ def lone_surrogate(row: int, error: UnicodeEncodeError) -> ValueError:
     )
 
 
-def _explain(texts: Any) -> Exception:
+def _explain(texts: Any, first: int) -> Exception:
     """The error for texts that TensorFlow could not convert."""
     batch = [texts] if isinstance(texts, str) or not hasattr(texts, "__iter__") else list(texts)
-    for row, text in enumerate(batch):
+    for row, text in enumerate(batch, first):
         if isinstance(text, str):
             try:
                 text.encode()

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert import presets
 from keras_bert.formats.tokenizer_files import TokenizerFiles
-from keras_bert.text.packing import BERT_PAIRS, PairFormat
+from keras_bert.text.packing import BERT_PAIRS, PairFormat, as_ids
 from keras_bert.text.splitting import Tokens, tokenize_around
 from keras_bert.text.strings import as_strings, readable_errors, require
 
@@ -122,6 +122,7 @@ class Tokenizer:
             >>> tokenizer.tokenize_words(tf.ragged.constant([["Unaffable", "\\u200b", "you"], []]))
             <tf.RaggedTensor [[[14477, 20961, 3468], [100], [2017]], []]>
         """
+        _check_ragged(words, "words")
         tokens = self.tokenize(self._with_space(words.values))  # [words, (tokens)]
         missing = tf.cast(tokens.row_lengths() == 0, tf.int64)
         unknown = tf.fill([tf.reduce_sum(missing)], self.unk_token_id)
@@ -144,6 +145,8 @@ class Tokenizer:
             >>> tokenizer.group_by_word(tokenizer.tokenize(["Unaffable you"]))
             (<tf.RaggedTensor [[[14477, 20961, 3468], [2017]]]>,)
         """
+        for each in (ids, *others):
+            _check_ragged(each, "ids")
         begins_word = tf.gather(self.begins_word, ids.values)  # bool [tokens]
         begins_row = tf.boolean_mask(ids.row_starts(), ids.row_lengths() > 0)[:, None]
         begins_word = tf.tensor_scatter_nd_update(begins_word, begins_row, tf.ones_like(begins_row[:, 0], tf.bool))
@@ -171,21 +174,29 @@ class Tokenizer:
             ValueError: not integers, or not of rank 1 or 2.
             ValueError (in a graph, tf.errors.InvalidArgumentError): an id is outside the vocabulary.
         """
-        ids = ids if tf.is_tensor(ids) else tf.ragged.constant(ids, dtype=tf.int32)
-        if not ids.dtype.is_integer or ids.shape.rank not in (1, 2):
-            raise ValueError(f"got {ids.dtype.name} of shape {ids.shape}; expected integer ids [batch, (tokens)]")
+        ids = as_ids(ids)
         if ids.shape.rank == 1:
             return self.detokenize(tf.RaggedTensor.from_row_splits(ids, [0, tf.size(ids)]))[0]
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
+        known = self.check_ids(ids.flat_values)
         flat = tf.cast(ids.flat_values, tf.int32)
-        known = (flat >= 0) & (flat < self.vocabulary_size)
-        message = f"an id outside the vocabulary, which has ids from 0 to {self.vocabulary_size - 1}:"
-        require(tf.reduce_all(known), message, tf.boolean_mask(flat, ~known)[:1])
         silent = (self.cls_token_id, self.sep_token_id, self.pad_token_id)
         shown = tf.reduce_all([flat != token for token in silent], axis=0)
         ids = ids.with_flat_values(tf.where(known, flat, 0))
         return self._join(tf.ragged.boolean_mask(ids, ids.with_flat_values(shown)))
+
+    def check_ids(self, ids: tf.Tensor) -> tf.Tensor:
+        """Raises ValueError (in a graph, tf.errors.InvalidArgumentError) if an id is not in the vocabulary.
+
+        Returns:
+            bool, of the shape of `ids`: whether each is, for graphs that drop assertions.
+        """
+        ids = tf.cast(ids, tf.int64)
+        known = (ids >= 0) & (ids < self.vocabulary_size)
+        message = f"an id outside the vocabulary, which has ids from 0 to {self.vocabulary_size - 1}:"
+        require(tf.reduce_all(known), message, tf.boolean_mask(ids, ~known)[:1])
+        return known
 
     def _tokenize(self, strings: tf.Tensor, with_offsets: bool) -> Tokens:
         with tf.device("CPU"):
@@ -268,3 +279,9 @@ class Tokenizer:
             5
         """
         return type(self)._whole_file(self.get_config())
+
+
+def _check_ragged(value: Any, name: str) -> None:
+    if not isinstance(value, tf.RaggedTensor) or value.shape.rank != 2:
+        kind = type(value).__name__
+        raise TypeError(f"{name} is a {kind}; expected a ragged tensor [batch, ({name})]: tf.ragged.constant({name})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from keras_bert.tasks.columns import plain_labels
 from keras_bert.tasks.task import BertTask
 
 
@@ -29,4 +30,4 @@ def evaluate(model: BertTask, x: Any, y: Any) -> dict[str, float]:
     if not isinstance(model, BertTask):
         raise TypeError(f"no measures are known for a {type(model).__name__}; evaluate it with Keras's own metrics")
     model.check_examples(x, y)
-    return model.measures(model.answers(x), y)
+    return model.measures(model.answers(x), plain_labels(y, model.label_columns))

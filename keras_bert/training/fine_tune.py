@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes
-from keras_bert.tasks.columns import count_of
+from keras_bert.tasks.columns import columns_of, count_of, plain, plain_labels
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.training import evaluation, fingerprints, workers
 from keras_bert.training.adapting import adapting
@@ -96,7 +96,7 @@ def fine_tune(
         'food'
     """
     recipe = FineTuningWithTeacher.of(**recipe)
-    _check_examples("train", train)
+    train = _checked_examples("train", train, model)
     if recipe.validation_split is not None:
         if validation is not None:
             raise ValueError("validation and validation_split are both given; give only one of them")
@@ -104,7 +104,7 @@ def fine_tune(
     recipe = recipe.for_examples(count_of(train[0]))
     weights = model.class_weights(recipe.class_weight) if recipe.class_weight else None
     if validation is not None:
-        _check_examples("validation", validation)
+        validation = _checked_examples("validation", validation, model)
         model.check_examples(*validation)
     examples = model.examples(*train)
     if not len(examples.lengths):
@@ -161,12 +161,16 @@ def _computing(model: BertTask, mini_batch_size: int | None) -> Iterator[None]:
         model.train_function = None  # the old function was traced with mini-batches
 
 
-def _check_examples(name: str, given: Any) -> None:
+def _checked_examples(name: str, given: Any, model: BertTask) -> tuple[Any, Any]:
+    """The examples and their labels, as lists or arrays. Raises TypeError or ValueError if they are neither."""
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise TypeError(
             f"{name} is a {type(given).__name__}; expected a tuple of two, (examples, labels); a tf.data.Dataset is "
             "for the model's fit"
         )
+    x, y = given
+    columns_of(x, None)  # raises
+    return plain(x), plain_labels(y, model.label_columns)
 
 
 def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:

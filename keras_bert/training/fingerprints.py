@@ -54,7 +54,7 @@ def of_tokens(examples: TokenizedExamples) -> str:
 def of_examples(x: Any, y: Any) -> str:
     """A digest of examples and, if there are any, their labels."""
     y = () if y is None else y
-    return _of(part for column in (*columns_of(plain(x), None), plain(y)) for part in (*map(_bytes, column), b"\0"))
+    return _of(part for column in (*columns_of(x, None), plain(y)) for part in (*map(_bytes, column), b"\0"))
 
 
 def of_records(records: Records) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.tasks.columns import columns_of, plain
+from keras_bert.tasks.columns import columns_of, plain, plain_labels
 
 
 def hold_out(examples: tuple[Any, Any], share: float, seed: int) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
@@ -28,7 +28,8 @@ def hold_out(examples: tuple[Any, Any], share: float, seed: int) -> tuple[tuple[
         >>> hold_out((["a", "b", "c", "d"], [1, 2, 3, 4]), share=0.25, seed=1)
         ((['a', 'b', 'c'], [1, 2, 3]), (['d'], [4]))
     """
-    columns = [*columns_of(plain(examples[0]), None), *([] if examples[1] is None else [examples[1]])]
+    x, y = plain(examples[0]), plain_labels(examples[1])
+    columns = [*columns_of(x, None), *([] if y is None else [y])]
     counts = {len(column) for column in columns}
     if len(counts) > 1:
         raise ValueError(f"there are {' and '.join(f'{each:,}' for each in sorted(counts))} examples and labels")
@@ -41,7 +42,7 @@ def hold_out(examples: tuple[Any, Any], share: float, seed: int) -> tuple[tuple[
         )
     order = np.random.default_rng([seed, count]).permutation(count)
     parts = np.sort(order[held:]), np.sort(order[:held])
-    return tuple(tuple(_chosen(plain(column), rows) for column in examples) for rows in parts)
+    return tuple((_chosen(x, rows), _chosen(y, rows)) for rows in parts)
 
 
 def _chosen(column: Any, rows: np.ndarray) -> Any:

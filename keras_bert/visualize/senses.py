@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras_bert.encoder import BertEncoder
 from keras_bert.pretraining.corpus import sentences
 from keras_bert.text import BertPreprocessor
+from keras_bert.text.arguments import list_of_str
 
 _SENTENCES_AT_A_TIME = 16
 
@@ -54,18 +55,21 @@ def find_occurrences(word: str, paragraphs: Iterable[str]) -> list[Occurrence]:
         paragraphs: the text, which is split into sentences.
 
     Raises:
+        TypeError: the word, or a paragraph, is not a str.
         ValueError: the word is empty.
 
     Example:
         >>> [(each.sentence, each.start) for each in find_occurrences("bank", ["A Bank. Banks! The river bank?"])]
         [('A Bank.', 2), ('The river bank?', 10)]
     """
+    if not isinstance(word, str):
+        raise TypeError(f"word is {word!r:.60} ({type(word).__name__}); expected a str")
     if not word.strip():
         raise ValueError("the word is empty")
     pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
     return [
         Occurrence(sentence, *found.span())
-        for paragraph in paragraphs
+        for paragraph in list_of_str(paragraphs, "paragraphs", "paragraph")
         for sentence in sentences(paragraph)
         for found in pattern.finditer(sentence)
     ]

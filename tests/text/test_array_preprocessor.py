@@ -95,7 +95,7 @@ def test_characters():
 
 def test_bad_texts(small_preset):
     preprocessor = ArrayPreprocessor.from_preset(small_preset)
-    with pytest.raises(TypeError, match="got 7 as text"):
+    with pytest.raises(TypeError, match=r"text 1 \(from 0\) is 7 \(int\), not a str"):
         preprocessor(["a", 7])
     with pytest.raises(ValueError, match=r"columns of \[1, 2\] texts"):
         preprocessor((["a"], ["b", "c"]))

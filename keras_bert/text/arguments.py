@@ -1,0 +1,93 @@
+"""Checks arguments that hold many texts before anything iterates over them. It needs no TensorFlow.
+
+An iteration over a table or a dict yields names of columns, over a str characters, and over a set any order: each would
+be read as texts without an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_COLUMNS = 5  # names of columns in a message
+
+
+def check_many(many: Any, name: str = "texts", item: str = "text") -> None:
+    """Raises TypeError unless the argument holds many items in one dimension and in an order.
+
+    A list, a tuple, an array, a column of a table, a tensor, a dataset, a generator or any other iterable passes. Its
+    items are not looked at.
+
+    Args:
+        many: the argument.
+        name: its name, for the message.
+        item: what one of its items is.
+
+    Example:
+        >>> check_many({"id": [7], "text": ["a cat"]})
+        Traceback (most recent call last):
+        ...
+        TypeError: texts is a dict with the columns 'id', 'text'; pass one column, such as table['id']
+    """
+    kind = type(many).__name__
+    if isinstance(many, str | bytes):
+        raise TypeError(f"{name} is a single {kind}; pass a list: [{item}]")
+    columns = list(many) if isinstance(many, Mapping) else columns_of_table(many)
+    if columns is not None:
+        named = ", ".join(map(repr, columns[:_COLUMNS])) + (", ..." if len(columns) > _COLUMNS else "")
+        if not columns:
+            raise TypeError(f"{name} is an empty {kind}; pass a list")
+        raise TypeError(f"{name} is a {kind} with the columns {named}; pass one column, such as table[{columns[0]!r}]")
+    if isinstance(many, set | frozenset):
+        raise TypeError(f"{name} is a {kind}, which has no order; pass a list, such as sorted({name})")
+    rank = rank_of(many)
+    if rank == 0:
+        raise TypeError(f"{name} is a {kind} of shape (); pass the {item} itself, such as array.item(), or a list")
+    if rank is not None and rank != 1:
+        raise ValueError(f"{name} is a {kind} of shape {tuple(many.shape)}; expected one dimension, as of a list")
+    if (spec := getattr(many, "element_spec", None)) is not None and rank_of(spec) != 0:
+        raise TypeError(f"{name} is a dataset of {spec}; expected single {item}s: use its unbatch() or map(...)")
+    try:
+        iter(many)
+    except TypeError:
+        raise TypeError(f"{name} is {many!r:.60} ({kind}); expected a {item}, or many: a list") from None
+
+
+def list_of_str(many: Any, name: str = "texts", item: str = "text") -> list[str]:
+    """The items as a list.
+
+    Raises:
+        TypeError: as `check_many`, or an item is not a str.
+
+    Example:
+        >>> list_of_str(["a cat", None])
+        Traceback (most recent call last):
+        ...
+        TypeError: text 1 (from 0) is None (NoneType), not a str
+    """
+    check_many(many, name, item)
+    found = list(many)
+    for number, each in enumerate(found):
+        if not isinstance(each, str):
+            as_str = "decode()" if isinstance(each, bytes) else "numpy().decode()" if hasattr(each, "numpy") else None
+            advice = f"; pass {item}.{as_str}" if as_str else ""
+            raise TypeError(f"{item} {number} (from 0) is {each!r:.60} ({type(each).__name__}), not a str{advice}")
+    return found
+
+
+def columns_of_table(many: Any) -> list[Any] | None:
+    """The names of the columns of a table of pandas, polars, PyArrow or `datasets`; None for anything else."""
+    if rank_of(many) != 2:
+        return None
+    for attribute in ("column_names", "columns"):  # PyArrow's `columns` are the columns themselves
+        if (names := getattr(many, attribute, None)) is not None:
+            return list(names)
+    return None
+
+
+def rank_of(many: Any) -> int | None:
+    """The number of dimensions of an array, a tensor, a column or a table; None for anything else."""
+    try:
+        return len(many.shape)
+    except (AttributeError, TypeError, ValueError):  # it has no shape, or a tensor's is not known
+        return None
