@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("corpus")
-@click.option("--threshold", type=click.FloatRange(-1, 1), default=0.9, metavar="X", help="The lowest similarity.")
+@click.option("--threshold", type=float, metavar="X", help="The lowest similarity; by default a cosine of 0.9.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
 @handle_option
 @click.option(
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @batch_tokens_option
 def duplicates(
     corpus: str,
-    threshold: float,
+    threshold: float | None,
     text_column: str,
     preset: str,
     output_format: str,
@@ -50,7 +50,7 @@ def duplicates(
     line = _text if output_format == "text" else _json
     with (
         streams.open_output(output, overwrite) as results,
-        misuse(FileNotFoundError, text_column="--text-column"),
+        misuse(FileNotFoundError, text_column="--text-column", threshold="--threshold"),
     ):
         pairs = near_duplicates(corpus, threshold, preset, text_column, batch_tokens)
         streams.write_lines(results, map(line, pairs))

@@ -44,6 +44,8 @@ _CLASSES = (
 # A class that transformers lacks -> one that has its head and another.
 _INSTEAD = {"AlbertForNextSentencePrediction": "AlbertForPreTraining"}
 _LABELLED = ("sequence", "tokens")
+# Entries of `config.json` about the labels and the task, not about the network; the last one is ours.
+_OF_TASK = ("id2label", "label2id", "problem_type", "keras_bert")
 
 
 def recognizes(directory: Path) -> bool:
@@ -127,6 +129,12 @@ def values_of(config: BertConfig) -> dict[str, Any]:
 def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, Any]:
     """The content of `config.json` for an encoder with heads, without labels."""
     return {**values_of(config), "architectures": _architectures(table_of(config), set(heads))}
+
+
+def task_settings(directory: Path) -> dict[str, Any]:
+    """The entries of `config.json` that a copy of a model keeps besides its architecture; empty in other formats."""
+    values = files.read_json(directory / CONFIG) if recognizes(directory) else {}
+    return {key: values[key] for key in _OF_TASK if key in values}
 
 
 def label_names(labels: Sequence[str]) -> dict[str, Any]:

@@ -50,6 +50,7 @@ _DENSE_SHAPE = {"in_features": int, "out_features": int, "bias": (bool, None), "
 # Other kinds of models of the library -> the class here that reads them.
 _INSTEAD = {"CrossEncoder": "BertReranker", "SparseEncoder": "BertSparseEncoder"}
 POOLINGS, DENSE_ACTIVATIONS = tuple(_SWITCHES), tuple(_ACTIVATIONS.values())
+SIMILARITIES = ("cosine", "dot")  # sentence-transformers also has distances, euclidean and manhattan
 # Options of the Transformer -> the only supported value.
 _PLAIN_ARGUMENTS = {key: {} for key in ("processing_kwargs", "model_kwargs", "processor_kwargs", "config_kwargs")}
 _PLAIN_TRANSFORMER = {
@@ -75,6 +76,7 @@ class SentenceSettings:
     prompts: dict[str, str] = field(default_factory=dict)  # by name
     default_prompt: str | None = None  # the name of the prompt that texts get by default
     include_prompt: bool = True  # whether the pooling takes the prompt's tokens
+    similarity: str = "cosine"  # of two vectors: one of `SIMILARITIES`
 
 
 def read(directory: Path) -> SentenceSettings:
@@ -98,6 +100,7 @@ def read(directory: Path) -> SentenceSettings:
         normalize="Normalize" in modules,
         dense=_read_dense(modules["Dense"] / "config.json") if "Dense" in modules else None,
         **_read_prompts(directory / PROMPTS),
+        similarity=_read_similarity(directory / PROMPTS),
     )
 
 
@@ -151,7 +154,11 @@ def write(
         MODULES: modules,
         POOLING: {"word_embedding_dimension": hidden_size, **switches, "include_prompt": settings.include_prompt},
         LENGTH: {"max_seq_length": settings.max_length, "do_lower_case": False},
-        PROMPTS: {"prompts": settings.prompts, "default_prompt_name": settings.default_prompt},
+        PROMPTS: {
+            "prompts": settings.prompts,
+            "default_prompt_name": settings.default_prompt,
+            "similarity_fn_name": settings.similarity,
+        },
     }
     if settings.dense:
         _write_dense(directory / _DENSE, hidden_size, settings.dense, dense_weights)
@@ -197,6 +204,16 @@ def _read_prompts(path: Path) -> dict[str, Any]:
             f"{path}: default_prompt_name is {default!r}, but its prompts are {', '.join(prompts) or 'none'}"
         )
     return {"prompts": prompts, "default_prompt": default}
+
+
+def _read_similarity(path: Path) -> str:
+    similarity = read_if_there(path, {"similarity_fn_name": (str, None)}).get("similarity_fn_name") or SIMILARITIES[0]
+    if similarity not in SIMILARITIES:
+        raise ValueError(
+            f"{path}: similarity_fn_name is {similarity!r}; supported are {' and '.join(SIMILARITIES)}; to compare this "
+            "model's vectors by one of them, put it there"
+        )
+    return similarity
 
 
 def _read_modules(directory: Path) -> dict[str, Path]:

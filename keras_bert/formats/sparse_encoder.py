@@ -28,7 +28,7 @@ POOLINGS, ACTIVATIONS = ("max", "sum"), ("relu", "log1p_relu")
 _PACKAGE = "sentence_transformers.sparse_encoder.models"
 
 _PLAIN_TRANSFORMER = plain_transformer("fill-mask", "token_embeddings")
-_PLAIN_SETTINGS = {"model_type": "SparseEncoder", "max_active_dims": None}
+_PLAIN_SETTINGS = {"model_type": "SparseEncoder", "max_active_dims": None, "similarity_fn_name": "dot"}
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,6 @@ def write(directory: Path, settings: SparseSettings, overwrite: bool = False) ->
         MODULES: modules,
         _POOLING: {"pooling_strategy": settings.pooling, "activation_function": settings.activation},
         LENGTH: {"max_seq_length": settings.max_length, "do_lower_case": False},
-        PROMPTS: {"model_type": "SparseEncoder", "prompts": {}, "default_prompt_name": None},
+        PROMPTS: {"model_type": "SparseEncoder", "prompts": {}, "default_prompt_name": None, "similarity_fn_name": "dot"},
     }
     atomic.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
