@@ -29,7 +29,8 @@ _WEIGHT_FILES = {WEIGHTS: open_safetensors, "pytorch_model.bin": TorchFile}
 
 # The oldest files have TensorFlow's names for layer normalization.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-_EXTRAS = r".*embeddings\.(position_ids|token_type_ids)"  # buffers of older versions: 0, 1, 2, ...
+# Buffers of older versions: 0, 1, 2, ..., and the rotation of each coordinate.
+_EXTRAS = r".*embeddings\.(position_ids|token_type_ids)|.*rotary_emb\.inv_freq"
 # Heads of a model -> the suffix of its class name in `transformers`. The first match counts.
 _CLASSES = (
     ({"masked_lm", "next_sentence"}, "ForPreTraining"),
@@ -115,7 +116,7 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
             own += " known one under another name"
         raise ValueError(f"{source}: model_type is {family!r}{own}; supported are {', '.join(FAMILIES)}")
     table = FAMILIES[family]
-    values = table.todays(values)
+    values = table.todays(values, source)
     files.check_json(values, table.shape, source)
     return table.config_of(family, values, source)
 

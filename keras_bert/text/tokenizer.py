@@ -254,7 +254,13 @@ class Tokenizer:
     @classmethod
     def from_files(cls: type[T], found: TokenizerFiles, **overrides: Any) -> T:
         """As `from_preset`, from files of which some may have been read before."""
-        return cls(**(cls._read_files(found) | overrides))
+        arguments = cls._read_files(found)
+        try:
+            return cls(**(arguments | overrides))
+        except ValueError as error:
+            if overrides or str(found.directory) in str(error):
+                raise
+            raise ValueError(f"the tokenizer's files in {found.directory}: {error}") from error
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes the tokenizer's files and `tokenizer_config.json`, which `from_preset` and `transformers` read.

@@ -105,7 +105,7 @@ def test_labels_and_settings_are_kept(run, tmp_path):
 
 
 def test_a_sparse_encoder_stays_one(run, tmp_path):
-    small.task(BertSparseEncoder, pooling="sum", activation="log1p_relu").save_preset(tmp_path / "old")
+    BertSparseEncoder(small.encoder(), small.preprocessor(), "sum", "log1p_relu").save_preset(tmp_path / "old")
     assert run("convert", str(tmp_path / "old"), str(tmp_path / "new")).exit_code == 0
     again = load_task(tmp_path / "new")
     assert (type(again), again.pooling, again.activation) == (BertSparseEncoder, "sum", "log1p_relu")
