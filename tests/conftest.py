@@ -59,18 +59,23 @@ def small_preset(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def read_once() -> Callable[[str | Path], Any]:
-    """A `from_preset` that returns the same model for the same files: each new model would be traced anew."""
+    """A `from_preset` that returns the same model for the same files: each new model would be traced anew.
+
+    `make` is another function of the class that reads a preset.
+    """
     from keras_bert import BertSentenceEncoder
 
     models = {}
 
-    def from_preset(preset: str | Path, **settings: Any) -> Any:
+    def from_preset(preset: str | Path, make: str = "from_preset", **settings: Any) -> Any:
+        read = getattr(BertSentenceEncoder, make)
         if not Path(preset).is_dir():
-            return BertSentenceEncoder.from_preset(preset, **settings)
+            return read(preset, **settings)
         content = tuple(path.read_bytes() for path in sorted(Path(preset).rglob("*")) if path.is_file())
-        key = content, *((name, value) for name, value in sorted(settings.items()) if value not in (None, "float32"))
+        given = ((name, value) for name, value in sorted(settings.items()) if value not in (None, "float32"))
+        key = make, content, *given
         if key not in models:
-            models[key] = BertSentenceEncoder.from_preset(preset, **settings)
+            models[key] = read(preset, **settings)
         return models[key]
 
     return from_preset

@@ -51,7 +51,7 @@ def convert(source: Path, destination: str, format: str) -> None:
         from tqdm import tqdm
 
         from keras_bert import formats
-        from keras_bert.formats import cross_encoder, sentence_transformers
+        from keras_bert.formats import cross_encoder, hugging_face, sentence_transformers, sparse_encoder
 
     with ExitStack() as stack:
         stack.enter_context(directories.written(destination))
@@ -61,15 +61,18 @@ def convert(source: Path, destination: str, format: str) -> None:
         bar = stack.enter_context(tqdm(total=total, unit=" weights", delay=1, disable=None))
         unfinished = stack.enter_context(atomic.directory_written_whole(path, "", overwrite=False))
         counted = {part: _Counted(weights, bar) for part, weights in parts.items()}
-        scores = cross_encoder.read(source)
+        scores, sparse = cross_encoder.read(source), sparse_encoder.read(source)
         is_cross_encoder = scores.is_stated and format == "hugging_face"
-        settings = cross_encoder.entries(scores.activation) if is_cross_encoder else None
+        settings = hugging_face.task_settings(source)
+        settings |= cross_encoder.entries(scores.activation) if is_cross_encoder else {}
         formats.write(unfinished, checkpoint.config, counted, format, settings=settings)
         tokenizer = models.tokenizer_of(source)
         if tokenizer is not None:
             tokenizer.save_preset(unfinished)
         if is_cross_encoder and tokenizer is not None and scores.max_length:
             cross_encoder.write_length(unfinished, scores.max_length)
+        elif sparse.is_stated and format == "hugging_face":
+            sparse_encoder.write(unfinished, sparse)
         elif not is_cross_encoder and (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
             settings = sentence_transformers.read(source)
             dense = sentence_transformers.read_dense_weights(source)

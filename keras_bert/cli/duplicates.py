@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("corpus")
-@click.option("--threshold", type=click.FloatRange(-1, 1), default=0.9, metavar="X", help="The lowest similarity.")
+@click.option("--threshold", type=float, metavar="X", help="The lowest similarity; by default a cosine of 0.9.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
 @handle_option
 @output_options("text", *streams.ROWS)
 @batch_tokens_option
 def duplicates(
     corpus: str,
-    threshold: float,
+    threshold: float | None,
     text_column: str,
     preset: str,
     output_format: str,
@@ -46,7 +46,7 @@ def duplicates(
         from keras_bert.search import near_duplicates
     with (
         streams.open_output(output, overwrite) as results,
-        misuse(FileNotFoundError, text_column="--text-column"),
+        misuse(FileNotFoundError, text_column="--text-column", threshold="--threshold"),
     ):
         pairs = near_duplicates(corpus, threshold, preset, text_column, batch_tokens)
         if output_format == "text":

@@ -38,7 +38,7 @@ def evaluate(
     the confusion matrix, and the 100 worst answers.
 
     A sentence encoder is measured on --query-column and --positive-column: each query searches for its positives among
-    all of them, and the texts of --corpus. With --score-column, the correlation of cosines and scores is measured.
+    all of them, and the texts of --corpus. With --score-column, the correlation of similarities and scores is measured.
 
     \b
     Examples:

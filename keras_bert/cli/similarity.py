@@ -32,10 +32,10 @@ def similarity(
 ) -> None:
     """Compare all texts with each other.
 
-    The similarity is the cosine of the angle between two vectors: 1 for the same meaning. Writes text, a table; JSON
-    lines {"first", "second", "similarity"}, CSV or TSV for every pair; or npy, a float32 matrix with a row and a column
-    for each text. With --top or --threshold, text has a line for each pair: the similarity and both texts, separated by
-    tabs.
+    The similarity is the cosine of the angle between two vectors: 1 for the same meaning; or the dot product, for
+    models that were trained for it. Writes text, a table; JSON lines {"first", "second", "similarity"}, CSV or TSV for
+    every pair; or npy, a float32 matrix with a row and a column for each text. With --top or --threshold, text has a
+    line for each pair: the similarity and both texts, separated by tabs.
 
     \b
     Examples:
@@ -56,11 +56,11 @@ def similarity(
         from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.npy import write_npy
         from keras_bert.embedding.similar_pairs import similar_pairs
-    model = models.load(BertSentenceEncoder.from_preset, preset, default_prompt=prompt, normalize=True)
-    vectors = model.encode(texts)  # of length 1: dot products are cosines
+    model = models.load(BertSentenceEncoder.to_compare, preset, default_prompt=prompt)
+    vectors = model.encode(texts)  # their dot products are similarities
     if chosen or output_format in streams.ROWS:
         found = similar_pairs(vectors, top, -math.inf if threshold is None else threshold)
-        pairs = ((texts[first], texts[second], cosine) for first, second, cosine in found)
+        pairs = ((texts[first], texts[second], value) for first, second, value in found)
         if output_format == "text":
             streams.write_lines(results, itertools.starmap(_text_pair, pairs))
         else:
@@ -95,9 +95,9 @@ def _table_row(number: int | str, values: Iterable[float], text: str, value_form
     return f"{number:>4}{''.join(format(value, value_format) for value in values)}  {text}".rstrip()
 
 
-def _text_pair(first: str, second: str, cosine: float) -> str:
-    return f"{cosine:.3f}\t{streams.shown(first)}\t{streams.shown(second)}"
+def _text_pair(first: str, second: str, value: float) -> str:
+    return f"{value:.3f}\t{streams.shown(first)}\t{streams.shown(second)}"
 
 
-def _row_of_pair(first: str, second: str, cosine: float) -> dict[str, Any]:
-    return {"first": first, "second": second, "similarity": round(cosine, 6)}
+def _row_of_pair(first: str, second: str, value: float) -> dict[str, Any]:
+    return {"first": first, "second": second, "similarity": round(value, 6)}

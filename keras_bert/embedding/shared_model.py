@@ -16,9 +16,15 @@ _loaded: dict[str, BertSentenceEncoder] = {}
 _loading = threading.Lock()
 
 
-def load(preset: str | Path, **settings: Any) -> str:
-    """Loads a preset, replacing any other, and returns its digest. See `BertSentenceEncoder.from_preset`."""
-    model = BertSentenceEncoder.from_preset(preset, **settings)
+def load(preset: str | Path, to_compare: bool = False, **settings: Any) -> str:
+    """Loads a preset, replacing any other, and returns its digest.
+
+    Args:
+        preset, **settings: see `BertSentenceEncoder.from_preset`.
+        to_compare: whether the dot product of two vectors is to be the model's similarity.
+    """
+    make = BertSentenceEncoder.to_compare if to_compare else BertSentenceEncoder.from_preset
+    model = make(preset, **settings)
     digest = _digest(model)
     _loaded.clear()
     _loaded[digest] = model
@@ -36,7 +42,8 @@ def model_of(preset: str | Path, digest: str, **settings: Any) -> BertSentenceEn
 def _digest(model: BertSentenceEncoder) -> str:
     """A digest of everything that the vectors depend on."""
     preprocessor, encoder = model.preprocessor, model.encoder
-    settings = [repr(encoder.config), encoder.dtype_policy.name, model.precision, model.settings()]
+    of_vectors = {name: value for name, value in model.settings().items() if name != "similarity"}
+    settings = [repr(encoder.config), encoder.dtype_policy.name, model.precision, of_vectors]
     settings += [preprocessor.max_sequence_length, preprocessor.tokenizer.get_config()]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=repr).encode())
     for weight in model.weights:

@@ -12,15 +12,15 @@ _ROWS = 256  # rows to compute at a time
 def similar_pairs(
     vectors: np.ndarray, top: int | None = None, threshold: float = -np.inf
 ) -> Iterator[tuple[int, int, float]]:
-    """The pairs of vectors with the highest cosines.
+    """The pairs of vectors with the highest dot products: cosines, if the vectors have length 1.
 
     Args:
-        vectors: float32 `[n, size]`, each of length 1.
+        vectors: float32 `[n, size]`.
         top: the number of pairs, the most similar first; by default all pairs, in the order of the vectors.
-        threshold: the lowest cosine.
+        threshold: the lowest product.
 
     Yields:
-        The indices of a vector and of a later one, and their cosine.
+        The indices of a vector and of a later one, and their product.
 
     Example:
         >>> list(similar_pairs(np.float32([[1, 0], [0, 1], [0.6, 0.8]]), top=1))
@@ -28,9 +28,9 @@ def similar_pairs(
     """
     best = np.zeros((0, 2), np.int64), np.zeros(0, np.float32)
     for start in range(0, len(vectors), _ROWS):
-        cosines = vectors[start : start + _ROWS] @ vectors[start:].T  # [rows, n - start]
-        first, second = np.nonzero(np.triu(cosines >= threshold, k=1))
-        values = cosines[first, second]
+        products = vectors[start : start + _ROWS] @ vectors[start:].T  # [rows, n - start]
+        first, second = np.nonzero(np.triu(products >= threshold, k=1))
+        values = products[first, second]
         pairs = np.stack([first, second], axis=1) + start
         if top is None:
             yield from _rows(pairs, values)

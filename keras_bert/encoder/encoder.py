@@ -217,6 +217,10 @@ class BertEncoder(keras.Model):
         Raises:
             FileNotFoundError: there is no such preset, or a file is missing.
             ValueError: a file is damaged, or a weight is missing or of the wrong shape.
+
+        Warns:
+            UserWarning: the file has weights of an encoder, such as further layers, that this one does not use; or its
+                configuration has settings that are not known here.
         """
         directory = presets.resolve(handle)
         fields = {field.name for field in dataclasses.fields(BertConfig)}
@@ -224,6 +228,7 @@ class BertEncoder(keras.Model):
         with formats.open_checkpoint(directory) as checkpoint:
             config = dataclasses.replace(checkpoint.config, **given)
             encoder = made_with_weights(lambda: cls(config, **kwargs), checkpoint, "encoder")
+            checkpoint.warn_of_unused()
         encoder.origin = digest(encoder)
         return encoder
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from keras_bert.formats import without_effect
 from keras_bert.formats.layout_table import Table
 from keras_bert.formats.storage import Storage
 
@@ -18,10 +19,19 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-PLAIN = {
-    "position_embedding_type": "absolute",
+# Of every model in transformers.
+NO_DECODER = {
     "is_decoder": False,
+    "is_encoder_decoder": False,
     "add_cross_attention": False,
+    "pruned_heads": {},
+    "quantization_config": None,
+}
+PLAIN = {
+    **NO_DECODER,
+    "position_embedding_type": "absolute",
+    "directionality": "bidi",
+    "pooler_type": "first_token_transform",
     "use_task_id": False,  # task embeddings, in some ERNIE models
     "inner_group_num": 1,  # layers in a group, in ALBERT
 }
@@ -50,6 +60,7 @@ BERT = Table(
     },
     activations=ACTIVATIONS,
     plain=PLAIN,
+    without_effect=without_effect.BERT,
     endings={"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"},
     storage=Storage(transposed=("kernel",)),
     embeddings={
@@ -111,7 +122,9 @@ DISTILBERT = replace(
         "initializer_range": "initializer_range",
         "pad_token_id": "pad_token_id",
     },
+    renamed={"hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads"},
     values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-12},
+    without_effect=without_effect.DISTILBERT,
     block={
         "attention/qkv": [f"{_DISTILBERT_LAYER}.attention.{x}_lin" for x in "qkv"],
         "attention/output": f"{_DISTILBERT_LAYER}.attention.out_lin",
@@ -141,6 +154,15 @@ ALBERT = replace(
         "activation": "gelu_tanh",
         "hidden_dropout": 0.0,
         "attention_dropout": 0.0,
+    },
+    # Options of Google's own files, which its code does not use.
+    plain={
+        **PLAIN,
+        "down_scale_factor": 1,
+        "gap_size": 0,
+        "layers_to_keep": [],
+        "net_structure_type": 0,
+        "num_memory_blocks": 0,
     },
     projects_equal_sizes=True,
     embeddings={**BERT.embeddings, "embeddings/projection": "encoder.embedding_hidden_mapping_in"},
@@ -216,6 +238,12 @@ DEBERTA = replace(
     config={**BERT.config, "disentangled_buckets": "position_buckets"},
     values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-7},
     plain={**PLAIN, "max_relative_positions": -1, "conv_kernel_size": 0, "pooler_hidden_act": "gelu", "legacy": True},
+    implied={
+        "attention_head_size": lambda config: config.head_size,
+        "embedding_size": lambda config: config.hidden_size,
+        "pooler_hidden_size": lambda config: config.hidden_size,
+    },
+    without_effect=without_effect.DEBERTA,
     needed={
         "relative_attention": (True,),
         "position_biased_input": (False,),

@@ -54,6 +54,7 @@ class Checkpoint:
         heads: the heads with weights in the file: keys of `formats.FAMILIES[...].heads`.
         missing: names of weights that the file lacks.
         unexpected: names in the file that belong to no part.
+        unused: those of them that belong to an encoder, such as a layer beyond the configuration's number of layers.
     """
 
     def __init__(
@@ -83,6 +84,9 @@ class Checkpoint:
         self.missing = sorted(expected - self._spellings.keys())
         used = {self._spellings[name] for name in expected | self._copies.keys() if name in self._spellings}
         self.unexpected = sorted(name for name in file.names - used if not re.fullmatch(extras, name))
+        plain = {name: ours for ours, name in self._spellings.items()}
+        scopes = tuple(table.scopes)
+        self.unused = [name for name in self.unexpected if plain[name].startswith(scopes) or name.startswith(scopes)]
 
     def read(self, part: str, shapes: Mapping[str, Shape] | None = None) -> dict[str, np.ndarray]:
         """All weights of one part, as from `weights`, in memory."""
@@ -115,6 +119,16 @@ class Checkpoint:
             )
         self._check_copies(part)
         return LazyWeights(self, names, expected)
+
+    def warn_of_unused(self) -> None:
+        """Warns of the encoder's weights in the file for which the configuration has no place."""
+        if self.unused:
+            more = f" and {len(self.unused) - 5:,} more" if len(self.unused) > 5 else ""
+            warnings.warn(
+                f"{self.path} has weights of an encoder that are not used, because its configuration "
+                f"({self.config.num_layers} layers) has no place for them: {', '.join(self.unused[:5])}{more}",
+                stacklevel=3,
+            )
 
     def shapes(self, part: str) -> dict[str, Shape]:
         """The shape of each weight of a part, by our names, from the configuration.

@@ -14,8 +14,9 @@ from typing import Any
 from keras_bert import atomic, files
 from keras_bert.formats.hugging_face import CONFIG
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
-from keras_bert.formats.layout_table import check_plain
+from keras_bert.formats.layout_table import check_plain, warn_of_unknown
 from keras_bert.formats.sentence_transformers import (
+    KNOWN,
     LENGTH,
     MODULES,
     PROMPTS,
@@ -75,6 +76,8 @@ def read(directory: Path) -> CrossEncoderSettings:
         _check_modules(directory / MODULES)
         check_plain(transformer, _PLAIN_TRANSFORMER, directory / LENGTH)
         check_default_prompt(settings, directory / PROMPTS)
+        warn_of_unknown(settings, KNOWN[PROMPTS], directory / PROMPTS)
+        warn_of_unknown(transformer, KNOWN[LENGTH], directory / LENGTH)
     stated = [
         (PROMPTS, settings.get("activation_fn") if is_newest else None),
         (CONFIG, (config.get(_NEWER) or {}).get("activation_fn")),

@@ -29,7 +29,8 @@ _WEIGHT_FILES = {WEIGHTS: open_safetensors, "pytorch_model.bin": TorchFile}
 
 # The oldest files have TensorFlow's names for layer normalization.
 _OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-_EXTRAS = r".*embeddings\.(position_ids|token_type_ids)"  # buffers of older versions: 0, 1, 2, ...
+# Buffers of older versions: 0, 1, 2, ..., and the rotation of each coordinate.
+_EXTRAS = r".*embeddings\.(position_ids|token_type_ids)|.*rotary_emb\.inv_freq"
 # Heads of a model -> the suffix of its class name in `transformers`. The first match counts.
 _CLASSES = (
     ({"masked_lm", "next_sentence"}, "ForPreTraining"),
@@ -44,6 +45,8 @@ _CLASSES = (
 # A class that transformers lacks -> one that has its head and another.
 _INSTEAD = {"AlbertForNextSentencePrediction": "AlbertForPreTraining"}
 _LABELLED = ("sequence", "tokens")
+# Entries of `config.json` about the labels and the task, not about the network; the last one is ours.
+_OF_TASK = ("id2label", "label2id", "problem_type", "keras_bert")
 
 
 def recognizes(directory: Path) -> bool:
@@ -113,7 +116,7 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
             own += " known one under another name"
         raise ValueError(f"{source}: model_type is {family!r}{own}; supported are {', '.join(FAMILIES)}")
     table = FAMILIES[family]
-    values = table.todays(values)
+    values = table.todays(values, source)
     files.check_json(values, table.shape, source)
     return table.config_of(family, values, source)
 
@@ -127,6 +130,12 @@ def values_of(config: BertConfig) -> dict[str, Any]:
 def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, Any]:
     """The content of `config.json` for an encoder with heads, without labels."""
     return {**values_of(config), "architectures": _architectures(table_of(config), set(heads))}
+
+
+def task_settings(directory: Path) -> dict[str, Any]:
+    """The entries of `config.json` that a copy of a model keeps besides its architecture; empty in other formats."""
+    values = files.read_json(directory / CONFIG) if recognizes(directory) else {}
+    return {key: values[key] for key in _OF_TASK if key in values}
 
 
 def label_names(labels: Sequence[str]) -> dict[str, Any]:

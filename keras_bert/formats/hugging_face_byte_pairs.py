@@ -52,6 +52,8 @@ def read_bytepair_files(found: TokenizerFiles) -> dict[str, Any]:
     else:
         arguments = found.arguments("BPE", _arguments_of)
     arguments |= found.settings(_NAMES, arguments.get("added_tokens", ()))
+    if found.has_one_type:
+        arguments["second_type_id"] = 0
     if path.name == ALL_IN_ONE and "pad_token" in arguments:
         arguments.setdefault("unk_token", arguments["pad_token"])  # no text is unknown; Llama 3's files name no token
     return arguments
@@ -70,7 +72,9 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
         del stated["unk_token"]
     stated["mask_token"] = mask_with_space(stated["mask_token"])
     if any(arguments[name] != value for name, value in ROBERTA_ARGUMENTS.items()):
-        config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": ["input_ids", "attention_mask"]}
+        types = ["token_type_ids"] if arguments["second_type_id"] else []
+        inputs = ["input_ids", *types, "attention_mask"]
+        config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": inputs}
         write_whole_file(directory, tokenizer_json(arguments), config, IDS, overwrite)
         return
     config = {"tokenizer_class": "RobertaTokenizer", **stated}

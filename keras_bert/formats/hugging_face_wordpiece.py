@@ -52,6 +52,8 @@ def read_wordpiece_files(found: TokenizerFiles) -> dict[str, Any]:
     whole = {} if path.name == VOCABULARY else found.arguments("WordPiece", _arguments_of)
     config = found.settings(_NAMES | {"tokenizer_class": "tokenizer_class"}, whole.get("added_tokens", ()))
     stated = config.pop("tokenizer_class", "").removesuffix("Fast")
+    if found.has_one_type:
+        config["second_type_id"] = 0
     return (whole or {"vocabulary": path, **_CLASSES.get(stated, {})}) | config
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from keras_bert import files
 from keras_bert.config import BertConfig
+from keras_bert.formats import without_effect
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.h5_file import H5File
 from keras_bert.formats.joined_file import JoinedFile
@@ -85,6 +86,7 @@ _BERT = Table(
     },
     values={"activation": "gelu_tanh"},
     plain={"num_inner_repetitions": 1},
+    without_effect=without_effect.KERAS_HUB,
     # Keras numbers the weights of a layer instead of naming them.
     endings={"kernel": "/vars/0", "bias": "/vars/1", "gamma": "/vars/0", "beta": "/vars/1", "embeddings": "/vars/0"},
     storage=Storage(splits_heads=True),

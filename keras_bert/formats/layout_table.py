@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from keras_bert.config import BertConfig
+from keras_bert.config import BertConfig, check_field
 from keras_bert.formats.shapes import Names, exists, kinds
 from keras_bert.formats.storage import Storage
 
@@ -62,6 +64,9 @@ class Table:
     stated: Mapping[str, Any] = field(default_factory=dict)  # those that are written
     # Options that a file must have, and their supported values; the first is written.
     needed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    # Options that follow from others -> the value that a file may repeat, but not contradict.
+    implied: Mapping[str, Callable[[BertConfig], Any]] = field(default_factory=dict)
+    without_effect: Collection[str] = ()  # keys of other options: nothing that is computed here depends on them
     storage: Storage = field(default_factory=Storage)
     prefix: str = ""  # of the encoder's weights in a file with heads
     older_prefix: str | None = None  # the same in older files
@@ -85,6 +90,13 @@ class Table:
             part: {ours: each for ours, each in names.items() if exists(config, ours)} for part, names in parts.items()
         }
 
+    @property
+    def scopes(self) -> set[str]:
+        """The beginnings of the names of an encoder's weights, to the first separator."""
+        rows = [*self.embeddings.values(), *self.block.values(), *self.last.values(), *self.pooler.values()]
+        names = [name for row in rows for name in ([row] if isinstance(row, str) else row)]
+        return {re.match(r"[^./]+[./]?", name)[0] for name in names} | ({self.prefix} - {""})
+
     def weights(self, layers: Layers) -> Names:
         """The names of the weights of some layers."""
         names: Names = {}
@@ -97,12 +109,19 @@ class Table:
                     names[f"{ours}/{kind}"] = [name + self.endings[kind] for name in theirs]
         return names
 
-    def todays(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of a configuration file, with the keys of the current dialect."""
+    def todays(self, values: Mapping[str, Any], source: Path) -> dict[str, Any]:
+        """The values of a configuration file, with the keys of the current dialect.
+
+        Raises:
+            ValueError: the file has a value in both dialects, and they differ.
+        """
         found = dict(values)
         for older, key in self.renamed.items():
-            if values.get(older) is not None and value_at(values, key) is None:
-                _put(found, key, values[older])
+            value, current = values.get(older), value_at(values, key)
+            if value is not None and current not in (None, value):
+                raise ValueError(f"{source}: {older} is {value!r}, but {key}, its newer name, is {current!r}; drop one")
+            if value is not None:
+                _put(found, key, value)
         return found
 
     @property
@@ -127,15 +146,28 @@ class Table:
         Raises:
             ValueError: a value does not have the type in `shape` or is out of range, or an option or an activation is
                 not supported.
+
+        Warns:
+            UserWarning: the file has options that are not known here.
         """
         check_plain(values, self.plain, source)
         for key, known in self.needed.items():
             if value_at(values, key) not in known:
                 raise ValueError(f"{source}: {key} is {value_at(values, key)!r}; only {known[0]!r} is supported")
         try:
-            return BertConfig(family=family, **self._fields(values))
+            config = BertConfig(family=family, **self._fields(values))
         except ValueError as error:
             raise ValueError(f"{source}: {error}") from None
+        check_plain(values, {key: value_of(config) for key, value_of in self.implied.items()}, source)
+        warn_of_unknown(values, self.known, source)
+        return config
+
+    @property
+    def known(self) -> set[str]:
+        """The keys of a configuration file that are obeyed, must have a certain value, or have no effect."""
+        obeyed = [key for _, keys in self._keys for key in keys]
+        kinds = [] if self.layer_kinds is None else [self.layer_kinds]
+        return {*obeyed, *kinds, *self.renamed, *self.plain, *self.needed, *self.implied, *self.without_effect}
 
     @property
     def _keys(self) -> list[tuple[str, tuple[str, ...]]]:
@@ -145,9 +177,15 @@ class Table:
         # In these files, null means "not set".
         found = {}
         for ours, keys in self._keys:
-            given = [value for value in (value_at(values, key) for key in keys) if value is not None]
+            given = [(key, value_at(values, key)) for key in keys if value_at(values, key) is not None]
             if given:
-                found[ours] = given[0]
+                key, found[ours] = given[0]
+                check_field(ours, found[ours], key)
+                for other, value in given[1:]:
+                    if value != found[ours]:
+                        warnings.warn(
+                            f"{key} is {found[ours]!r}, but {other} is {value!r}: both are the first here", stacklevel=2
+                        )
         for name in ("activation", "head_activation"):
             if name in found:
                 found[name] = self._activation(self.config[name], found[name])
@@ -155,7 +193,10 @@ class Table:
         if kinds is not None:
             found["global_every"] = _global_every(kinds, found, self.layer_kinds)
         if "pooling" in found:
-            found["pooling"] = self.poolings.get(found["pooling"], found["pooling"])
+            if found["pooling"] not in self.poolings:
+                known = ", ".join(self.poolings)
+                raise ValueError(f"{self.config['pooling']} is {found['pooling']!r}; supported are {known}")
+            found["pooling"] = self.poolings[found["pooling"]]
         if self.keeps_two_thirds:
             found["intermediate_size"] = -(-(found["intermediate_size"] * 2 // 3) // 8) * 8
         fields = {**self.values, **found}
@@ -165,7 +206,13 @@ class Table:
             fields["embedding_size"] = None
         if fields.get("positions_after_padding") and not self.storage.lacks_padding_positions:
             # The file states the number of rows in the table.
-            fields["max_positions"] = fields.get("max_positions", 512) - fields["pad_token_id"] - 1
+            rows, padding = fields.get("max_positions", 512), fields["pad_token_id"] + 1
+            if rows <= padding:
+                raise ValueError(
+                    f"{self.config['max_positions']} is {rows}, but positions count from {padding}, after that of "
+                    f"padding; expected at least {padding + 1}"
+                )
+            fields["max_positions"] = rows - padding
         return fields
 
     def _activation(self, key: Any, name: str) -> str:
@@ -235,6 +282,27 @@ def check_plain(values: Mapping[str, Any], plain: Mapping[str, Any], source: Pat
         found = value_at(values, key)
         if found not in (None, value):
             raise ValueError(f"{source}: {key} is {found!r}; only {value!r} is supported")
+
+
+def warn_of_unknown(values: Mapping[str, Any], known: Collection[str], source: Path) -> None:
+    """Warns of the keys of the file `source` that are not in `known`, where dots lead into objects; null is "not set"."""
+    unknown = [key for key in _keys_in(values, known) if key not in known]
+    if unknown:
+        warnings.warn(
+            f"{source} has settings that are not known here, and are not obeyed: {', '.join(sorted(unknown))}; if one "
+            "of them changes what the model computes, its results are others here",
+            stacklevel=2,
+        )
+
+
+def _keys_in(values: Mapping[str, Any], known: Collection[str], place: str = "") -> Iterator[str]:
+    """The keys that are set, with those of objects of which only some keys are known."""
+    for key, value in values.items():
+        name = place + key
+        if isinstance(value, Mapping) and name not in known and any(each.startswith(f"{name}.") for each in known):
+            yield from _keys_in(value, known, f"{name}.")
+        elif value is not None:
+            yield name
 
 
 def _kinds_of_layers(layers: int, every: int) -> list[str]:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from keras_bert import sizes
-from keras_bert.formats.bert_families import ACTIVATIONS, BERT, ROBERTA
+from keras_bert.formats import without_effect
+from keras_bert.formats.bert_families import ACTIVATIONS, BERT, NO_DECODER, ROBERTA
 from keras_bert.formats.layout_table import Table
 from keras_bert.formats.storage import by_head, gate_last
 
@@ -16,6 +17,8 @@ def published(size: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in size.items() if name not in ("family", "vocab_size", "pooler")}
 
 
+# The width of a head, which some files repeat.
+_HEAD_SIZE = {"head_dim": lambda config: config.head_size}
 _MODERNBERT_LAYER = "layers.{i}"
 _DENSE_AND_NORM = {"transform/kernel": "head.dense.weight", "norm": "head.norm"}
 _MODERNBERT_CLASSIFIER = {**_DENSE_AND_NORM, "logits": "classifier"}
@@ -50,7 +53,10 @@ MODERNBERT = Table(
     layer_kinds="layer_types",
     values=published(sizes.MODERNBERT),
     activations=ACTIVATIONS,
+    implied={**_HEAD_SIZE, "sliding_window": lambda config: config.local_window // 2},
+    without_effect=without_effect.MODERNBERT,
     plain={
+        **NO_DECODER,
         "rope_parameters.full_attention.rope_type": "default",
         "rope_parameters.sliding_attention.rope_type": "default",
         "rope_scaling": None,
@@ -97,8 +103,13 @@ NOMIC_BERT = replace(
     },
     values=published(sizes.NOMIC_BERT),
     activations={"silu": "silu", "swiglu": "silu", "swish": "silu", **ACTIVATIONS, "geglu": "gelu"},
+    implied=_HEAD_SIZE,
+    without_effect=without_effect.NOMIC_BERT,
     plain={
+        **NO_DECODER,
         "rope_parameters.rope_type": "default",
+        "moe_every_n_layers": 0,
+        "num_experts": 0,
         "prenorm": False,
         "qkv_proj_bias": False,
         "mlp_fc1_bias": False,
@@ -140,7 +151,9 @@ GTE = replace(
     older_prefix="new.",
     config={**BERT.config, "rope_theta": ("rope_parameters.rope_theta", "rope_theta")},
     values={**published(sizes.GTE), "rope_factor": 1.0},
-    plain={"rope_parameters.rope_type": "default", "rope_scaling": None},
+    implied=_HEAD_SIZE,
+    without_effect=without_effect.EVERYWHERE,
+    plain={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
     storage=replace(BERT.storage, orders={"intermediate": gate_last}),
     embeddings={name: theirs for name, theirs in BERT.embeddings.items() if name != "embeddings/position"},
     block={
@@ -166,7 +179,9 @@ NEW = replace(
     older_prefix=None,
     config={**BERT.config, "rope_theta": "rope_theta", "rope_factor": "rope_scaling.factor"},
     values={**published(sizes.GTE), "rope_theta": 10_000.0, "rope_factor": 1.0},
+    without_effect=without_effect.NEW,
     plain={
+        **NO_DECODER,
         "position_embedding_type": "rope",
         "rope_scaling.type": "ntk",
         "rope_scaling.mixed_b": None,
@@ -204,12 +219,15 @@ EUROBERT = Table(
     poolings={"bos": "first", "mean": "mean", "late": "late"},
     values={**published(sizes.EUROBERT), "rope_theta": 10_000.0, "pooling": "late"},
     activations={"silu": "silu", "swish": "silu", **ACTIVATIONS},
+    renamed={"clf_pooling": "classifier_pooling"},  # of the models' own code
+    implied=_HEAD_SIZE,
+    without_effect=without_effect.EUROBERT,
     plain={
+        **NO_DECODER,
         "rope_parameters.rope_type": "default",
         "rope_scaling": None,
         "mlp_bias": False,
         "tie_word_embeddings": False,
-        "is_decoder": False,
     },
     endings=BERT.endings,
     storage=BERT.storage,
@@ -251,7 +269,10 @@ NEOBERT = replace(
     keeps_two_thirds=True,
     poolings={},
     values={**published(sizes.NEOBERT), "layer_norm_epsilon": 1e-6, "max_positions": 1024},
-    plain={"ngpt": False, "rope": True},
+    renamed={},
+    implied={"dim_head": lambda config: config.head_size},
+    without_effect=without_effect.NEOBERT,
+    plain={**NO_DECODER, "hidden_act": "SwiGLU", "ngpt": False, "rms_norm": True, "rope": True},
     storage=replace(BERT.storage, orders={"attention/qkv": by_head}),
     embeddings={"embeddings/word": "encoder"},
     block={
@@ -273,7 +294,8 @@ JINA = replace(
     classes="JinaEmbeddingsV3",
     config={**BERT.config, "rope_theta": "rope_parameters.rope_theta"},
     values=published(sizes.JINA),
-    plain={"rope_parameters.rope_type": "default", "rope_scaling": None},
+    implied=_HEAD_SIZE,
+    plain={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
     embeddings={
         "embeddings/word": "embeddings.word_embeddings",
         "embeddings/type": "embeddings.token_type_embeddings",

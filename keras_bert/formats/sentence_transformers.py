@@ -4,8 +4,8 @@ Other options that would change a vector are refused by name.
 """
 
 import re
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from keras_bert import atomic, files
+from keras_bert.formats.checkpoint import WeightFile
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
-from keras_bert.formats.layout_table import check_plain
+from keras_bert.formats.layout_table import check_plain, warn_of_unknown
 from keras_bert.formats.safetensors_file import open_safetensors, write_safetensors
 from keras_bert.formats.torch_file import TorchFile
 
@@ -24,8 +25,10 @@ LENGTH = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
 FILES = (MODULES, POOLING, LENGTH, PROMPTS)
 _DENSE = "2_Dense"
+_SHORTEST = 3  # [CLS] a [SEP]
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 _CHAINS = [["Transformer", "Pooling", *dense, *last] for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
+_DROPOUT = re.compile(r"sentence_transformers\.(.*\.)?Dropout")  # nothing is dropped in inference
 _WEIGHTS = {"model.safetensors": open_safetensors, "pytorch_model.bin": TorchFile}
 # Names of the Transformer's file; the first match counts.
 _LENGTHS = [f"sentence_{name}_config.json" for name in ("bert", "roberta", "distilbert", "albert", "xlm-roberta")]
@@ -50,8 +53,12 @@ _DENSE_SHAPE = {"in_features": int, "out_features": int, "bias": (bool, None), "
 # Other kinds of models of the library -> the class here that reads them.
 _INSTEAD = {"CrossEncoder": "BertReranker", "SparseEncoder": "BertSparseEncoder"}
 POOLINGS, DENSE_ACTIVATIONS = tuple(_SWITCHES), tuple(_ACTIVATIONS.values())
+SIMILARITIES = ("cosine", "dot")  # sentence-transformers also has distances, euclidean and manhattan
 # Options of the Transformer -> the only supported value.
-_PLAIN_ARGUMENTS = {key: {} for key in ("processing_kwargs", "model_kwargs", "processor_kwargs", "config_kwargs")}
+_PLAIN_ARGUMENTS = {
+    **{key: {} for key in ("processing_kwargs", "model_kwargs", "processor_kwargs", "config_kwargs")},
+    **dict.fromkeys(("query_length", "document_length", "query_expansion")),
+}
 _PLAIN_TRANSFORMER = {
     "transformer_task": "feature-extraction",
     "module_output_name": "token_embeddings",
@@ -62,6 +69,27 @@ _PLAIN_TRANSFORMER = {
 _PLAIN_MODALITIES = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
 _PLAIN_NORMALIZE = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
 _PLAIN_DENSE = {**_PLAIN_NORMALIZE, "use_residual": False}
+_MODEL_SHAPE = {
+    "model_type": (str, None),
+    "similarity_fn_name": (str, None),
+    "default_prompt_name": (str, None),
+    "prompts": ({str: (str, None)}, None),
+}
+# The keys of each file that are known: obeyed, of one supported value, or without effect on a vector.
+KNOWN = {
+    MODULES: {"type", "path", "idx", "name", "kwargs"},  # kwargs: the names of arguments that `encode` passes on
+    LENGTH: {"max_seq_length", "do_lower_case", "modality_config", "unpad_inputs", *_PLAIN_TRANSFORMER},
+    PROMPTS: {*_MODEL_SHAPE, "truncate_dim", "activation_fn", "max_active_dims", "__version__"},
+    "Pooling": {
+        "pooling_mode",
+        "include_prompt",
+        "embedding_dimension",
+        "word_embedding_dimension",
+        *_SWITCHES.values(),
+    },
+    "Dense": {*_DENSE_SHAPE, *_PLAIN_DENSE},
+    "Normalize": {*_PLAIN_NORMALIZE},
+}
 
 
 @dataclass(frozen=True)
@@ -75,6 +103,7 @@ class SentenceSettings:
     prompts: dict[str, str] = field(default_factory=dict)  # by name
     default_prompt: str | None = None  # the name of the prompt that texts get by default
     include_prompt: bool = True  # whether the pooling takes the prompt's tokens
+    similarity: str = "cosine"  # of two vectors: one of `SIMILARITIES`
 
 
 def read(directory: Path) -> SentenceSettings:
@@ -84,20 +113,24 @@ def read(directory: Path) -> SentenceSettings:
         FileNotFoundError: a module has no file.
         ValueError: a setting is not supported, or a value has another type.
     """
-    _check_model_type(directory / PROMPTS)
+    model = read_if_there(directory / PROMPTS, _MODEL_SHAPE)
+    _check_model_type(model, directory / PROMPTS)
     length = _read_length(directory)
     if not (directory / MODULES).is_file():
         return SentenceSettings("mean", length)
     modules = _read_modules(directory)
     if "Normalize" in modules:
         path = modules["Normalize"] / "config.json"
-        check_plain(read_if_there(path), _PLAIN_NORMALIZE, path)
+        values = read_if_there(path)
+        check_plain(values, _PLAIN_NORMALIZE, path)
+        warn_of_unknown(values, KNOWN["Normalize"], path)
     return SentenceSettings(
         **_read_pooling(modules["Pooling"] / "config.json"),
         max_length=length,
         normalize="Normalize" in modules,
-        dense=_read_dense(modules["Dense"] / "config.json") if "Dense" in modules else None,
-        **_read_prompts(directory / PROMPTS),
+        dense=_read_dense(modules["Dense"]) if "Dense" in modules else None,
+        **_read_prompts(model, directory / PROMPTS),
+        similarity=_read_similarity(model, directory / PROMPTS),
     )
 
 
@@ -111,8 +144,16 @@ def read_dense_weights(directory: Path) -> dict[str, np.ndarray]:
     modules = _read_modules(directory) if (directory / MODULES).is_file() else {}
     if "Dense" not in modules:
         return {}
-    config = files.read_json(modules["Dense"] / "config.json", _DENSE_SHAPE)
-    path = files.find(modules["Dense"], *_WEIGHTS)
+    with _dense_file(modules["Dense"]) as file:
+        values = {name.removeprefix("linear."): file.read(name) for name in sorted(file.names)}
+    return {"kernel": values.pop("weight").T, **values}
+
+
+@contextmanager
+def _dense_file(directory: Path) -> Iterator[WeightFile]:
+    """The open weights of a Dense. Raises ValueError if their shapes contradict its configuration."""
+    config = files.read_json(directory / "config.json", _DENSE_SHAPE)
+    path = files.find(directory, *_WEIGHTS)
     expected = {"linear.weight": (config["out_features"], config["in_features"])}
     if config.get("bias") is not False:
         expected["linear.bias"] = (config["out_features"],)
@@ -120,8 +161,7 @@ def read_dense_weights(directory: Path) -> dict[str, np.ndarray]:
         shapes = {name: file.shape(name) for name in sorted(file.names)}
         if shapes != dict(sorted(expected.items())):
             raise ValueError(f"{path} has {shapes}; {path.parent / 'config.json'} says {expected}")
-        values = {name.removeprefix("linear."): file.read(name) for name in expected}
-    return {"kernel": values.pop("weight").T, **values}
+        yield file
 
 
 def write(
@@ -151,7 +191,11 @@ def write(
         MODULES: modules,
         POOLING: {"word_embedding_dimension": hidden_size, **switches, "include_prompt": settings.include_prompt},
         LENGTH: {"max_seq_length": settings.max_length, "do_lower_case": False},
-        PROMPTS: {"prompts": settings.prompts, "default_prompt_name": settings.default_prompt},
+        PROMPTS: {
+            "prompts": settings.prompts,
+            "default_prompt_name": settings.default_prompt,
+            "similarity_fn_name": settings.similarity,
+        },
     }
     if settings.dense:
         _write_dense(directory / _DENSE, hidden_size, settings.dense, dense_weights)
@@ -177,18 +221,17 @@ def _write_dense(directory: Path, inputs: int, settings: dict[str, Any], weights
     atomic.write_texts(directory, {"config.json": files.to_json(config)})
 
 
-def _check_model_type(path: Path) -> None:
+def _check_model_type(values: Mapping[str, Any], path: Path) -> None:
     """Raises ValueError if the model is not a sentence encoder; the message names the class that loads it."""
-    model_type = read_if_there(path, {"model_type": (str, None)}).get("model_type") or "SentenceTransformer"
+    warn_of_unknown(values, KNOWN[PROMPTS], path)
+    model_type = values.get("model_type") or "SentenceTransformer"
     if model_type != "SentenceTransformer":
         loads, known = _INSTEAD.get(model_type), ", ".join(_INSTEAD)
         advice = f"load it with {loads}.from_preset" if loads else f"also supported are {known}"
         raise ValueError(f"{path}: model_type is {model_type!r}, not SentenceTransformer; {advice}")
 
 
-def _read_prompts(path: Path) -> dict[str, Any]:
-    shape = {"default_prompt_name": (str, None), "prompts": ({str: (str, None)}, None)}
-    values = read_if_there(path, shape)
+def _read_prompts(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
     check_plain(values, {"truncate_dim": None}, path)
     prompts = {name: prompt or "" for name, prompt in (values.get("prompts") or {}).items()}
     default = values.get("default_prompt_name")
@@ -199,10 +242,23 @@ def _read_prompts(path: Path) -> dict[str, Any]:
     return {"prompts": prompts, "default_prompt": default}
 
 
+def _read_similarity(values: Mapping[str, Any], path: Path) -> str:
+    similarity = values.get("similarity_fn_name") or SIMILARITIES[0]
+    if similarity not in SIMILARITIES:
+        raise ValueError(
+            f"{path}: similarity_fn_name is {similarity!r}; supported are {' and '.join(SIMILARITIES)}; to compare this "
+            "model's vectors by one of them, put it there"
+        )
+    return similarity
+
+
 def _read_modules(directory: Path) -> dict[str, Path]:
     """Kind of each module -> the directory of its files."""
     path = directory / MODULES
     modules = files.read_json(path, [{"type": str, "path": str}])
+    for module in modules:
+        warn_of_unknown(module, KNOWN[MODULES], path)
+    modules = [module for module in modules if not _DROPOUT.fullmatch(module["type"])]
     kinds = [re.sub(r"^sentence_transformers\.(.*\.)?", "", module["type"]) for module in modules]
     if kinds not in _CHAINS:
         raise ValueError(
@@ -220,6 +276,7 @@ def _read_modules(directory: Path) -> dict[str, Path]:
 
 def _read_pooling(path: Path) -> dict[str, Any]:
     values = files.read_json(path, {"pooling_mode": (str, [str], None), "include_prompt": (bool, None)})
+    warn_of_unknown(values, {*KNOWN["Pooling"], *(key for key in values if key.startswith("pooling_mode_"))}, path)
     modes = values.get("pooling_mode")
     if modes is None:
         modes = [key for key, on in values.items() if key.startswith("pooling_mode_") and on] or ["mean"]
@@ -229,13 +286,17 @@ def _read_pooling(path: Path) -> dict[str, Any]:
     raise ValueError(f"{path} asks for the pooling {modes}; expected one of {', '.join(_SWITCHES)}")
 
 
-def _read_dense(path: Path) -> dict[str, Any]:
+def _read_dense(directory: Path) -> dict[str, Any]:
+    path = directory / "config.json"
     values = files.read_json(path, _DENSE_SHAPE)
     check_plain(values, _PLAIN_DENSE, path)
+    warn_of_unknown(values, KNOWN["Dense"], path)
     activation = values.get("activation_function") or "torch.nn.modules.activation.Tanh"
     if activation not in _ACTIVATIONS:
         raise ValueError(f"{path}: activation_function is {activation!r}; supported are {', '.join(_ACTIVATIONS)}")
     use_bias = values.get("bias") is not False
+    with _dense_file(directory):
+        pass  # raises: a layer of this size is made before its weights are read
     return {"units": values["out_features"], "activation": _ACTIVATIONS[activation], "use_bias": use_bias}
 
 
@@ -246,6 +307,7 @@ def _read_length(directory: Path) -> int | None:
     tokenizer = read_if_there(directory / TOKENIZER, {"model_max_length": (float, None)})
     check_plain(values, _PLAIN_TRANSFORMER, path)
     check_plain(values.get("modality_config") or {}, _PLAIN_MODALITIES, path)
+    warn_of_unknown(values, KNOWN[LENGTH], path)
     if values.get("do_lower_case") and not tokenizer.get("do_lower_case"):
         raise ValueError(
             f"{path}: do_lower_case is true, but the tokenizer keeps capitals; if it should not, set do_lower_case to "
@@ -267,12 +329,15 @@ def stated_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mappi
     Raises:
         ValueError: it is not positive; the message names `source`.
     """
-    length = transformer.get("max_seq_length")
-    length = tokenizer.get("model_max_length") if length is None else length
+    stated = {
+        "max_seq_length": transformer.get("max_seq_length"),
+        "model_max_length": tokenizer.get("model_max_length"),
+    }
+    key, length = next(((key, each) for key, each in stated.items() if each is not None), ("", None))
     if length is None:
         return None
-    if not length >= 1:
-        raise ValueError(f"{source}: the maximum length is {length} tokens; expected at least 1")
+    if not length >= _SHORTEST:
+        raise ValueError(f"{source}: the maximum length, {key}, is {length} tokens; expected at least {_SHORTEST}")
     return int(min(length, 1e9))  # "no maximum" is 1e30 in some files
 
 

@@ -5,14 +5,16 @@ Other options that would change a weight are refused by name.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from keras_bert import atomic, files
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
-from keras_bert.formats.layout_table import check_plain
+from keras_bert.formats.layout_table import check_plain, warn_of_unknown
 from keras_bert.formats.sentence_transformers import (
+    KNOWN,
     LENGTH,
     MODULES,
     PROMPTS,
@@ -27,8 +29,12 @@ FILES = (MODULES, _POOLING, LENGTH, PROMPTS)
 POOLINGS, ACTIVATIONS = ("max", "sum"), ("relu", "log1p_relu")
 _PACKAGE = "sentence_transformers.sparse_encoder.models"
 
+KNOWN_POOLING = {  # keys of its file; the last three are without effect on a weight
+    *("pooling_strategy", "activation_function"),
+    *("embedding_dimension", "word_embedding_dimension", "chunk_size"),
+}
 _PLAIN_TRANSFORMER = plain_transformer("fill-mask", "token_embeddings")
-_PLAIN_SETTINGS = {"model_type": "SparseEncoder", "max_active_dims": None}
+_PLAIN_SETTINGS = {"model_type": "SparseEncoder", "max_active_dims": None, "similarity_fn_name": "dot"}
 
 
 @dataclass(frozen=True)
@@ -61,18 +67,22 @@ def read(directory: Path) -> SparseSettings:
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     if "SpladePooling" not in kinds:
         return SparseSettings(False, longest)
-    if kinds not in (["Transformer", "SpladePooling"], ["MLMTransformer", "SpladePooling"]) or modules[0]["path"]:
+    is_known = kinds in (["Transformer", "SpladePooling"], ["MLMTransformer", "SpladePooling"])
+    if not is_known or modules[0]["path"] or not re.fullmatch(r"[\w-]+", modules[1]["path"]):
         raise ValueError(
             f"{directory / MODULES} asks for {', '.join(kinds)}; supported are Transformer or MLMTransformer, in the "
-            "same directory, and SpladePooling"
+            "same directory, and SpladePooling, in a directory there"
         )
     check_plain(length, _PLAIN_TRANSFORMER, directory / LENGTH)
     settings = read_if_there(directory / PROMPTS, {"default_prompt_name": (str, None)})
     check_plain(settings, _PLAIN_SETTINGS, directory / PROMPTS)
     check_default_prompt(settings, directory / PROMPTS)
+    warn_of_unknown(settings, KNOWN[PROMPTS], directory / PROMPTS)
+    warn_of_unknown(length, KNOWN[LENGTH], directory / LENGTH)
     path = directory / modules[1]["path"] / "config.json"
     shape = {"pooling_strategy": (str, None), "activation_function": (str, None)}
     stated = files.read_json(path, shape)
+    warn_of_unknown(stated, KNOWN_POOLING, path)
     found = {}
     for name, key, known in (
         ("pooling", "pooling_strategy", POOLINGS),
@@ -99,6 +109,11 @@ def write(directory: Path, settings: SparseSettings, overwrite: bool = False) ->
         MODULES: modules,
         _POOLING: {"pooling_strategy": settings.pooling, "activation_function": settings.activation},
         LENGTH: {"max_seq_length": settings.max_length, "do_lower_case": False},
-        PROMPTS: {"model_type": "SparseEncoder", "prompts": {}, "default_prompt_name": None},
+        PROMPTS: {
+            "model_type": "SparseEncoder",
+            "prompts": {},
+            "default_prompt_name": None,
+            "similarity_fn_name": "dot",
+        },
     }
     atomic.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})

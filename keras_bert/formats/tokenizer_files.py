@@ -9,7 +9,7 @@ from typing import Any
 from keras_bert import files
 from keras_bert.formats import keras_hub
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, JSON_SHAPE, TOKENS
-from keras_bert.formats.layout_table import check_plain
+from keras_bert.formats.layout_table import check_plain, warn_of_unknown
 
 _ADDED, _SPECIAL = "added_tokens.json", "special_tokens_map.json"
 _SWITCHES = ("do_lower_case", "keep_accents", "strip_accents", "tokenize_chinese_chars", "add_prefix_space")
@@ -19,6 +19,7 @@ _CONFIG_SHAPE = {
     **dict.fromkeys(("tokenizer_class", "word_tokenizer_type", "subword_tokenizer_type"), (str, None)),
     "max_input_chars_per_word": (int, None),
     "never_split": ([str], None),
+    "model_input_names": ([str], None),
     "added_tokens_decoder": ({str: {"content": str, "special": (bool, None)}}, None),
 }
 # The only supported values of settings that would give other ids.
@@ -27,9 +28,28 @@ _PLAIN_CONFIG = {
     "never_split": [],
     "word_tokenizer_type": "basic",
     "subword_tokenizer_type": "wordpiece",
+    "do_word_tokenize": True,
+    "do_subword_tokenize": True,
+    "wordpieces_prefix": "##",
+    "clean_text": True,
+    "remove_space": True,
+    "normalization": False,  # of tweets
     "split_by_punct": False,
     "sp_model_kwargs": {},
+    "truncation_side": "right",
+    "truncation_strategy": "longest_first",
 }
+# Keys on which no id depends. Padding is masked, on whichever side; `tokenizer.json` lists all special tokens; the kinds
+# of words that need `mecab_kwargs` and the like are refused.
+_WITHOUT_EFFECT = """
+    __type _commit_hash additional_special_tokens auto_map backend bos_token chat_template clean_up_tokenization_spaces
+    decode_with_prefix_space eos_token errors extra_special_tokens from_slow init_inputs is_local jumanpp_kwargs legacy
+    local_files_only max_length mecab_kwargs model_max_length model_specific_special_tokens name_or_path
+    pad_to_multiple_of pad_token_type_id padding padding_side processor_class return_tensors special_tokens_map_file
+    split_special_tokens stride sudachi_kwargs tokenizer_file trim_offsets truncation unk_id use_fast vocab_file
+    merges_file vocab_size vocab_type
+""".split()
+KNOWN_CONFIG = frozenset([*_CONFIG_SHAPE, *_PLAIN_CONFIG, *_WITHOUT_EFFECT])
 
 
 class TokenizerFiles:
@@ -59,6 +79,18 @@ class TokenizerFiles:
         """The content of `tokenizer_config.json`; empty if there is none. Raises ValueError if it is damaged."""
         path = self.directory / CONFIG
         return files.read_json(path, _CONFIG_SHAPE) if path.is_file() else {}
+
+    @property
+    def has_one_type(self) -> bool:
+        """Whether the model gets no types, so that the second text of a pair has the type of the first."""
+        inputs = self.config.get("model_input_names")
+        return inputs is not None and "token_type_ids" not in inputs
+
+    @functools.cached_property
+    def _special_tokens(self) -> dict[str, Any]:
+        """The content of `special_tokens_map.json`, which older versions have beside a vocabulary; or empty."""
+        path, shape = self.directory / _SPECIAL, dict.fromkeys(TOKENS.values(), (str, {"content": str}, None))
+        return files.read_json(path, shape) if path.is_file() else {}
 
     @property
     def type(self) -> str | None:
@@ -95,7 +127,9 @@ class TokenizerFiles:
                     f"texts are only supported in {ALL_IN_ONE}"
                 )
         check_plain(self.config, _PLAIN_CONFIG, self.directory / CONFIG)
-        values = {ours: self.config[theirs] for ours, theirs in names.items() if self.config.get(theirs) is not None}
+        warn_of_unknown(self.config, KNOWN_CONFIG, self.directory / CONFIG)
+        stated = {**self._special_tokens, **self.config}
+        values = {ours: stated[theirs] for ours, theirs in names.items() if stated.get(theirs) is not None}
         return {name: value["content"] if isinstance(value, dict) else value for name, value in values.items()}
 
     def arguments(self, kind: str, arguments_of: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
@@ -113,13 +147,12 @@ class TokenizerFiles:
 
     def _stated_added_tokens(self) -> Iterator[tuple[Path, str]]:
         """The added tokens that are not special, with their file. Older versions have two more files for them."""
-        others, names = (self.directory / name for name in (_ADDED, _SPECIAL))
+        others = self.directory / _ADDED
         if (added := self.config.get("added_tokens_decoder")) is not None:
             path = self.directory / CONFIG
             yield from ((path, each["content"]) for each in added.values() if not each.get("special"))
         elif others.is_file():
-            named = files.read_json(names) if names.is_file() else {}
-            stated = [*named.values(), *(self.config.get(name) for name in TOKENS.values())]
+            stated = [*self._special_tokens.values(), *(self.config.get(name) for name in TOKENS.values())]
             flat = itertools.chain(*(value if isinstance(value, list) else [value] for value in stated))
             special = [value.get("content") if isinstance(value, dict) else value for value in flat]
             added = files.read_json(others, {str: int})

@@ -94,7 +94,7 @@ def build_index(
             counts = encoded.encode(new, lambda some: model.documents(some, batch_tokens), progress)
             stored = stored or (record.stored if record else "float32")
             version = record.version + 1 if record else 1
-            made = IndexRecord(_lasting(preset), digest, text_column, stored, len(texts), version)
+            made = IndexRecord(_lasting(preset), digest, text_column, stored, len(texts), version, model.similarity)
             _write(directory, made, list(texts), keys, old, encoded)
         finally:
             encoded.close()

@@ -16,6 +16,7 @@ _SHAPE = {
     "stored": str,
     "texts": int,
     "version": int,
+    "similarity": (str, None),  # older versions had only cosines
     "bytes": {str: int},
     "checksums": {str: int},
 }
@@ -35,6 +36,7 @@ class IndexRecord:
     stored: str  # "float32" or "int8"
     texts: int
     version: int
+    similarity: str = "cosine"  # what a product of vectors is: that of the model
     bytes: dict[str, int] = field(default_factory=dict)  # of each file, by name
     checksums: dict[str, int] = field(default_factory=dict)  # CRC-32 of each file, by name
 
@@ -66,7 +68,7 @@ def read_record(directory: Path) -> IndexRecord | None:
     if not path.exists():
         return None
     values = files.read_json(path, _SHAPE)
-    record = IndexRecord(**{name: values[name] for name in _SHAPE})
+    record = IndexRecord(**{name: values[name] for name in _SHAPE if values.get(name) is not None})
     for name in record.names:
         size = (directory / name).stat().st_size if (directory / name).is_file() else None
         found = ""

@@ -24,7 +24,7 @@ _QUERIES_AT_A_TIME = 1024
 
 
 class Triplet(NamedTuple):
-    """A query, its positive and a hard negative, with scores: cosines, or those of a reranker."""
+    """A query, its positive and a hard negative, with scores: the model's similarities, or those of a reranker."""
 
     query: str
     positive: str
@@ -55,7 +55,7 @@ def mine_negatives(
             approximate.
         preset: a preset of a sentence encoder. Its prompts for queries and documents are used, if it has any.
         rules: by default the three closest candidates.
-        reranker: scores positives and candidates, in place of the cosines.
+        reranker: scores positives and candidates, in place of the similarities.
         batch_tokens: the tokens per batch, padding included.
         progress: whether to show progress bars; by default on a terminal.
         encoded: a file for the vectors, so that a call after an interruption does not encode these texts again.

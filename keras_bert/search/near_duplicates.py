@@ -16,10 +16,11 @@ from keras_bert.search.neighbours import Neighbours
 
 _NEIGHBOURS = 100  # neighbours of a text to compare in a large corpus
 _ROWS = 2048  # computed at a time
+_THRESHOLD = 0.9  # of cosines
 
 
 class DuplicatePair(NamedTuple):
-    """Two rows of a corpus, the earlier one first, and the similarity of their texts: 1 if they are equal."""
+    """Two rows of a corpus, the earlier one first, and the similarity of their texts: as a cosine, 1 if they are equal."""
 
     first: CorpusRow
     second: CorpusRow
@@ -28,13 +29,13 @@ class DuplicatePair(NamedTuple):
 
 def near_duplicates(
     corpus: str | Path,
-    threshold: float = 0.9,
+    threshold: float | None = None,
     preset: str | Path = "all-MiniLM-L6-v2",
     text_column: str = "text",
     batch_tokens: int = 1024,
     progress: bool | None = None,
 ) -> Iterator[DuplicatePair]:
-    """The pairs of texts whose vectors have a cosine of at least `threshold`.
+    """The pairs of texts whose vectors have a similarity of at least `threshold`.
 
     A repeated text makes a pair with its first occurrence only. With up to 100,000 different texts, all pairs are
     compared. With more, each text is compared with the 100 closest ones that an approximate search finds (which needs
@@ -42,7 +43,8 @@ def near_duplicates(
 
     Args:
         corpus, text_column: see `build_index`.
-        threshold: the lowest cosine.
+        threshold: the lowest similarity, by default a cosine of 0.9. A model whose similarity is the dot product, which
+            has no fixed range, has no default.
         preset: a preset of a sentence encoder.
         batch_tokens: the tokens per batch, padding included.
         progress: whether to show a progress bar; by default on a terminal.
@@ -60,8 +62,6 @@ def near_duplicates(
         >>> [(pair.first.line, pair.second.line) for pair in near_duplicates(path)]
         [(1, 3)]
     """
-    if not -1 <= threshold <= 1:
-        raise ValueError(f"threshold is {threshold}; expected a cosine, -1 to 1")
     rows = read_corpus(corpus, text_column)
     firsts: dict[str, CorpusRow] = {}
     for row in rows:
@@ -69,15 +69,32 @@ def near_duplicates(
     different = list(firsts.values())
     if len(different) > neighbours.EXACT_UP_TO:
         neighbours.check_installed()
-    model = shared_model.model_of(preset, shared_model.load(preset, normalize=True), normalize=True)
+    model = shared_model.model_of(preset, shared_model.load(preset, to_compare=True), to_compare=True)
+    threshold = _checked(threshold, model.similarity)
     vectors = model.encode(list(firsts), batch_tokens, progress)
+    most = 1.0 if model.similarity == "cosine" else np.inf
+    own = dict(zip(firsts, np.sum(vectors * vectors, axis=1).tolist(), strict=True))
     for row in rows:
         if firsts[row.text] is not row:
-            yield DuplicatePair(firsts[row.text], row, 1.0)
+            yield DuplicatePair(firsts[row.text], row, min(own[row.text], most))
     exact = len(different) <= neighbours.EXACT_UP_TO
     pairs = similar_pairs(vectors, threshold=threshold) if exact else _by_search(vectors, threshold)
     for first, second, similarity in pairs:
-        yield DuplicatePair(different[first], different[second], min(similarity, 1.0))
+        yield DuplicatePair(different[first], different[second], min(similarity, most))
+
+
+def _checked(threshold: float | None, similarity: str) -> float:
+    if similarity != "cosine":
+        if threshold is None:
+            raise ValueError(
+                "this model compares texts by the dot product of their vectors, which has no fixed range; give a "
+                "threshold (the command similarity shows some texts')"
+            )
+        return threshold
+    threshold = _THRESHOLD if threshold is None else threshold
+    if not -1 <= threshold <= 1:
+        raise ValueError(f"threshold is {threshold}; expected a cosine, -1 to 1")
+    return threshold
 
 
 def _by_search(vectors: np.ndarray, threshold: float) -> Iterator[tuple[int, int, float]]:

@@ -11,7 +11,7 @@ _MORE = 10  # candidates per negative, as rules may leave out many
 
 @dataclass(frozen=True, kw_only=True)
 class NegativeRules:
-    """The rules that choose hard negatives. Scores are cosines, or those of a reranker.
+    """The rules that choose hard negatives. Scores are the similarities of vectors, or those of a reranker.
 
     A text that scores almost as high as the positive may be an unmarked answer: margins leave it out (Moreira et al.
     2024, "NV-Retriever", section 3). If a query has several positives, the one with the lowest score counts.

@@ -1,4 +1,4 @@
-"""Nearest neighbours among vectors of length 1, with Faiss: exact for few vectors, approximate for many."""
+"""Nearest neighbours by dot product, with Faiss: exact for few vectors, approximate for many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sentence encoder of a search: vectors of length 1, with the model's prompts for queries and documents."""
+"""The sentence encoder of a search: vectors to compare by dot product, with the model's prompts for both sides."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _DOCUMENT = ("document", "passage", "corpus")
 
 def load(preset: str | Path) -> str:
     """Loads the model, and returns its digest. Raises as `BertSentenceEncoder.from_preset`."""
-    return shared_model.load(preset, normalize=True)
+    return shared_model.load(preset, to_compare=True)
 
 
 class SearchModel:
     """A loaded model. Raises ValueError if the preset holds a model with another digest."""
 
     def __init__(self, preset: str | Path, digest: str) -> None:
-        self._model = shared_model.model_of(preset, digest, normalize=True)
+        self._model = shared_model.model_of(preset, digest, to_compare=True)
         self.width = self._model.vector_size
+        self.similarity = self._model.similarity
 
     def queries(self, texts: Iterable[str]) -> np.ndarray:
         """float32 `[texts, width]`."""

@@ -80,8 +80,8 @@ class TextIndex:
             reranker: ranks the 50 closest texts to each query (or `top_k`, if that is more).
 
         Returns:
-            A list of dicts, the best text first: `similarity`, the cosine of the vectors of query and text; `text`;
-            `row`, the whole row of the corpus by column; and with a reranker, its `score`, which then determines the
+            A list of dicts, the best text first: `similarity` of the vectors of query and text, the model's: the
+            cosine, or the dot product; `text`; `row`, the whole row of the corpus by column; and with a reranker, its `score`, which then determines the
             order. For many queries, a list of such lists.
 
         Raises:

@@ -28,7 +28,8 @@ from keras_bert.text.strings import as_strings
 class LearnsByComparing:
     """A mixin for a task that gives vectors: how it learns them from columns of texts, and how they are measured.
 
-    List it before `BertTask` in the bases of the task, which has `_text_columns`, `_prompted` and `_encode_column`.
+    List it before `BertTask` in the bases of the task, which has `_text_columns`, `_prompted`, `_encode_column` and
+    `similarity`.
     """
 
     _mini_batch_size: int | None = None
@@ -123,7 +124,7 @@ class LearnsByComparing:
     def measures(self, answers: Sequence[TextVectors], y: Any) -> dict[str, float]:
         """For scores `spearman` and `pearson`, or, if they are 0 and 1, `average_precision` and others; for vectors
         `cosine`; else measures of a search for the positives, `ndcg@10` and others. See `text_columns.measured`."""
-        return measured(answers, y)
+        return measured(answers, y, self.similarity)
 
     def details(self, answers: Sequence[TextVectors], y: Any, corpus: Sequence[str] = ()) -> dict[str, float]:
         """All measures of the search for the positives, `map@100` and others, if there are no scores.
@@ -135,4 +136,4 @@ class LearnsByComparing:
             return {}
         texts = list(dict.fromkeys(corpus))
         vectors = self._encode_column(1, texts)
-        return searched(answers, dict(zip(texts, vectors, strict=True)))
+        return searched(answers, dict(zip(texts, vectors, strict=True)), similarity=self.similarity)

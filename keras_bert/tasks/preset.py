@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +32,13 @@ _OF_PREPROCESSOR = {
 _SHAPE = {
     "problem_type": (str, None),
     _SETTINGS: ({"task": (str, None), "preprocessor": (_OF_PREPROCESSOR, None), "model": (dict, None)}, None),
+}
+# Annotations of arguments -> types in JSON.
+_JSON_TYPES = {
+    **{kind.__name__: kind for kind in (bool, int, float, str)},
+    "None": None,
+    "Mapping": dict,
+    "Sequence": list,
 }
 _GIVEN = ("self", "encoder", "preprocessor", "kwargs")  # the arguments of a constructor that from_preset does not take
 _FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
@@ -124,7 +133,7 @@ def split(task: type[BertTask], given: dict[str, Any]) -> tuple[dict[str, Any], 
     Raises:
         TypeError: there is no such argument.
     """
-    known = [name for name in inspect.signature(task.__init__).parameters if name not in _GIVEN]
+    known = _arguments_of(task)
     if unknown := [name for name in given if name not in {*known, *_FIELDS, "name"}]:
         raise TypeError(
             f"{task.__name__}.from_preset has no argument {', '.join(unknown)}; it takes sequence_length, long_text, "
@@ -132,6 +141,21 @@ def split(task: type[BertTask], given: dict[str, Any]) -> tuple[dict[str, Any], 
         )
     fields = {name: value for name, value in given.items() if name in _FIELDS and name not in known}
     return fields, {name: value for name, value in given.items() if name not in fields}
+
+
+def _arguments_of(task: type[BertTask]) -> list[str]:
+    return [name for name in inspect.signature(task.__init__).parameters if name not in _GIVEN]
+
+
+def _shape_of(task: type[BertTask]) -> dict[str, Any]:
+    """The types of the settings that `entries` writes, for `files.check_json`."""
+    parameters = inspect.signature(task.__init__).parameters
+    shape = {}
+    for name in _arguments_of(task):
+        if name not in task.STATED_ELSEWHERE:
+            kinds = re.findall(r"\w+", re.sub(r"\[.*\]", "", str(parameters[name].annotation)))
+            shape[name] = tuple(_JSON_TYPES[kind] for kind in kinds)
+    return shape
 
 
 def read(handle: str | Path, task: type[BertTask]) -> TaskPreset:
@@ -153,7 +177,27 @@ def read(handle: str | Path, task: type[BertTask]) -> TaskPreset:
     if saved.get("task") != task.__name__:
         saved = {}
     settings, preprocessor = (saved.get(name) or {} for name in ("model", "preprocessor"))
+    known = {"model": _shape_of(task), "preprocessor": _OF_PREPROCESSOR}
+    for part, values in (("model", settings), ("preprocessor", preprocessor)):
+        source = f"{directory / hugging_face.CONFIG}: {_SETTINGS}.{part}"
+        if unknown := [name for name in values if name not in known[part]]:
+            raise ValueError(
+                f"{source} has {', '.join(unknown)}, which no {task.__name__} has; known are {', '.join(known[part])}. "
+                "Was it saved by a later version?"
+            )
+        files.check_json(values, {name: known[part][name] for name in values}, source)
     return TaskPreset(str(handle), directory, config, heads, has_head, head_size, settings, preprocessor)
+
+
+@contextlib.contextmanager
+def errors_name(path: Path, values: Collection[str]) -> Iterator[None]:
+    """Puts the path of a file into errors about the values that it gave; without values, it is not to blame."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not values or str(path.parent) in str(error):
+            raise
+        raise ValueError(f"{path}, of {', '.join(values)}: {error}") from error
 
 
 def preprocessor(found: TaskPreset, positions: int, rows: RowSettings, **arguments: Any) -> BertPreprocessor:
@@ -173,7 +217,15 @@ def preprocessor(found: TaskPreset, positions: int, rows: RowSettings, **argumen
     if rows.sequence_length is not None:
         text["sequence_length"] = rows.sequence_length
     text |= _long_text(rows.long_text, rows.stride, text["sequence_length"] or positions)
-    return BertPreprocessor.from_preset(found.directory, **text)
+    longest = found.preprocessor.get("max_sequence_length")
+    if longest is not None and longest > positions:
+        raise ValueError(
+            f"{found.directory / hugging_face.CONFIG}: {_SETTINGS}.preprocessor.max_sequence_length is {longest}, but this "
+            f"model has {positions} positions"
+        )
+    stated = [name for name, value in found.preprocessor.items() if text.get(name) == value]
+    with errors_name(found.directory / hugging_face.CONFIG, stated):
+        return BertPreprocessor.from_preset(found.directory, **text)
 
 
 def preprocessor_up_to(

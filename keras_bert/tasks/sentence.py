@@ -13,10 +13,11 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert import presets
 from keras_bert.data.decoding import characters
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import sentence_transformers
-from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS
+from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS, SIMILARITIES
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import one_or_many
 from keras_bert.tasks.gradient_cache import Column
@@ -29,7 +30,7 @@ from keras_bert.text import BertPreprocessor
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertSentenceEncoder(LearnsByComparing, BertTask):
-    """Embeds texts as vectors. The dot product of two vectors measures how close their texts are in meaning.
+    """Embeds texts as vectors. The `similarity` of two vectors measures how close their texts are in meaning.
 
     Args:
         encoder: gives hidden states.
@@ -48,6 +49,8 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
             prompt.
         truncate_dim: the number of values of a vector to keep, for models that were trained for it (Kusupati et al.
             2022, "Matryoshka Representation Learning"). What is kept gets length 1 again, if `normalize`.
+        similarity: how vectors are compared, in a search and in measures: "cosine"; or "dot", the dot product, in which
+            longer vectors count more. For vectors of length 1 both are the same.
 
     Raises:
         ValueError: a bad argument, or the vocabulary and the encoder's embedding table differ in size.
@@ -68,7 +71,7 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
         True
     """
 
-    STATED_ELSEWHERE = ("pooling", "normalize", "dense", "prompts", "default_prompt", "include_prompt")
+    STATED_ELSEWHERE = ("pooling", "normalize", "dense", "prompts", "default_prompt", "include_prompt", "similarity")
     FILES = sentence_transformers.FILES
     ANSWERS_PROGRAM = 'print(outputs["embedding"] @ outputs["embedding"].T)'
 
@@ -84,12 +87,16 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
         include_prompt: bool = True,
         column_prompts: Sequence[str | None] | None = None,
         truncate_dim: int | None = None,
+        similarity: str = "cosine",
         **kwargs: Any,
     ) -> None:
+        if similarity not in SIMILARITIES:
+            raise ValueError(f"similarity is {similarity!r}; expected {' or '.join(SIMILARITIES)}")
         if pooling not in POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, not {pooling!r}")
         super().__init__(encoder, preprocessor, **kwargs)
         self.pooling = pooling
+        self.similarity = similarity
         self.normalize = normalize
         self.prompts = _checked_prompts(prompts or {})
         self.include_prompt = include_prompt
@@ -258,6 +265,19 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
         return [{"embedding": vector.tolist()} for vector in self.encode(*texts, progress=False)]
 
     @classmethod
+    def to_compare(cls, handle: str | Path, **arguments: Any) -> BertSentenceEncoder:
+        """As `from_preset`, with vectors whose dot product is the model's similarity: for the cosine, of length 1.
+
+        Example:
+            >>> from keras_bert import BertSentenceEncoder
+            >>> model = BertSentenceEncoder.to_compare("all-MiniLM-L6-v2")
+            >>> model.similarity, model.normalize
+            ('cosine', True)
+        """
+        stated = sentence_transformers.read(presets.resolve(handle))
+        return cls.from_preset(handle, normalize=True if stated.similarity == "cosine" else None, **arguments)
+
+    @classmethod
     def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
         stated = vars(sentence_transformers.read(found.directory))
         return {**{name: stated[name] for name in cls.STATED_ELSEWHERE}, **found.settings, **given}
@@ -303,6 +323,7 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
             "include_prompt": self.include_prompt,
             "column_prompts": list(self.column_prompts),
             "truncate_dim": self.truncate_dim,
+            "similarity": self.similarity,
         }
 
 

@@ -60,7 +60,9 @@ def scores_of(y: Any) -> np.ndarray:
     return scores
 
 
-def measured(rows: Sequence[TextVectors], scores: Sequence[float] | None) -> dict[str, float]:
+def measured(
+    rows: Sequence[TextVectors], scores: Sequence[float] | None, similarity: str = "cosine"
+) -> dict[str, float]:
     """Measures the vectors of pairs with scores, or of rows (anchor, positive, negative, ...).
 
     Args:
@@ -70,13 +72,14 @@ def measured(rows: Sequence[TextVectors], scores: Sequence[float] | None) -> dic
             `MarginMSELoss`: the measures are the correlations of the margins. A teacher's vectors, see `VectorMSELoss`:
             the measure is the mean cosine. None: each anchor searches for its positives among all texts except anchors,
             and if there are negatives, is compared with its own.
+        similarity: that of the model, "cosine" or "dot".
     """
     columns = np.stack([row.vectors for row in rows], axis=1)  # [columns, rows, size]
     if scores is None:
-        every = searched(rows, at=(1, 10))
+        every = searched(rows, at=(1, 10), similarity=similarity)
         found = {name: every[name] for name in _MEASURES}
         if len(columns) > 2:
-            parts = [vector_metrics.triplet_accuracy(columns[0], columns[1], each) for each in columns[2:]]
+            parts = [vector_metrics.triplet_accuracy(*columns[:2], each, similarity) for each in columns[2:]]
             found["triplet_accuracy"] = float(np.mean([part["triplet_accuracy"] for part in parts]))
         return found
     scores = scores_of(scores)
@@ -89,10 +92,10 @@ def measured(rows: Sequence[TextVectors], scores: Sequence[float] | None) -> dic
         products = np.sum(columns[0] * columns[1:], axis=-1).T  # [rows, columns - 1]
         margins = (np.ravel(margins_of(each, len(columns) - 2)) for each in (scores, products))
         return _correlations(*margins)
-    cosines = vector_metrics.cosines(columns[0], columns[1])
+    similarities = vector_metrics.similarities(columns[0], columns[1], similarity)
     if set(scores.tolist()) == {0.0, 1.0}:
-        return vector_metrics.pair_classification(scores, cosines)
-    return _correlations(scores, cosines)
+        return vector_metrics.pair_classification(scores, similarities)
+    return _correlations(scores, similarities)
 
 
 def _correlations(scores: Any, found: Any) -> dict[str, float]:
@@ -101,7 +104,10 @@ def _correlations(scores: Any, found: Any) -> dict[str, float]:
 
 
 def searched(
-    rows: Sequence[TextVectors], corpus: Mapping[str, np.ndarray] | None = None, at: Sequence[int] = (1, 3, 5, 10, 100)
+    rows: Sequence[TextVectors],
+    corpus: Mapping[str, np.ndarray] | None = None,
+    at: Sequence[int] = (1, 3, 5, 10, 100),
+    similarity: str = "cosine",
 ) -> dict[str, float]:
     """Measures how well anchors find their positives among all texts except anchors: `vector_metrics.retrieval`.
 
@@ -109,6 +115,7 @@ def searched(
         rows: texts and vectors of (anchor, positive, ...).
         corpus: further texts to search, and their vectors.
         at: the values of `k`.
+        similarity: that of the model, "cosine" or "dot".
 
     Returns:
         The measures of each `k`, such as `ndcg@10`.
@@ -126,4 +133,4 @@ def searched(
         if found.setdefault(text, len(found)) == len(vectors):
             vectors.append(vector)
     queries, wanted = zip(*relevant, strict=True)
-    return vector_metrics.retrieval(queries, vectors, wanted, at)
+    return vector_metrics.retrieval(queries, vectors, wanted, at, similarity)

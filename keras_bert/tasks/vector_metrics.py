@@ -1,7 +1,7 @@
 """Measures of sentence vectors, in search and in pair classification. Numbers from 0 to 1.
 
-Similarity is the cosine, so vectors may have any length. For pairs with scores, such as STS-B's, use
-`metrics.correlation` of the scores and `cosines`.
+Similarity is the cosine of vectors of any length; or, as of some models, their dot product ("dot"). For pairs with
+scores, such as STS-B's, use `metrics.correlation` of the scores and `similarities`.
 """
 
 from __future__ import annotations
@@ -23,21 +23,36 @@ def cosines(first: Any, second: Any) -> np.ndarray:
         >>> cosines([[3.0, 4.0]], [[1.0, 0.0]]).tolist()
         [0.6000000238418579]
     """
-    return np.sum(_unit(first) * _unit(second), axis=1)
+    return similarities(first, second)
+
+
+def similarities(first: Any, second: Any, similarity: str = "cosine") -> np.ndarray:
+    """The similarity of each pair, "cosine" or "dot": vectors `[pairs, size]` each -> float32 `[pairs]`.
+
+    Example:
+        >>> similarities([[3.0, 4.0]], [[1.0, 0.0]], "dot").tolist()
+        [3.0]
+    """
+    return np.sum(_comparable(first, similarity) * _comparable(second, similarity), axis=1)
 
 
 def retrieval(
-    queries: Any, corpus: Any, relevant: Sequence[Collection[int]], at: Sequence[int] = (1, 5, 10)
+    queries: Any,
+    corpus: Any,
+    relevant: Sequence[Collection[int]],
+    at: Sequence[int] = (1, 5, 10),
+    similarity: str = "cosine",
 ) -> dict[str, float]:
     """Measures how well queries find their documents in a corpus, among the best `k` documents; means over the queries.
 
-    Documents with equal cosines keep their order in the corpus.
+    Documents with equal similarities keep their order in the corpus.
 
     Args:
         queries: vectors `[queries, size]`.
         corpus: vectors `[documents, size]`.
         relevant: for each query, the rows of its documents in the corpus, one or more.
         at: the values of `k`.
+        similarity: "cosine" or "dot".
 
     Returns:
         For each `k`: `accuracy@k`, the share of queries with a relevant document among the best `k`; `recall@k`, the
@@ -57,7 +72,7 @@ def retrieval(
         >>> found["accuracy@1"], found["accuracy@2"], found["mrr@2"]
         (0.0, 1.0, 0.5)
     """
-    queries, corpus = _unit(queries), _unit(corpus)
+    queries, corpus = _comparable(queries, similarity), _comparable(corpus, similarity)
     if len(queries) != len(relevant) or not len(queries):
         raise ValueError(f"there are {len(queries):,} queries, but the documents of {len(relevant):,}")
     if min(at, default=0) < 1:
@@ -148,17 +163,20 @@ def pair_classification(labels: Any, scores: Any) -> dict[str, float]:
     }
 
 
-def triplet_accuracy(anchors: Any, positives: Any, negatives: Any) -> dict[str, float]:
+def triplet_accuracy(anchors: Any, positives: Any, negatives: Any, similarity: str = "cosine") -> dict[str, float]:
     """The share of triplets whose anchor is closer to its positive than to its negative; vectors `[triplets, size]`.
 
     Example:
         >>> triplet_accuracy([[1.0, 0.0]], [[1.0, 1.0]], [[0.0, 1.0]])
         {'triplet_accuracy': 1.0}
     """
-    return {"triplet_accuracy": float(np.mean(cosines(anchors, positives) > cosines(anchors, negatives)))}
+    closer = similarities(anchors, positives, similarity) > similarities(anchors, negatives, similarity)
+    return {"triplet_accuracy": float(np.mean(closer))}
 
 
-def _unit(vectors: Any) -> np.ndarray:
-    """float32 `[rows, size]`: vectors of length 1; zeros stay zeros."""
+def _comparable(vectors: Any, similarity: str) -> np.ndarray:
+    """float32 `[rows, size]`, whose dot products are similarities: for the cosine, of length 1; zeros stay zeros."""
     vectors = np.asarray(vectors, np.float32)
+    if similarity == "dot":
+        return vectors
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -82,6 +82,7 @@ class BytePairTokenizer(Tokenizer):
         b'No more'
     """
 
+    _LISTS = ("vocabulary", "merges")
     _mask_takes_space = True
     _read_files = staticmethod(read_bytepair_files)
     _write_files = staticmethod(write_bytepair_files)

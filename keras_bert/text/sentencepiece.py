@@ -2,6 +2,7 @@
 
 import base64
 import os
+import reprlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -228,7 +229,20 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "SentencePieceTokenizer":
-        return cls(**config | {"model_file": base64.b64decode(config["model_file"])})
+        """The tokenizer of `get_config()`, with the model itself, never its path; see `Tokenizer.from_config`.
+
+        Raises:
+            ValueError: the model is missing, or not in base64.
+        """
+        try:
+            model = base64.b64decode(config.get("model_file"), validate=True)
+        except (TypeError, ValueError):
+            found = reprlib.repr(config.get("model_file"))
+            raise ValueError(
+                f"the configuration of a {cls.__name__} has {found} in model_file; expected the model in base64 (a "
+                f"path is for the constructor: {cls.__name__}(model_file=...))"
+            ) from None
+        return cls(**config | {"model_file": model})
 
 
 def _bytes_of(model_file: str | Path | bytes) -> tuple[bytes, str]:

@@ -9,6 +9,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
     ANY_CLASS,
     CONFIG,
+    TOKENS,
     mask_with_space,
 )
 from keras_bert.formats.layout_table import check_plain
@@ -44,6 +45,7 @@ def read_sentencepiece_files(found: TokenizerFiles) -> dict[str, Any]:
         family = next(family for family, layout in FAMILIES.items() if layout.model == path.name)
         arguments = {"model_file": path, "family": by_class[named] if named else family}
     layout = FAMILIES[arguments["family"]]
+    check_plain(found.settings(TOKENS), layout.special_tokens, config_path)
     if layout.transformers_class == "DebertaV2Tokenizer":
         check_plain({"do_lower_case": config.get("lowercase")}, {"do_lower_case": False}, config_path)
     if layout.transformers_class == "AlbertTokenizer":

@@ -1,6 +1,7 @@
 """The base class of all tokenizers: their interface, special tokens and words."""
 
 import functools
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -43,6 +44,9 @@ class Tokenizer:
     # Read and write the arguments of the class as files of a directory.
     _read_files: ClassVar[Callable[[TokenizerFiles], dict[str, Any]]]
     _write_files: ClassVar[Callable[[str | Path, dict[str, Any], bool], None]]
+    _LISTS: ClassVar[
+        tuple[str, ...]
+    ] = ()  # arguments of `get_config()` that are lists, where the constructor takes files
     _whole_file: ClassVar[Callable[[dict[str, Any]], dict[str, Any]]]  # the arguments -> the content of tokenizer.json
 
     def __init__(
@@ -229,6 +233,18 @@ class Tokenizer:
 
     @classmethod
     def from_config(cls: type[T], config: dict[str, Any]) -> T:
+        """The tokenizer of `get_config()`. A configuration holds the content of files, never their paths: whoever wrote
+        it, for instance into a `.keras` file, could have any file of this computer read.
+
+        Raises:
+            ValueError: the vocabulary or the merges are missing, or not a list.
+        """
+        for name in cls._LISTS:
+            if not isinstance(config.get(name), list | tuple):
+                raise ValueError(
+                    f"the configuration of a {cls.__name__} has {reprlib.repr(config.get(name))} in {name}; expected a "
+                    f"list (a path is for the constructor: {cls.__name__}({name}=...))"
+                )
         return cls(**config)
 
     @classmethod
@@ -249,7 +265,13 @@ class Tokenizer:
     @classmethod
     def from_files(cls: type[T], found: TokenizerFiles, **overrides: Any) -> T:
         """As `from_preset`, from files of which some may have been read before."""
-        return cls(**(cls._read_files(found) | overrides))
+        arguments = cls._read_files(found)
+        try:
+            return cls(**(arguments | overrides))
+        except ValueError as error:
+            if overrides or str(found.directory) in str(error):
+                raise
+            raise ValueError(f"the tokenizer's files in {found.directory}: {error}") from error
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes the tokenizer's files and `tokenizer_config.json`, which `from_preset` and `transformers` read.

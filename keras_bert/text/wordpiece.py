@@ -64,6 +64,7 @@ class WordPieceTokenizer(Tokenizer):
         'cafe noir'
     """
 
+    _LISTS = ("vocabulary",)
     is_whole = False  # a vocab.txt does not show whether its end is missing
     _read_files = staticmethod(read_wordpiece_files)
     _write_files = staticmethod(write_wordpiece_files)

@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertReranker, BertSentenceEncoder, formats
+from keras_bert.tasks import BertSparseEncoder
 from keras_bert.tasks.table import load_task
 
 from ..support import small
@@ -20,7 +21,7 @@ from ..support.processes import HANGS
 def preset(tmp_path_factory):
     """A sentence encoder, small, with a masked-language head on top."""
     directory = tmp_path_factory.mktemp("preset") / "tiny"
-    BertSentenceEncoder(small.encoder(), small.preprocessor()).save_preset(directory)
+    BertSentenceEncoder(small.encoder(), small.preprocessor(), similarity="dot").save_preset(directory)
     size, rng = small.CONFIG.hidden_size, np.random.default_rng(0)
     head = {
         "transform/kernel": rng.normal(size=(size, size)),
@@ -91,8 +92,23 @@ def test_a_sentence_encoder_stays_one(run, preset, tmp_path):
     before, after = (BertSentenceEncoder.from_preset(each) for each in (preset, tmp_path / "new"))
     for first, last in zip(before.get_weights(), after.get_weights(), strict=True):
         np.testing.assert_array_equal(first, last)
-    assert after.pooling == before.pooling
+    assert (after.pooling, after.similarity) == (before.pooling, before.similarity) == ("mean", "dot")
     assert json.loads((tmp_path / "new" / "modules.json").read_text())[1]["path"] == "1_Pooling"
+
+
+def test_labels_and_settings_are_kept(run, tmp_path):
+    model = small.task(BertClassifier, ["good", "bad"], problem_type="multi_label_classification")
+    model.save_preset(tmp_path / "old")
+    run("convert", str(tmp_path / "old"), str(tmp_path / "new"))
+    again = load_task(tmp_path / "new")
+    assert (again.labels, again.problem_type) == (["good", "bad"], "multi_label_classification")
+
+
+def test_a_sparse_encoder_stays_one(run, tmp_path):
+    BertSparseEncoder(small.encoder(), small.preprocessor(), "sum", "log1p_relu").save_preset(tmp_path / "old")
+    assert run("convert", str(tmp_path / "old"), str(tmp_path / "new")).exit_code == 0
+    again = load_task(tmp_path / "new")
+    assert (type(again), again.pooling, again.activation) == (BertSparseEncoder, "sum", "log1p_relu")
 
 
 @pytest.mark.parametrize("dialect", ["old", "new"])

@@ -64,6 +64,19 @@ def test_poolings(library, transformer, tmp_path, pooling, normalize):
     assert written["pooling_mode"] == pooling  # the new dialect; ours writes the old one
 
 
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_similarities(library, transformer, tmp_path, similarity):
+    modules = library.sentence_transformer.modules
+    chain = [transformer, modules.Pooling(32, "mean")]
+    theirs = library.SentenceTransformer(modules=chain, similarity_fn_name=similarity, device="cpu")
+    ours, vectors = both_ways(library, theirs, tmp_path)
+    assert ours.similarity == similarity
+    again = library.SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    assert again.similarity_fn_name == similarity
+    compared = BertSentenceEncoder.to_compare(tmp_path / "ours").encode(TEXTS)
+    np.testing.assert_allclose(compared @ compared.T, again.similarity(vectors, vectors), rtol=1e-4)
+
+
 @pytest.mark.parametrize(("activation", "bias"), [("Tanh", True), ("Identity", False), ("ReLU", True), ("GELU", True)])
 def test_a_dense_layer(library, transformer, tmp_path, activation, bias):
     torch = pytest.importorskip("torch")

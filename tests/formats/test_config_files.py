@@ -123,7 +123,7 @@ THETA = "rope_parameters.sliding_attention.rope_theta"
         ({"rope_parameters": [1]}, r"has \[1\] in rope_parameters; expected an object or null"),
         ({"classifier_bias": True}, "classifier_bias is True; only False is supported"),
         ({"decoder_bias": False}, "decoder_bias is False; only True is supported"),
-        ({"classifier_pooling": "max"}, "pooling must be one of first, mean, late, not 'max'"),
+        ({"classifier_pooling": "max"}, "classifier_pooling is 'max'; supported are cls, mean"),
         ({"classifier_activation": "mish"}, "classifier_activation is 'mish'; supported are gelu"),
         (
             {"model_type": "mine", "auto_map": {"AutoModel": "m.M"}},

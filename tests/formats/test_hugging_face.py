@@ -123,12 +123,13 @@ def test_bad_weights_fail_by_name(preset, function, message):
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"num_hidden_layers": 10**12}, "num_layers must be at most 1,000, not 1,000,000,000,000"),
+        ({"num_hidden_layers": 10**12}, "num_hidden_layers must be at most 1,000, not 1000000000000"),
         ({"num_hidden_layers": 1000}, r"encoder\.layer\.\d+\.attention\.self\.query\.weight is missing"),
         (
-            {"vocab_size": 10**13},
-            r"word_embeddings\.weight has shape .* asks for \(10000000000000, ",
+            {"vocab_size": 10**9},
+            r"word_embeddings\.weight has shape .* asks for \(1000000000, ",
         ),
+        ({"vocab_size": 10**13}, "vocab_size must be at most 2,147,483,647, not 10000000000000"),
     ],
 )
 def test_sizes_that_the_file_does_not_have(preset, sizes, message):

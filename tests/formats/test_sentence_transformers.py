@@ -36,6 +36,15 @@ def test_round_trip(pooling, normalize, tmp_path):
     assert sentence_transformers.read_dense_weights(tmp_path) == {}
 
 
+@pytest.mark.parametrize("similarity", sentence_transformers.SIMILARITIES)
+def test_a_similarity(similarity, tmp_path):
+    settings = SentenceSettings("mean", 24, similarity=similarity)
+    sentence_transformers.write(tmp_path, 12, settings)
+    assert sentence_transformers.read(tmp_path) == settings
+    written = json.loads((tmp_path / "config_sentence_transformers.json").read_text())
+    assert written["similarity_fn_name"] == similarity  # the library's key
+
+
 @pytest.mark.parametrize("use_bias", [True, False])
 @pytest.mark.parametrize("activation", sentence_transformers.DENSE_ACTIVATIONS)
 def test_a_dense_layer(activation, use_bias, tmp_path):
@@ -108,7 +117,7 @@ def test_a_directory_without_modules(tmp_path):
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("config_sentence_transformers.json", {"similarity_fn_name": "dot", "prompts": None}),
+        ("config_sentence_transformers.json", {"similarity_fn_name": None, "prompts": None}),
         ("config_sentence_transformers.json", {"model_type": "SentenceTransformer", "default_prompt_name": None}),
         ("1_Pooling/config.json", {"include_prompt": True, "embedding_dimension": 12}),
         ("1_Pooling/config.json", {"pooling_mode": ["mean"]}),
@@ -131,6 +140,14 @@ def test_settings_that_change_nothing(name, values, directory):
             "default_prompt_name is 'passage', but its prompts are query, none, later",
         ),
         ("config_sentence_transformers.json", {"truncate_dim": 8}, "truncate_dim is 8; only None is supported"),
+        *(
+            (
+                "config_sentence_transformers.json",
+                {"similarity_fn_name": name},
+                f"similarity_fn_name is '{name}'; supported are cosine and dot; to compare .*, put it there",
+            )
+            for name in ("euclidean", "manhattan", "cos_sim")
+        ),
         (
             "config_sentence_transformers.json",
             {"model_type": "SparseEncoder"},
@@ -159,7 +176,11 @@ def test_settings_that_change_nothing(name, values, directory):
         ("sentence_bert_config.json", {"tokenizer_name_or_path": "x"}, "tokenizer_name_or_path is 'x'; only None"),
         ("sentence_bert_config.json", {"modality_config": {"text": {"method": "get_text_features"}}}, "text is {'meth"),
         ("sentence_bert_config.json", {"max_seq_length": "24"}, "has '24' in max_seq_length; expected a whole number"),
-        ("sentence_bert_config.json", {"max_seq_length": 0}, "the maximum length is 0 tokens; expected at least 1"),
+        (
+            "sentence_bert_config.json",
+            {"max_seq_length": 0},
+            "the maximum length, max_seq_length, is 0 tokens; expected at least 3",
+        ),
     ],
 )
 def test_settings_that_would_change_a_vector_are_refused(name, values, message, directory):

@@ -1,10 +1,12 @@
 """A small model, and a corpus of short sentences."""
 
+import functools
 import random
 from types import SimpleNamespace
 
 import pytest
 
+from keras_bert import BertSentenceEncoder
 from keras_bert.embedding import shared_model
 from keras_bert.search import building, encoded_texts
 
@@ -18,7 +20,8 @@ def _few_texts_at_a_time_and_few_models(read_once):
     with pytest.MonkeyPatch.context() as patch:
         for module in (building, encoded_texts):
             patch.setattr(module, "TEXTS_AT_A_TIME", 16)
-        patch.setattr(shared_model, "BertSentenceEncoder", SimpleNamespace(from_preset=read_once))
+        compared = functools.partial(read_once, make="to_compare")
+        patch.setattr(shared_model, "BertSentenceEncoder", SimpleNamespace(from_preset=read_once, to_compare=compared))
         yield
 
 
@@ -27,6 +30,15 @@ def sentences() -> list[str]:
     """Sixty different sentences."""
     generator = random.Random(0)
     return list(dict.fromkeys(" ".join(generator.choices(WORDS, k=generator.randint(2, 9))) for _ in range(60)))
+
+
+@pytest.fixture(scope="session")
+def dot_preset(tmp_path_factory):
+    """A model that was trained for dot products: its vectors have different lengths."""
+    directory = tmp_path_factory.mktemp("dot")
+    model = BertSentenceEncoder(small.encoder(), small.preprocessor(), normalize=False, similarity="dot")
+    model.save_preset(directory)
+    return directory
 
 
 @pytest.fixture

@@ -47,6 +47,31 @@ def test_a_search_finds_the_nearest(
     assert len(index.search("film", top_k=10**6)) == count
 
 
+def test_a_model_that_compares_by_dot_product(corpus, tmp_path, dot_preset, sentences, read_once):
+    model = read_once(dot_preset)
+    vectors, query = model.encode(sentences, progress=False), model.encode("film", progress=False)
+    products = vectors @ query
+    order = np.argsort(-products, kind="stable")[:5]
+    assert order.tolist() != np.argsort(-products / np.linalg.norm(vectors, axis=1))[:5].tolist()  # of the cosines
+    build_index(corpus, tmp_path / "index", dot_preset)
+    assert json.loads((tmp_path / "index" / RECORD).read_text())["similarity"] == "dot"
+    hits = TextIndex(tmp_path / "index").search("film", top_k=5)
+    assert [hit["text"] for hit in hits] == [sentences[number] for number in order]
+    np.testing.assert_allclose([hit["similarity"] for hit in hits], products[order], rtol=1e-5)
+    more = shutil.copy(corpus, tmp_path / "more.txt")
+    more.write_text(f"{corpus.read_text()}a film\n")
+    assert build_index(more, tmp_path / "index", dot_preset)["encoded"] == 1
+
+
+def test_an_index_of_an_older_version_has_cosines(corpus, tmp_path, small_preset):
+    build_index(corpus, tmp_path / "index", small_preset)
+    path = tmp_path / "index" / RECORD
+    record = json.loads(path.read_text())
+    assert record.pop("similarity") == "cosine"
+    path.write_text(json.dumps(record))
+    assert TextIndex(tmp_path / "index").search("film", top_k=1)
+
+
 def test_prompts_of_queries_and_documents(corpus, tmp_path, sentences):
     """A model without Normalize, too: similarities are cosines."""
     prompts = {"query": "good ", "passage": "the bad "}

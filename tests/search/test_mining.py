@@ -47,6 +47,17 @@ def test_the_negatives_of_sentence_transformers(pairs, sentences, small_preset, 
     assert found
 
 
+def test_a_model_that_compares_by_dot_product(pairs, sentences, dot_preset, read_once):
+    model = read_once(dot_preset)
+    candidates = [text for text in sentences[20:] if text not in pairs[1]]
+    products = model.encode(pairs[0][4], progress=False) @ model.encode(candidates, progress=False).T
+    found = [triplet for triplet in mine_negatives(*pairs, candidates, dot_preset) if triplet.query == pairs[0][4]]
+    of_candidates = [each for each in found if each.negative in candidates]
+    for each in of_candidates:
+        assert each.negative_score == pytest.approx(float(products[candidates.index(each.negative)]), rel=1e-4)
+    assert of_candidates
+
+
 def test_rules():
     scores = np.float32([[0.9, 0.8, 0.7, -np.inf, 0.1], [0.5, 0.4, 0.3, 0.2, 0.1]])
     of_positives = np.float32([0.85, -0.2])

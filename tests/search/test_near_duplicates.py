@@ -30,6 +30,20 @@ def test_equal_texts_pair_with_the_first(tmp_path, small_preset):
     assert pairs[0].second.columns == {"id": 2, "text": "good film"}
 
 
+def test_pairs_of_a_model_that_compares_by_dot_product(corpus, dot_preset, read_once, sentences):
+    vectors = read_once(dot_preset).encode(sentences, progress=False)
+    matrix = np.triu(vectors @ vectors.T, k=1)
+    threshold = float(np.sort(matrix, axis=None)[-6:-4].mean())
+    expected = [(int(i), int(j)) for i, j in zip(*np.nonzero(matrix > threshold), strict=True)]
+    corpus.write_text(f"{corpus.read_text()}{sentences[3]}\n")
+    equal, *pairs = near_duplicates(corpus, threshold, dot_preset)
+    assert (equal.first.line, equal.second.line) == (4, len(sentences) + 1)
+    assert equal.similarity == pytest.approx(float(vectors[3] @ vectors[3]), rel=1e-5)  # not 1
+    assert [(pair.first.line - 1, pair.second.line - 1) for pair in pairs] == expected
+    with pytest.raises(ValueError, match="compares texts by the dot product .* give a threshold"):
+        next(near_duplicates(corpus, preset=dot_preset))
+
+
 def test_mistakes(corpus, small_preset, tmp_path):
     with pytest.raises(ValueError, match=r"threshold is 1.5; expected a cosine"):
         list(near_duplicates(corpus, 1.5, small_preset))

@@ -152,7 +152,7 @@ def test_dialects(saved, name, dialect):
             {"model_type": "CrossEncoder", "activation_fn": 5},
             "has 5 in activation",
         ),
-        ("tokenizer_config.json", {"model_max_length": -1}, "the maximum length is -1"),
+        ("tokenizer_config.json", {"model_max_length": -1}, "the maximum length, model_max_length, is -1"),
     ],
 )
 def test_what_is_not_supported_is_refused(saved, name, values, message):

@@ -261,6 +261,21 @@ def test_files(model, tmp_path):
         model.save_preset(tmp_path / "preset")
 
 
+def test_files_keep_the_similarity(model, tmp_path):
+    made = BertSentenceEncoder(model.encoder, model.preprocessor, normalize=False, similarity="dot")
+    made.save(tmp_path / "model.keras")
+    made.save_preset(tmp_path / "preset")
+    compared = BertSentenceEncoder.to_compare(tmp_path / "preset")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for again in (compared, loaded, BertSentenceEncoder.from_preset(tmp_path / "preset")):
+        assert (again.similarity, again.normalize) == ("dot", False)
+    cosine = BertSentenceEncoder(model.encoder, model.preprocessor, normalize=False)
+    cosine.save_preset(tmp_path / "cosine")
+    assert BertSentenceEncoder.to_compare(tmp_path / "cosine").normalize
+    with pytest.raises(ValueError, match="similarity is 'euclidean'; expected cosine or dot"):
+        BertSentenceEncoder(model.encoder, model.preprocessor, similarity="euclidean")
+
+
 def test_a_preset_is_saved_as_a_whole_or_not_at_all(model, tmp_path):
     (tmp_path / "modules.json").write_text("[]")
     with pytest.raises(FileExistsError, match=r"already has modules\.json"):

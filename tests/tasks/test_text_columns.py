@@ -155,6 +155,24 @@ def test_scores():
     assert (found["average_precision"], found["f1"], found["accuracy"]) == (1, 1, 1)
 
 
+def test_measures_take_the_similarity_of_the_model(model):
+    """By cosine, "a" finds "p"; by dot product, the long "n"."""
+    vectors = {"a": [1, 0.5], "p": [1, 0.4], "n": [9, 0], "b": [0, 1], "r": [0, 1]}
+    texts = [("a", "p", "n"), ("b", "r", "n")]
+    model.similarity = "dot"
+    by_dot = model.measures(rows(*texts, vectors=vectors), None)
+    corpus = model.details(rows(*texts, vectors=vectors), None)
+    assert (by_dot["accuracy@1"], by_dot["triplet_accuracy"], corpus["accuracy@1"]) == (0.5, 0.5, 0.5)
+    model.similarity = "cosine"
+    by_cosine = model.measures(rows(*texts, vectors=vectors), None)
+    assert (by_cosine["accuracy@1"], by_cosine["triplet_accuracy"]) == (1, 1)
+    pairs = [("a", "p"), ("a", "n")]
+    model.similarity = "dot"
+    assert model.measures(rows(*pairs, vectors=vectors), [0, 1])["accuracy"] == 1
+    model.similarity = "cosine"
+    assert model.measures(rows(*pairs, vectors=vectors), [1, 0])["accuracy"] == 1
+
+
 def test_scores_of_triplets_and_vectors(model):
     """A better model's margins, and its vectors."""
     columns = (ANCHORS, POSITIVES, NEGATIVES)

@@ -67,6 +67,17 @@ def test_triplets_and_cosines():
     np.testing.assert_allclose(vector_metrics.cosines(near, far), [0.1**0.5, 0.5**0.5], rtol=1e-6)
 
 
+def test_dot_products():
+    """Longer vectors count more: of the documents, the products are 2, 4, -2, 18, 0."""
+    np.testing.assert_array_equal(vector_metrics.similarities(QUERY * 5, CORPUS, "dot"), [2, 4, -2, 18, 0])
+    found = vector_metrics.retrieval([[1.0, 0.5]], [[1.0, 0.5], [9.0, 0.0]], [{0}], at=[1], similarity="dot")
+    assert found["accuracy@1"] == 0
+    assert vector_metrics.retrieval([[1.0, 0.5]], [[1.0, 0.5], [9.0, 0.0]], [{0}], at=[1])["accuracy@1"] == 1
+    triplet = [[1.0, 0.5]], [[1.0, 0.5]], [[9.0, 0.0]]
+    assert vector_metrics.triplet_accuracy(*triplet, "dot") == {"triplet_accuracy": 0}
+    assert vector_metrics.triplet_accuracy(*triplet) == {"triplet_accuracy": 1}
+
+
 def test_mistakes():
     with pytest.raises(ValueError, match="there are 1 queries, but the documents of 2"):
         vector_metrics.retrieval(QUERY, CORPUS, [{1}, {2}])
