@@ -55,7 +55,7 @@ class BertEncoder(keras.Model):
             `default`: the same as `pooled_output`.
 
     Raises:
-        ValueError: the family is unknown, `seq_length` is above `config.max_positions`, an input is missing, of another
+        ValueError: the family is unknown or has no pooler but the config has, `seq_length` is above `config.max_positions`, an input is missing, of another
             shape or not integer, or (outside of traced functions) an id is not in the vocabulary.
 
     Example:
@@ -71,7 +71,7 @@ class BertEncoder(keras.Model):
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        table_of(config)  # raises for an unknown family: it could not be saved
+        table_of(config).check_pooler(config, ())  # raises, also for an unknown family: it could not be saved
         self.config = config
         self.origin: str | None = None  # a digest of the preset's weights; None: they started at random
         self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
@@ -205,7 +205,8 @@ class BertEncoder(keras.Model):
             handle: a directory in any layout that `formats` reads, the name of a preset, or `hf://org/name`; see
                 `presets.resolve`.
             **kwargs: arguments of the encoder, such as `dtype`; or fields of `BertConfig` that replace the preset's,
-                such as `hidden_dropout=0.0`.
+                such as `hidden_dropout=0.0`. With `pooler=True`, a new pooler is drawn at random if the preset has
+                none.
 
         Raises:
             FileNotFoundError: there is no such preset, or a file is missing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ _TYPES = {
     for each in fields(BertConfig)
 }
 _SAID_BY_WEIGHTS = ("family", "pooler")  # or given by `model_type`
+_READ_POOLER = ("sequence", "next_sentence")  # heads of a whole text; others read each token
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 
 
@@ -70,6 +71,28 @@ class Table:
     masked_lm_activation: str | None = None  # None: the encoder's
     # The activation of the dense layer before the sequence classifier; None: the pooler is that layer.
     sequence_activation: str | None = None
+
+    def reads_pooler(self, head: str) -> bool:
+        """Whether a head reads the pooler's output, so that a model with this head must have a pooler.
+
+        Example:
+            >>> from keras_bert.formats import FAMILIES
+            >>> [FAMILIES[family].reads_pooler("sequence") for family in ("bert", "roberta", "distilbert")]
+            [True, False, False]
+        """
+        has_own_layer = any(ours.startswith("transform") for ours in self.heads.get(head, ()))
+        return bool(self.pooler) and head in _READ_POOLER and not has_own_layer
+
+    def check_pooler(self, config: BertConfig, heads: Iterable[str]) -> None:
+        """Raises ValueError if an encoder has a pooler that its family lacks, or lacks the pooler that a head reads."""
+        if config.pooler and not self.pooler:
+            raise ValueError(f"a {config.family} has no pooler in this layout; make the encoder with pooler=False")
+        reading = [head for head in heads if self.reads_pooler(head)]
+        if reading and not config.pooler:
+            raise ValueError(
+                f"the head {reading[0]!r} of a {config.family} reads the pooler, but the encoder has none; make or load "
+                "it with pooler=True, which draws a new pooler, and train that with the head"
+            )
 
     def parts(self, config: BertConfig) -> dict[str, Names]:
         """The names of the weights of "encoder" (with its pooler, if the config has one) and of each head."""

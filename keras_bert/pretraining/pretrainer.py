@@ -109,10 +109,6 @@ class BertPretrainer(BertTask):
         heads = {MASKED_LM: self.masked_lm.head, NEXT_SENTENCE: self.next_sentence}
         return {name: heads[name] for name in self._objectives}
 
-    @property
-    def reads_pooler(self) -> bool:
-        return self.pairs
-
     def check_teacher(self, teacher: Any) -> None:
         super().check_teacher(teacher)
         widths = [model.encoder.config.hidden_size for model in (teacher, self)]

@@ -54,10 +54,6 @@ class BertNextSentence(BertTask):
         super().__init__(encoder, preprocessor, **kwargs)
         self._add_head(2, dropout)
 
-    @property
-    def reads_pooler(self) -> bool:
-        return self.encoder.pooler is not None
-
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         if not isinstance(inputs, dict | tuple | list):
             raise ValueError("this model takes pairs: a tuple of two, (texts, texts)")

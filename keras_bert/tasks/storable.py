@@ -52,6 +52,8 @@ class Storable:
     ) -> Any:
         """Loads the encoder and the tokenizer of a preset, and this task's head if the preset has one.
 
+        A new head that reads the pooler gets a new pooler, too, if the preset has none.
+
         Args:
             handle: a directory, the name of a preset, or `hf://org/name`; see `presets.resolve`.
             sequence_length: the length of every row in tokens, or the longest that windows and batches may have; by
@@ -76,6 +78,8 @@ class Storable:
         fields, given = preset.split(cls, {name: value for name, value in settings.items() if value is not None})
         found = preset.read(handle, cls)
         arguments = cls._arguments(found, given)
+        if found.reads_pooler and not found.has_head:
+            fields.setdefault("pooler", True)  # of a checkpoint without one, such as a masked language model
         encoder = BertEncoder.from_preset(found.directory, **fields, **({} if dtype is None else {"dtype": dtype}))
         rows = preset.RowSettings(sequence_length, long_text, stride)
         model = cls(encoder, cls._read_preprocessor(found, encoder, rows), **arguments)
