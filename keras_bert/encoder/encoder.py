@@ -225,11 +225,11 @@ class BertEncoder(keras.Model):
         """Writes `config.json` and `model.safetensors`, for `from_preset` and `transformers.AutoModel`.
 
         Args:
-            directory: created if missing; other files in it stay.
-            overwrite: whether to replace existing files.
+            directory: created if missing; a tokenizer in it, and files that belong to no model, stay.
+            overwrite: whether to replace a model: its files go, also those that this model does not have.
 
         Raises:
-            FileExistsError: one of these files exists and `overwrite` is False.
+            FileExistsError: there are files of a model and `overwrite` is False.
         """
         self.save_checkpoint(directory, "hugging_face", overwrite)
 
@@ -237,12 +237,12 @@ class BertEncoder(keras.Model):
         """Writes weights and configuration in another format; `from_preset` reads all formats.
 
         Args:
-            directory: created if missing; other files in it stay.
+            directory: created if missing; a tokenizer in it, and files that belong to no model, stay.
             format: "hugging_face"; "tf1", for Google's code; or "garden", for TF Model Garden's encoders.
-            overwrite: whether to replace existing files.
+            overwrite: whether to replace a model: its files go, also those that this model does not have.
 
         Raises:
-            FileExistsError: one of these files exists and `overwrite` is False.
+            FileExistsError: there are files of a model and `overwrite` is False.
             ValueError: the format is unknown, or does not support this family.
         """
         formats.write(directory, self.config, {"encoder": values_by_name(self)}, format, overwrite)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.formats.hugging_face_splits import pre_tokenizer_of, split_of_file
 from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
@@ -22,7 +22,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     template,
     tokens_of_file,
     types_of,
-    write_whole_file,
+    write_tokenizer,
 )
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 
@@ -63,7 +63,7 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
     If transformers' RobertaTokenizer does not support the arguments, `tokenizer.json` replaces the first two files.
 
     Raises:
-        FileExistsError: one of the files exists, and `overwrite` is False.
+        FileExistsError: there are files of a tokenizer, and `overwrite` is False.
     """
     stated = {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
     if stated["unk_token"] == stated["pad_token"]:
@@ -71,14 +71,13 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
     stated["mask_token"] = mask_with_space(stated["mask_token"])
     if any(arguments[name] != value for name, value in ROBERTA_ARGUMENTS.items()):
         config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": ["input_ids", "attention_mask"]}
-        write_whole_file(directory, tokenizer_json(arguments), config, IDS, overwrite)
-        return
-    config = {"tokenizer_class": "RobertaTokenizer", **stated}
-    vocabulary = {token: index for index, token in enumerate(arguments["vocabulary"])}
-    merges = "".join(f"{line}\n" for line in ("#version: 0.2", *arguments["merges"]))
-    atomic.refuse_to_overwrite(directory, (IDS, MERGES, CONFIG), overwrite)
-    texts = {IDS: files.to_json(vocabulary), MERGES: merges, CONFIG: files.to_json(config)}
-    atomic.write_texts(directory, texts)
+        texts = {ALL_IN_ONE: files.to_json(tokenizer_json(arguments))}
+    else:
+        config = {"tokenizer_class": "RobertaTokenizer", **stated}
+        vocabulary = {token: index for index, token in enumerate(arguments["vocabulary"])}
+        merges = "".join(f"{line}\n" for line in ("#version: 0.2", *arguments["merges"]))
+        texts = {IDS: files.to_json(vocabulary), MERGES: merges}
+    write_tokenizer(directory, {**texts, CONFIG: files.to_json(config)}, overwrite)
 
 
 def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:

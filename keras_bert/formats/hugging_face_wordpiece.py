@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.formats.hugging_face_tokenizers import (
+    ALL_IN_ONE,
     ANY_CLASS,
     CONFIG,
     TOKENS,
@@ -18,7 +19,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     template,
     tokens_of_file,
     types_of,
-    write_whole_file,
+    write_tokenizer,
 )
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 
@@ -62,7 +63,7 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
     `vocab.txt`.
 
     Raises:
-        FileExistsError: one of the files exists, and `overwrite` is False.
+        FileExistsError: there are files of a tokenizer, and `overwrite` is False.
     """
     stated = {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
     pairs = ("separators", "second_type_id")
@@ -70,11 +71,10 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
     name = ANY_CLASS if arguments["added_tokens"] else next(classes, ANY_CLASS)
     config = {"tokenizer_class": name, **stated}
     if name == ANY_CLASS:
-        write_whole_file(directory, tokenizer_json(arguments), config, VOCABULARY, overwrite)
-        return
-    vocabulary = "".join(token + "\n" for token in arguments["vocabulary"])
-    atomic.refuse_to_overwrite(directory, (VOCABULARY, CONFIG), overwrite)
-    atomic.write_texts(directory, {VOCABULARY: vocabulary, CONFIG: files.to_json(config)})
+        texts = {ALL_IN_ONE: files.to_json(tokenizer_json(arguments))}
+    else:
+        texts = {VOCABULARY: "".join(token + "\n" for token in arguments["vocabulary"])}
+    write_tokenizer(directory, {**texts, CONFIG: files.to_json(config)}, overwrite)
 
 
 def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:

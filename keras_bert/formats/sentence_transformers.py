@@ -24,6 +24,7 @@ LENGTH = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
 FILES = (MODULES, POOLING, LENGTH, PROMPTS)
 _DENSE = "2_Dense"
+DENSE_FILES = (f"{_DENSE}/config.json", f"{_DENSE}/model.safetensors")  # of a model with a dense layer
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 _CHAINS = [["Transformer", "Pooling", *dense, *last] for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
 _WEIGHTS = {"model.safetensors": open_safetensors, "pytorch_model.bin": TorchFile}

@@ -130,6 +130,10 @@ class BertPretrainer(BertTask):
         )
 
     @classmethod
+    def _heads(cls, arguments: dict[str, Any]) -> tuple[str, ...]:
+        return (MASKED_LM, NEXT_SENTENCE) if arguments.get("pairs", True) else (MASKED_LM,)
+
+    @classmethod
     def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
         length = rows.sequence_length or found.preprocessor.get("sequence_length") or _LENGTH
         return super()._read_preprocessor(found, encoder, rows._replace(sequence_length=length))

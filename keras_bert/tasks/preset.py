@@ -50,10 +50,10 @@ class TaskPreset(NamedTuple):
         handle: as the caller gave it, for messages.
         directory: the preset's directory.
         hugging_face: Hugging Face's `config.json`; empty in other formats.
+        family: the model's family.
         heads: the heads that the preset has weights for.
         has_head: whether the task's head is one of them.
         head_size: the number of labels of the head; 0 without a head or labels.
-        reads_pooler: whether the task's head reads the pooler in this family.
         settings: the model's settings, as `save_preset` wrote them; empty if it wrote another task.
         preprocessor: the preprocessor's arguments, in the same way.
     """
@@ -61,10 +61,10 @@ class TaskPreset(NamedTuple):
     handle: str
     directory: Path
     hugging_face: dict[str, Any]
+    family: str
     heads: tuple[str, ...]
     has_head: bool
     head_size: int
-    reads_pooler: bool
     settings: dict[str, Any]
     preprocessor: dict[str, Any]
 
@@ -149,16 +149,14 @@ def read(handle: str | Path, task: type[BertTask]) -> TaskPreset:
         has_head = task.HEAD in heads
         shapes = checkpoint.shapes(task.HEAD) if has_head else {}
         is_hugging_faces = checkpoint.format == "hugging_face"
-        reads_pooler = formats.FAMILIES[checkpoint.config.family].reads_pooler(task.HEAD)
+        family = checkpoint.config.family
     (head_size,) = shapes.get("logits/bias", (0,))
     config = files.read_json(directory / hugging_face.CONFIG, _SHAPE) if is_hugging_faces else {}
     saved = config.get(_SETTINGS) or {}
     if saved.get("task") != task.__name__:
         saved = {}
     settings, preprocessor = (saved.get(name) or {} for name in ("model", "preprocessor"))
-    return TaskPreset(
-        str(handle), directory, config, heads, has_head, head_size, reads_pooler, settings, preprocessor
-    )
+    return TaskPreset(str(handle), directory, config, family, heads, has_head, head_size, settings, preprocessor)
 
 
 def preprocessor(found: TaskPreset, positions: int, rows: RowSettings, **arguments: Any) -> BertPreprocessor:

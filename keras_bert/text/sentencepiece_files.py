@@ -4,12 +4,13 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
     ANY_CLASS,
     CONFIG,
     mask_with_space,
+    write_tokenizer,
 )
 from keras_bert.formats.layout_table import check_plain
 from keras_bert.formats.tokenizer_files import TokenizerFiles
@@ -57,7 +58,7 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     """Writes the model, `tokenizer_config.json` and `tokenizer.json`, from a tokenizer's `get_config()`.
 
     Raises:
-        FileExistsError: one of the files exists, and `overwrite` is False.
+        FileExistsError: there are files of a tokenizer, and `overwrite` is False.
     """
     layout = FAMILIES[arguments["family"]]
     config = {
@@ -68,14 +69,10 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     }
     if layout.transformers_class == "AlbertTokenizer":
         config |= {"do_lower_case": arguments["lowercase"], "keep_accents": not arguments["strip_accents"]}
-    atomic.refuse_to_overwrite(directory, (layout.model or MODELS[0], CONFIG, ALL_IN_ONE), overwrite)
+    written = {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(sentencepiece_whole_file(arguments))}
     if layout.model:
-        with atomic.written_whole(Path(directory) / layout.model) as unfinished:
-            unfinished.write_bytes(base64.b64decode(arguments["model_file"]))
-    else:  # a model file would take precedence over tokenizer.json
-        (Path(directory) / MODELS[0]).unlink(missing_ok=True)
-    whole = sentencepiece_whole_file(arguments)
-    atomic.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(whole)})
+        written[layout.model] = base64.b64decode(arguments["model_file"])
+    write_tokenizer(directory, written, overwrite)
 
 
 def sentencepiece_whole_file(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -248,11 +248,11 @@ class Tokenizer:
         that are not RoBERTa's, BERT's or MPNet's, such as ModernBERT's.
 
         Args:
-            directory: created if missing; other files in it stay.
-            overwrite: whether to replace these files.
+            directory: created if missing; files in it that belong to no tokenizer stay.
+            overwrite: whether to replace a tokenizer: its files go, also those that this one does not have.
 
         Raises:
-            FileExistsError: one of the files exists and `overwrite` is False.
+            FileExistsError: there are files of a tokenizer and `overwrite` is False.
         """
         type(self)._write_files(directory, self.get_config(), overwrite)
 
