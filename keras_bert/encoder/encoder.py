@@ -55,8 +55,9 @@ class BertEncoder(keras.Model):
             `default`: the same as `pooled_output`.
 
     Raises:
-        ValueError: the family is unknown or has no pooler but the config has, `seq_length` is above `config.max_positions`, an input is missing, of another
-            shape or not integer, or (outside of traced functions) an id is not in the vocabulary.
+        ValueError: the family is unknown, or has no pooler although the config has one; `seq_length` is above
+            `config.max_positions`; an input is missing, of another shape or not integer; or (outside of traced
+            functions) an id is not in the vocabulary.
 
     Example:
         >>> import numpy as np

@@ -1,5 +1,6 @@
 """Hugging Face's tokenizer files for byte pairs."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,14 @@ def read_bytepair_files(found: TokenizerFiles) -> dict[str, Any]:
     if path.name == ALL_IN_ONE and "pad_token" in arguments:
         arguments.setdefault("unk_token", arguments["pad_token"])  # no text is unknown; Llama 3's files name no token
     return arguments
+
+
+def stated_merges(found: TokenizerFiles) -> Iterator[tuple[Path, Any]]:
+    """The files with merges: their paths, and the merges, or the path of a `merges.txt`."""
+    if (path := found.directory / MERGES).is_file():
+        yield path, path
+    if found.has_whole and found.type == "BPE":
+        yield found.whole_path, found.whole["model"].get("merges") or []
 
 
 def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert import atomic, files
+from keras_bert import atomic
 from keras_bert.formats import model_files
 
 VOCABULARY = "vocab.txt"

@@ -8,6 +8,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
     ANY_CLASS,
     CONFIG,
+    STEPS,
     TOKENS,
     VOCABULARY,
     added_token,
@@ -52,8 +53,42 @@ def read_wordpiece_files(found: TokenizerFiles) -> dict[str, Any]:
     path = found.best(VOCABULARY)
     whole = {} if path.name == VOCABULARY else found.arguments("WordPiece", _arguments_of)
     config = found.settings(_NAMES | {"tokenizer_class": "tokenizer_class"}, whole.get("added_tokens", ()))
-    stated = config.pop("tokenizer_class", "").removesuffix("Fast")
-    return (whole or {"vocabulary": path, **_CLASSES.get(stated, {})}) | config
+    named = config.pop("tokenizer_class", "").removesuffix("Fast")
+    stated = whole or {"vocabulary": path, **_CLASSES.get(named, {}), **_normalization(found)}
+    if _normalizes(stated | config) != _normalizes(config | stated):
+        raise ValueError(
+            f"{found.directory}: {CONFIG} says {_shown(config)}, but {ALL_IN_ONE} says {_shown(stated)}; programs "
+            "differ in which they follow, so make both as the model was trained"
+        )
+    return stated | config
+
+
+def _normalization(found: TokenizerFiles) -> dict[str, Any]:
+    """The arguments in the normalizer of a `tokenizer.json` that is beside a `vocab.txt`, if it is BERT's."""
+    if not found.has_whole:
+        return {}
+    files.check_json(found.whole, {"normalizer": (STEPS, None)}, found.whole_path)
+    steps = steps_of(found.whole.get("normalizer"), "normalizers")
+    return _arguments_of_normalizer(found.whole_path, steps[0]) if types_of(steps) == "BertNormalizer" else {}
+
+
+def _normalizes(arguments: dict[str, Any]) -> list[bool]:
+    """What the arguments do to text."""
+    lowercase, accents = arguments.get("lowercase", True), arguments.get("strip_accents")
+    return [lowercase, lowercase if accents is None else accents, arguments.get("split_on_cjk", True)]
+
+
+def _shown(arguments: dict[str, Any]) -> str:
+    return ", ".join(f"{_NAMES[key]} {arguments.get(key)}" for key in ("lowercase", "strip_accents", "split_on_cjk"))
+
+
+def _arguments_of_normalizer(path: Path, normalizer: dict[str, Any]) -> dict[str, Any]:
+    files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
+    return {
+        "lowercase": normalizer["lowercase"],
+        "strip_accents": normalizer.get("strip_accents"),
+        "split_on_cjk": normalizer["handle_chinese_chars"],
+    }
 
 
 def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
@@ -82,7 +117,7 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     normalizers = steps_of(content.get("normalizer"), "normalizers")
     refuse(path, ("normalizes with", types_of(normalizers), "BertNormalizer"))
     (normalizer,) = normalizers
-    files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
+    normalization = _arguments_of_normalizer(path, normalizer)
     refuse(
         path,
         ("keeps control characters, clean_text:", normalizer["clean_text"], True),
@@ -97,9 +132,7 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     longest = model.get("max_input_chars_per_word")
     return {
         "vocabulary": vocabulary,
-        "lowercase": normalizer["lowercase"],
-        "strip_accents": normalizer.get("strip_accents"),
-        "split_on_cjk": normalizer["handle_chinese_chars"],
+        **normalization,
         "max_chars_per_word": 100 if longest is None else longest,
         **special_tokens_of_file(content),
         **({"unk_token": model["unk_token"]} if model.get("unk_token") else {}),

@@ -90,8 +90,8 @@ class Table:
         reading = [head for head in heads if self.reads_pooler(head)]
         if reading and not config.pooler:
             raise ValueError(
-                f"the head {reading[0]!r} of a {config.family} reads the pooler, but the encoder has none; make or load "
-                "it with pooler=True, which draws a new pooler, and train that with the head"
+                f"the head {reading[0]!r} of a {config.family} reads the pooler, but the encoder has none; make it, or "
+                "load it from its preset, with pooler=True, which draws a new pooler, to be trained with the head"
             )
 
     def parts(self, config: BertConfig) -> dict[str, Names]:

@@ -16,15 +16,11 @@ from pathlib import Path
 from keras_bert import atomic
 
 # Patterns of paths in a model's directory; * does not match a slash.
+VOCABULARIES = ("vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.json")
 TOKENIZER = (
-    "vocab.txt",
-    "vocab.json",
+    *VOCABULARIES,
     "merges.txt",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "spm.model",
     "tokenizer_config.json",
-    "tokenizer.json",
     "added_tokens.json",
     "special_tokens_map.json",
     "assets/tokenizer/vocabulary.*",  # KerasHub's
@@ -69,9 +65,7 @@ _KERAS_HUB = ("model.weights.h5", "task.weights.h5", "task.json", "preprocessor.
 
 
 @contextmanager
-def replacing(
-    directory: Path, patterns: Collection[str], written: Collection[str], overwrite: bool
-) -> Iterator[None]:
+def replacing(directory: Path, patterns: Collection[str], written: Collection[str], overwrite: bool) -> Iterator[None]:
     """Around the writing of a model: the files of the model before that are not written anew are removed at the end.
 
     Args:

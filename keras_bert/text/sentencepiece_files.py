@@ -15,7 +15,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
 from keras_bert.formats.layout_table import check_plain
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.sentencepiece_families import FAMILIES
-from keras_bert.text.sentencepiece_json import read_tokenizer_json, tokenizer_json
+from keras_bert.text.sentencepiece_json import normalizers_of, read_tokenizer_json, tokenizer_json
 
 _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case", "keep_accents": "keep_accents"}
 MODELS = tuple(layout.model for layout in FAMILIES.values() if layout.model)
@@ -51,7 +51,21 @@ def read_sentencepiece_files(found: TokenizerFiles) -> dict[str, Any]:
         if "keep_accents" in config:
             config["strip_accents"] = not config.pop("keep_accents")
         arguments |= config
+        if found.has_whole:
+            types = {step["type"] for step in normalizers_of(found.whole_path, found.whole)}
+            _check_normalization(found.whole_path, types, {**vars(layout), **arguments})
     return arguments
+
+
+def _check_normalization(path: Path, types: set[str], arguments: dict[str, Any]) -> None:
+    """Raises ValueError if the normalizers in a `tokenizer.json` are not those of the arguments."""
+    for name, kind in {"lowercase": "Lowercase", "strip_accents": "StripAccents"}.items():
+        if arguments[name] != (kind in types):
+            raise ValueError(
+                f"{path} has {'a' if kind in types else 'no'} normalizer {kind}, but {CONFIG}, or ALBERT's default, "
+                f"has {name}={arguments[name]}; programs differ in which they follow, so make both as the model was "
+                "trained"
+            )
 
 
 def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:

@@ -231,14 +231,17 @@ class Tokenizer:
 
         Raises:
             FileNotFoundError: there is no such preset, or it has no such file.
-            ValueError: a file is damaged, of another kind, or has a setting that would change the ids.
+            ValueError: a file is damaged, of another kind, contradicts another file, or has a setting that would change
+                the ids.
         """
         return cls.from_files(TokenizerFiles(presets.resolve(handle)), **overrides)
 
     @classmethod
     def from_files(cls: type[T], found: TokenizerFiles, **overrides: Any) -> T:
         """As `from_preset`, from files of which some may have been read before."""
-        return cls(**(cls._read_files(found) | overrides))
+        tokenizer = cls(**(cls._read_files(found) | overrides))
+        found.check(tokenizer.vocabulary, {k: v for k, v in tokenizer.special_tokens.items() if k not in overrides})
+        return tokenizer
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes the tokenizer's files and `tokenizer_config.json`, which `from_preset` and `transformers` read.
