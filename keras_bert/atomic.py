@@ -36,11 +36,11 @@ def written_whole(path: Path) -> Iterator[Path]:
         os.replace(unfinished, path)
 
 
-def write_texts(directory: str | Path, texts: Mapping[str, str]) -> None:
-    """Writes texts by file name, in UTF-8, into `directory`, which is created if missing."""
+def write_texts(directory: str | Path, texts: Mapping[str, str | bytes]) -> None:
+    """Writes texts by file name, in UTF-8, or bytes, into `directory`, which is created if missing."""
     for name, text in texts.items():
         with written_whole(Path(directory) / name) as unfinished:
-            unfinished.write_bytes(text.encode())
+            unfinished.write_bytes(text.encode() if isinstance(text, str) else text)
 
 
 @contextmanager

@@ -55,11 +55,14 @@ def clear(directory: Path) -> None:
 
 
 def _foreign(directory: Path) -> Iterator[Path]:
-    ours = {_card(), *_model_files()}
+    with quiet.imports():
+        from keras_bert.formats.model_files import matches
+
+    ours = (_card(), *_model_files())
     for path in directory.rglob("*") if directory.exists() else ():
         inside = path.relative_to(directory)
         in_run = inside.parts[0] == RUN
-        is_ours = _matches(str(inside.relative_to(RUN)), _RUN_FILES) if in_run else str(inside) in ours
+        is_ours = _matches(str(inside.relative_to(RUN)), _RUN_FILES) if in_run else matches(str(inside), ours)
         if path.is_symlink() or not (path.is_dir() or is_ours or _matches(path.name, _PASSING)):
             yield path
 
@@ -86,8 +89,8 @@ def _card() -> str:
 
 def _model_files() -> tuple[str, ...]:
     with quiet.imports():
-        from keras_bert.formats import hugging_face
-        from keras_bert.text import loading
+        from keras_bert.formats import hugging_face, model_files
         from keras_bert.training import report
 
-    return (*hugging_face.FILES, *loading.FILES, report.REPORT, report.CURVE, report.CONFUSION)
+    of_model = (*hugging_face.FILES, *model_files.TOKENIZER, *model_files.SETTINGS)
+    return (*of_model, report.REPORT, report.CURVE, report.CONFUSION)

@@ -55,8 +55,9 @@ class BertEncoder(keras.Model):
             `default`: the same as `pooled_output`.
 
     Raises:
-        ValueError: the family is unknown, `seq_length` is above `config.max_positions`, an input is missing, of another
-            shape or not integer, or (outside of traced functions) an id is not in the vocabulary.
+        ValueError: the family is unknown, or has no pooler although the config has one; `seq_length` is above
+            `config.max_positions`; an input is missing, of another shape or not integer; or (outside of traced
+            functions) an id is not in the vocabulary.
 
     Example:
         >>> import numpy as np
@@ -73,7 +74,7 @@ class BertEncoder(keras.Model):
         super().__init__(**kwargs)
         if not isinstance(config, BertConfig):
             raise TypeError(f"config is {config!r:.60}; expected a BertConfig, such as BertConfig.base()")
-        table_of(config)  # raises for an unknown family: it could not be saved
+        table_of(config).check_pooler(config, ())  # raises, also for an unknown family: it could not be saved
         self.config = config
         self.origin: str | None = None  # a digest of the preset's weights; None: they started at random
         self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
@@ -212,7 +213,8 @@ class BertEncoder(keras.Model):
             handle: a directory in any layout that `formats` reads, the name of a preset, or `hf://org/name`; see
                 `presets.resolve`.
             **kwargs: arguments of the encoder, such as `dtype`; or fields of `BertConfig` that replace the preset's,
-                such as `hidden_dropout=0.0`.
+                such as `hidden_dropout=0.0`. With `pooler=True`, a new pooler is drawn at random if the preset has
+                none.
 
         Raises:
             FileNotFoundError: there is no such preset, or a file is missing.
@@ -236,11 +238,11 @@ class BertEncoder(keras.Model):
         """Writes `config.json` and `model.safetensors`, for `from_preset` and `transformers.AutoModel`.
 
         Args:
-            directory: created if missing; other files in it stay.
-            overwrite: whether to replace existing files.
+            directory: created if missing; a tokenizer in it, and files that belong to no model, stay.
+            overwrite: whether to replace a model: its files go, also those that this model does not have.
 
         Raises:
-            FileExistsError: one of these files exists and `overwrite` is False.
+            FileExistsError: there are files of a model and `overwrite` is False.
         """
         self.save_checkpoint(directory, "hugging_face", overwrite)
 
@@ -248,12 +250,12 @@ class BertEncoder(keras.Model):
         """Writes weights and configuration in another format; `from_preset` reads all formats.
 
         Args:
-            directory: created if missing; other files in it stay.
+            directory: created if missing; a tokenizer in it, and files that belong to no model, stay.
             format: "hugging_face"; "tf1", for Google's code; or "garden", for TF Model Garden's encoders.
-            overwrite: whether to replace existing files.
+            overwrite: whether to replace a model: its files go, also those that this model does not have.
 
         Raises:
-            FileExistsError: one of these files exists and `overwrite` is False.
+            FileExistsError: there are files of a model and `overwrite` is False.
             ValueError: the format is unknown, or does not support this family.
         """
         formats.write(directory, self.config, {"encoder": values_by_name(self)}, format, overwrite)

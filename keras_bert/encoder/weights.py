@@ -12,6 +12,7 @@ import numpy as np
 from keras_bert.encoder import lora
 from keras_bert.formats import Checkpoint, aligned
 
+_MAY_BE_NEW = "pooler/"  # is drawn at random if a checkpoint lacks it
 Layer = TypeVar("Layer", bound=keras.Layer)
 
 
@@ -67,7 +68,8 @@ def load_weights(layer: keras.Layer, checkpoint: Checkpoint, part: str) -> None:
 def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: str) -> Layer:
     """The encoder or head that `make` returns, with the weights of a checkpoint; see `load_weights`.
 
-    It is faster than `load_weights`: the weights are not initialized at random first.
+    It is faster than `load_weights`: the weights are not initialized at random first. Only a pooler that the checkpoint
+    lacks is.
     """
     values = checkpoint.weights(part)  # raises before Keras initializes any variables
     errors: list[ValueError] = []
@@ -82,7 +84,8 @@ def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
     with keras.StatelessScope():  # variables have no values in this scope
         layer = make()
         for name, variable in variables_by_name(layer).items():
-            variable._initializer = functools.partial(first_value, name)
+            if name in values or not name.startswith(_MAY_BE_NEW):
+                variable._initializer = functools.partial(first_value, name)
     if errors:
         raise errors[0]
     return layer

@@ -7,7 +7,7 @@ arrays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,14 @@ import numpy as np
 
 from keras_bert import atomic, files
 from keras_bert.config import BertConfig
-from keras_bert.formats import garden, hugging_face, keras_hub, saved_model, tf1
+from keras_bert.formats import garden, hugging_face, keras_hub, model_files, saved_model, tf1
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.families import FAMILIES
 
 __all__ = ["FAMILIES", "FORMATS", "Checkpoint", "open_checkpoint", "read_config", "write", "write_config"]
 
-# Each has `recognizes(directory)`, `open_checkpoint(directory)` and maybe `write`. The first that recognizes a
-# directory reads it.
+# Each has `recognizes(directory)`, `open_checkpoint(directory)`, and maybe `write` and `files_of(config)`. The first that
+# recognizes a directory reads it.
 _LAYOUTS = {
     "hugging_face": hugging_face,
     "saved_model": saved_model,
@@ -71,26 +71,31 @@ def write(
     format: str = "hugging_face",
     overwrite: bool = False,
     settings: Mapping[str, Any] | None = None,
+    kept: Collection[str] = (),
 ) -> None:
-    """Writes a configuration and weights.
+    """Writes a configuration and weights. They replace a model of any format and its settings, but not its tokenizer.
 
     Args:
-        directory: created if missing; other files in it stay.
+        directory: created if missing; files in it that belong to no model stay, see `model_files`.
         config: the encoder's config.
         weights: part ("encoder", and any heads) -> our name -> values. Lazy weights of another checkpoint
             (`Checkpoint.weights`) are read one by one.
         format: one of `FORMATS`.
         overwrite: whether to replace existing files.
         settings: more entries for `config.json`, such as label names; other formats drop them.
+        kept: names of files of the model that are not written here, but before or after.
 
     Raises:
-        FileExistsError: one of the files exists and `overwrite` is False.
+        FileExistsError: there are files of a model and `overwrite` is False.
         ValueError: the format is unknown, or cannot express the configuration or a head.
     """
     if format not in FORMATS:
         raise ValueError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
     more = {"settings": settings} if settings and format == "hugging_face" else {}
-    _LAYOUTS[format].write(Path(directory), config, weights, overwrite, **more)
+    layout, directory = _LAYOUTS[format], Path(directory)
+    patterns = (*model_files.MODEL, *model_files.SETTINGS)
+    with model_files.replacing(directory, patterns, (*layout.files_of(config), *kept), overwrite):
+        layout.write(directory, config, weights, **more)
 
 
 def read_config(path: str | Path) -> BertConfig:

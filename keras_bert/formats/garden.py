@@ -136,9 +136,10 @@ def open_graph(
     return Checkpoint(format, config, file, table, spelled, extras=extras)
 
 
-def write(
-    directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]], overwrite: bool = False
-) -> None:
+files_of = tf1.files_of
+
+
+def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]]) -> None:
     """Writes `bert_config.json` and `bert_model.ckpt.*`; see `formats.write`.
 
     `tf.train.Checkpoint(encoder=encoder)` reads it into a BertEncoderV2. Without heads, `model=encoder` also works;
@@ -146,12 +147,11 @@ def write(
     """
     if config.family != "bert":
         raise ValueError(f"Model Garden's checkpoints can only be written for bert, not for {config.family}")
-    prefix = directory / "bert_model.ckpt"
-    atomic.refuse_to_overwrite(directory, ["bert_config.json", f"{prefix.name}.index"], overwrite)
+    config_file, index, _ = files_of(config)
     values = tf1.values_with_warnings(config, "Model Garden's")
     tensors = _with_second_pooler(Tensors(config, _BERT, weights), "next_sentence" in weights)
-    write_object_graph(prefix, tensors, _path, aliases=_aliases(config, weights))
-    atomic.write_texts(directory, {"bert_config.json": files.to_json(values)})
+    write_object_graph((directory / index).with_suffix(""), tensors, _path, aliases=_aliases(config, weights))
+    atomic.write_texts(directory, {config_file: files.to_json(values)})
 
 
 def _weights_of(layer: str) -> set[str]:

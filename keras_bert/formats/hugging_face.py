@@ -82,23 +82,26 @@ def open_weights(directory: Path) -> WeightFile:
     raise files.missing(directory, *_WEIGHT_FILES, advice="copy the model's weights there")
 
 
+def files_of(config: BertConfig) -> tuple[str, ...]:
+    """The names of the files that `write` writes."""
+    return FILES
+
+
 def write(
     directory: Path,
     config: BertConfig,
     weights: Mapping[str, Mapping[str, np.ndarray]],
-    overwrite: bool = False,
     settings: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes `config.json` and `model.safetensors`; see `formats.write`.
 
     With heads, the encoder's weights have the family's prefix, as in `transformers`.
     """
-    atomic.refuse_to_overwrite(directory, FILES, overwrite)
     heads = set(weights) - {"encoder"}
     table = table_of(config)
     tensors = Tensors(config, table, weights, prefix=table.prefix if heads else "")
-    write_safetensors(directory / WEIGHTS, tensors.shapes, tensors)
     values = {**model_values(config, heads), **_labels(weights), **(settings or {})}
+    write_safetensors(directory / WEIGHTS, tensors.shapes, tensors)
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # never overwrite a model card
         texts[CARD] = model_card(config, heads, values["architectures"][0])

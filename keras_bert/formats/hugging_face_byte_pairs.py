@@ -1,9 +1,10 @@
 """Hugging Face's tokenizer files for byte pairs."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.formats.hugging_face_splits import pre_tokenizer_of, split_of_file
 from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
@@ -22,7 +23,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     template,
     tokens_of_file,
     types_of,
-    write_whole_file,
+    write_tokenizer,
 )
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 
@@ -59,13 +60,21 @@ def read_bytepair_files(found: TokenizerFiles) -> dict[str, Any]:
     return arguments
 
 
+def stated_merges(found: TokenizerFiles) -> Iterator[tuple[Path, Any]]:
+    """The files with merges: their paths, and the merges, or the path of a `merges.txt`."""
+    if (path := found.directory / MERGES).is_file():
+        yield path, path
+    if found.has_whole and found.type == "BPE":
+        yield found.whole_path, found.whole["model"].get("merges") or []
+
+
 def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
     """Writes `vocab.json`, `merges.txt` and `tokenizer_config.json`, from a tokenizer's `get_config()`.
 
     If transformers' RobertaTokenizer does not support the arguments, `tokenizer.json` replaces the first two files.
 
     Raises:
-        FileExistsError: one of the files exists, and `overwrite` is False.
+        FileExistsError: there are files of a tokenizer, and `overwrite` is False.
     """
     stated = {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
     if stated["unk_token"] == stated["pad_token"]:
@@ -73,16 +82,14 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
     stated["mask_token"] = mask_with_space(stated["mask_token"])
     if any(arguments[name] != value for name, value in ROBERTA_ARGUMENTS.items()):
         types = ["token_type_ids"] if arguments["second_type_id"] else []
-        inputs = ["input_ids", *types, "attention_mask"]
-        config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": inputs}
-        write_whole_file(directory, tokenizer_json(arguments), config, IDS, overwrite)
-        return
-    config = {"tokenizer_class": "RobertaTokenizer", **stated}
-    vocabulary = {token: index for index, token in enumerate(arguments["vocabulary"])}
-    merges = "".join(f"{line}\n" for line in ("#version: 0.2", *arguments["merges"]))
-    atomic.refuse_to_overwrite(directory, (IDS, MERGES, CONFIG), overwrite)
-    texts = {IDS: files.to_json(vocabulary), MERGES: merges, CONFIG: files.to_json(config)}
-    atomic.write_texts(directory, texts)
+        config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": ["input_ids", *types, "attention_mask"]}
+        texts = {ALL_IN_ONE: files.to_json(tokenizer_json(arguments))}
+    else:
+        config = {"tokenizer_class": "RobertaTokenizer", **stated}
+        vocabulary = {token: index for index, token in enumerate(arguments["vocabulary"])}
+        merges = "".join(f"{line}\n" for line in ("#version: 0.2", *arguments["merges"]))
+        texts = {IDS: files.to_json(vocabulary), MERGES: merges}
+    write_tokenizer(directory, {**texts, CONFIG: files.to_json(config)}, overwrite)
 
 
 def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:

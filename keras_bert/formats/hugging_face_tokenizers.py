@@ -2,11 +2,12 @@
 
 import itertools
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert import atomic, files
+from keras_bert import atomic
+from keras_bert.formats import model_files
 
 VOCABULARY = "vocab.txt"
 CONFIG = "tokenizer_config.json"
@@ -56,13 +57,14 @@ def mask_with_space(token: str) -> dict[str, Any]:
     return {"__type": "AddedToken", "content": token, "lstrip": True, "special": True}
 
 
-def write_whole_file(
-    directory: str | Path, content: dict[str, Any], config: dict[str, Any], replaced: str, overwrite: bool
-) -> None:
-    """Writes `tokenizer.json` and `tokenizer_config.json`, and removes `replaced`, which would take precedence."""
-    atomic.refuse_to_overwrite(directory, (ALL_IN_ONE, CONFIG, replaced), overwrite)
-    (Path(directory) / replaced).unlink(missing_ok=True)
-    atomic.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(content)})
+def write_tokenizer(directory: str | Path, texts: Mapping[str, str | bytes], overwrite: bool) -> None:
+    """Writes the files of a tokenizer, which replace those of another.
+
+    Raises:
+        FileExistsError: there are files of a tokenizer, and `overwrite` is False.
+    """
+    with model_files.replacing(Path(directory), model_files.TOKENIZER, texts, overwrite):
+        atomic.write_texts(directory, texts)
 
 
 def added_token(token: str, index: int, special: bool = True, lstrip: bool = False) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.formats.hugging_face_tokenizers import (
+    ALL_IN_ONE,
     ANY_CLASS,
     CONFIG,
+    STEPS,
     TOKENS,
     VOCABULARY,
     added_token,
@@ -18,7 +20,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     template,
     tokens_of_file,
     types_of,
-    write_whole_file,
+    write_tokenizer,
 )
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 
@@ -51,10 +53,44 @@ def read_wordpiece_files(found: TokenizerFiles) -> dict[str, Any]:
     path = found.best(VOCABULARY)
     whole = {} if path.name == VOCABULARY else found.arguments("WordPiece", _arguments_of)
     config = found.settings(_NAMES | {"tokenizer_class": "tokenizer_class"}, whole.get("added_tokens", ()))
-    stated = config.pop("tokenizer_class", "").removesuffix("Fast")
+    named = config.pop("tokenizer_class", "").removesuffix("Fast")
     if found.has_one_type:
         config["second_type_id"] = 0
-    return (whole or {"vocabulary": path, **_CLASSES.get(stated, {})}) | config
+    stated = whole or {"vocabulary": path, **_CLASSES.get(named, {}), **_normalization(found)}
+    if _normalizes(stated | config) != _normalizes(config | stated):
+        raise ValueError(
+            f"{found.directory}: {CONFIG} says {_shown(config)}, but {ALL_IN_ONE} says {_shown(stated)}; programs "
+            "differ in which they follow, so make both as the model was trained"
+        )
+    return stated | config
+
+
+def _normalization(found: TokenizerFiles) -> dict[str, Any]:
+    """The arguments in the normalizer of a `tokenizer.json` that is beside a `vocab.txt`, if it is BERT's."""
+    if not found.has_whole:
+        return {}
+    files.check_json(found.whole, {"normalizer": (STEPS, None)}, found.whole_path)
+    steps = steps_of(found.whole.get("normalizer"), "normalizers")
+    return _arguments_of_normalizer(found.whole_path, steps[0]) if types_of(steps) == "BertNormalizer" else {}
+
+
+def _normalizes(arguments: dict[str, Any]) -> list[bool]:
+    """What the arguments do to text."""
+    lowercase, accents = arguments.get("lowercase", True), arguments.get("strip_accents")
+    return [lowercase, lowercase if accents is None else accents, arguments.get("split_on_cjk", True)]
+
+
+def _shown(arguments: dict[str, Any]) -> str:
+    return ", ".join(f"{_NAMES[key]} {arguments.get(key)}" for key in ("lowercase", "strip_accents", "split_on_cjk"))
+
+
+def _arguments_of_normalizer(path: Path, normalizer: dict[str, Any]) -> dict[str, Any]:
+    files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
+    return {
+        "lowercase": normalizer["lowercase"],
+        "strip_accents": normalizer.get("strip_accents"),
+        "split_on_cjk": normalizer["handle_chinese_chars"],
+    }
 
 
 def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
@@ -64,7 +100,7 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
     `vocab.txt`.
 
     Raises:
-        FileExistsError: one of the files exists, and `overwrite` is False.
+        FileExistsError: there are files of a tokenizer, and `overwrite` is False.
     """
     stated = {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
     pairs = ("separators", "second_type_id")
@@ -72,11 +108,10 @@ def write_wordpiece_files(directory: str | Path, arguments: dict[str, Any], over
     name = ANY_CLASS if arguments["added_tokens"] else next(classes, ANY_CLASS)
     config = {"tokenizer_class": name, **stated}
     if name == ANY_CLASS:
-        write_whole_file(directory, tokenizer_json(arguments), config, VOCABULARY, overwrite)
-        return
-    vocabulary = "".join(token + "\n" for token in arguments["vocabulary"])
-    atomic.refuse_to_overwrite(directory, (VOCABULARY, CONFIG), overwrite)
-    atomic.write_texts(directory, {VOCABULARY: vocabulary, CONFIG: files.to_json(config)})
+        texts = {ALL_IN_ONE: files.to_json(tokenizer_json(arguments))}
+    else:
+        texts = {VOCABULARY: "".join(token + "\n" for token in arguments["vocabulary"])}
+    write_tokenizer(directory, {**texts, CONFIG: files.to_json(config)}, overwrite)
 
 
 def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +119,7 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     normalizers = steps_of(content.get("normalizer"), "normalizers")
     refuse(path, ("normalizes with", types_of(normalizers), "BertNormalizer"))
     (normalizer,) = normalizers
-    files.check_json(normalizer, _NORMALIZER_SHAPE, f"{path}: its normalizer")
+    normalization = _arguments_of_normalizer(path, normalizer)
     refuse(
         path,
         ("keeps control characters, clean_text:", normalizer["clean_text"], True),
@@ -99,9 +134,7 @@ def _arguments_of(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     longest = model.get("max_input_chars_per_word")
     return {
         "vocabulary": vocabulary,
-        "lowercase": normalizer["lowercase"],
-        "strip_accents": normalizer.get("strip_accents"),
-        "split_on_cjk": normalizer["handle_chinese_chars"],
+        **normalization,
         "max_chars_per_word": 100 if longest is None else longest,
         **special_tokens_of_file(content),
         **({"unk_token": model["unk_token"]} if model.get("unk_token") else {}),

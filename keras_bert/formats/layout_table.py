@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ _TYPES = {
     for each in fields(BertConfig)
 }
 _SAID_BY_WEIGHTS = ("family", "pooler")  # or given by `model_type`
+_READ_POOLER = ("sequence", "next_sentence")  # heads of a whole text; others read each token
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 
 
@@ -75,6 +76,28 @@ class Table:
     masked_lm_activation: str | None = None  # None: the encoder's
     # The activation of the dense layer before the sequence classifier; None: the pooler is that layer.
     sequence_activation: str | None = None
+
+    def reads_pooler(self, head: str) -> bool:
+        """Whether a head reads the pooler's output, so that a model with this head must have a pooler.
+
+        Example:
+            >>> from keras_bert.formats import FAMILIES
+            >>> [FAMILIES[family].reads_pooler("sequence") for family in ("bert", "roberta", "distilbert")]
+            [True, False, False]
+        """
+        has_own_layer = any(ours.startswith("transform") for ours in self.heads.get(head, ()))
+        return bool(self.pooler) and head in _READ_POOLER and not has_own_layer
+
+    def check_pooler(self, config: BertConfig, heads: Iterable[str]) -> None:
+        """Raises ValueError if an encoder has a pooler that its family lacks, or lacks the pooler that a head reads."""
+        if config.pooler and not self.pooler:
+            raise ValueError(f"a {config.family} has no pooler in this layout; make the encoder with pooler=False")
+        reading = [head for head in heads if self.reads_pooler(head)]
+        if reading and not config.pooler:
+            raise ValueError(
+                f"the head {reading[0]!r} of a {config.family} reads the pooler, but the encoder has none; make it, or "
+                "load it from its preset, with pooler=True, which draws a new pooler, to be trained with the head"
+            )
 
     def parts(self, config: BertConfig) -> dict[str, Names]:
         """The names of the weights of "encoder" (with its pooler, if the config has one) and of each head."""

@@ -26,6 +26,7 @@ PROMPTS = "config_sentence_transformers.json"
 FILES = (MODULES, POOLING, LENGTH, PROMPTS)
 _DENSE = "2_Dense"
 _SHORTEST = 3  # [CLS] a [SEP]
+DENSE_FILES = (f"{_DENSE}/config.json", f"{_DENSE}/model.safetensors")  # of a model with a dense layer
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 _CHAINS = [["Transformer", "Pooling", *dense, *last] for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
 _DROPOUT = re.compile(r"sentence_transformers\.(.*\.)?Dropout")  # nothing is dropped in inference

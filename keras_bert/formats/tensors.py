@@ -13,7 +13,8 @@ class Tensors:
     """The arrays of a file to write, one after the other. `prefix` is the prefix of the encoder's weights.
 
     Raises:
-        ValueError: the layout has no such head, or two heads have the same names of weights.
+        ValueError: the layout has no such head, or two heads have the same names of weights; the layout's family has no
+            pooler, but the encoder has one; or a head reads the pooler, but the encoder has none.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class Tensors:
         if unknown:
             known = ", ".join(table.heads) or "no heads"
             raise ValueError(f"{config.family} in this format has no {', '.join(unknown)}; it has {known}")
+        table.check_pooler(config, weights)
         self._rows = [(part, *row) for part, names in parts.items() if part in weights for row in names.items()]
         self.shapes: dict[str, Shape] = {}
         for part, ours, theirs in self._rows:

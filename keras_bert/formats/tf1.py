@@ -165,22 +165,24 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     return Checkpoint("tf1", config, file, table, spellings, extras=extras)
 
 
-def write(
-    directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]], overwrite: bool = False
-) -> None:
+def files_of(config: BertConfig) -> tuple[str, ...]:
+    """The names of the files that `write` writes, or patterns of them."""
+    prefix = f"{config.family}_model.ckpt"
+    return f"{config.family}_config.json", f"{prefix}.index", f"{prefix}.data-*"
+
+
+def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str, np.ndarray]]) -> None:
     """Writes `bert_config.json` and `bert_model.ckpt.*` (or `albert_…`, `electra_…`); see `formats.write`.
 
     Google's code for BERT and ALBERT has no exact gelu, and only one epsilon. If the model differs, there is a warning.
     """
     if config.family not in TABLES:
         raise ValueError(f"TensorFlow 1 checkpoints are of {', '.join(TABLES)}, not of {config.family}")
-    config_file = f"{config.family}_config.json"
-    prefix = directory / f"{config.family}_model.ckpt"
-    atomic.refuse_to_overwrite(directory, [config_file, f"{prefix.name}.index"], overwrite)
+    config_file, index, _ = files_of(config)
     is_generator = config.family == "electra" and "masked_lm" in weights
     tensors = Tensors(config, GENERATOR if is_generator else TABLES[config.family], weights)
     values = values_with_warnings(config, "Google's")
-    write_tensorflow(prefix, tensors)
+    write_tensorflow((directory / index).with_suffix(""), tensors)
     atomic.write_texts(directory, {config_file: files.to_json(values)})
 
 

@@ -2,19 +2,21 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
-from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, JSON_SHAPE, TOKENS
+from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, IDS, JSON_SHAPE, TOKENS, VOCABULARY
 from keras_bert.formats.layout_table import check_plain, warn_of_unknown
+from keras_bert.formats.model_files import VOCABULARIES
 
 _ADDED, _SPECIAL = "added_tokens.json", "special_tokens_map.json"
 _SWITCHES = ("do_lower_case", "keep_accents", "strip_accents", "tokenize_chinese_chars", "add_prefix_space")
+_NAMES_SHAPE = dict.fromkeys(TOKENS.values(), (str, {"content": str}, None))
 _CONFIG_SHAPE = {
-    **dict.fromkeys(TOKENS.values(), (str, {"content": str}, None)),
+    **_NAMES_SHAPE,
     **dict.fromkeys((*_SWITCHES, "do_basic_tokenize"), (bool, None)),
     **dict.fromkeys(("tokenizer_class", "word_tokenizer_type", "subword_tokenizer_type"), (str, None)),
     "max_input_chars_per_word": (int, None),
@@ -80,17 +82,35 @@ class TokenizerFiles:
         path = self.directory / CONFIG
         return files.read_json(path, _CONFIG_SHAPE) if path.is_file() else {}
 
+    @functools.cached_property
+    def special_names(self) -> dict[str, Any]:
+        """The content of `special_tokens_map.json`, of older versions; empty if there is none. Raises as `config`."""
+        path = self.directory / _SPECIAL
+        return files.read_json(path, _NAMES_SHAPE) if path.is_file() else {}
+
+    @functools.cached_property
+    def has_whole(self) -> bool:
+        """Whether there is a `tokenizer.json` of Hugging Face. Raises ValueError if it is damaged."""
+        return self.whole_path.is_file() and keras_hub.tokenizer_type(self.whole_path, self.whole) is None
+
+    @functools.cached_property
+    def ids(self) -> dict[str, dict[str, int]]:
+        """File name -> the tokens that it lists, and their ids. Raises ValueError if a file is damaged."""
+        texts = {
+            VOCABULARY: lambda path: {token: i for i, token in enumerate(files.lines_of(files.read_text(path)))},
+            IDS: lambda path: files.read_json(path, {str: int}),
+            ALL_IN_ONE: lambda path: _ids_of_whole(path, self.whole) if self.has_whole else {},
+            _ADDED: lambda path: files.read_json(path, {str: int}),
+            CONFIG: lambda path: _ids_of_config(path, self.config),
+        }
+        paths = {name: self.directory / name for name in texts}
+        return {name: texts[name](path) for name, path in paths.items() if path.is_file()}
+
     @property
     def has_one_type(self) -> bool:
         """Whether the model gets no types, so that the second text of a pair has the type of the first."""
         inputs = self.config.get("model_input_names")
         return inputs is not None and "token_type_ids" not in inputs
-
-    @functools.cached_property
-    def _special_tokens(self) -> dict[str, Any]:
-        """The content of `special_tokens_map.json`, which older versions have beside a vocabulary; or empty."""
-        path, shape = self.directory / _SPECIAL, dict.fromkeys(TOKENS.values(), (str, {"content": str}, None))
-        return files.read_json(path, shape) if path.is_file() else {}
 
     @property
     def type(self) -> str | None:
@@ -101,17 +121,60 @@ class TokenizerFiles:
         return self.whole["model"].get("type") or ("BPE" if "merges" in self.whole["model"] else None)
 
     def best(self, *names: str) -> Path:
-        """The first file of `names`, or `tokenizer.json`; only `tokenizer.json` lists all added tokens.
+        """The first file of `names`; or `tokenizer.json`, if there is none, or it has more tokens: added ones.
 
         Raises:
             FileNotFoundError: there is none of them.
         """
+        path = files.find(self.directory, *names, ALL_IN_ONE)
+        if path == self.whole_path or not self.whole_path.is_file():
+            return path
         has_added_tokens = next(self._stated_added_tokens(), None) is not None
-        whole_is_best = has_added_tokens and self.whole_path.is_file()
-        return self.whole_path if whole_is_best else files.find(self.directory, *names, ALL_IN_ONE)
+        has_more = len(self.ids[ALL_IN_ONE]) > len(self.ids[path.name])
+        return self.whole_path if has_added_tokens or has_more else path
+
+    def check(self, vocabulary: Sequence[str], special_tokens: Mapping[str, str]) -> None:
+        """Compares all files with the tokenizer that was read from some of them.
+
+        Programs differ in which files they follow: transformers prefers `tokenizer.json` to others, for instance.
+
+        Args:
+            vocabulary: the tokenizer's tokens; the index is the id.
+            special_tokens: name, such as "mask_token" -> token.
+
+        Raises:
+            ValueError: a file has another token for an id, lacks a token, or names another special token.
+        """
+        for name, ids in self.ids.items():
+            for token, index in ids.items():
+                known = vocabulary[index] if 0 <= index < len(vocabulary) else None
+                if token not in ("", known) and not (known is None and self._is_unused(name, token)):
+                    self._refuse(name, f"{token!r:.60} as token {index}", known)
+        if self.has_whole and len(self.ids[ALL_IN_ONE]) < len(vocabulary):
+            lacking = next(token for token in vocabulary if token not in self.ids[ALL_IN_ONE])
+            self._refuse(ALL_IN_ONE, f"no token {lacking!r:.60}", lacking)
+        for key, token in special_tokens.items():
+            for name, stated in ((CONFIG, self.config), (_SPECIAL, self.special_names)):
+                if _content(stated.get(key)) not in (None, token):
+                    self._refuse(name, f"{_content(stated[key])!r:.60} as {key}", token)
+
+    def _is_unused(self, name: str, token: str) -> bool:
+        """Whether a token that the tokenizer lacks is a special one, which is never found in texts."""
+        if name in (_ADDED, CONFIG):
+            return True  # `settings` refuses others
+        whole = self.whole.get("added_tokens") or [] if name == ALL_IN_ONE else []
+        return any(each["content"] == token and each.get("special") for each in whole)
+
+    def _refuse(self, name: str, content: str, known: str | None) -> None:
+        others = [each for each in VOCABULARIES if each != name and (self.directory / each).is_file()]
+        raise ValueError(
+            f"{self.directory / name} has {content}, but {' and '.join(others) or 'the tokenizer'} "
+            f"{'have' if len(others) > 1 else 'has'} {'none' if known is None else repr(known)[:60]}: these files "
+            "contradict each other; keep those of one tokenizer, the one that the model was trained with"
+        )
 
     def settings(self, names: Mapping[str, str], added_tokens: Collection[str] = ()) -> dict[str, Any]:
-        """The values in `tokenizer_config.json`, if there is one.
+        """The values in `tokenizer_config.json`, if there is one, and special tokens in `special_tokens_map.json`.
 
         Args:
             names: our name of an argument -> the file's.
@@ -128,9 +191,8 @@ class TokenizerFiles:
                 )
         check_plain(self.config, _PLAIN_CONFIG, self.directory / CONFIG)
         warn_of_unknown(self.config, KNOWN_CONFIG, self.directory / CONFIG)
-        stated = {**self._special_tokens, **self.config}
-        values = {ours: stated[theirs] for ours, theirs in names.items() if stated.get(theirs) is not None}
-        return {name: value["content"] if isinstance(value, dict) else value for name, value in values.items()}
+        stated = {**{key: self.special_names.get(key) for key in TOKENS.values()}, **self.config}
+        return {ours: _content(stated[key]) for ours, key in names.items() if stated.get(key) is not None}
 
     def arguments(self, kind: str, arguments_of: Callable[[Path, dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         """The arguments of a tokenizer of this type from `tokenizer.json`; `arguments_of` reads Hugging Face's.
@@ -152,8 +214,31 @@ class TokenizerFiles:
             path = self.directory / CONFIG
             yield from ((path, each["content"]) for each in added.values() if not each.get("special"))
         elif others.is_file():
-            stated = [*self._special_tokens.values(), *(self.config.get(name) for name in TOKENS.values())]
+            stated = [*self.special_names.values(), *(self.config.get(name) for name in TOKENS.values())]
             flat = itertools.chain(*(value if isinstance(value, list) else [value] for value in stated))
             special = [value.get("content") if isinstance(value, dict) else value for value in flat]
             added = files.read_json(others, {str: int})
             yield from ((others, token) for token in added if token not in special)
+
+
+def _content(token: Any) -> Any:
+    """A token, which older files have as an object; other values as they are."""
+    return token["content"] if isinstance(token, dict) else token
+
+
+def _ids_of_whole(path: Path, content: dict[str, Any]) -> dict[str, int]:
+    """The ids in the `content` of Hugging Face's `tokenizer.json`, of any type."""
+    try:
+        tokens = content["model"]["vocab"]
+        ids = dict(tokens) if isinstance(tokens, dict) else {token: i for i, (token, _) in enumerate(tokens)}
+        return ids | {each["content"]: each["id"] for each in content.get("added_tokens") or []}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: it has no vocabulary of tokens and ids ({error!r:.60})") from None
+
+
+def _ids_of_config(path: Path, content: dict[str, Any]) -> dict[str, int]:
+    """The ids of added tokens in the `content` of a `tokenizer_config.json`."""
+    added = content.get("added_tokens_decoder") or {}
+    if bad := next((index for index in added if not index.isdecimal()), None):
+        raise ValueError(f"{path} has {bad!r:.60} in added_tokens_decoder; expected the ids of tokens")
+    return {each["content"]: int(index) for index, each in added.items()}

@@ -109,10 +109,6 @@ class BertPretrainer(BertTask):
         heads = {MASKED_LM: self.masked_lm.head, NEXT_SENTENCE: self.next_sentence}
         return {name: heads[name] for name in self._objectives}
 
-    @property
-    def reads_pooler(self) -> bool:
-        return self.pairs
-
     def check_teacher(self, teacher: Any) -> None:
         super().check_teacher(teacher)
         widths = [model.encoder.config.hidden_size for model in (teacher, self)]
@@ -132,6 +128,10 @@ class BertPretrainer(BertTask):
             + _ANSWERS * weighted_mean(apart, sample_weight[MASKED_LM])
             + _HIDDEN * weighted_mean(1.0 - cosine, x["input_mask"])
         )
+
+    @classmethod
+    def _heads(cls, arguments: dict[str, Any]) -> tuple[str, ...]:
+        return (MASKED_LM, NEXT_SENTENCE) if arguments.get("pairs", True) else (MASKED_LM,)
 
     @classmethod
     def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:

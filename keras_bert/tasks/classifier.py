@@ -97,11 +97,6 @@ for values in outputs.get("probabilities", outputs.get("values")):
         self._add_head(len(labels), dropout)
 
     @property
-    def reads_pooler(self) -> bool:
-        # In RoBERTa's family, the head has a dense layer in place of the pooler.
-        return self.encoder.pooler is not None and self.head.transform is None
-
-    @property
     def text_names(self) -> tuple[str, ...]:
         return ("text", "text_pair") if self.pairs else ("text",)
 

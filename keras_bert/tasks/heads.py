@@ -45,7 +45,7 @@ class ClassifierHead(keras.layers.Layer):
         float `[..., units]`.
 
     Raises:
-        ValueError: the family has no such head.
+        ValueError: the family has no such head, or the head reads the pooler and `config` has none.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -61,6 +61,7 @@ class ClassifierHead(keras.layers.Layer):
         if task not in table.heads or task == "masked_lm":
             known = ", ".join(name for name in table.heads if name != "masked_lm")
             raise ValueError(f"{config.family} has no classifier of {task!r}; it has {known}")
+        table.check_pooler(config, [task])
         super().__init__(**kwargs)
         self.config = config
         self.dropout = dropout(config.hidden_dropout if dropout_rate is None else dropout_rate, self.dtype_policy)

@@ -86,6 +86,5 @@ class LowPrecision:
 
     def _save_ranges(self, directory: Path) -> None:
         """Writes the ranges into a preset, if they belong to its weights."""
-        (directory / int8_ranges.FILE).unlink(missing_ok=True)  # it belongs to other weights
         if (ranges := self._fitting_ranges) is not None:
             int8_ranges.write_ranges(directory, ranges)

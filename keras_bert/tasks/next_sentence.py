@@ -56,10 +56,6 @@ class BertNextSentence(BertTask):
             raise ValueError(f"stride is {preprocessor.stride}, but pairs cannot be read in windows; leave it out")
         self._add_head(2, dropout)
 
-    @property
-    def reads_pooler(self) -> bool:
-        return self.encoder.pooler is not None
-
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         if not isinstance(inputs, dict | tuple | list):
             raise ValueError("this model takes pairs: a tuple of two, (texts, texts)")

@@ -59,6 +59,7 @@ class TaskPreset(NamedTuple):
         handle: as the caller gave it, for messages.
         directory: the preset's directory.
         hugging_face: Hugging Face's `config.json`; empty in other formats.
+        family: the model's family.
         heads: the heads that the preset has weights for.
         has_head: whether the task's head is one of them.
         head_size: the number of labels of the head; 0 without a head or labels.
@@ -69,6 +70,7 @@ class TaskPreset(NamedTuple):
     handle: str
     directory: Path
     hugging_face: dict[str, Any]
+    family: str
     heads: tuple[str, ...]
     has_head: bool
     head_size: int
@@ -171,6 +173,7 @@ def read(handle: str | Path, task: type[BertTask]) -> TaskPreset:
         has_head = task.HEAD in heads
         shapes = checkpoint.shapes(task.HEAD) if has_head else {}
         is_hugging_faces = checkpoint.format == "hugging_face"
+        family = checkpoint.config.family
     (head_size,) = shapes.get("logits/bias", (0,))
     config = files.read_json(directory / hugging_face.CONFIG, _SHAPE) if is_hugging_faces else {}
     saved = config.get(_SETTINGS) or {}
@@ -186,7 +189,7 @@ def read(handle: str | Path, task: type[BertTask]) -> TaskPreset:
                 "Was it saved by a later version?"
             )
         files.check_json(values, {name: known[part][name] for name in values}, source)
-    return TaskPreset(str(handle), directory, config, heads, has_head, head_size, settings, preprocessor)
+    return TaskPreset(str(handle), directory, config, family, heads, has_head, head_size, settings, preprocessor)
 
 
 @contextlib.contextmanager

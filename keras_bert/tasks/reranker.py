@@ -77,11 +77,6 @@ class BertReranker(BertTask):
         self.activation = activation
         self._add_head(1, dropout)
 
-    @property
-    def reads_pooler(self) -> bool:
-        # In RoBERTa's family, the head has a dense layer in place of the pooler.
-        return self.encoder.pooler is not None and self.head.transform is None
-
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         if not isinstance(inputs, dict):
             _check_pairs(isinstance(inputs, tuple | list))

@@ -299,6 +299,10 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
                 )
             variable.assign(value)
 
+    @property
+    def _own_files(self) -> tuple[str, ...]:
+        return (*super()._own_files, *(() if self.dense is None else sentence_transformers.DENSE_FILES))
+
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes what `SentenceTransformer(directory)` reads."""
         longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length

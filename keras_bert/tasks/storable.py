@@ -11,10 +11,10 @@ import numpy as np
 from keras_bert import atomic, files, formats
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
-from keras_bert.formats import hugging_face
+from keras_bert.formats import hugging_face, model_files
 from keras_bert.inference import ranges as int8_ranges
 from keras_bert.tasks import preset
-from keras_bert.text import BertPreprocessor, loading
+from keras_bert.text import BertPreprocessor
 
 
 class Storable:
@@ -26,7 +26,7 @@ class Storable:
 
     HEAD: ClassVar[str | None] = None  # the head of the task: a key of the family's heads
     STATED_ELSEWHERE: ClassVar[tuple[str, ...]] = ()  # settings that are in other entries of a preset's files
-    FILES: ClassVar[tuple[str, ...]] = ()  # a preset's files apart from weights, configuration and tokenizer
+    FILES: ClassVar[tuple[str, ...]] = ()  # the files of a preset that only this task has
 
     @property
     def heads(self) -> dict[str, keras.Layer]:
@@ -52,6 +52,8 @@ class Storable:
     ) -> Any:
         """Loads the encoder and the tokenizer of a preset, and this task's head if the preset has one.
 
+        A new head that reads the pooler gets a new pooler, too, if the preset has none.
+
         Args:
             handle: a directory, the name of a preset, or `hf://org/name`; see `presets.resolve`.
             sequence_length: the length of every row in tokens, or the longest that windows and batches may have; by
@@ -76,6 +78,9 @@ class Storable:
         fields, given = preset.split(cls, {name: value for name, value in settings.items() if value is not None})
         found = preset.read(handle, cls)
         arguments = cls._arguments(found, given)
+        new_heads = set(cls._heads(arguments)) - set(found.heads)
+        if any(formats.FAMILIES[found.family].reads_pooler(head) for head in new_heads):
+            fields.setdefault("pooler", True)  # masked language models have none
         encoder = BertEncoder.from_preset(found.directory, **fields, **({} if dtype is None else {"dtype": dtype}))
         rows = preset.RowSettings(sequence_length, long_text, stride)
         preprocessor = cls._read_preprocessor(found, encoder, rows)
@@ -93,6 +98,11 @@ class Storable:
     def _arguments(cls, found: preset.TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
         """The constructor's arguments except encoder and preprocessor: the given ones, else those of a preset."""
         return {**found.settings, **given}
+
+    @classmethod
+    def _heads(cls, arguments: dict[str, Any]) -> tuple[str, ...]:
+        """The names of the heads of a model with these arguments."""
+        return () if cls.HEAD is None else (cls.HEAD,)
 
     @classmethod
     def _read_preprocessor(
@@ -125,18 +135,20 @@ class Storable:
         `from_preset` and `transformers` read it, and sentence-transformers reads sentence encoders and rerankers.
 
         Args:
-            directory: created if missing; other files in it stay.
-            overwrite: whether to replace existing files.
+            directory: created if missing; files in it that belong to no model stay.
+            overwrite: whether to replace a model: its files go, also those that this model does not have.
 
         Raises:
-            FileExistsError: one of these files exists and `overwrite` is False.
+            FileExistsError: there are files of a model and `overwrite` is False.
         """
         directory = Path(directory)
-        of_tokenizer = loading.FILES if self.preprocessor is not None else ()
-        written = (*hugging_face.FILES, *of_tokenizer, *self.FILES, int8_ranges.FILE)
-        atomic.refuse_to_overwrite(directory, written, overwrite)
+        tokenizer = () if self.preprocessor is None else model_files.TOKENIZER
+        before = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))
+        atomic.refuse_to_overwrite(directory, before, overwrite)
         entries = {**self.hugging_face_settings(), **preset.entries(self)}
-        formats.write(directory, self.encoder.config, self.parts(), overwrite=overwrite, settings=entries)
+        formats.write(
+            directory, self.encoder.config, self.parts(), overwrite=overwrite, settings=entries, kept=self._own_files
+        )
         if self.preprocessor is not None:
             self.preprocessor.save_preset(directory, overwrite)
         self._save_ranges(directory)
@@ -148,6 +160,11 @@ class Storable:
         values |= {**self.hugging_face_settings(), **preset.entries(self)}
         atomic.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
         self._save_own_files(Path(directory), overwrite=True)
+
+    @property
+    def _own_files(self) -> tuple[str, ...]:
+        """The names of the files of a preset that this model has, apart from weights, configuration and tokenizer."""
+        return (*self.FILES, *([] if self._fitting_ranges is None else [int8_ranges.FILE]))
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes the files that only this task has."""

@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
+from keras_bert.formats.families import table_of
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import (
     as_arrays,
@@ -116,7 +117,8 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
     @property
     def reads_pooler(self) -> bool:
         """Whether the output depends on the encoder's pooler."""
-        return False
+        table = table_of(self.encoder.config)
+        return any(table.reads_pooler(head) for head in self.heads)
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:

@@ -9,7 +9,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert.formats.hugging_face_byte_pairs import read_bytepair_files, tokenizer_json, write_bytepair_files
+from keras_bert.formats.hugging_face_byte_pairs import (
+    read_bytepair_files,
+    stated_merges,
+    tokenizer_json,
+    write_bytepair_files,
+)
+from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.byte_level import byte_symbols, split_words
 from keras_bert.text.composition import compose, uncomposed_offsets
 from keras_bert.text.merging import MergeRules
@@ -213,6 +219,17 @@ class BytePairTokenizer(Tokenizer):
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """The bytes of the tokens, even if they are not valid UTF-8."""
         return tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._text, ids.flat_values)), axis=-1)
+
+    @classmethod
+    def from_files(cls, found: TokenizerFiles, **overrides: Any) -> "BytePairTokenizer":
+        tokenizer = super().from_files(found, **overrides)
+        for path, merges in stated_merges(found):
+            if read_merges(merges) != tokenizer.merges:
+                raise ValueError(
+                    f"{path} has other merges than the rest of {found.directory}: these files contradict each other; "
+                    "keep those of one tokenizer, the one that the model was trained with"
+                )
+        return tokenizer
 
     def get_config(self) -> dict[str, Any]:
         """The arguments, with the vocabulary and the merges in place of their paths."""

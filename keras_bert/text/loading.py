@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert import files
-from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, IDS, MERGES, VOCABULARY
+from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, IDS, VOCABULARY
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.bytepair import BytePairTokenizer
 from keras_bert.text.sentencepiece import SentencePieceTokenizer
@@ -15,8 +15,6 @@ from keras_bert.text.wordpiece import WordPieceTokenizer
 # The type in tokenizer.json -> the class.
 _TYPES = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer, "Unigram": SentencePieceTokenizer}
 
-# All files that a tokenizer may write.
-FILES = (VOCABULARY, CONFIG, ALL_IN_ONE, IDS, MERGES, *MODELS)
 # The first of these files in a directory determines the class.
 _DECIDE = {**dict.fromkeys(MODELS, SentencePieceTokenizer), IDS: BytePairTokenizer, VOCABULARY: WordPieceTokenizer}
 

@@ -4,18 +4,19 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.formats.hugging_face_tokenizers import (
     ALL_IN_ONE,
     ANY_CLASS,
     CONFIG,
     TOKENS,
     mask_with_space,
+    write_tokenizer,
 )
 from keras_bert.formats.layout_table import check_plain
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.sentencepiece_families import FAMILIES
-from keras_bert.text.sentencepiece_json import read_tokenizer_json, tokenizer_json
+from keras_bert.text.sentencepiece_json import normalizers_of, read_tokenizer_json, tokenizer_json
 
 _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case", "keep_accents": "keep_accents"}
 MODELS = tuple(layout.model for layout in FAMILIES.values() if layout.model)
@@ -52,14 +53,28 @@ def read_sentencepiece_files(found: TokenizerFiles) -> dict[str, Any]:
         if "keep_accents" in config:
             config["strip_accents"] = not config.pop("keep_accents")
         arguments |= config
+        if found.has_whole:
+            types = {step["type"] for step in normalizers_of(found.whole_path, found.whole)}
+            _check_normalization(found.whole_path, types, {**vars(layout), **arguments})
     return arguments
+
+
+def _check_normalization(path: Path, types: set[str], arguments: dict[str, Any]) -> None:
+    """Raises ValueError if the normalizers in a `tokenizer.json` are not those of the arguments."""
+    for name, kind in {"lowercase": "Lowercase", "strip_accents": "StripAccents"}.items():
+        if arguments[name] != (kind in types):
+            raise ValueError(
+                f"{path} has {'a' if kind in types else 'no'} normalizer {kind}, but {CONFIG}, or ALBERT's default, "
+                f"has {name}={arguments[name]}; programs differ in which they follow, so make both as the model was "
+                "trained"
+            )
 
 
 def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], overwrite: bool) -> None:
     """Writes the model, `tokenizer_config.json` and `tokenizer.json`, from a tokenizer's `get_config()`.
 
     Raises:
-        FileExistsError: one of the files exists, and `overwrite` is False.
+        FileExistsError: there are files of a tokenizer, and `overwrite` is False.
     """
     layout = FAMILIES[arguments["family"]]
     config = {
@@ -70,14 +85,10 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     }
     if layout.transformers_class == "AlbertTokenizer":
         config |= {"do_lower_case": arguments["lowercase"], "keep_accents": not arguments["strip_accents"]}
-    atomic.refuse_to_overwrite(directory, (layout.model or MODELS[0], CONFIG, ALL_IN_ONE), overwrite)
+    written = {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(sentencepiece_whole_file(arguments))}
     if layout.model:
-        with atomic.written_whole(Path(directory) / layout.model) as unfinished:
-            unfinished.write_bytes(base64.b64decode(arguments["model_file"]))
-    else:  # a model file would take precedence over tokenizer.json
-        (Path(directory) / MODELS[0]).unlink(missing_ok=True)
-    whole = sentencepiece_whole_file(arguments)
-    atomic.write_texts(directory, {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(whole)})
+        written[layout.model] = base64.b64decode(arguments["model_file"])
+    write_tokenizer(directory, written, overwrite)
 
 
 def sentencepiece_whole_file(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -94,9 +94,9 @@ def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
     if (arguments := keras_hub.tokenizer_arguments(path, content, "Unigram")) is not None:
         return arguments
     files.check_json(content, _SHAPE, path)
+    steps = normalizers_of(path, content)
     vocabulary = [token for token, _ in content["model"]["vocab"]]
     family = _family_of(path, vocabulary)
-    steps = steps_of(content.get("normalizer"), "normalizers")
     types = {step["type"] for step in steps}
     arguments = {"family": family, "lowercase": "Lowercase" in types, "strip_accents": "StripAccents" in types}
     hangul = next((token for token in vocabulary if re.search("[가-힣]", token)), None)
@@ -118,6 +118,12 @@ def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
         theirs, ours = reprlib.repr(theirs), reprlib.repr(ours)
         raise ValueError(f"{path}: its {place} is {theirs}, where {family} has {ours}: ids would differ")
     return {"model_file": model, **arguments}
+
+
+def normalizers_of(path: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
+    """The steps of the normalizer in the content of a `tokenizer.json`. Raises ValueError if it is damaged."""
+    files.check_json(content, {"normalizer": (STEPS, None)}, path)
+    return steps_of(content.get("normalizer"), "normalizers")
 
 
 def _family_of(path: Path, vocabulary: Sequence[str]) -> str:

@@ -258,7 +258,8 @@ class Tokenizer:
 
         Raises:
             FileNotFoundError: there is no such preset, or it has no such file.
-            ValueError: a file is damaged, of another kind, or has a setting that would change the ids.
+            ValueError: a file is damaged, of another kind, contradicts another file, or has a setting that would change
+                the ids.
         """
         return cls.from_files(TokenizerFiles(presets.resolve(handle)), **overrides)
 
@@ -267,11 +268,13 @@ class Tokenizer:
         """As `from_preset`, from files of which some may have been read before."""
         arguments = cls._read_files(found)
         try:
-            return cls(**(arguments | overrides))
+            tokenizer = cls(**(arguments | overrides))
         except ValueError as error:
             if overrides or str(found.directory) in str(error):
                 raise
             raise ValueError(f"the tokenizer's files in {found.directory}: {error}") from error
+        found.check(tokenizer.vocabulary, {k: v for k, v in tokenizer.special_tokens.items() if k not in overrides})
+        return tokenizer
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
         """Writes the tokenizer's files and `tokenizer_config.json`, which `from_preset` and `transformers` read.
@@ -281,11 +284,11 @@ class Tokenizer:
         that are not RoBERTa's, BERT's or MPNet's, such as ModernBERT's.
 
         Args:
-            directory: created if missing; other files in it stay.
-            overwrite: whether to replace these files.
+            directory: created if missing; files in it that belong to no tokenizer stay.
+            overwrite: whether to replace a tokenizer: its files go, also those that this one does not have.
 
         Raises:
-            FileExistsError: one of the files exists and `overwrite` is False.
+            FileExistsError: there are files of a tokenizer and `overwrite` is False.
         """
         type(self)._write_files(directory, self.get_config(), overwrite)
 

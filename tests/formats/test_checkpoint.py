@@ -14,7 +14,7 @@ from keras_bert.formats import FAMILIES, aligned
 from keras_bert.formats.shapes import shapes
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 
-from ..support.checkpoints import CONFIGS, parts_of, random_weights, read_all, same
+from ..support.checkpoints import CONFIGS, parts_of, random_weights, read_all, same, with_head
 
 FAMILY_AND_HEAD = [(family, head) for family in CONFIGS for head in (None, *FAMILIES[family].heads)]
 
@@ -25,7 +25,7 @@ FAMILY_AND_HEAD = [(family, head) for family in CONFIGS for head in (None, *FAMI
     [pytest.param(each, marks=pytest.mark.slow) if each in ("ernie", "xlm-roberta") else each for each in CONFIGS],
 )
 def test_shapes_are_those_of_the_layers(family):
-    config = CONFIGS[family]
+    config = with_head(family, "sequence")
 
     def of_layer(layer):
         return {name: tuple(variable.shape) for name, variable in variables_by_name(layer).items()}
@@ -41,7 +41,8 @@ def test_shapes_are_those_of_the_layers(family):
 
 @pytest.mark.parametrize(("family", "head"), FAMILY_AND_HEAD)
 def test_round_trip(family, head, tmp_path):
-    config, weights = CONFIGS[family], random_weights(CONFIGS[family], *filter(None, [head]))
+    config = with_head(family, head)
+    weights = random_weights(config, *filter(None, [head]))
     formats.write(tmp_path, config, weights)
     read_format, read_config, read_weights = read_all(tmp_path)
     assert (read_format, read_config) == ("hugging_face", config)

@@ -1,5 +1,7 @@
 """Small random weights of every family, for tests of files: no model is built."""
 
+import dataclasses
+
 import numpy as np
 
 from keras_bert import BertConfig, formats
@@ -33,6 +35,12 @@ CONFIGS = {
     "neobert": BertConfig.named("neobert", **SIZES | {"intermediate_size": 24}),
 }
 LABELS = {"next_sentence": 2, "spans": 2, "replaced_tokens": 1}
+
+
+def with_head(family, head):
+    """The configuration of a family, with a pooler if the head reads it."""
+    config = CONFIGS[family]
+    return dataclasses.replace(config, pooler=config.pooler or FAMILIES[family].reads_pooler(head))
 
 
 def parts_of(config):

@@ -92,7 +92,9 @@ def test_windows_are_pooled():
 
 def test_pooled_logits():
     """EuroBERT's: the mean of the logits of all tokens but padding; and of windows."""
-    model = new(text={"sequence_length": 6, "stride": 3}, config={"pooler": False, "pooling": "late"})
+    model = new(
+        text={"sequence_length": 6, "stride": 3}, config={"family": "eurobert", "pooler": False, "pooling": "late"}
+    )
     packed = model.preprocessor(["the film plot was very good", "film"])
     expected = []
     for row in range(2):

@@ -22,7 +22,7 @@ ACTIVATIONS = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0), "gelu": gelu
 
 
 def config(family, **changes):
-    return BertConfig(**SMALL, family=family, **changes)
+    return BertConfig(**SMALL, family=family, pooler=bool(FAMILIES[family].pooler), **changes)
 
 
 def randomized(layer):

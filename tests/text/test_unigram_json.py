@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shutil
 import re
 
 import pytest
@@ -76,11 +77,24 @@ def test_albert_as_transformers_has_it(shared_data):
     assert tokenizer.detokenize(tokenizer.tokenize("a (b) is")).numpy().decode() == "a( b) is"
 
 
-def test_what_tokenizer_config_says_has_the_last_word(albert_model, tmp_path):
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"do_lower_case": False}, "has a normalizer Lowercase, but tokenizer_config.json, .* has lowercase=False"),
+        (
+            {"keep_accents": True},
+            "has a normalizer StripAccents, but tokenizer_config.json, .* has strip_accents=False",
+        ),
+    ],
+)
+@pytest.mark.parametrize("with_model", [False, True])
+def test_tokenizer_config_must_not_contradict_the_normalizer(albert_model, config, message, with_model, tmp_path):
     save_json(tmp_path, albert_model)
-    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false, "keep_accents": true}')
-    tokenizer = load_tokenizer(tmp_path)
-    assert (tokenizer.lowercase, tokenizer.strip_accents) == (False, False)
+    if with_model:
+        shutil.copy(albert_model, tmp_path / "spiece.model")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=message):
+        load_tokenizer(tmp_path)
 
 
 def test_saved_and_read_again(albert_model, tmp_path, untraced):

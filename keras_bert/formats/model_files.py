@@ -1,0 +1,108 @@
+"""The files of a model in a directory, in every layout: which of them a new model replaces or removes.
+
+Other programs, and other formats here, prefer some files to others: a `tokenizer.json` to a `vocab.txt`, shards or
+`modules.json` to their absence. So a new model must not leave files of the model before it. Files with other names,
+such as notes, are the user's and stay.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from keras_bert import atomic
+
+# Patterns of paths in a model's directory; * does not match a slash.
+VOCABULARIES = ("vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.json")
+TOKENIZER = (
+    *VOCABULARIES,
+    "merges.txt",
+    "tokenizer_config.json",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "assets/tokenizer/vocabulary.*",  # KerasHub's
+    "assets/tokenizer/merges.txt",
+)
+# What a task adds to weights and configuration: sentence-transformers' files, and ours.
+SETTINGS = (
+    "modules.json",
+    "config_sentence_transformers.json",
+    "sentence_*_config.json",
+    "[0-9]_*/config.json",
+    "[0-9]_*/model.safetensors",
+    "[0-9]_*/pytorch_model.bin",
+    "int8_ranges.safetensors",
+)
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5")
+_SHARDS = ("model-*-of-*.safetensors", "pytorch_model-*-of-*.bin", "tf_model-*-of-*.h5")
+_CHECKPOINT = ("[!.]*_model.ckpt*", "model.ckpt*")
+# Weights and configuration, in any layout.
+MODEL = (
+    "config.json",
+    *_WEIGHTS,
+    *(f"{name}.index.json" for name in _WEIGHTS),
+    *_SHARDS,
+    "flax_model.msgpack",
+    "generation_config.json",
+    *(f"{family}_config.json" for family in ("bert", "albert", "electra")),  # Google's
+    *(f"{prefix}.{ending}" for prefix in _CHECKPOINT for ending in ("index", "meta", "data-*")),
+    "saved_model.pb",
+    "fingerprint.pb",
+    "keras_metadata.pb",
+    "variables/variables.*",
+    "assets/vocab.txt",
+    "assets.extra/config.json",
+    "onnx/*.onnx",  # of other runtimes
+    "openvino/*.xml",
+    "openvino/*.bin",
+    "model.tflite",
+)
+# KerasHub's, beside its config.json only: elsewhere, these are Keras's own names.
+_KERAS_HUB = ("model.weights.h5", "task.weights.h5", "task.json", "preprocessor.json", "metadata.json")
+
+
+@contextmanager
+def replacing(directory: Path, patterns: Collection[str], written: Collection[str], overwrite: bool) -> Iterator[None]:
+    """Around the writing of a model: the files of the model before that are not written anew are removed at the end.
+
+    Args:
+        directory: of the model.
+        patterns: those of the files that the new model replaces, such as `MODEL`.
+        written: the paths of the new model's files, or patterns of them.
+        overwrite: whether to replace existing files.
+
+    Raises:
+        FileExistsError: there are files of a model and `overwrite` is False.
+    """
+    before = present(directory, patterns)
+    atomic.refuse_to_overwrite(directory, before, overwrite)
+    yield
+    for name in before:
+        if not matches(name, written):
+            (directory / name).unlink(missing_ok=True)
+    folders = {(directory / name).parent for name in before} | {*directory.glob("[0-9]_Normalize")}
+    for folder in folders - {directory}:
+        with suppress(OSError):  # it holds other files
+            folder.rmdir()
+
+
+def present(directory: Path, patterns: Collection[str]) -> list[str]:
+    """The paths of files in a directory that match one of the patterns, in the order of the patterns."""
+    more = _KERAS_HUB if "config.json" in patterns and _is_keras_hubs(directory / "config.json") else ()
+    found = (path for pattern in (*patterns, *more) for path in sorted(directory.glob(pattern)) if not path.is_dir())
+    return [*dict.fromkeys(str(path.relative_to(directory)) for path in found)]
+
+
+def matches(name: str, patterns: Collection[str]) -> bool:
+    """Whether a path in a directory matches one of the patterns."""
+    return any(name.count("/") == each.count("/") and fnmatch.fnmatchcase(name, each) for each in patterns)
+
+
+def _is_keras_hubs(config: Path) -> bool:
+    try:
+        return "class_name" in json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
