@@ -212,7 +212,6 @@ def test_no_such_optimizer(tmp_path, untrained, records):
         ({"then": Phase("records", steps=5, batch_size=0)}, "batch_size is 0; expected 1 or more"),
         ({"learning_rate": -1e-4}, "learning_rate is -0.0001; expected a number above 0"),
         ({"measure_every": 0}, "measure_every is 0; expected 1 or more"),
-        ({"accumulate": 13}, "accumulate is 13, but there are only 12 batches"),
     ],
 )
 def test_numbers_with_which_nothing_can_be_trained(tmp_path, untrained, records, settings, message):
