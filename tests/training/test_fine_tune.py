@@ -96,6 +96,28 @@ def test_a_budget_of_tokens_accumulated_gradients_and_a_teacher():
     assert epoch["loss"] == pytest.approx(losses.mean(), rel=1e-4)
 
 
+def tagged(**recipe):
+    """The weights of a tagger after two epochs on five sentences of very different lengths, and its optimizer."""
+    model = small.task(BertTokenClassifier, ["O", "B-x"], config={"num_layers": 1}, scale=0.1)
+    words = ["film", "good", "bad", "plot", "dull", "warm", "cold", "story"]
+    x = [words[:1], words[1:3], words, words[::-1], words[3:4]]
+    y = [["O", "B-x"] * 4, ["B-x"] * 8, ["O"] * 8, ["B-x", "O"] * 4, ["O"]]
+    labels = [row[: len(sentence)] for row, sentence in zip(y, x, strict=True)]
+    history = fine_tune(model, (x, labels), **{**SETTINGS, "batch_size": 5, **recipe})
+    return model.get_weights(), [entry["loss"] for entry in history], int(model.optimizer.iterations)
+
+
+def test_accumulated_batches_train_as_the_large_batch_and_the_last_ones_count_too():
+    """Of one or two sentences, which hold different numbers of words; no window is full at the end of an epoch."""
+    weights, losses, updates = tagged()
+    assert updates == SETTINGS["epochs"]
+    accumulated, same, count = tagged(batch_size=2, accumulate=4)  # three batches an epoch
+    assert count == updates
+    assert same == pytest.approx(losses, rel=1e-5)
+    for value, expected in zip(accumulated, weights, strict=True):
+        np.testing.assert_allclose(value, expected, atol=1e-5)
+
+
 def of_numbers(*bias):
     """A model of two numbers, and examples for it."""
     model = classifier(labels=["size", "price"], problem_type="regression", dropout=0.3)
