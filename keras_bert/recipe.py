@@ -59,7 +59,7 @@ class Recipe(_Checked):
     clip_norm: float | None = _field(
         1.0, "a number above 0", "The largest norm of the gradients; larger ones are scaled down"
     )
-    accumulate: int = _field(1, "1 or more", "The number of batches that make one update")
+    accumulate: int = _field(1, "1 or more", "The number of batches that make one update; the last ones may be fewer")
     seed: int = _field(
         0, "0 or more", "The seed of the order of examples, of masks, and (in the command) of new weights"
     )
@@ -132,7 +132,7 @@ class FineTuningRecipe(Recipe):
         if self.batch_size is None:
             return dataclasses.replace(self, epochs=EPOCHS)
         batches = max(1, math.ceil(count / self.batch_size))
-        needed = math.ceil(ENOUGH_UPDATES * self.accumulate / batches)
+        needed = math.ceil(ENOUGH_UPDATES / math.ceil(batches / self.accumulate))
         return dataclasses.replace(self, epochs=min(max(needed, EPOCHS), _MOST_EPOCHS))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -9,15 +10,20 @@ from keras import ops
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.heads import ClassifierHead
+from keras_bert.tasks.loss_means import Part, count_of, weighted_mean
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask
-from keras_bert.tasks.teaching import divergence, weighted_mean
+from keras_bert.tasks.teaching import divergence
 from keras_bert.text import BertPreprocessor
 
 # The names of outputs, losses and metrics.
 MASKED_LM, NEXT_SENTENCE = "masked_lm", "next_sentence"
 SEQUENCE_OUTPUT = "sequence_output"  # only for the loss of a student
+
+# The units of the parts of the loss, and an input with the number of each in all batches of an update.
+MASKED_TOKENS, PAIRS, TOKENS = UNITS = ("masked_tokens", "pairs", "tokens")
+WINDOW_TOTALS = "window_totals"
 
 # DistilBERT's alpha_mlm, alpha_ce and alpha_cos, 2 : 5 : 1, scaled to sum to 1, so that gradients do not grow.
 _LABELS, _ANSWERS, _HIDDEN = 2 / 8, 5 / 8, 1 / 8
@@ -36,7 +42,8 @@ class BertPretrainer(BertTask):
         pairs: whether there is a head for pairs. RoBERTa's family has none.
 
     Call arguments:
-        inputs: the encoder's inputs, and `masked_lm_positions`, int `[batch, predictions]`.
+        inputs: the encoder's inputs, and `masked_lm_positions`, int `[batch, predictions]`. For training with
+            accumulated gradients, also `window_totals`, float32 `[batch, 3]`, see `window_totals`.
 
     Returns:
         A dict:
@@ -71,7 +78,7 @@ class BertPretrainer(BertTask):
         self.built = True
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
-        packed = {name: value for name, value in inputs.items() if name != POSITIONS}
+        packed = {name: value for name, value in inputs.items() if name not in (POSITIONS, WINDOW_TOTALS)}
         outputs = self.encoder(packed, training=training)
         hidden = outputs["sequence_output"]
         found = {MASKED_LM: self.masked_lm.logits(hidden, inputs[POSITIONS]), SEQUENCE_OUTPUT: hidden}
@@ -79,18 +86,39 @@ class BertPretrainer(BertTask):
             found[NEXT_SENTENCE] = self.next_sentence(outputs["pooled_output"], training=training)
         return {name: ops.cast(value, "float32") for name, value in found.items()}
 
-    # Keras needs a loss and targets for every output, so it gets the logits only.
+    def compile(self, *args: Any, loss_weights: Mapping[str, float] | None = None, **kwargs: Any) -> None:
+        """Keras's `compile`."""
+        super().compile(*args, loss_weights=loss_weights, **kwargs)
+        self._loss_weights = dict(loss_weights or {})
 
-    def compute_loss(
-        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
-    ) -> Any:
-        return super().compute_loss(x, y, self._logits(y_pred), sample_weight, training)
+    def label_parts(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[Part]:
+        """A mean over masked tokens, and one over pairs. Keras would weight the batches of both by their rows."""
+        parts = []
+        for name, unit in zip(self._objectives, UNITS, strict=False):
+            loss, labels, weights = (
+                each[name] if isinstance(each, Mapping) else each for each in (self.loss, y, sample_weight)
+            )
+            mean = keras.losses.get(loss)(labels, y_pred[name], weights)
+            count = count_of(loss, labels, y_pred[name], weights)
+            parts.append(Part(mean, count, self._loss_weights.get(name, 1.0), unit))
+        return parts
+
+    @property
+    def loss_names(self) -> tuple[str | None, ...]:
+        # Keras leaves the name of a single objective out. A teacher adds two parts.
+        names = [f"{name}_loss" if self.pairs else None for name in self._objectives]
+        return (*names, None, None)
+
+    def window_totals(self, x: Any) -> dict[str, Any] | None:
+        """For each of `UNITS`, the number in all batches of an update."""
+        if WINDOW_TOTALS not in x:
+            return None
+        totals = ops.maximum(ops.max(x[WINDOW_TOTALS], axis=0), 1.0)  # each row has them
+        return {unit: totals[place] for place, unit in enumerate(UNITS)}
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
-        return super().compute_metrics(x, y, self._logits(y_pred), sample_weight)
-
-    def _logits(self, outputs: dict[str, Any]) -> dict[str, Any]:
-        return {name: outputs[name] for name in self._objectives}
+        # Keras needs targets for every output, so it gets the logits only.
+        return super().compute_metrics(x, y, {name: y_pred[name] for name in self._objectives}, sample_weight)
 
     def training_loss(self) -> dict[str, keras.losses.Loss]:
         """`L_MLM + L_NSP`: the mean cross-entropies of the predictions and of the pairs of a batch."""
@@ -115,19 +143,21 @@ class BertPretrainer(BertTask):
         if widths[0] != widths[1]:
             raise ValueError(f"the teacher's hidden_size is {widths[0]}, the student's {widths[1]}; make both equal")
 
-    def distillation_loss(
-        self, loss: Any, teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
-    ) -> Any:
+    def distillation_parts(
+        self, parts: list[Part], teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
+    ) -> list[Part]:
         """DistilBERT's losses: on the labels, on the teacher's answers, and `1 - cos` of the hidden states."""
         theirs = {name: ops.stop_gradient(value) for name, value in teacher(x, training=False).items()}
         apart = divergence(theirs[MASKED_LM], y_pred[MASKED_LM], temperature)  # [batch, predictions]
         directions = [ops.normalize(each[SEQUENCE_OUTPUT], axis=-1) for each in (theirs, y_pred)]
         cosine = ops.sum(directions[0] * directions[1], axis=-1)  # [batch, seq_length]
-        return (
-            _LABELS * loss
-            + _ANSWERS * weighted_mean(apart, sample_weight[MASKED_LM])
-            + _HIDDEN * weighted_mean(1.0 - cosine, x["input_mask"])
-        )
+        of_answers = weighted_mean(apart, sample_weight[MASKED_LM])
+        of_hidden = weighted_mean(1.0 - cosine, x["input_mask"])
+        return [
+            *(each._replace(weight=_LABELS * each.weight) for each in parts),
+            of_answers._replace(weight=_ANSWERS, unit=MASKED_TOKENS),
+            of_hidden._replace(weight=_HIDDEN, unit=TOKENS),
+        ]
 
     @classmethod
     def _heads(cls, arguments: dict[str, Any]) -> tuple[str, ...]:

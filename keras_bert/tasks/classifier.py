@@ -17,9 +17,10 @@ from keras_bert.tasks import metrics
 from keras_bert.tasks.columns import columns_of, one_or_many, plain_labels
 from keras_bert.tasks.label_names import checked_labels, number_of, numbers_of, numeric, rare
 from keras_bert.tasks.long_text import POOLINGS, classify_texts
+from keras_bert.tasks.loss_means import Part, weighted_mean
 from keras_bert.tasks.preset import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
-from keras_bert.tasks.teaching import divergence, weighted_mean
+from keras_bert.tasks.teaching import divergence
 from keras_bert.text import BertPreprocessor
 
 # Hugging Face's names of the problem types.
@@ -298,10 +299,11 @@ for values in outputs.get("probabilities", outputs.get("values")):
             if theirs != ours:
                 raise ValueError(f"{name} of the teacher: {theirs}, of the student: {ours}; they must be the same")
 
-    def distillation_loss(
-        self, loss: Any, teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
-    ) -> Any:
+    def distillation_parts(
+        self, parts: list[Part], teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
+    ) -> list[Part]:
         """The mean of the loss on the labels and the distance from the teacher, as in DistilBERT's fine-tuning."""
+        (of_labels,) = parts
         theirs = ops.stop_gradient(teacher(x, training=False))  # [batch, labels]
         if self.problem_type == REGRESSION:
             apart = ops.mean(ops.square(y_pred - theirs), axis=-1)
@@ -311,7 +313,8 @@ for values in outputs.get("probabilities", outputs.get("values")):
             apart = divergence(theirs, y_pred, temperature)
         if sample_weight is not None:
             apart = apart * ops.cast(sample_weight, apart.dtype)
-        return 0.5 * loss + 0.5 * weighted_mean(apart, ops.ones_like(apart))
+        of_teacher = weighted_mean(apart, ops.ones_like(apart))
+        return [of_labels._replace(mean=0.5 * of_labels.mean + 0.5 * of_teacher.mean)]
 
     # -- Measures
 

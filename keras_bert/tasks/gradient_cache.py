@@ -40,7 +40,7 @@ def cached_step(model: keras.Model, columns: list[Column], data: Any, mini_batch
     """Keras's `train_step` on all rows of the columns, `mini_batch_size` texts at a time.
 
     Args:
-        model: compiled; its `compute_loss` takes vectors, float32 `[batch, columns, size]`.
+        model: a compiled task; its `compute_loss` takes vectors, float32 `[batch, columns, size]`.
         columns: one or more.
         data: what `fit` gives to `train_step`.
 
@@ -52,13 +52,10 @@ def cached_step(model: keras.Model, columns: list[Column], data: Any, mini_batch
     vectors = passes.vectors()  # [batch, columns, size]
     with tf.GradientTape() as tape:
         tape.watch(vectors)
-        loss = model.compute_loss(x=x, y=y, y_pred=vectors, sample_weight=sample_weight, training=True)
-        scaled = model.optimizer.scale_loss(loss)
-    replicas = tf.distribute.get_strategy().num_replicas_in_sync  # the loss is this replica's share of the global loss
-    model._loss_tracker.update_state(loss * replicas, sample_weight=tf.shape(vectors)[0])
+        parts = model.loss_parts(x, y, vectors, sample_weight, training=True)
+        scaled = model.optimizer.scale_loss(parts[0].mean)
     gradients = passes.gradients(tape.gradient(scaled, vectors))
-    model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-    return model.compute_metrics(x, y, vectors, sample_weight=sample_weight)
+    return model.learned(gradients, parts, (x, y, vectors, sample_weight))
 
 
 class _Passes:

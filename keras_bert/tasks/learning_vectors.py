@@ -43,7 +43,7 @@ class LearnsByComparing:
         if self._mini_batch_size is None:
             return super().train_step(data)
         columns = self._text_columns(data[0], training=True)
-        return self._reducible(cached_step(self, columns, data, self._mini_batch_size))
+        return cached_step(self, columns, data, self._mini_batch_size)
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
         if y is None and isinstance(x, tuple) and all(isinstance(column, list | np.ndarray) for column in x):

@@ -44,6 +44,18 @@ class Replicated:
         if self.distribute_strategy.num_replicas_in_sync > 1:
             self._loss_tracker.update_state = functools.partial(_update_loss, self._loss_tracker)
 
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles a model that was saved as a `.keras` file; Keras does not, for a `compile` that is not its own."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built:
+            self.build_optimizer()  # before its variables are loaded
+
+    def build_optimizer(self) -> None:
+        """Makes the variables of the optimizer."""
+        if isinstance(self.optimizer, keras.optimizers.Optimizer) and not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
+
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         # Keras averages the replicas' batches, but only needs their shapes. Strings have no mean, and batches of
         # several workers differ in shape.
@@ -61,9 +73,8 @@ class Replicated:
 
     def make_train_function(self, force: bool = False) -> Any:
         """Keras's, but the optimizer makes its variables first: a step that makes variables is traced twice."""
-        if self.built and isinstance(self.optimizer, keras.optimizers.Optimizer) and not self.optimizer.built:
-            with self.distribute_strategy.scope():
-                self.optimizer.build(self.trainable_variables)
+        if self.built:
+            self.build_optimizer()
         return super().make_train_function(force)
 
     def train_step(self, data: Any) -> dict[str, Any]:
@@ -93,18 +104,10 @@ class GlobalMean(keras.losses.Loss):
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         mean = self.loss(y_true, y_pred, sample_weight)  # this replica's mean, divided by the number of replicas
-        if self.reduction in (None, "none", "sum"):
+        if not is_mean(self):
             return mean
-        here = ops.cast(self._divisor(y_true, sample_weight), mean.dtype)
-        return mean * ops.divide_no_nan(here * _replicas(), over_all(here))
-
-    def _divisor(self, y_true: Any, sample_weight: Any) -> Any:
-        """The number to divide this replica's sum of losses by."""
-        if self.reduction == "mean_with_sample_weight" and sample_weight is not None:
-            return ops.sum(sample_weight)
-        if getattr(self.loss, "ignore_class", None) is not None:
-            return ops.sum(ops.cast(ops.not_equal(y_true, self.loss.ignore_class), "float32"))
-        return ops.shape(y_true)[0]
+        here = ops.cast(divisor_of(self.loss, y_true, sample_weight), mean.dtype)
+        return mean * ops.divide_no_nan(here * replicas(), over_all(here))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
@@ -114,9 +117,33 @@ class GlobalMean(keras.losses.Loss):
         return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
 
 
+def is_mean(loss: Any) -> bool:
+    """Whether a Keras loss is a mean over rows, and not their sum."""
+    return getattr(loss, "reduction", "mean") not in (None, "none", "sum")
+
+
+def divisor_of(loss: Any, y_true: Any, sample_weight: Any) -> Any:
+    """The number that a Keras loss divides the sum over these rows by, up to a factor that all batches share.
+
+    Args:
+        loss: a loss whose reduction is a mean, or the name or function of one.
+        y_true, sample_weight: its arguments.
+    """
+    ignored = getattr(loss, "ignore_class", None)
+    counted = ops.ones_like(y_true, dtype="float32")
+    if ignored is not None:
+        counted = ops.cast(ops.not_equal(y_true, ops.cast(ignored, y_true.dtype)), "float32")
+    if getattr(loss, "reduction", None) == "mean_with_sample_weight" and sample_weight is not None:
+        sample_weight = ops.cast(sample_weight, "float32")
+        return ops.sum(sample_weight if ignored is None else sample_weight * counted)
+    return ops.sum(counted)
+
+
 def _global_mean(loss: Any) -> Any:
     """The loss given to `compile`, over the global batch."""
     if loss is None or loss in ("ce", "crossentropy"):  # Keras chooses a loss when it sees the labels
+        return loss
+    if isinstance(loss, GlobalMean):  # of a saved model
         return loss
     found = keras.losses.get(loss)
     if not isinstance(found, keras.losses.Loss):
@@ -133,20 +160,21 @@ def _update_loss(tracker: keras.metrics.Mean, loss: Any, sample_weight: Any) -> 
         sample_weight: the number of this replica's rows.
     """
     rows = over_all(ops.cast(sample_weight, tracker.dtype))
-    of_batch = over_all(ops.cast(loss, tracker.dtype) / _replicas())
+    of_batch = over_all(ops.cast(loss, tracker.dtype) / replicas())
     # Reading the tracker adds the sums of all replicas. This way each replica's own mean is right as well.
-    tracker.total.assign_add(of_batch * rows / _replicas())
-    tracker.count.assign_add(rows / _replicas())
+    tracker.total.assign_add(of_batch * rows / replicas())
+    tracker.count.assign_add(rows / replicas())
 
 
-def _replicas() -> int:
+def replicas() -> int:
+    """The number of replicas that compute a step."""
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
 def over_all(value: Any) -> Any:
     """The sum over all replicas. In a step, every replica must call it; outside of a step, there is one replica."""
     context = tf.distribute.get_replica_context()
-    return value if context is None or _replicas() == 1 else context.all_reduce(tf.distribute.ReduceOp.SUM, value)
+    return value if context is None or replicas() == 1 else context.all_reduce(tf.distribute.ReduceOp.SUM, value)
 
 
 def of_all_replicas(rows: Any) -> Any:
@@ -155,7 +183,7 @@ def of_all_replicas(rows: Any) -> Any:
     In a step, every replica must call it; outside of a step, there is one replica.
     """
     context = tf.distribute.get_replica_context()
-    if context is None or _replicas() == 1:
+    if context is None or replicas() == 1:
         return rows
     rows = tf.convert_to_tensor(rows)
     return tf.ensure_shape(context.all_gather(rows, axis=0), [None, *rows.shape[1:]])
@@ -169,7 +197,7 @@ def of_this_replica(rows: Any, count: Any) -> Any:
         count: the number of this replica's rows.
     """
     context = tf.distribute.get_replica_context()
-    if context is None or _replicas() == 1:
+    if context is None or replicas() == 1:
         return rows
     counts = context.all_gather(tf.reshape(count, [1]), axis=0)  # [replicas]
     first = tf.reduce_sum(counts[: context.replica_id_in_sync_group])

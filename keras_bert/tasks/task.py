@@ -25,6 +25,7 @@ from keras_bert.tasks.columns import (
     plain_labels,
 )
 from keras_bert.tasks.heads import ClassifierHead
+from keras_bert.tasks.loss_means import CountsBatches, Part
 from keras_bert.tasks.low_precision import LowPrecision
 from keras_bert.tasks.one_graph import OneGraph
 from keras_bert.tasks.replicas import Replicated
@@ -47,7 +48,7 @@ class TokenizedExamples(NamedTuple):
     lengths: np.ndarray
 
 
-class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
+class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, keras.Model):
     """An encoder with a preprocessor in front and heads on top.
 
     A subclass owns all of a task: heads, targets, loss, answers, measures, serving signature and settings. Training,
@@ -247,7 +248,7 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
 
     def check_teacher(self, teacher: Any) -> None:
         """Raises ValueError if this model cannot learn from this teacher."""
-        if type(self).distillation_loss is BertTask.distillation_loss:
+        if type(self).distillation_parts is BertTask.distillation_parts:
             raise ValueError(f"a {type(self).__name__} cannot learn from a teacher; classifiers and pre-trainers can")
         if type(teacher) is not type(self):
             raise ValueError(
@@ -256,9 +257,9 @@ class BertTask(Replicated, Compilable, LowPrecision, Storable, keras.Model):
         if teacher.preprocessor.tokenizer.vocabulary != self.preprocessor.tokenizer.vocabulary:
             raise ValueError("the teacher has another vocabulary; teacher and student must have the same tokens")
 
-    def distillation_loss(
-        self, loss: Any, teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
-    ) -> Any:
+    def distillation_parts(
+        self, parts: list[Part], teacher: Any, x: Any, y_pred: Any, sample_weight: Any, temperature: float
+    ) -> list[Part]:
         """Combines the loss on the labels with a loss on a teacher's answers; see `learning_from`."""
         raise NotImplementedError
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert.tasks.replicas import over_all
-
 
 def divergence(teacher: Any, student: Any, temperature: float) -> Any:
     """`T^2 KL(softmax(teacher / T) || softmax(student / T))`, over the last axis of logits.
@@ -21,9 +19,3 @@ def divergence(teacher: Any, student: Any, temperature: float) -> Any:
     """
     theirs, ours = (ops.log_softmax(logits / temperature, axis=-1) for logits in (teacher, student))
     return temperature**2 * ops.sum(ops.exp(theirs) * (theirs - ours), axis=-1)
-
-
-def weighted_mean(values: Any, weights: Any) -> Any:
-    """The weighted mean over the global batch; with several replicas, this replica's share of it."""
-    weights = ops.cast(weights, values.dtype)
-    return ops.sum(values * weights) / ops.maximum(over_all(ops.sum(weights)), 1.0)

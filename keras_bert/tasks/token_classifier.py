@@ -282,6 +282,15 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         examples = self.examples(x, y)
         return self.batch(examples.segments, examples.targets)
 
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+        """Keras's `compute_metrics`, over words: other tokens have no label."""
+        if y is None:
+            return super().compute_metrics(x, y, y_pred, sample_weight)
+        is_word = tf.not_equal(y, tf.cast(_IGNORED, y.dtype))
+        columns = (y, y_pred, sample_weight)
+        of_words = (None if each is None else tf.boolean_mask(each, is_word) for each in columns)
+        return super().compute_metrics(x, *of_words)
+
     def answers(self, x: Any) -> list[Any]:
         return self.tag(x, progress=False)
 

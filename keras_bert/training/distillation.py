@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from keras_bert.encoder import BertEncoder
+from keras_bert.tasks.loss_means import Part
 from keras_bert.tasks.task import BertTask
 from keras_bert.training import fingerprints
 
@@ -97,19 +98,15 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
     student.check_teacher(teacher)
     if not temperature > 0:
         raise ValueError(f"temperature is {temperature}; expected a number above 0")
-    own = student.compute_loss
 
-    def compute_loss(
-        x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
-    ) -> Any:
-        loss = own(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
-        return student.distillation_loss(loss, teacher, x, y_pred, sample_weight, temperature) if training else loss
+    def taught(parts: list[Part], x: Any, y_pred: Any, sample_weight: Any) -> list[Part]:
+        return student.distillation_parts(parts, teacher, x, y_pred, sample_weight, temperature)
 
-    student.compute_loss = compute_loss  # Keras calls it in each training step
+    student.taught = taught  # a function: as an attribute, the teacher would be a layer of the student
     try:
         yield
     finally:
-        del student.compute_loss
+        student.taught = None
         student.train_function = None  # the old function was traced with the teacher
 
 

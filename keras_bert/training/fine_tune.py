@@ -73,7 +73,7 @@ def fine_tune(
     are merged into the kernels. LoRA's paper uses learning rates of 2e-4 to 5e-4 and a rank of 8.
 
     Returns:
-        For each epoch: `epoch`, from 1; `loss`, the mean over its batches; `padding`, the share of padding among its
+        For each epoch: `epoch`, from 1; `loss`, the mean over its texts, words or windows; `padding`, the share of padding among its
         tokens; and the measures on the validation examples.
 
     Raises:
@@ -123,7 +123,7 @@ def fine_tune(
         )
 
     epochs = [epoch(number) for number in range(recipe.epochs)]
-    batches = sum(each.batches for each in epochs)
+    updates = sum(-(-each.batches // recipe.accumulate) for each in epochs)
     layers = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
     settings = {
         **lesson(teacher, vars(recipe)),
@@ -140,8 +140,8 @@ def fine_tune(
         learning_from(teacher, model, recipe.temperature),
         _computing(model, mini_batch_size),
     ):
-        compile_model(model, recipe, batches, loss or model.loss_for(examples), **layers)
-        if few := _few_updates(recipe, batches):
+        compile_model(model, recipe, updates, loss or model.loss_for(examples), **layers)
+        if few := _few_updates(recipe, updates):
             warnings.warn(few, stacklevel=2)
         run = Run(model, directory and Path(directory), settings)
         model.start_from(examples.targets)
@@ -184,9 +184,8 @@ def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
     return np.minimum(examples.lengths, longest)
 
 
-def _few_updates(recipe: FineTuningWithTeacher, batches: int) -> str:
+def _few_updates(recipe: FineTuningWithTeacher, updates: int) -> str:
     """A warning if a run has too few updates to change a model much; else an empty string."""
-    updates = batches // recipe.accumulate
     if updates >= ENOUGH_UPDATES:
         return ""
     smaller = "batch_tokens" if recipe.batch_tokens else "batch_size"

@@ -13,6 +13,8 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from keras_bert.recipe import Recipe
+from keras_bert.tasks.accumulation import fill_window
+from keras_bert.tasks.task import BertTask
 from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.interruption import Interrupted, signals_noticed
 from keras_bert.training.run_files import Run
@@ -25,19 +27,21 @@ class Epoch(NamedTuple):
         batches: the number of batches.
         dataset: the index of a batch -> a dataset for `fit` of this batch and those after it.
         measure: returns the model's measures after the epoch, by name; `{}` without validation examples.
+        ends_window: whether an update ends with the epoch, though fewer batches than `accumulate` are left for it.
         notes: further values for the epoch's entry in the history.
     """
 
     batches: int
     dataset: Callable[[int], tf.data.Dataset]
     measure: Callable[[], dict[str, float]]
+    ends_window: bool = True
     notes: Mapping[str, float] = {}
 
 
 def compile_model(
-    model: keras.Model,
+    model: BertTask,
     recipe: Recipe,
-    batches: int,
+    updates: int,
     loss: Any = None,
     kind: type[AdamW] = AdamW,
     metrics: Any = list,
@@ -46,17 +50,13 @@ def compile_model(
     """Compiles a model with the optimizer of a recipe. The learning rate is 0 again at the end of the run.
 
     Args:
+        updates: the number of updates of the run.
         loss: by default the model's `training_loss()`.
         kind: the class of the optimizer.
         metrics: returns the metrics of training.
         settings: further arguments of the optimizer.
-
-    Raises:
-        ValueError: the run would end before its first update.
     """
-    accumulate, updates = recipe.accumulate, batches // recipe.accumulate
-    if not updates:
-        raise ValueError(f"accumulate is {accumulate}, but there are only {batches} batches: no update would be made")
+    accumulate = recipe.accumulate
     with model.distribute_strategy.scope():
         optimizer = kind(
             WarmupThenDecay(recipe.learning_rate, round(recipe.warmup * updates), updates),
@@ -66,7 +66,7 @@ def compile_model(
             **settings,
         )
         model.compile(optimizer, loss or model.training_loss(), weighted_metrics=metrics(), jit_compile=False)
-        model.optimizer.build(model.trainable_variables)
+        model.build_optimizer()
 
 
 def train_epochs(
@@ -125,7 +125,7 @@ def train_epochs(
 
 
 class Measures(keras.callbacks.Callback):
-    """After each epoch, measures the model, extends the run's history, keeps the best weights, and may stop the run.
+    """After each epoch, makes its last update, measures the model, extends the run's history, keeps the best weights, and may stop the run.
 
     Args:
         run: the run.
@@ -142,6 +142,8 @@ class Measures(keras.callbacks.Callback):
         self._patience = patience
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
+        if self._epochs[epoch].ends_window:
+            fill_window(self.model)
         measures = self._epochs[epoch].measure()
         logs.update({**self._run.notes, **{f"val_{name}": value for name, value in measures.items()}})
         self._run.end_epoch(float(logs["loss"]), measures)

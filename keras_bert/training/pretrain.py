@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
-from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, BertPretrainer
+from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, WINDOW_TOTALS, BertPretrainer
 from keras_bert.pretraining.records import Records
 from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes
 from keras_bert.training import fingerprints, workers
@@ -113,10 +113,11 @@ def pretrain(
         batches = min(recipe.measure_every, phases[i].steps - first)
 
         def dataset(start: int) -> tf.data.Dataset:
-            examples = _to_learn(found[i], phases[i], recipe.seed, first + start).take(batches - start)
+            examples = _to_learn(found[i], phases[i], recipe, first + start).take(batches - start)
             return examples.apply(tf.data.experimental.assert_cardinality(batches - start))
 
-        return Epoch(batches, dataset, lambda: _measures(model, measured_by[i], phases[i].batch_size))
+        is_last = first + batches == phases[i].steps
+        return Epoch(batches, dataset, lambda: _measures(model, measured_by[i], phases[i].batch_size), is_last)
 
     epochs = [
         epoch(i, first) for i, phase in enumerate(phases) for first in range(0, phase.steps, recipe.measure_every)
@@ -130,7 +131,8 @@ def pretrain(
     }  # fmt: skip
     kind = {"adamw": AdamW, "lamb": LAMB}[recipe.optimizer]
     with learning_from(teacher, model, recipe.temperature):
-        compile_model(model, recipe, sum(settings["steps"]), kind=kind, metrics=model.training_metrics, epsilon=1e-6)
+        updates = sum(-(-phase.steps // recipe.accumulate) for phase in phases)
+        compile_model(model, recipe, updates, kind=kind, metrics=model.training_metrics, epsilon=1e-6)
         # Keras makes a metric's variables at its first use, and they are part of the state.
         model.evaluate(_in_order(found[0], recipe.batch_size).take(1), verbose=0)
         run = Run(model, Path(directory), settings)
@@ -142,17 +144,31 @@ def _in_order(records: Records, batch_size: int) -> tf.data.Dataset:
     return records.in_order(batch_size).map(as_written(_example)).with_options(workers.DATA_OPTIONS)
 
 
-def _to_learn(records: Records, phase: Phase, seed: int, start: int) -> tf.data.Dataset:
-    """Endless training batches, from batch `start` on."""
+def _to_learn(records: Records, phase: Phase, recipe: PretrainingRecipe, start: int) -> tf.data.Dataset:
+    """Training batches, from batch `start` on; with several batches an update, to the end of the phase."""
 
     def example(step: tf.Tensor, batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:
         if phase.masking is not None:
-            batch = phase.masking(unmasked(batch), [seed, tf.cast(step, tf.int32)])
+            batch = phase.masking(unmasked(batch), [recipe.seed, tf.cast(step, tf.int32)])
         return _example(batch)
 
-    batches = records.shuffled(phase.batch_size, seed, start).enumerate(start)
-    masked = batches.map(as_written(example), tf.data.AUTOTUNE, deterministic=True).prefetch(4)
-    return masked.with_options(workers.DATA_OPTIONS)
+    first = start - start % recipe.accumulate  # of the batches of its update
+    batches = records.shuffled(phase.batch_size, recipe.seed, first).enumerate(first)
+    masked = batches.map(as_written(example), tf.data.AUTOTUNE, deterministic=True)
+    if recipe.accumulate > 1:
+        windows = masked.take(phase.steps - first).batch(recipe.accumulate)
+        masked = windows.map(as_written(_with_totals)).unbatch().skip(start - first)
+    return masked.prefetch(4).with_options(workers.DATA_OPTIONS)
+
+
+def _with_totals(
+    inputs: dict[str, tf.Tensor], targets: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
+) -> tuple[dict[str, tf.Tensor], ...]:
+    """The batches of an update, `[batches, batch, ...]` -> the same with the totals that the model divides by."""
+    rows = tf.shape(inputs["input_mask"])[:2]
+    counts = (weights[MASKED_LM], tf.ones(rows), inputs["input_mask"])  # in the order of `UNITS`
+    totals = tf.stack([tf.reduce_sum(tf.cast(each, tf.float32)) for each in counts])
+    return {**inputs, WINDOW_TOTALS: tf.broadcast_to(totals, [*tf.unstack(rows), len(counts)])}, targets, weights
 
 
 def _example(batch: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], ...]:

@@ -1,12 +1,16 @@
 """pretrain: it learns, and an interrupted run ends with the weights of one that was not."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert import BertPreprocessor
 from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, Records, write_records
 from keras_bert.training import LAMB, Phase, pretrain
+from keras_bert.training.pretrain import _measures
 
 from ..support.corpus import encoder, preprocessor
 
@@ -159,6 +163,66 @@ def test_a_run(tmp_path, records, monkeypatch):
         run(model, tmp_path / "others", tmp_path, **recipe)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("pairs", [True, False])
+def test_accumulated_batches_train_as_the_large_batch(tmp_path, corpus, pairs):
+    """Of rows with different numbers of masked tokens and of tokens; learning from a teacher, too."""
+    directory = tmp_path / "train"
+    text = tmp_path / "text.txt"
+    lines = corpus[0].read_text().splitlines()
+    text.write_text("\n".join(line[: 3 + 3 * (number % 5)] for number, line in enumerate(lines)))
+    objective = "next_sentence" if pairs else "sentences"
+    write_records([text], directory, preprocessor(), layout="sentences", objective=objective, progress=False)
+    (batch,) = Records(directory).in_order(2000)
+    assert len(set(batch["masked_lm_weights"].numpy().sum(1))) > 1
+    for teacher in (None, new(dropout=0.0, pairs=pairs, initializer_range=0.3)):
+        found = []
+        for number, (steps, size, accumulate) in enumerate([(2, 12, 1), (6, 4, 3)]):
+            model = new(dropout=0.0, pairs=pairs)
+            settings = {"batch_size": size, "accumulate": accumulate, "learning_rate": 3e-3, "teacher": teacher}
+            run = tmp_path / f"{number}{teacher is None}"
+            history = pretrain(model, directory, steps, run, directory, progress=False, **settings)
+            assert int(model.optimizer.iterations) == 2
+            found.append((model.get_weights(), history[0]))
+        (weights, measures), (others, same) = found
+        assert same == pytest.approx(measures, rel=1e-3)
+        for one, other in zip(weights, others, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_phase_ends_with_an_update_and_is_resumed_in_the_middle_of_a_window(tmp_path, records):
+    """Of 5 and 4 steps, 3 an update: after 3, 5, 8 and 9."""
+    then = Phase(records / "train", 4, batch_size=8)
+    settings = {"steps": 5, "measure_every": 2, "accumulate": 3, "then": then}
+    expected = new()
+    history = run(expected, records, tmp_path / "unbroken", **settings)
+    assert [entry["epoch"] for entry in history] == [1, 2, 3, 4, 5]  # of 2, 2, 1; 2, 2 steps
+    assert int(expected.optimizer.iterations) == 4
+    assert float(expected.optimizer.learning_rate) == 0
+    for after in (1, 3, 3):  # steps
+        with pytest.raises(KeyboardInterrupt):
+            run(new(), records, tmp_path / "broken", callbacks=[Interrupt(after)], **settings)
+    model = new()
+    assert run(model, records, tmp_path / "broken", **settings) == history
+    for found, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("size", [1, 3, 40])
+def test_measures_do_not_depend_on_the_size_of_batches(untrained, records, size):
+    """Not on how many masked tokens a batch holds, either."""
+    untrained.compile("sgd", untrained.training_loss(), weighted_metrics=untrained.training_metrics(), run_eagerly=True)
+    (batch,) = Records(records / "validation").in_order(2000)
+    rows = tf.data.Dataset.from_tensor_slices(batch).take(40)
+
+    def measured(size):
+        kept = SimpleNamespace(in_order=lambda size: rows.batch(size))
+        return _measures(untrained, kept, size)
+
+    assert measured(size) == pytest.approx(measured(20), rel=1e-4)
+
+
 def test_masks_are_those_of_the_records_unless_asked_for(tmp_path, untrained, records, monkeypatch):
     def fit(self, dataset, **settings):
         raise Seen(next(iter(dataset)))
@@ -212,7 +276,6 @@ def test_no_such_optimizer(tmp_path, untrained, records):
         ({"then": Phase("records", steps=5, batch_size=0)}, "batch_size is 0; expected 1 or more"),
         ({"learning_rate": -1e-4}, "learning_rate is -0.0001; expected a number above 0"),
         ({"measure_every": 0}, "measure_every is 0; expected 1 or more"),
-        ({"accumulate": 13}, "accumulate is 13, but there are only 12 batches"),
     ],
 )
 def test_numbers_with_which_nothing_can_be_trained(tmp_path, untrained, records, settings, message):

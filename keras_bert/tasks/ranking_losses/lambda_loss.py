@@ -52,24 +52,37 @@ class LambdaLoss(keras.losses.Loss):
         self.k = k
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        labels, logits = lists_of(y_true, y_pred)
-        ranks = np.arange(labels.shape[1])  # from 0
-        discounts = np.log2(ranks + 2.0).astype(np.float32)
+        labels, logits = _by_score(y_true, y_pred)
+        discounts = np.log2(np.arange(labels.shape[1]) + 2.0).astype(np.float32)
         best = ops.flip(ops.sort(_gains(labels), axis=1), axis=1)
         highest = ops.sum((best / discounts)[:, : self.k], axis=1, keepdims=True)  # the DCG of the best order
-        order = ops.argsort(-logits, axis=1)
-        labels, logits = (ops.take_along_axis(each, order, axis=1) for each in (labels, logits))
         gains = _gains(labels) / ops.maximum(highest, 1e-10)
         weights = _weights(discounts) * ops.abs(_differences(gains))  # [batch, passages, passages]
-        counted = (ranks[:, None] < (self.k or len(ranks))) | (ranks < (self.k or len(ranks)))
-        pairs = ops.cast(_differences(labels) > 0, "float32") * counted
+        pairs = self._pairs(labels)
         losses = ops.softplus(-_differences(logits)) / np.log(2)  # -log2(sigmoid)
         count = over_all(ops.sum(pairs))
         share = over_all(ops.cast(ops.shape(labels)[0], "float32")) / ops.maximum(count, 1.0)
         return ops.sum(weights * losses * pairs, axis=(1, 2)) * share
 
+    def count(self, y_true: Any, y_pred: Any) -> Any:
+        """The number of pairs that the loss is the mean of."""
+        return ops.sum(self._pairs(_by_score(y_true, y_pred)[0]))
+
+    def _pairs(self, labels: Any) -> Any:
+        """float32 `[batch, passages, passages]`: 1 for each pair that counts. The labels are in the order of ranks."""
+        ranks = np.arange(labels.shape[1])  # from 0
+        counted = (ranks[:, None] < (self.k or len(ranks))) | (ranks < (self.k or len(ranks)))
+        return ops.cast(_differences(labels) > 0, "float32") * counted
+
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "k": self.k}
+
+
+def _by_score(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+    """Labels and logits, float32 `[batch, passages]` each, the highest logit of a row first."""
+    labels, logits = lists_of(y_true, y_pred)
+    order = ops.argsort(-logits, axis=1)
+    return ops.take_along_axis(labels, order, axis=1), ops.take_along_axis(logits, order, axis=1)
 
 
 def _gains(labels: Any) -> Any:

@@ -1,0 +1,244 @@
+"""A compiled task comes back from a `.keras` file as any Keras model does: `evaluate`, and `fit` goes on as before."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import (
+    BertClassifier,
+    BertEncoder,
+    BertMaskedLM,
+    BertNextSentence,
+    BertQuestionAnswerer,
+    BertReranker,
+    BertSentenceEncoder,
+    BertSparseEncoder,
+    BertTokenClassifier,
+)
+from keras_bert.pretraining import BertPretrainer
+from keras_bert.tasks.ranking_losses import LambdaLoss, ListNetLoss
+from keras_bert.tasks.ranking_losses import MarginMSELoss as MarginsOfPassages
+from keras_bert.tasks.sentence_losses import (
+    AnglELoss,
+    ContrastiveLoss,
+    CoSENTLoss,
+    CosineSimilarityLoss,
+    MarginMSELoss,
+    MatryoshkaLoss,
+    MultipleNegativesRankingLoss,
+    TripletLoss,
+    VectorMSELoss,
+)
+from keras_bert.training import LAMB, AdamW, WarmupThenDecay, fine_tune
+
+from ..support import reviews, small
+
+TEXTS = ["good film", "bad plot and dull music", "warm", "cold river story"]
+PAIRS = (TEXTS, TEXTS[::-1])
+THREE = (*PAIRS, TEXTS[1:] + TEXTS[:1])
+NUMBERS = np.arange(8).reshape(4, 2)
+POSITIONS = {
+    **{name: each.numpy() for name, each in small.preprocessor()(tf.constant(TEXTS)).items()},
+    "masked_lm_positions": np.tile(np.int32([1, 2]), (4, 1)),
+}
+TOKENS = np.arange(8).reshape(4, 2) + 5
+
+
+def task(kind, *arguments, **settings):
+    return lambda: small.task(kind, *arguments, config={"num_layers": 1}, **settings)
+
+
+def headless(kind, *arguments, **settings):
+    return lambda: kind(small.encoder(num_layers=1), small.preprocessor(**settings), *arguments)
+
+
+vectors = headless(BertSentenceEncoder)
+reranker = task(BertReranker)
+
+# Of each: a model, its loss (None: its own), its examples.
+TASKS = {
+    "classes": (task(BertClassifier, ["a", "b"]), None, (TEXTS, ["a", "b", "b", "a"])),
+    "several labels": (
+        task(BertClassifier, ["a", "b"], "multi_label_classification"),
+        None,
+        (TEXTS, [["a"], [], ["a", "b"], ["b"]]),
+    ),
+    "numbers": (task(BertClassifier, ["size"], "regression"), None, (TEXTS, [1.0, 2.0, 3.0, 4.0])),
+    "windows": (task(BertClassifier, ["a", "b"], text={"stride": 8}), None, (TEXTS, ["a", "b", "b", "a"])),
+    "words": (
+        task(BertTokenClassifier, ["O", "B-x"]),
+        None,
+        ([text.split() for text in TEXTS], [["O", "B-x", "O", "B-x", "O"][: len(text.split())] for text in TEXTS]),
+    ),
+    "questions": (
+        task(BertQuestionAnswerer, text={"stride": 8}),
+        None,
+        ((["what"] * 4, TEXTS), [[(text.split()[-1], text.index(text.split()[-1]))] for text in TEXTS]),
+    ),
+    "next sentence": (task(BertNextSentence), None, (PAIRS, [0, 1, 1, 0])),
+    "masked tokens": (lambda: BertMaskedLM(small.encoder(num_layers=1)), None, (POSITIONS, TOKENS)),
+    "weights of tokens": (headless(BertSparseEncoder), keras.losses.MeanSquaredError(), None),
+    "pre-training": (
+        headless(BertPretrainer),
+        None,
+        (POSITIONS, {"masked_lm": TOKENS, "next_sentence": np.array([0, 1, 1, 0])}),
+    ),
+    "pre-training without pairs": (headless(BertPretrainer, False), None, (POSITIONS, {"masked_lm": TOKENS})),
+    "scores": (reranker, None, (PAIRS, [0.0, 1.0, 1.0, 0.0])),
+    "lists": (reranker, LambdaLoss(k=2), (THREE, [[1, 0], [0, 1], [1, 0], [1, 1]])),
+    "ListNet": (reranker, ListNetLoss(), (THREE, [[1, 0], [0, 1], [1, 0], [1, 1]])),
+    "margins of passages": (reranker, MarginsOfPassages(), (THREE, [[1.5, 0.5], [0.0, 1.0], [2.0, 0.0], [1.0, 1.0]])),
+    "pairs of texts": (vectors, None, (PAIRS, NUMBERS)),
+    "of several sizes": (vectors, MatryoshkaLoss(MultipleNegativesRankingLoss(symmetric=True), [32, 8]), (PAIRS, NUMBERS)),
+    "triplets": (vectors, TripletLoss(margin=2.0), (THREE, np.zeros(4))),
+    "margins": (vectors, MarginMSELoss(), (THREE, np.zeros(4))),
+    "vectors": (vectors, VectorMSELoss(), (PAIRS, np.ones((4, 32)))),
+    **{
+        type(loss).__name__: (vectors, loss, (PAIRS, np.array([0.0, 1.0, 0.5, 0.2])))
+        for loss in (CoSENTLoss(scale=5.0), AnglELoss(), CosineSimilarityLoss(), ContrastiveLoss(margin=0.7))
+    },
+}
+
+
+def data_of(name, model):
+    """The examples as Keras takes them. Only then can half of them be a batch."""
+    examples = TASKS[name][2]
+    if examples is None:  # weights that another model gave
+        return POSITIONS and ({key: POSITIONS[key] for key in POSITIONS if key != "masked_lm_positions"}, model.predict(
+            TEXTS, verbose=0) + 1.0)
+    x, y = model.arrays(*examples)
+    return keras.tree.map_structure(np.asarray, (x, y))
+
+
+def learn(model, data, batches):
+    for batch in batches:
+        model.train_on_batch(*keras.tree.map_structure(lambda each: each[batch::2], data))
+
+
+def assert_goes_on(model, again, data):
+    """Both evaluate and learn alike, bit for bit, and hold the same of their past."""
+    assert again.compiled
+    assert again.loss is not None
+    for one, other in zip(again.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+    x, y = data
+    assert again.evaluate(x, y, verbose=0, return_dict=True) == model.evaluate(x, y, verbose=0, return_dict=True)
+    for each in (model, again):
+        learn(each, data, [1, 0, 1])
+    for one, other in zip(again.variables, model.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for one, other in zip(again.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def loaded(model, path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "__array__", DeprecationWarning)
+        model.save(path)
+        return keras.models.load_model(path)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_each_task_and_loss(tmp_path, name):
+    make, loss, _ = TASKS[name]
+    model = make()
+    data = data_of(name, model)
+    schedule = WarmupThenDecay(1e-2, 1, 9)
+    model.compile(AdamW(schedule, gradient_accumulation_steps=None), loss or model.training_loss(), run_eagerly=True)
+    learn(model, data, [0, 1])
+    assert_goes_on(model, loaded(model, tmp_path / "model.keras"), data)
+
+
+OPTIMIZERS = {
+    "by name": "adam",
+    "of Keras": keras.optimizers.SGD(0.1, momentum=0.9),
+    "in the middle of a window": keras.optimizers.Adam(1e-2, gradient_accumulation_steps=2),
+    "LAMB": LAMB(1e-2, gradient_accumulation_steps=2, layer_decay=0.9, num_layers=1),
+    "scaled": keras.optimizers.LossScaleOptimizer(AdamW(1e-2, gradient_accumulation_steps=2)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_compiled_by_the_user(tmp_path, name):
+    make, _, _ = TASKS["classes"]
+    model = make()
+    data = data_of("classes", model)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=1)
+    metrics = {"metrics": ["accuracy"], "weighted_metrics": [keras.metrics.SparseTopKCategoricalAccuracy(1)]}
+    model.compile(OPTIMIZERS[name], loss, **metrics, run_eagerly=True)
+    learn(model, data, [0, 1, 0])
+    again = loaded(model, tmp_path / "model.keras")
+    assert again.loss.ignore_class == 1
+    assert_goes_on(model, again, data)
+
+
+@pytest.mark.parametrize("jit_compile", [True, False, "auto"])
+def test_compiled_for_xla_or_not(tmp_path, jit_compile):
+    make, _, _ = TASKS["classes"]
+    model = make()
+    model.compile("sgd", "mse", steps_per_execution=2, jit_compile=jit_compile)
+    again = loaded(model, tmp_path / "model.keras")
+    assert (again.jit_compile, again.steps_per_execution) == (jit_compile is True, 2)
+    assert again.get_compile_config() == model.get_compile_config()
+
+
+def test_not_compiled(tmp_path):
+    make, _, _ = TASKS["classes"]
+    assert not loaded(make(), tmp_path / "model.keras").compiled
+
+
+@pytest.mark.parametrize("adapted", [{"frozen_layers": 1}, {"lora_rank": 2}, {"accumulate": 4}])
+def test_compiled_by_fine_tune(tmp_path, adapted):
+    model = reviews.classifier()
+    settings = {name: each for name, each in reviews.SETTINGS.items() if name != "frozen_layers"}
+    fine_tune(model, reviews.examples(12), **settings, **adapted)
+    x, y = reviews.examples(4)
+    again = loaded(model, tmp_path / "model.keras")
+    assert again.evaluate(x, y, verbose=0) == model.evaluate(x, y, verbose=0)
+    histories = [each.fit(x, y, shuffle=False, verbose=0).history for each in (model, again)]
+    assert histories[0] == histories[1]
+    for one, other in zip(again.variables, model.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_checkpoints_of_keras_go_on(tmp_path):
+    """`ModelCheckpoint` writes whole models; `BackupAndRestore` resumes a run that was interrupted."""
+    (x, y), settings = reviews.examples(8), {"batch_size": 4, "shuffle": False, "verbose": 0}
+
+    def new():
+        model = reviews.classifier()
+        model.compile(AdamW(1e-2), model.training_loss())
+        return model
+
+    unbroken = new()
+    unbroken.fit(x, y, epochs=2, **settings)
+    checkpoint = keras.callbacks.ModelCheckpoint(tmp_path / "model.keras")
+    new().fit(x, y, epochs=1, callbacks=[checkpoint], **settings)
+    resumed = keras.models.load_model(tmp_path / "model.keras")
+    resumed.fit(x, y, initial_epoch=1, epochs=2, callbacks=[checkpoint], **settings)
+    backup = keras.callbacks.BackupAndRestore(tmp_path / "backup", delete_checkpoint=False)
+    power_cut = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: 1 / (1 - epoch))
+    with pytest.raises(ZeroDivisionError):
+        new().fit(x, y, epochs=2, callbacks=[backup, power_cut], **settings)
+    restored = new()
+    restored.fit(x, y, epochs=2, callbacks=[backup], **settings)
+    for model in (resumed, restored, keras.models.load_model(tmp_path / "model.keras")):
+        for one, other in zip(model.variables, unbroken.variables, strict=True):
+            np.testing.assert_array_equal(one, other)
+        for one, other in zip(model.optimizer.variables, unbroken.optimizer.variables, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_an_encoder_in_a_functional_model(tmp_path):
+    inputs = keras.Input([], dtype="string")
+    encoder = BertEncoder(small.encoder(num_layers=1).config)
+    outputs = keras.layers.Dense(1)(encoder(small.preprocessor()(inputs))["pooled_output"])
+    model = keras.Model(inputs, outputs)
+    model.compile(AdamW(1e-2), "mse", run_eagerly=True)
+    data = tf.constant(TEXTS), np.array([0.0, 1.0, 1.0, 0.0])
+    learn(model, data, [0, 1])
+    assert_goes_on(model, loaded(model, tmp_path / "model.keras"), data)
