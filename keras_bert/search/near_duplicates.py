@@ -44,7 +44,7 @@ def near_duplicates(
         corpus, text_column: see `build_index`.
         threshold: the lowest cosine.
         preset: a preset of a sentence encoder.
-        batch_tokens: the tokens per batch, padding included.
+        batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
         progress: whether to show a progress bar; by default on a terminal.
 
     Yields:
