@@ -21,7 +21,10 @@ preset_option = click.option(
     "--preset", default="all-MiniLM-L6-v2", callback=models.find_preset, metavar="MODEL", help=_MODEL_HELP
 )
 batch_tokens_option = click.option(
-    "--batch-tokens", type=int, default=1024, help="The tokens per batch, padding included."
+    "--batch-tokens",
+    type=int,
+    default=1024,
+    help="The most tokens in a batch, padding included. A longer text is a batch of its own.",
 )
 
 prompt_option = click.option(

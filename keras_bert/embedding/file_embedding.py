@@ -47,7 +47,7 @@ def embed_files(
         directory: the directory of the copies; created if missing.
         preset: a preset of a sentence encoder, see `BertSentenceEncoder.from_preset`.
         text_column: the column to embed. Each row must have a text there.
-        batch_tokens: the tokens per batch, padding included.
+        batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
         processes: the number of processes, each of which works on its own file, without a GPU. A script that uses
             several needs `if __name__ == "__main__":` around its code, as Python starts processes.
         precision: "float32", "bfloat16" or "int8"; see `BertSentenceEncoder.set_precision`.
@@ -89,7 +89,7 @@ def embed_files(
     _check_files(sources, directory)
     settings = {"precision": precision, "default_prompt": prompt}
     digest = load(preset, **settings)
-    model_of(preset, digest, **settings).encode([], batch_tokens)  # raises if batch_tokens is too small
+    model_of(preset, digest, **settings).encode([], batch_tokens)  # raises if batch_tokens is less than 1
     embedder = FileEmbedder(sources, preset, digest, text_column, batch_tokens, settings)
     noted = {"preset": digest, "text_column": text_column, "batch_tokens": batch_tokens}
     parts = Parts(directory, NOTES, "vectors", noted, [path.name for path in sources], embedder.write)

@@ -9,7 +9,7 @@ from keras_bert.extras import needed
 
 FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # TF Serving's name
 
-# A short text, and a batch with a text of the model's full length, so that memory is allocated in advance.
+# A short text, and a batch with a long one, so that memory is allocated in advance.
 _BATCHES = [["Hello, world!"], ["word " * 600, "Hello, world!", "", "Ünïcödé 你好 🙂"]]
 
 

@@ -45,7 +45,7 @@ def build_index(
         stored: how vectors are stored: "float32"; or "int8", which takes a quarter of the memory and changes
             similarities by less than 0.01. By default, as in the existing index, else "float32".
         add: whether to keep the rows of the existing index, too.
-        batch_tokens: the tokens per batch, padding included.
+        batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
         progress: whether to show a progress bar; by default on a terminal.
 
     Returns:
@@ -78,7 +78,7 @@ def build_index(
     read_record(directory)  # raises before the model is loaded
     digest = search_model.load(preset)
     model = SearchModel(preset, digest)
-    model.documents([], batch_tokens)  # raises if batch_tokens is too small
+    model.documents([], batch_tokens)  # raises if batch_tokens is less than 1
     with atomic.only_writer(directory):
         record = read_record(directory)
         _check(record, directory, str(preset), digest, text_column if add else None, stored)

@@ -46,7 +46,7 @@ def near_duplicates(
         threshold: the lowest similarity, by default a cosine of 0.9. A model whose similarity is the dot product, which
             has no fixed range, has no default.
         preset: a preset of a sentence encoder.
-        batch_tokens: the tokens per batch, padding included.
+        batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
         progress: whether to show a progress bar; by default on a terminal.
 
     Yields:

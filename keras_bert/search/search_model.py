@@ -32,7 +32,7 @@ class SearchModel:
         return self._model.encode(texts, progress=False, prompt=self._prompt(_QUERY))
 
     def queries_counted(self, texts: Sequence[str], batch_tokens: int) -> tuple[np.ndarray, int]:
-        """Like `queries`, with the number of truncated texts. Raises ValueError if `batch_tokens` is too small."""
+        """Like `queries`, with the number of truncated texts. Raises ValueError if `batch_tokens` is less than 1."""
         return self._model.encode_counted(texts, batch_tokens, self._prompt(_QUERY))
 
     def documents(self, texts: Sequence[str], batch_tokens: int) -> tuple[np.ndarray, int]:

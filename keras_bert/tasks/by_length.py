@@ -79,14 +79,14 @@ class ByLength:
 
         Args:
             texts: each a str or a pair of str; read lazily.
-            batch_tokens: the tokens per batch, padding included.
+            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
             progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
                 takes longer than a second.
             prompt: put before each text, or before the first text of each pair.
 
         Raises:
             TypeError: `texts` does not hold many texts, see `check_many`, or something in it is not a str.
-            ValueError: `batch_tokens` is less than one sequence of maximum length.
+            ValueError: `batch_tokens` is less than 1.
 
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.
@@ -107,10 +107,9 @@ class ByLength:
     ) -> Iterator[tuple[list[np.ndarray], int]]:
         """Like a call, with the number of truncated texts in place of the warning."""
         check_many(texts)
+        check_batch_tokens(batch_tokens)
         fixed = self._preprocessor.sequence_length  # None: the longest row of each batch
         longest = fixed or self._preprocessor.max_sequence_length
-        if batch_tokens < longest:
-            raise ValueError(f"batch_tokens is {batch_tokens}, less than one text of {longest} tokens")
         total = len(texts) if hasattr(texts, "__len__") else None
         has_windows = self._preprocessor.stride is not None
         with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:
@@ -124,7 +123,7 @@ class ByLength:
                     lengths = self.lengths(segments)
                     padded = lengths if has_windows else np.minimum(lengths, longest)
                     padded = np.maximum(padded, fixed) if fixed else padded
-                    results = self.compute(segments, rows_by_length(padded, batch_tokens), bar)
+                    results = self.compute(segments, padded, batch_tokens, bar)
                 yield results, 0 if has_windows else int(np.sum(lengths > longest))
                 first += len(chunk)
 
@@ -164,22 +163,37 @@ class ByLength:
             values, lengths = self._compute_alone[len(tensors)](*tensors)
         return [values.numpy()[0]], lengths.numpy()
 
-    def compute(self, segments: list[tf.RaggedTensor], batches: list[np.ndarray], bar: tqdm) -> list[np.ndarray]:
+    def compute(
+        self, segments: list[tf.RaggedTensor], lengths: np.ndarray, batch_tokens: int, bar: tqdm
+    ) -> list[np.ndarray]:
         """The results of `compute`, by row.
+
+        Several batches are computed at a time, but rows longer than `batch_tokens` one by one: the memory of attention
+        grows with the square of the length.
 
         Args:
             segments: one to three ragged int32 tensors `[rows, (tokens)]`.
-            batches: the row numbers of each batch, see `rows_by_length`.
+            lengths: int `[rows]`: the number of tokens of each row, padding included.
+            batch_tokens: see `rows_by_length`.
             bar: counts the finished rows.
         """
         results: list[Any] = [None] * segments[0].shape[0]
-        compute = self._compute_rows[len(segments)]
-        if len(batches) > 1:
-            compute.get_concrete_function()  # traced here, once: TensorFlow would count a trace for each waiting thread
+        traced = self._compute_rows[len(segments)]
+        batches = rows_by_length(lengths, batch_tokens)
+        alone = sum(lengths[rows[0]] > batch_tokens for rows in batches) if len(batches) > 1 else 1
+        if len(batches) > alone:
+            traced.get_concrete_function()  # traced here, once: TensorFlow would count a trace for each waiting thread
         pool = ThreadPoolExecutor(_BATCHES_IN_FLIGHT)  # threads start when there is work
-        in_order = map if len(batches) == 1 else pool.map
+
+        def compute(rows: np.ndarray) -> tf.Tensor:
+            return traced(segments, rows)
+
+        def in_order() -> Iterator[tf.Tensor]:
+            yield from map(compute, batches[:alone])
+            yield from pool.map(compute, batches[alone:])
+
         try:
-            for rows, values in zip(batches, in_order(lambda rows: compute(segments, rows), batches), strict=True):
+            for rows, values in zip(batches, in_order(), strict=True):
                 for row, value in zip(rows, values.numpy(), strict=True):
                     results[row] = value
                 bar.update(len(rows))
@@ -222,6 +236,12 @@ def _chunks(texts: Iterable[Any]) -> Iterator[list[Any]]:
     iterator = iter(texts)
     while chunk := list(islice(iterator, _TEXTS_AT_A_TIME)):
         yield chunk
+
+
+def check_batch_tokens(batch_tokens: int) -> None:
+    """Raises ValueError if no batch can have as few tokens."""
+    if batch_tokens < 1:
+        raise ValueError(f"batch_tokens is {batch_tokens}; expected at least 1")
 
 
 def rows_by_length(lengths: np.ndarray, batch_tokens: int) -> list[np.ndarray]:

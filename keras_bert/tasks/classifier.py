@@ -131,7 +131,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         Args:
             text: a str, or many.
             text_pair: for pairs, the second text: a str, or as many as there are first texts.
-            batch_tokens: the tokens per batch, padding included.
+            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:

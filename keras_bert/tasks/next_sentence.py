@@ -73,7 +73,7 @@ class BertNextSentence(BertTask):
 
         Args:
             text, text_pair: the first and the second text: two str, or two lists of the same length.
-            batch_tokens: the tokens per batch, padding included.
+            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:

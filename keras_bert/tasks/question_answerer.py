@@ -15,7 +15,7 @@ from keras_bert.data import QuestionExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import squad_metrics
 from keras_bert.tasks.answers import rank_answers
-from keras_bert.tasks.by_length import ByLength, rows_by_length
+from keras_bert.tasks.by_length import ByLength, check_batch_tokens
 from keras_bert.tasks.columns import plain_labels
 from keras_bert.tasks.contexts import read_contexts, row_lengths, span_targets, tokens_before
 from keras_bert.tasks.long_text import sequence_output
@@ -121,7 +121,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         Args:
             question, context: two str, or two lists of the same length.
             top_k: the number of answers, at most 20.
-            batch_tokens: the tokens per batch, padding included.
+            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:
@@ -140,6 +140,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         """
         if not 1 <= top_k <= _BEST:
             raise ValueError(f"top_k is {top_k}; expected 1 to {_BEST}")
+        check_batch_tokens(batch_tokens)
         is_one = isinstance(question, str) and isinstance(context, str)
         questions, contexts = checked_questions(*([question], [context]) if is_one else (question, context))
         answers = []
@@ -157,7 +158,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         read = read_contexts(self.preprocessor, as_strings(questions), texts)
         lengths = np.maximum(row_lengths(self.preprocessor, read), self.preprocessor.sequence_length or 0)
         bar.total += len(lengths)
-        found = self._by_length.compute(list(read.segments), rows_by_length(lengths, batch_tokens), bar)
+        found = self._by_length.compute(list(read.segments), lengths, batch_tokens, bar)
         found = rank_answers(read, texts, tf.constant(np.array(found)), self.no_answer_threshold, top_k)
         columns = {name: values.numpy().tolist() for name, values in found._asdict().items()}  # each [batch, top_k]
         answers = []

@@ -99,7 +99,7 @@ class BertReranker(BertTask):
 
         Args:
             text, text_pair: the query and the passage: two str, or two lists of the same length.
-            batch_tokens: the tokens per batch, padding included.
+            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:

@@ -222,7 +222,8 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
 
         Args:
             text: a str, or many: a list or any iterable, read lazily.
-            batch_tokens: the tokens per batch, padding included. The default fits a CPU's caches; use more on a GPU.
+            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own. The default
+                fits a CPU's caches; use more on a GPU.
             progress: whether to show a progress bar on standard error; by default if that is a terminal and the work
                 takes longer than a second.
             prompt: the name of the prompt to put before each text, such as "query"; by default the default prompt. ""
@@ -233,7 +234,7 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
 
         Raises:
             TypeError: a text is not a str.
-            ValueError: `batch_tokens` is less than one sequence of maximum length, or there is no such prompt.
+            ValueError: `batch_tokens` is less than 1, or there is no such prompt.
 
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.

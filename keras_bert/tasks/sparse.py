@@ -87,11 +87,16 @@ class BertSparseEncoder(BertTask):
         packed = self.packed(inputs)
         hidden = self.encoder(packed, training=training)["sequence_output"]
         logits = self.head(hidden, embeddings=self.encoder.embeddings.word_embeddings.embeddings)
-        weights = ops.log1p(ops.relu(ops.cast(logits, "float32")))  # [batch, seq_length, vocab_size]
-        if self.activation == "log1p_relu":
-            weights = ops.log1p(weights)
-        weights = weights * ops.expand_dims(ops.cast(packed["input_mask"], "float32"), -1)
-        return ops.max(weights, axis=1) if self.pooling == "max" else ops.sum(weights, axis=1)
+        logits = ops.relu(ops.cast(logits, "float32"))  # [batch, seq_length, vocab_size]
+        logits = logits * ops.expand_dims(ops.cast(packed["input_mask"], "float32"), -1)
+        if self.pooling == "max":  # before the logarithm, which keeps the order: there are far fewer maxima than logits
+            return self._weights(ops.max(logits, axis=1))
+        return ops.sum(self._weights(logits), axis=1)
+
+    def _weights(self, logits: Any) -> Any:
+        """Logits of 0 or more -> weights. 0 stays 0."""
+        weights = ops.log1p(logits)
+        return ops.log1p(weights) if self.activation == "log1p_relu" else weights
 
     def encode(
         self,
@@ -105,7 +110,7 @@ class BertSparseEncoder(BertTask):
         Args:
             text: a str, or many.
             top_k: the number of tokens to return, highest weights first; by default all whose weight is not 0.
-            batch_tokens: the tokens per batch, padding included.
+            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:

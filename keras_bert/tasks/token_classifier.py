@@ -104,7 +104,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
 
         Args:
             words: a sentence, as a list of words; or many.
-            batch_tokens: the tokens per batch, padding included.
+            batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
             progress: whether to show a progress bar; by default on a terminal, if it takes longer than a second.
 
         Returns:

@@ -38,7 +38,7 @@ def test_mistakes(fails, tmp_path, small_preset):
     path.write_text('{"text": "good"}\n{"body": "good"}\n')
     command = ("embed", str(path), "--preset", str(small_preset), "--output", str(tmp_path / "vectors"))
     assert fails(*command) == f"{path}, line 2: no 'text'; its keys are [\"body\"]"
-    assert fails(*command, "--batch-tokens", "8") == "batch_tokens is 8, less than one text of 48 tokens"
+    assert fails(*command, "--batch-tokens", "0") == "batch_tokens is 0; expected at least 1"
     assert fails(*command[:-1], str(tmp_path)) == f"{path} would be replaced by its copy; choose another directory"
     assert not (tmp_path / "vectors").exists()
     path.write_text('{"text": "good"}\n')

@@ -185,7 +185,7 @@ def test_what_cannot_be_embedded(tmp_path, small_preset, shards):
         ([tmp_path / "none.jsonl"], "new", {}, FileNotFoundError, "there is no file .*none.jsonl"),
         ([source], ".", {}, ValueError, "texts.jsonl would be replaced by its copy"),
         ([source], "theirs", {}, ValueError, "theirs holds another texts.jsonl; choose another directory"),
-        ([source], "new", {"batch_tokens": 8}, ValueError, "batch_tokens is 8, less than one text of 48 tokens"),
+        ([source], "new", {"batch_tokens": 0}, ValueError, "batch_tokens is 0; expected at least 1"),
         ([source], "new", {"processes": 0}, ValueError, "processes is 0; expected at least 1"),
         (
             [source],

@@ -247,7 +247,7 @@ def test_what_cannot_be_indexed(corpus, tmp_path, small_preset):
         ("bad.jsonl", {}, ValueError, "bad.jsonl, line 2: not JSON"),
         ("rows.jsonl", {"text_column": "body"}, ValueError, "rows.jsonl has no column 'body' for text_column"),
         ("sentences.txt", {"stored": "int4"}, ValueError, "stored is 'int4'; expected float32 or int8"),
-        ("sentences.txt", {"batch_tokens": 8}, ValueError, "batch_tokens is 8, less than one text"),
+        ("sentences.txt", {"batch_tokens": 0}, ValueError, "batch_tokens is 0; expected at least 1"),
         ("sentences.txt", {"preset": tmp_path / "no"}, FileNotFoundError, "neither a directory nor a known preset"),
     ):
         with pytest.raises(error, match=message):

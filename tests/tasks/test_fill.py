@@ -82,8 +82,8 @@ def test_top_k(model):
         with pytest.raises(ValueError, match=f"top_k is {top_k}; expected 1 to {every}"):
             model.fill(["[MASK]"], top_k=top_k)
     for top_k in (1, every):  # the next thing that is wrong
-        with pytest.raises(ValueError, match="batch_tokens is 1"):
-            model.fill(["[MASK]"], top_k=top_k, batch_tokens=1)
+        with pytest.raises(ValueError, match="batch_tokens is 0"):
+            model.fill(["[MASK]"], top_k=top_k, batch_tokens=0)
     candidates = model._candidates(model.preprocessor.pack([[small.VOCABULARY.index("[MASK]")]]), every)
     assert float(tf.reduce_sum(candidates.probabilities)) == pytest.approx(1, abs=1e-4)
 

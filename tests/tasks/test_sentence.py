@@ -1,6 +1,7 @@
 """BertSentenceEncoder: one vector a text, any number of texts, and back from every kind of file."""
 
 import json
+import time
 
 import keras
 import numpy as np
@@ -152,8 +153,31 @@ def test_order_and_batches_do_not_matter(model, monkeypatch):
     expected = model.encode(texts)
     np.testing.assert_allclose(model.encode(texts[::-1])[::-1], expected, atol=1e-6)
     np.testing.assert_allclose(model.encode(texts, batch_tokens=64), expected, atol=1e-6)
+    np.testing.assert_allclose(model.encode(texts, batch_tokens=8), expected, atol=1e-6)  # some are longer
     monkeypatch.setattr(by_length, "_TEXTS_AT_A_TIME", 7)
     np.testing.assert_allclose(model.encode(text for text in texts), expected, atol=1e-6)
+
+
+def test_texts_longer_than_a_batch_are_computed_one_by_one():
+    """Others are computed several at a time; the memory of attention grows with the square of the length."""
+    running, most = [], []
+
+    def watched(ids):
+        running.append(len(ids))
+        time.sleep(0.02)
+        most.append((ids.shape[1], len(running)))
+        running.pop()
+        return np.float32(ids[:, 0])
+
+    def compute(segments):
+        return tf.ensure_shape(tf.numpy_function(watched, [segments[0].to_tensor()], tf.float32), [None])
+
+    run = by_length.ByLength(small.preprocessor(), compute)
+    texts = ["film " * 6] * 4 + ["film"] * 8
+    (found,) = run(texts, batch_tokens=7)  # a long text has 8 tokens, a short one 3
+    assert len(found) == 12
+    assert all(together == 1 for tokens, together in most if tokens == 6)
+    assert any(together > 1 for tokens, together in most if tokens == 1)
 
 
 def test_an_iterator_is_read_as_it_is_needed(model, monkeypatch):
@@ -218,8 +242,8 @@ def test_one_text(model):
 
 
 def test_bad_settings(model):
-    with pytest.raises(ValueError, match="batch_tokens is 20, less than one text of 24 tokens"):
-        model.encode(TEXTS, batch_tokens=20)
+    with pytest.raises(ValueError, match="batch_tokens is 0; expected at least 1"):
+        model.encode(TEXTS, batch_tokens=0)
     with pytest.raises(ValueError, match="pooling must be one of mean, cls, max, .*, not 'sum'"):
         BertSentenceEncoder(model.encoder, model.preprocessor, pooling="sum")
     with pytest.raises(ValueError, match="the activation of dense is 'swish'; expected tanh, linear, relu, gelu"):

@@ -1,0 +1,199 @@
+"""Every family with its published positions, vocabulary and special ids, in every verb and command, as users have them.
+
+Other tests have 24 to 48 positions and a hundred tokens. No published model has.
+"""
+
+import functools
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from keras_bert import BertClassifier, BertQuestionAnswerer, BertReranker, BertSentenceEncoder, BertTokenClassifier
+from keras_bert.cli import main
+from keras_bert.data import Answer
+from keras_bert.tasks import BertMaskedLM, BertNextSentence, BertSparseEncoder
+from keras_bert.training import evaluate, fine_tune
+
+from ..support import published
+from ..support.published import PUBLISHED
+
+TEXT = "the cat"
+LONG = "the cat sat. it rained " * 220  # 1,320 tokens of words, or more of their parts
+LONGER = [family for family, model in PUBLISHED.items() if model.positions > 1024]
+QUICK = {"epochs": 1, "batch_size": 2, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def model_of(tmp_path_factory):
+    """The directory of a family's model with a head, written at its first use."""
+    folder = tmp_path_factory.mktemp("published")
+
+    @functools.cache
+    def write(family, head):
+        return published.write(folder / family / str(head), family, head)
+
+    return lambda family, head=None: write(family, head)
+
+
+@pytest.mark.parametrize("family", LONGER)
+def test_a_short_and_a_long_text_are_answered_by_default(model_of, family):
+    model = BertClassifier.from_preset(model_of(family, "sequence"))
+    assert model.preprocessor.max_sequence_length == PUBLISHED[family].positions
+    one, (again, other) = model.classify(TEXT), model.classify([TEXT, LONG])
+    assert one["probability"] == pytest.approx(again["probability"], abs=1e-5)
+    assert other["label"] in ("bad", "fair", "good")
+
+
+# -- In Python
+
+
+def classes(directory):
+    model = BertClassifier.from_preset(directory)
+    x, y = [TEXT, LONG, "it rained"], ["bad", "good", "bad"]
+    assert evaluate(model, x, y).keys() == {"accuracy"}
+    fine_tune(model, (x, y), **QUICK)
+    model.compile("sgd", model.training_loss())
+    model.fit(x, y, batch_size=2, verbose=0)
+    assert model.predict(x, verbose=0).shape == (3, 3)
+    windows = BertClassifier.from_preset(directory, long_text="windows")
+    yield windows.classify([TEXT, LONG * 3])
+    reranker = BertReranker.from_preset(directory, activation="identity")
+    yield [reranker.score("who sat?", TEXT), reranker.rank("who sat?", [TEXT, LONG])]
+
+
+def words(directory):
+    model = BertTokenClassifier.from_preset(directory)
+    x, y = [["the", "cat"], ["it"]], [["O", "B-PER"], ["O"]]
+    yield model.tag([*x, LONG.split()[: model.preprocessor.max_sequence_length // 8]])
+    yield model.entities([TEXT, "it rained"])
+    assert evaluate(model, x, y).keys() == {"f1", "precision", "recall"}
+    fine_tune(model, (x, y), **QUICK)
+
+
+def spans(directory):
+    model = BertQuestionAnswerer.from_preset(directory)
+    x, y = (["who sat?"] * 2, ["the cat sat", LONG]), [[Answer("cat", 4)], [Answer("cat", 4)]]
+    yield model.answer(*x)
+    assert evaluate(model, x, y).keys() == {"f1", "exact_match"}
+    fine_tune(model, (x, y), **QUICK)
+
+
+def masks(directory):
+    model = BertMaskedLM.from_preset(directory)
+    mask = model.preprocessor.tokenizer.special_tokens["mask_token"]
+    yield model.fill([f"the {mask} sat", f"{mask} it {mask} " + LONG])
+    sparse = BertSparseEncoder.from_preset(directory)
+    yield sparse.encode([TEXT, "it rained"], top_k=3)
+
+
+def pairs(directory):
+    model = BertNextSentence.from_preset(directory)
+    yield model.score(["the cat", "it"], ["sat", "rained"]).tolist()
+
+
+def vectors(directory):
+    model = BertSentenceEncoder.from_preset(directory)
+    yield model.encode([TEXT, LONG]).tolist()
+    fine_tune(model, (([TEXT, "it rained"], ["the cat sat", "it"]), None), **QUICK)
+
+
+def numbers(answers):
+    """All numbers in answers."""
+    if isinstance(answers, dict | list):
+        return [each for value in (answers.values() if isinstance(answers, dict) else answers) for each in numbers(value)]
+    return [answers] if isinstance(answers, int | float) else []
+
+
+VERBS = {
+    None: vectors,
+    "sequence": classes,
+    "tokens": words,
+    "spans": spans,
+    "masked_lm": masks,
+    "next_sentence": pairs,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:texts cut|words cut|labels with fewer")
+@pytest.mark.parametrize("family", PUBLISHED)
+def test_every_verb(model_of, family):
+    heads = [None, *(head for head in published.heads_of(family) if head in VERBS)]
+    assert set(published.heads_of(family)) - set(heads) <= {"replaced_tokens"}  # which has no verb
+    for head in heads:
+        for answers in VERBS[head](model_of(family, head)):
+            found = numbers(answers)
+            assert found and np.isfinite(found).all(), (head, answers)
+
+
+# -- On the command line
+
+
+def run(*arguments):
+    result = CliRunner().invoke(main, [str(each) for each in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, (arguments, result.output)
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with examples for each command."""
+    folder = tmp_path_factory.mktemp("files")
+    texts = [TEXT, "it rained", "the cat sat", LONG]
+    rows = [{"text": text, "label": label} for text, label in zip(texts, ["bad", "good", "bad", "good"], strict=True)]
+    pairs = [{"query": text, "positive": f"the {text}"} for text in texts]
+    question = {"id": "1", "question": "who sat?", "answers": [{"text": "cat", "answer_start": 4}]}
+    squad = {"data": [{"title": "", "paragraphs": [{"context": f"the cat sat {LONG}", "qas": [question]}]}]}
+    for name, lines in (("rows", rows), ("pairs", pairs)):
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (folder / "squad.json").write_text(json.dumps(squad))
+    (folder / "tags.conll").write_text("the O\ncat B-PER\n\nit O\nrained O\n")
+    (folder / "lines.txt").write_text("".join(f"{text}\n" for text in texts))
+    (folder / "book.txt").write_text("the cat sat.\nit rained.\n\n" * 8)
+    return folder
+
+
+TRAINED = {"sequence": ("classify", "rows.jsonl"), "tokens": ("tag", "tags.conll"), "spans": ("answer", "squad.json")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", PUBLISHED)
+def test_every_command(model_of, files, tmp_path, family):
+    base, pairs, rows = model_of(family), files / "pairs.jsonl", files / "rows.jsonl"
+    columns = ("--query-column", "query", "--positive-column", "positive")
+    assert "vocab" in run("inspect", base)
+    for command in ("tokenize", "encode", "similarity"):
+        assert run(command, "--preset", base, "--file", files / "lines.txt")
+    run("attention", "the cat", "--preset", base, "--output", tmp_path / "page.html")
+    run("embed", rows, "--preset", base, "--output", tmp_path / "vectors")
+    run("project", "--file", files / "lines.txt", "--preset", base, "--output", tmp_path / "projector")
+    run("index", rows, "--preset", base, "--output", tmp_path / "index")
+    assert LONG.strip() in run("search", tmp_path / "index", LONG)
+    run("duplicates", rows, "--preset", base, "--threshold", "-1")
+    run("mine", pairs, "--preset", base, "--negatives", "1", "--output", tmp_path / "mined.jsonl")
+    run("finetune", "embed", "--train", pairs, "--eval", pairs, *columns, *trained(base, tmp_path / "embed"))
+    assert "ndcg" in run("evaluate", tmp_path / "embed", pairs, *columns)
+    lists = ("--text-column", "query", "--text-pair-column", "positive", "--negative-column", "negative")
+    lists = (*lists, "--train", tmp_path / "mined.jsonl", "--eval", tmp_path / "mined.jsonl")
+    run("finetune", "rank", *lists, *trained(base, tmp_path / "rank"))
+    run("search", tmp_path / "index", TEXT, "--rerank", tmp_path / "rank")
+    for head in TRAINED.keys() & set(published.heads_of(family)):
+        kind, name = TRAINED[head]
+        model = model_of(family, head)
+        run("finetune", kind, "--train", files / name, "--eval", files / name, *trained(model, tmp_path / kind))
+        assert run("evaluate", tmp_path / kind, files / name)
+        asked = ("--file", files / "squad.json", "--format", "squad") if head == "spans" else (TEXT, LONG)
+        assert run("predict", tmp_path / kind, *asked)
+    run("export", "serving", "--preset", tmp_path / "classify", "--output", tmp_path / "served")
+    run("export", "encoder", "--preset", base, "--output", tmp_path / "encoder")
+    learned = ("--teacher", tmp_path / "classify", "--num-layers", "1", "--train", rows, "--eval", rows)
+    run("distill", "classify", *learned, "--output", tmp_path / "student", "--epochs", "1")
+    masks = model_of(family, "masked_lm")
+    mask = next(token for token in ("[MASK]", "<mask>") if token in run("tokenize", "--preset", masks, "[MASK] <mask>"))
+    assert run("fill", masks, f"the {mask} sat")
+
+
+def trained(preset, output):
+    return ("--preset", preset, "--output", output, "--epochs", "1", "--batch-size", "2")
