@@ -42,7 +42,7 @@ class LearnsByComparing:
         if self._mini_batch_size is None:
             return super().train_step(data)
         columns = self._text_columns(data[0], training=True)
-        return self._reducible(cached_step(self, columns, data, self._mini_batch_size))
+        return self._stepped(cached_step, self, columns, data, self._mini_batch_size)
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
         if y is None and isinstance(x, tuple) and isinstance(x[0], list | np.ndarray):
