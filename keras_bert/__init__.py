@@ -8,6 +8,7 @@ from keras_bert.extras import needing_tensorflow_text
 if TYPE_CHECKING:
     from keras_bert.config import BertConfig
     from keras_bert.encoder import BertEncoder
+    from keras_bert.optimizers import AdamW
     from keras_bert.saved_model import HubLayer
     from keras_bert.tasks import (
         BertClassifier,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 __all__ = [
+    "AdamW",
     "BertClassifier",
     "BertConfig",
     "BertEncoder",
@@ -38,6 +40,7 @@ __all__ = [
 ]
 
 _OUTSIDE_TASKS = {
+    "AdamW": "optimizers",
     "BertConfig": "config",
     "BertEncoder": "encoder",
     "BertPreprocessor": "text",

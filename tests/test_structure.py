@@ -26,6 +26,7 @@ ORDER = [
     "presets",
     "formats",
     "text",
+    "optimizers",
     "encoder",
     "inference",
     "tasks",
@@ -43,6 +44,7 @@ ORDER = [
 
 def test_public_names():
     assert sorted(keras_bert.__all__) == [
+        "AdamW",
         "BertClassifier",
         "BertConfig",
         "BertEncoder",

@@ -1,5 +1,6 @@
 """The encoder: ids -> hidden states. In `keras.ops`, for Keras's TensorFlow, JAX and PyTorch backends."""
 
+import keras_bert.optimizers  # noqa: F401  registers AdamW: a .keras file may hold a model that it trained
 from keras_bert.encoder.encoder import BertEncoder
 
 __all__ = ["BertEncoder"]

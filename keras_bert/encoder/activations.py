@@ -12,7 +12,8 @@ ACTIVATIONS = {
     "gelu": lambda x: keras.activations.gelu(x, approximate=False),
     "gelu_tanh": lambda x: keras.activations.gelu(x, approximate=True),
     "relu": keras.activations.relu,
-    "silu": keras.activations.silu,
+    # Keras's is, on TensorFlow, a custom gradient: a graph that holds one is never freed, nor is the model in it.
+    "silu": lambda x: x * ops.sigmoid(x),
 }
 
 

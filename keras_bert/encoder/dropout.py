@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 _STEPS = 2**16  # of the rate
 
@@ -33,7 +34,9 @@ class Dropout(keras.layers.Dropout):
     """
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        if not training or not 0 < self.rate < 1 or keras.backend.backend() != "tensorflow":
+        if training and self.rate == 1:
+            return ops.zeros_like(inputs)  # Keras 3.12 has no such rate
+        if not training or self.rate == 0 or keras.backend.backend() != "tensorflow":
             return super().call(inputs, training=training)
         import tensorflow as tf
 

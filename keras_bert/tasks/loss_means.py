@@ -187,7 +187,8 @@ class CountsBatches:
             gradients = accumulation.weighted(self.optimizer, gradients, self.trainable_weights, count)
         self._loss_tracker.update_state(parts)
         if gradients:
-            self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+            weights = self.trainable_weights
+            self._updating(lambda *each: self.optimizer.apply_gradients(zip(each, weights, strict=True)), *gradients)
         return self._reducible(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
     def test_step(self, data: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ A replica is one device with the model's weights on it; a global batch is all ro
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -24,8 +25,10 @@ class Replicated:
     All processes must have the same random seed, to shuffle alike: `keras_bert.training.strategy` sets it, or
     `keras.utils.set_random_seed`.
 
-    On one replica it changes nothing. List it before `keras.Model` in the bases of a model. Make and compile the model
-    in the scope of its strategy.
+    On one replica it changes no result. But the memory of a model is freed with the model, which Keras's optimizers
+    alone would keep until the process ends.
+
+    List it before `keras.Model` in the bases of a model. Make and compile the model in the scope of its strategy.
 
     Example:
         >>> class Model(Replicated, keras.Model):
@@ -78,7 +81,15 @@ class Replicated:
         return super().make_train_function(force)
 
     def train_step(self, data: Any) -> dict[str, Any]:
-        return self._reducible(super().train_step(data))
+        return self._reducible(self._updating(super().train_step, data))
+
+    def _updating(self, step: Callable[..., Any], *arguments: Any) -> Any:
+        """Runs a step that applies the optimizer, so that the model can be freed."""
+        if tf.distribute.has_strategy() or isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
+            return step(*arguments)
+        # In a replica, even the only one, Keras's optimizers sum the replicas' gradients by TensorFlow's `all_reduce`.
+        # That is a custom gradient: TensorFlow keeps the graph, the model and its moments until the process ends.
+        return tf.distribute.get_replica_context().merge_call(lambda _, *given: step(*given), args=arguments)
 
     def test_step(self, data: Any) -> dict[str, Any]:
         return self._reducible(super().test_step(data))

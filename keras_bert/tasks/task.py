@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats.families import table_of
+from keras_bert.optimizers import AdamW
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import (
     as_arrays,
@@ -143,6 +144,10 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
         return () if self._by_length is None else (self._by_length,)
 
     # -- Keras's methods, for lists of str as well
+
+    def compile(self, optimizer: Any = None, *args: Any, **kwargs: Any) -> None:
+        """Keras's `compile`; the optimizer is by default `AdamW()`, with the paper's highest rate of fine-tuning."""
+        super().compile(AdamW() if optimizer is None else optimizer, *args, **kwargs)
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Keras's `fit`; `x` may also be a list of str or a tuple of two lists, and `y` labels, as for `targets`."""

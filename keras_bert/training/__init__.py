@@ -2,8 +2,7 @@
 
 import keras
 
-from keras_bert.training.adamw import AdamW, WarmupThenDecay
-from keras_bert.training.lamb import LAMB
+from keras_bert.optimizers import LAMB, AdamW, WarmupThenDecay
 
 if keras.backend.backend() == "tensorflow":  # on other backends, only the optimizers work
     from keras_bert.tasks.replicas import Replicated

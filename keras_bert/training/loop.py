@@ -12,10 +12,10 @@ import keras
 import tensorflow as tf
 from tqdm import tqdm
 
+from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.recipe import Recipe
 from keras_bert.tasks.accumulation import fill_window
 from keras_bert.tasks.task import BertTask
-from keras_bert.training.adamw import AdamW, WarmupThenDecay
 from keras_bert.training.interruption import Interrupted, signals_noticed
 from keras_bert.training.run_files import Run
 

@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from keras_bert.optimizers import LAMB, AdamW
 from keras_bert.pipelines import as_written
 from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, WINDOW_TOTALS, BertPretrainer
 from keras_bert.pretraining.records import Records
 from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes
 from keras_bert.training import fingerprints, workers
-from keras_bert.training.adamw import AdamW
 from keras_bert.training.distillation import learning_from, lesson
-from keras_bert.training.lamb import LAMB
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
 from keras_bert.training.run_files import Run
 

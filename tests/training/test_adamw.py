@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert.training.adamw import AdamW, WarmupThenDecay
+from keras_bert.optimizers import AdamW, WarmupThenDecay
 
 from ..support import small
 from ..support.optimizers import STEPS, problem, trained

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from keras_bert import BertClassifier, BertEncoder
 from keras_bert.encoder.weights import values_by_name
+from keras_bert.optimizers import AdamW
 from keras_bert.saved_model import export_serving
 from keras_bert.training import fine_tune
-from keras_bert.training.adamw import AdamW
 from keras_bert.training.adapting import adapting
 
 from ..support import reviews

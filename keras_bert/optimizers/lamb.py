@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.training.adamw import AdamW
+from keras_bert.optimizers.adamw import AdamW
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -111,7 +111,7 @@ class AdamW(keras.optimizers.Optimizer):
 
     def _backend_apply_gradients(self, grads: list[Any], trainable_variables: list[Any]) -> None:
         if keras.backend.backend() == "tensorflow":
-            from keras_bert.training.all_reduce import apply_on_replicas, on_replicas
+            from keras_bert.optimizers.all_reduce import apply_on_replicas, on_replicas
 
             if on_replicas():
                 return apply_on_replicas(self, grads, trainable_variables)
