@@ -242,9 +242,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
     def _numbers(self, row: int, names: Any) -> list[int]:
         """The indices of a text's labels."""
         if isinstance(names, str | bytes) or not isinstance(names, Collection):
-            raise TypeError(
-                f"labels[{row}] is {names!r:.60}; a text may have several labels: pass a list of them for each"
-            )
+            raise TypeError(f"labels[{row}] is {names!r:.60}; expected a list, since a text may have several labels")
         return [number_of(name, self.labels) for name in names]
 
     def _check_width(self, rows: np.ndarray) -> None:
