@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.encoder import BertEncoder
+from keras_bert.recipe import FineTuningRecipe
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import as_arrays, as_tensors, check_dataset, columns_of, plain
 from keras_bert.tasks.heads import ClassifierHead
@@ -124,12 +126,19 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
     # -- Keras's methods, for lists of str as well
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """Keras's `fit`; `x` may also be a list of str or a tuple of two lists, and `y` labels, as for `targets`."""
+        """Keras's `fit`; `x` may also be a list of str or a tuple of two lists, and `y` labels, as for `targets`.
+
+        `class_weight` takes names or indices of labels.
+        """
         check_dataset(x)
-        if kwargs.get("validation_data") is not None and isinstance(kwargs["validation_data"], tuple | list):
-            data = kwargs["validation_data"]
-            kwargs["validation_data"] = (*self.arrays(*map(plain, data[:2])), *data[2:])
-        return super().fit(*self.arrays(plain(x), plain(y)), *args, **kwargs)
+        given = inspect.signature(super().fit).bind_partial(x, y, *args, **kwargs).arguments
+        if isinstance(data := given.get("validation_data"), tuple | list):
+            given["validation_data"] = (*self.arrays(*map(plain, data[:2])), *data[2:])
+        if given.get("class_weight") is not None:
+            recipe = FineTuningRecipe.of(class_weight=given["class_weight"])  # checks the values
+            given["class_weight"] = self.class_weights(recipe.class_weight)
+        given["x"], given["y"] = self.arrays(plain(x), plain(y))
+        return super().fit(**given)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras's `evaluate`; see `fit`."""
@@ -201,8 +210,15 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
                 "small batches make a large one"
             )
 
-    def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
-        """The weights of labels, by index instead of name. Raises ValueError if the task has no class weights."""
+    def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
+        """The weight of each label, by index.
+
+        Args:
+            weights: by name or index; by default 1.
+
+        Raises:
+            ValueError: the task has no class weights, or there is no such label.
+        """
         raise ValueError("class_weight is only for classifiers that give each text one class")
 
     def check_teacher(self, teacher: Any) -> None:
