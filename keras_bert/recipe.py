@@ -203,6 +203,8 @@ def takes(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
 
 def _check(name: str, value: Any, kind: type, limits: str) -> None:
     if kind is Mapping:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"{name} is {value!r}; expected a dict")
         for key, each in value.items():
             _check(f"{name} of {key}", each, float, limits)
         return

@@ -280,13 +280,20 @@ for values in outputs.get("probabilities", outputs.get("values")):
         if self.problem_type == REGRESSION and is_new:
             bias.assign(np.mean(targets, axis=0, dtype=np.float64))
 
-    def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
+    def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
         if self.problem_type != CLASSES:
             return super().class_weights(weights)  # raises
-        unknown = sorted(set(weights) - set(self.labels))
-        if unknown:
-            raise ValueError(f"class_weight names {', '.join(unknown)}, but the labels are {', '.join(self.labels)}")
-        return {i: weights.get(label, 1.0) for i, label in enumerate(self.labels)}
+        found = {}
+        for label, weight in weights.items():
+            try:
+                number = number_of(label, self.labels)
+            except ValueError:
+                known = ", ".join(self.labels)
+                raise ValueError(f"class_weight names {label}, but the labels are {known}") from None
+            if number in found:
+                raise ValueError(f"class_weight has {self.labels[number]} twice: by its name, and as {number}")
+            found[number] = float(weight)
+        return {number: found.get(number, 1.0) for number in range(len(self.labels))}
 
     # -- Learning from a teacher
 

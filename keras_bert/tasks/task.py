@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
@@ -14,6 +15,7 @@ from keras import ops
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats.families import table_of
 from keras_bert.optimizers import AdamW
+from keras_bert.recipe import FineTuningRecipe
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import (
     as_arrays,
@@ -150,11 +152,18 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
         super().compile(AdamW() if optimizer is None else optimizer, *args, **kwargs)
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """Keras's `fit`; `x` may also be a list of str or a tuple of two lists, and `y` labels, as for `targets`."""
-        if kwargs.get("validation_data") is not None and isinstance(kwargs["validation_data"], tuple | list):
-            data = kwargs["validation_data"]
-            kwargs["validation_data"] = (*self._examples_for_keras("validate with", *data[:2]), *data[2:])
-        return super().fit(*self._examples_for_keras("train on", x, y), *args, **kwargs)
+        """Keras's `fit`; `x` may also be a list of str or a tuple of two lists, and `y` labels, as for `targets`.
+
+        `class_weight` takes names or indices of labels.
+        """
+        given = inspect.signature(super().fit).bind_partial(x, y, *args, **kwargs).arguments
+        if isinstance(data := given.get("validation_data"), tuple | list):
+            given["validation_data"] = (*self._examples_for_keras("validate with", *data[:2]), *data[2:])
+        if given.get("class_weight") is not None:
+            recipe = FineTuningRecipe.of(class_weight=given["class_weight"])  # checks the values
+            given["class_weight"] = self.class_weights(recipe.class_weight)
+        given["x"], given["y"] = self._examples_for_keras("train on", x, y)
+        return super().fit(**given)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras's `evaluate`; see `fit`."""
@@ -247,8 +256,15 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
                 "small batches make a large one"
             )
 
-    def class_weights(self, weights: Mapping[str, float]) -> dict[int, float]:
-        """The weights of labels, by index instead of name. Raises ValueError if the task has no class weights."""
+    def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
+        """The weight of each label, by index.
+
+        Args:
+            weights: by name or index; by default 1.
+
+        Raises:
+            ValueError: the task has no class weights, or there is no such label.
+        """
         raise ValueError("class_weight is only for classifiers that give each text one class")
 
     def check_teacher(self, teacher: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -103,6 +104,8 @@ def fine_tune(
         train, validation = hold_out(train, recipe.validation_split, recipe.seed)
     recipe = recipe.for_examples(count_of(train[0]))
     weights = model.class_weights(recipe.class_weight) if recipe.class_weight else None
+    if weights is not None:  # by name: JSON has no keys that are numbers
+        recipe = dataclasses.replace(recipe, class_weight={model.labels[i]: each for i, each in weights.items()})
     if validation is not None:
         validation = _checked_examples("validation", validation, model)
         model.check_examples(*validation)

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from scipy.special import log_softmax
 
-from keras_bert import BertClassifier, BertTokenClassifier
+from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder, BertTokenClassifier
 from keras_bert.training import fine_tune
 from keras_bert.training.epoch_batches import batches_of_epoch
 
@@ -55,22 +55,76 @@ def test_the_best_epoch_is_kept_and_classes_have_weights(tmp_path, monkeypatch):
     assert fine_tune(learner, numbered, (x, y), **run) == history
 
 
-def test_class_weights_that_cannot_be(untrained):
-    def refused(model, examples, message, **class_weight):
-        with pytest.raises(ValueError, match=message):
-            fine_tune(model, examples, class_weight=class_weight, **SETTINGS)
+@pytest.mark.parametrize(
+    "class_weight", [{"good": 0.5, "bad": 3}, {0: 0.5, 1: 3}, {np.int64(0): np.float32(0.5), "bad": 3.0}, {"bad": 6, 0: 1}]
+)
+def test_fit_weights_classes_by_name_and_by_index(class_weight):
+    learner = classifier()
+    learner.compile("sgd", learner.training_loss(), run_eagerly=True)
+    x, y = examples(6)
+    numbers = [LABELS.index(label) for label in y]
+    losses = -log_softmax(np.float64(learner(x)), axis=-1)[range(6), numbers]
+    given = [class_weight.get(label, class_weight.get(number)) for label, number in zip(y, numbers, strict=True)]
+    dataset = tf.data.Dataset.from_tensor_slices((x, numbers)).batch(6)
+    for arguments in ((x, y), (dataset,)):
+        learner = classifier()
+        learner.compile("sgd", learner.training_loss(), run_eagerly=True)
+        history = learner.fit(*arguments, batch_size=None if len(arguments) == 1 else 6, class_weight=class_weight, verbose=0)
+        assert history.history["loss"][0] == pytest.approx((losses * given).mean(), rel=1e-5)
 
-    refused(untrained, examples(), "class_weight of bad is -1.0", bad=-1.0)
-    refused(untrained, examples(), "class_weight names odd, but the labels are good, bad", odd=1.0)
-    one_class = "class_weight is only for classifiers that give each text one class"
-    numbers = BertClassifier(untrained.encoder, untrained.preprocessor, ["bad"], problem_type="regression")
-    refused(numbers, (["one"], [1.0]), one_class, bad=2.0)
-    refused(
-        BertTokenClassifier(untrained.encoder, untrained.preprocessor, ["a", "b"]),
-        ([["one"]], [["a"]]),
-        one_class,
-        a=1.0,
-    )
+
+def test_a_run_with_classes_by_index_goes_on_with_their_names(tmp_path):
+    """As JSON, the keys of its settings are text."""
+    run = {**SETTINGS, "epochs": 1, "directory": tmp_path}
+    by_index = fine_tune(classifier(), examples(8), class_weight={np.int64(1): 0.0}, **run)
+    assert fine_tune(classifier(), examples(8), class_weight={"good": 1, "bad": 0}, **run) == by_index
+    with pytest.raises(ValueError, match="holds a finished run with other class_weight"):
+        fine_tune(classifier(), examples(8), class_weight={1: 0.5}, **run)
+
+
+ONE_CLASS = "class_weight is only for classifiers that give each text one class"
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "message"),
+    [
+        ({"bad": -1.0}, "class_weight of bad is -1.0; expected 0 or more"),
+        ({0: float("nan")}, "class_weight of 0 is nan; expected 0 or more"),
+        ({"bad": "high"}, "class_weight of bad is 'high'; expected a number"),
+        ({"odd": 1.0}, "class_weight names odd, but the labels are good, bad"),
+        ({2: 1.0, "odd": 2.0}, "class_weight names 2, but the labels are good, bad"),
+        ({-1: 1.0}, "class_weight names -1, but the labels are good, bad"),
+        ({0.5: 1.0}, "class_weight names 0.5, but the labels are good, bad"),
+        ({None: 1.0}, "class_weight names None, but the labels are good, bad"),
+        ({"bad": 1.0, 1: 2.0}, "class_weight has bad twice: by its name, and as 1"),
+        ([1.0, 2.0], r"class_weight is \[1.0, 2.0\]; expected a dict"),
+    ],
+)
+def test_class_weights_that_cannot_be(untrained, class_weight, message):
+    untrained.compile("sgd", untrained.training_loss())
+    for train in (
+        lambda: fine_tune(untrained, examples(), class_weight=class_weight, **SETTINGS),
+        lambda: untrained.fit(*examples(), class_weight=class_weight, verbose=0),
+        lambda: untrained.fit(*examples(), 2, 1, 0, None, 0.0, None, True, class_weight),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            train()
+
+
+def test_only_classifiers_of_one_class_have_class_weights(untrained):
+    parts = untrained.encoder, untrained.preprocessor
+    for model, x, y in [
+        (BertClassifier(*parts, ["bad"], problem_type="regression"), ["one"], [1.0]),
+        (BertClassifier(*parts, ["a", "b"], problem_type="multi_label_classification"), ["one"], [["a"]]),
+        (BertTokenClassifier(*parts, ["a", "b"]), [["one"]], [["a"]]),
+        (BertReranker(*parts), (["one"], ["red"]), [1.0]),
+        (BertSentenceEncoder(*parts), (["one"], ["red"]), None),
+    ]:
+        model.compile("sgd", model.training_loss())
+        with pytest.raises(ValueError, match=ONE_CLASS):
+            fine_tune(model, (x, y), class_weight={0: 1.0}, **SETTINGS)
+        with pytest.raises(ValueError, match=ONE_CLASS):
+            model.fit(x, y, class_weight={0: 1.0}, verbose=0)
 
 
 def test_a_budget_of_tokens_accumulated_gradients_and_a_teacher():
