@@ -21,8 +21,8 @@ from keras_bert.formats.families import FAMILIES
 
 __all__ = ["FAMILIES", "FORMATS", "Checkpoint", "open_checkpoint", "read_config", "write", "write_config"]
 
-# Each has `recognizes(directory)`, `open_checkpoint(directory)`, and maybe `write` and `files_of(config)`. The first that
-# recognizes a directory reads it.
+# Each has `recognizes(directory)` and `open_checkpoint(directory)`, and maybe `write` and `files_of(config)`. The first
+# that recognizes a directory reads it.
 _LAYOUTS = {
     "hugging_face": hugging_face,
     "saved_model": saved_model,

@@ -33,7 +33,7 @@ def preset(tmp_path_factory):
     with formats.open_checkpoint(directory) as checkpoint:
         encoder, config = checkpoint.read("encoder"), checkpoint.config
     parts = {"encoder": encoder, "masked_lm": {name: value.astype(np.float32) for name, value in head.items()}}
-    formats.write(directory, config, parts, overwrite=True)
+    formats.write(directory, config, parts, overwrite=True, kept=BertSentenceEncoder.FILES)
     return directory
 
 
