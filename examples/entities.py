@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import keras
 import tensorflow as tf
 
-from keras_bert import BertEncoder, BertPreprocessor, BertTokenClassifier
+from keras_bert import AdamW, BertEncoder, BertPreprocessor, BertTokenClassifier
 from keras_bert.data import read_conll
 from keras_bert.training import evaluate, fine_tune
 
@@ -71,7 +71,7 @@ def main() -> None:
 
     packed, targets = model.arrays(words, tags)  # int32 [sentences, tokens]: -1 but for the first token of a word
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
-    from_ids.compile(keras.optimizers.AdamW(1e-4), loss)
+    from_ids.compile(AdamW(1e-4), loss)
     losses = from_ids.fit(packed, targets, batch_size, epochs, verbose=0).history["loss"]
     print(f"functional model: loss {losses[0]:.3f} to {losses[-1]:.3f}")
     best = from_text.predict(tf.constant(texts[1:]), verbose=0)[0].argmax(-1)

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_bert import BertClassifier, BertEncoder, BertPreprocessor
+from keras_bert import AdamW, BertClassifier, BertEncoder, BertPreprocessor
 from keras_bert.data import read_folders
 from keras_bert.training import evaluate, fine_tune
 
@@ -94,7 +94,7 @@ def main() -> None:
     pooled = OverWindows(BertEncoder.from_preset(PRESET))(windows)
     functional = keras.Model(review, keras.layers.Dense(len(model.labels))(keras.layers.Dropout(0.1)(pooled)))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    functional.compile(keras.optimizers.AdamW(1e-4), loss, metrics=["accuracy"])
+    functional.compile(AdamW(1e-4), loss, metrics=["accuracy"])
     functional.fit(tf.constant(texts), model.targets(labels), batch_size, epochs, verbose=0)
     right = functional.predict(tf.constant(texts), verbose=0).argmax(-1) == model.targets(labels)
     print(f"functional model: {right.mean():.2f} of the reviews it has seen are right")

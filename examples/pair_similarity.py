@@ -12,7 +12,7 @@ import argparse
 import keras
 import tensorflow as tf
 
-from keras_bert import BertClassifier, BertEncoder, BertPreprocessor
+from keras_bert import AdamW, BertClassifier, BertEncoder, BertPreprocessor
 from keras_bert.data import read_table
 from keras_bert.training import evaluate, fine_tune
 
@@ -65,7 +65,7 @@ def main() -> None:
     inputs = BertPreprocessor.from_preset(PRESET, sequence_length=None)(pair)
     pooled = BertEncoder.from_preset(PRESET)(inputs)["pooled_output"]
     functional = keras.Model(pair, keras.layers.Dense(1)(keras.layers.Dropout(0.1)(pooled)))
-    functional.compile(keras.optimizers.AdamW(1e-4), "mse")
+    functional.compile(AdamW(1e-4), "mse")
     texts, targets = [tf.constant(column) for column in train[0]], model.targets(train[1])
     losses = functional.fit(texts, targets, batch_size, epochs, verbose=0).history["loss"]
     predicted = functional.predict([tf.constant(column) for column in shown], verbose=0)

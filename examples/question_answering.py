@@ -11,7 +11,7 @@ import argparse
 import keras
 import tensorflow as tf
 
-from keras_bert import BertEncoder, BertPreprocessor, BertQuestionAnswerer
+from keras_bert import AdamW, BertEncoder, BertPreprocessor, BertQuestionAnswerer
 from keras_bert.data import read_squad
 from keras_bert.training import evaluate, fine_tune
 
@@ -67,7 +67,7 @@ def main() -> None:
     from_text = keras.Model(pair, from_ids(preprocessor(pair)))
 
     packed, targets = model.arrays(*train)  # the tokens where the answer starts and ends, int32 [rows, 2]
-    from_ids.compile(keras.optimizers.AdamW(1e-4), model.training_loss())
+    from_ids.compile(AdamW(1e-4), model.training_loss())
     losses = from_ids.fit(packed, targets, batch_size, epochs, verbose=0).history["loss"]
     print(f"functional model: loss {losses[0]:.3f} to {losses[-1]:.3f}")
     asked = [tf.constant(questions[:1]), tf.constant(contexts[:1])]

@@ -11,7 +11,7 @@ import argparse
 import keras
 import tensorflow as tf
 
-from keras_bert import BertClassifier, BertEncoder, BertPreprocessor
+from keras_bert import AdamW, BertClassifier, BertEncoder, BertPreprocessor
 from keras_bert.data import read_table
 from keras_bert.saved_model import export_serving
 from keras_bert.training import evaluate, fine_tune
@@ -55,7 +55,7 @@ def main() -> None:
     inputs = BertPreprocessor.from_preset(PRESET, sequence_length=None)(texts)
     pooled = BertEncoder.from_preset(PRESET)(inputs)["pooled_output"]
     functional = keras.Model(texts, keras.layers.Dense(len(model.labels))(keras.layers.Dropout(0.1)(pooled)))
-    functional.compile(keras.optimizers.AdamW(1e-4), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    functional.compile(AdamW(1e-4), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     history = functional.fit(tf.constant(train[0]), model.targets(train[1]), batch_size, arguments.epochs, verbose=0)
     print(f"functional model: loss {history.history['loss'][0]:.3f} to {history.history['loss'][-1]:.3f}")
 

@@ -47,6 +47,7 @@ class ReusableSavedModel:
                 if all(variable is not other for other in self.variables.values()):
                     self.variables[".".join(["root", *([endpoint] if endpoint else []), kind, str(i)])] = variable
         self.trained = [path for path in self.variables if "trainable_variables" in path]
+        self._tables: list[tf.Variable] | None = None  # the trained variables with sparse gradients
         self.regularization_losses = list(getattr(called, "regularization_losses", ()))
         self._function = called.__call__
         concrete = self._function.concrete_functions
@@ -65,21 +66,33 @@ class ReusableSavedModel:
         `tf.IndexedSlices` hold a row for each occurrence of a token in the batch. Keras 3's optimizers treat these as
         different rows: Adam adds the squares of their gradients instead of squaring the sum.
         """
+        if self._tables is None:
+            self._tables = self._sparse_in_training(inputs, arguments)
+        outputs = self._function(inputs, **arguments)
+        if not self._tables:
+            return outputs
+        # TensorFlow sums the gradients of a variable's uses, and the sum with a tensor is a tensor. (TensorFlow would
+        # never free the graph of a `custom_gradient`, nor the model.)
+        nothing = tf.add_n([tf.cast(tf.reduce_sum(tf.reshape(each, [-1])[:0]), tf.float32) for each in self._tables])
+        add = lambda output: output + tf.cast(nothing, output.dtype) if output.dtype.is_floating else output  # noqa: E731
+        return tf.nest.map_structure(add, outputs, expand_composites=True)
 
-        @tf.custom_gradient
-        def compute(*flat: tf.Tensor) -> tuple[Any, Any]:
+    def _sparse_in_training(self, inputs: Any, arguments: dict[str, Any]) -> list[tf.Variable]:
+        """The trainable variables whose gradients are `tf.IndexedSlices`."""
+        variables = [self.variables[path] for path in self.trained]
+        sparse = []
+
+        def compute_gradients(inputs: Any) -> None:
             with tf.GradientTape() as tape:
-                tape.watch([each for each in flat if each.dtype.is_floating])
-                outputs = self._function(tf.nest.pack_sequence_as(inputs, flat), **arguments)
+                outputs = self._function(inputs, **arguments)
+            gradients = tape.gradient(outputs, variables)
+            sparse[:] = [
+                each for each, of in zip(variables, gradients, strict=True) if isinstance(of, tf.IndexedSlices)
+            ]
 
-            def gradient(*upstream: Any, variables: Any = ()) -> tuple[Any, Any]:
-                gradients = tape.gradient(tf.nest.flatten(outputs), [*flat, *variables], upstream)
-                gradients = [None if each is None else tf.convert_to_tensor(each) for each in gradients]
-                return gradients[: len(flat)], gradients[len(flat) :]
-
-            return outputs, gradient
-
-        return compute(*tf.nest.flatten(inputs))
+        specs = tf.nest.map_structure(tf.type_spec_from_value, inputs)
+        tf.function(compute_gradients, autograph=False).get_concrete_function(specs)
+        return sparse
 
     def write(self, directory: str | Path) -> None:
         """Writes the SavedModel with the current values of its variables."""

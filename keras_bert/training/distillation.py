@@ -89,7 +89,7 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
         >>> teacher = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
         >>> student = student_of(teacher, num_layers=1)
         >>> with learning_from(teacher, student):
-        ...     student.compile("adam", student.training_loss())
+        ...     student.compile(loss=student.training_loss())
         ...     _ = student.fit(["What a film!", "Never again."], ["good", "bad"], verbose=0)
     """
     if teacher is None:

@@ -39,7 +39,7 @@ def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strate
         >>> from keras_bert import BertClassifier
         >>> with strategy("one").scope():
         ...     model = BertClassifier.from_preset("all-MiniLM-L6-v2", labels=["good", "bad"])
-        ...     model.compile("adam", model.training_loss())
+        ...     model.compile(loss=model.training_loss())
     """
     found, told = choose(kind, tpu)
     print(f"training on {told}", file=sys.stderr)
