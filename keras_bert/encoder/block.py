@@ -7,9 +7,8 @@ import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.encoder.activations import feed_forward_activation
 from keras_bert.encoder.attention import SelfAttention
-from keras_bert.encoder.layers import dense, dropout, norm
+from keras_bert.encoder.layers import dense, dropout, feed_forward_activation, norm
 from keras_bert.encoder.layout import Layout
 
 Function = Callable[[Any], Any]

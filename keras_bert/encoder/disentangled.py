@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_bert.encoder.varying_shapes import shapes_may_vary
+from keras_bert.encoder.layout import shapes_may_vary
 
 
 class Distances(NamedTuple):

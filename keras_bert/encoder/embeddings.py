@@ -10,7 +10,7 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder.disentangled import Distances, distances_of
 from keras_bert.encoder.layers import EmbeddingTable, dense, dropout, embedding, norm
 from keras_bert.encoder.layout import Layout
-from keras_bert.encoder.relative_bias import relative_bias
+from keras_bert.encoder.positions import relative_bias
 
 
 class BertEmbeddings(keras.layers.Layer):

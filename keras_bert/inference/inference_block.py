@@ -10,8 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.encoder.attention import masked
-from keras_bert.encoder.attention_heads import AttentionHeads
+from keras_bert.encoder.attention import AttentionHeads, masked
 from keras_bert.encoder.block import residual
 from keras_bert.encoder.layout import Layout
 from keras_bert.inference import onednn

@@ -15,12 +15,17 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import digest, values_by_name
 from keras_bert.inference import onednn
-from keras_bert.inference.calibration import input_ranges
+from keras_bert.inference.calibration import input_ranges, losses_of_blocks, mean_cosine
 from keras_bert.inference.inference_block import InferenceBlock
-from keras_bert.inference.losses import losses_of_blocks, mean_cosine
-from keras_bert.inference.products import FloatProducts, Int8Products, RecordingProducts, Weights, beside_int8
+from keras_bert.inference.products import (
+    FloatProducts,
+    Int8Products,
+    RecordingProducts,
+    TokenTable,
+    Weights,
+    beside_int8,
+)
 from keras_bert.inference.ranges import Int8Ranges
-from keras_bert.inference.token_table import TokenTable
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 

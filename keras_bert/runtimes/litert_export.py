@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.inputs import NAMES
+from keras_bert.encoder.encoder import NAMES
 from keras_bert.runtimes.comparison import Difference, Run
 from keras_bert.runtimes.litert_metadata import add_metadata
 from keras_bert.runtimes.packed_model import PackedModel, config_of

@@ -14,7 +14,7 @@ import flatbuffers
 from tensorflow.lite.python import schema_py_generated as schema
 from tensorflow.lite.tools import flatbuffer_utils
 
-from keras_bert.encoder.inputs import NAMES
+from keras_bert.encoder.encoder import NAMES
 from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
 
 _INPUTS = dict(zip(NAMES, ("ids", "mask", "segment_ids"), strict=True))

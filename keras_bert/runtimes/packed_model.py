@@ -9,8 +9,8 @@ import keras
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.inputs import NAMES
-from keras_bert.encoder.varying_shapes import fixed_shapes
+from keras_bert.encoder.encoder import NAMES
+from keras_bert.encoder.layout import fixed_shapes
 from keras_bert.tasks.task import BertTask
 
 # TF Hub's names of the inputs -> transformers' names.

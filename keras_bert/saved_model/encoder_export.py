@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.inputs import NAMES
+from keras_bert.encoder.encoder import NAMES
 from keras_bert.formats import write_config
 from keras_bert.formats.saved_model import CONFIG
 from keras_bert.saved_model import precision_card

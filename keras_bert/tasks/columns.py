@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.encoder.inputs import NAMES
+from keras_bert.encoder.encoder import NAMES
 from keras_bert.text.arguments import check_many, columns_of_table, rank_of
 from keras_bert.text.strings import as_strings
 

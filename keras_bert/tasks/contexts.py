@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert.tasks.long_text import most_context
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.windows import windows
+from keras_bert.text.packing import windows
 
 
 class Contexts(NamedTuple):

@@ -9,8 +9,7 @@ import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.encoder.activations import ACTIVATIONS
-from keras_bert.encoder.layers import dense, dropout, norm
+from keras_bert.encoder.layers import ACTIVATIONS, dense, dropout, norm
 from keras_bert.formats.families import table_of
 from keras_bert.formats.layout_table import Layers
 

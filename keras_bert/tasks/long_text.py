@@ -7,8 +7,7 @@ from keras import ops
 
 from keras_bert.encoder import BertEncoder
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.packing import first_tokens
-from keras_bert.text.windows import windows
+from keras_bert.text.packing import first_tokens, windows
 
 POOLINGS = ("mean", "max")
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
-from keras_bert.text.normalization import SPACES
+from keras_bert.text.strings import SPACES
 from keras_bert.text.tokenizer import Tokenizer
 
 

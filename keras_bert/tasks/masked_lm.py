@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.inputs import NAMES, check_range
+from keras_bert.encoder.encoder import NAMES, check_range
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import one_or_many
 from keras_bert.tasks.heads import MaskedLMHead

@@ -1,26 +1,154 @@
 """Learns a vocabulary from a corpus. Needs the extra `vocab`."""
 
+import concurrent.futures
+import functools
 import io
+import json
 import re
+import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+import numpy as np
 import tensorflow as tf
+import tensorflow_text as tf_text
+from tqdm import tqdm
 
 from keras_bert.extras import needed
-from keras_bert.text.byte_level import byte_symbols, split_words
-from keras_bert.text.bytepair import BytePairTokenizer
-from keras_bert.text.compatibility import CompatibilityNormalizer
+from keras_bert.text.bytepair import BytePairTokenizer, byte_symbols, split_words
 from keras_bert.text.learning_corpus import Corpus, read_batches
-from keras_bert.text.learning_pairs import learn_pairs, wait_for
-from keras_bert.text.learning_words import LONGEST_WORD, alphabet, count, inside_words, words_of
-from keras_bert.text.normalization import BertNormalizer
+from keras_bert.text.normalization import BertNormalizer, CompatibilityNormalizer
 from keras_bert.text.sentencepiece import SentencePieceTokenizer
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.wordpiece import WordPieceTokenizer
+
+LONGEST_WORD = 200  # characters; longer ones are unknown to WordPieceTokenizer
+_MOST_WORDS = 2**21  # distinct words, some hundred megabytes; beyond it, the rarest are dropped
+
+
+@functools.cache
+def _splitter() -> tf_text.FastWordpieceTokenizer:
+    """Splits text as WordPieceTokenizer does, with a vocabulary in which each word is one token or unknown."""
+    return tf_text.FastWordpieceTokenizer(
+        ["[UNK]", "a"], unknown_token="[UNK]", token_out_type=tf.int32, max_bytes_per_word=4 * LONGEST_WORD
+    )
+
+
+def words_of(normalized: tf.Tensor) -> list[str]:
+    """The words of normalized texts, string `[batch]`, as WordPieceTokenizer splits them.
+
+    Example:
+        >>> words_of(tf.constant(["don't stop", "京都"]))
+        ['don', "'", 't', 'stop', '京', '都']
+    """
+    with tf.device("CPU"):
+        _, starts, ends = _splitter().tokenize_with_offsets(normalized)  # int64 [batch, (words)]
+    rows = normalized.numpy()
+    origins = np.repeat(np.cumsum([0, *map(len, rows[:-1])]), starts.row_lengths())
+    data = b"".join(rows)
+    places = zip((starts.values + origins).numpy().tolist(), (ends.values + origins).numpy().tolist(), strict=True)
+    return [data[start:end].decode() for start, end in places]
+
+
+def inside_words(chars: Sequence[str]) -> list[str]:
+    """The characters that may be inside a word: not punctuation and CJK ideographs, which are words by themselves.
+
+    Example:
+        >>> inside_words(["a", "-", "é", "京"])
+        ['a', 'é']
+    """
+    with tf.device("CPU"):
+        lengths = _splitter().tokenize(tf.constant([f"a{char}" for char in chars])).row_lengths().numpy()
+    return [char for char, length in zip(chars, lengths, strict=True) if length == 1]
+
+
+def count_words(words: Counter, more: Iterable) -> None:
+    """Adds words to the counts, and drops the rarest when there are too many."""
+    words.update(more)
+    rare = 1
+    while len(words) > _MOST_WORDS:
+        for word in [word for word, count_words in words.items() if count_words <= rare]:
+            del words[word]
+        rare *= 2
+
+
+def alphabet(words: Counter[str], character_coverage: float) -> list[str]:
+    """The characters of words, in ascending order, without the rarest beyond the coverage.
+
+    Example:
+        >>> alphabet(Counter({"cab": 99, "cob": 1}), 1.0), alphabet(Counter({"cab": 99, "cob": 1}), 0.99)
+        (['a', 'b', 'c', 'o'], ['a', 'b', 'c'])
+    """
+    counts: Counter[str] = Counter()
+    for word, count_words in words.items():
+        for char in word:
+            counts[char] += count_words
+    room = (1 - character_coverage) * sum(counts.values())
+    for char in sorted(counts, key=lambda char: (counts[char], char)):
+        room -= counts[char]
+        if room < 0:
+            break
+        del counts[char]
+    return sorted(counts)
+
+
+# -- Learns byte pairs: merges the most frequent pairs of symbols first.
+
+T = TypeVar("T")
+
+_LEAST_OFTEN = 2  # rarer pairs are not merged
+_LONGEST_TOKEN = 60  # symbols; in UTF-8, well below TensorFlow Text's limit
+_TIMES = 1000  # the most repetitions of a word in one string
+
+
+def learn_pairs(
+    words: Mapping[str, int], alphabet: Sequence[str], size: int
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Learns byte-pair encoding (Sennrich et al. 2016) with Hugging Face's `tokenizers`. It is deterministic.
+
+    `words` has the count of each word, without spaces. `alphabet` has their one-character symbols, in ascending order.
+    Returns up to `size` tokens, `alphabet` first; and the merged pairs, earliest first.
+    """
+    tokenizers = needed("tokenizers", "tokenizers", extra="vocab")
+
+    def fed() -> Iterator[str]:  # the library takes no counts
+        for word, count in words.items():
+            for done in range(0, count, _TIMES):
+                yield f"{word} " * min(count - done, _TIMES)
+
+    learner = tokenizers.Tokenizer(tokenizers.models.BPE())
+    learner.pre_tokenizer = tokenizers.pre_tokenizers.CharDelimiterSplit(" ")
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=_LEAST_OFTEN,
+        initial_alphabet=list(alphabet),
+        max_token_length=_LONGEST_TOKEN,
+        show_progress=False,
+    )
+    wait_for(lambda: learner.train_from_iterator(fed(), trainer))
+    model = json.loads(learner.to_str())["model"]
+    return sorted(model["vocab"], key=model["vocab"].get), [tuple(pair) for pair in model["merges"]]
+
+
+def wait_for(work: Callable[[], T]) -> T:
+    """Runs `work` in a thread, with a clock on a terminal: C++ and Rust would block Ctrl-C until they are done."""
+    future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except Exception as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    with tqdm(bar_format="learning tokens: {elapsed}", delay=1, disable=None) as clock:
+        while not concurrent.futures.wait([future], timeout=0.2).done:
+            clock.refresh()
+    return future.result()
+
 
 KINDS = ("wordpiece", "bytepair", "sentencepiece")
 
@@ -150,7 +278,7 @@ def _learn_wordpiece(
     for batch in read_batches(corpus):
         with tf.device("CPU"):
             normalized, _ = normalizer(tf.constant(batch))
-        count(words, words_of(normalized))
+        count_words(words, words_of(normalized))
     words = Counter({word: times for word, times in words.items() if len(word) <= LONGEST_WORD})
     _check_any(words)
     chars = alphabet(words, character_coverage)
@@ -183,7 +311,7 @@ def _learn_bytepair(corpus: Corpus, size: int) -> BytePairTokenizer:
     words: Counter[bytes] = Counter()
     for batch in read_batches(corpus):
         with tf.device("CPU"):
-            count(words, split_words(tf.constant(batch)).values.numpy())
+            count_words(words, split_words(tf.constant(batch)).values.numpy())
     _check_any(words)
     spelled = {word.decode("latin-1").translate(symbols): times for word, times in words.items()}
     tokens, merges = learn_pairs(spelled, sorted(symbols), size - len(_ROBERTA) - len(_ROBERTA_LAST))

@@ -1,6 +1,7 @@
-"""BERT's text cleaning in the TensorFlow graph, and a map from normalized bytes to original bytes."""
+"""Normalization of text in the TensorFlow graph, with maps from normalized bytes to original bytes."""
 
 import functools
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +13,6 @@ import tensorflow_text as tf_text
 from keras_bert.text.strings import require
 
 _VALID_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
-# Unicode's white space. RE2's \s is only ASCII's.
-SPACES = r"[\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
 INVALID_UTF8 = "not valid UTF-8 (read the text with its own encoding, or with errors=replace): the text in row"
 # Google's clean_text removes U+0000, U+FFFD, and categories Cc and Cf, except tab, line feed and carriage return.
 _REMOVED = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\p{Cf}\x{fffd}"
@@ -192,3 +191,135 @@ def _characters(codes: np.ndarray) -> tf.Tensor:
     """string `[codes]`; U+0000 in place of surrogates, which are no characters."""
     codes = np.where((codes >= 0xD800) & (codes < 0xE000), 0, codes)
     return tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")
+
+
+# -- Canonical composition (NFC) in the TensorFlow graph, and a map from composed bytes to original bytes.
+
+# Most rows have only characters that never change and never compose, and skip the operation: characters before the
+# combining marks (U+0300), typographic quotes and dashes, and CJK ideographs.
+_COMPOSED = r"[\x00-\x{2ff}\x{2010}-\x{2027}\x{4e00}-\x{9fff}]*"
+
+
+def compose(strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
+    """Composes letters and marks, string `[batch]`: `e` and U+0301 become `é`.
+
+    Raises:
+        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
+            number in `rows` (int64 `[batch]`), by default its position in the batch.
+
+    Example:
+        >>> compose(tf.constant(["cafe\\u0301"])).numpy()[0].decode()
+        'café'
+    """
+    plain = tf.strings.regex_full_match(strings, _COMPOSED)
+    return normalize_unless(plain, strings, strings, rows, lambda others: tf_text.normalize_utf8(others, "NFC"))
+
+
+def uncomposed_offsets(
+    strings: tf.Tensor, composed: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Maps spans of composed bytes to spans of original bytes: starts and ends, int64 `[spans]` each, into their row.
+
+    A span that begins or ends within a composed character covers all the characters that it was composed of.
+
+    Args:
+        strings: string `[batch]`, valid UTF-8.
+        composed: string `[batch]`, the result of `compose`.
+        rows: int64 `[spans]`, the row of each span.
+        starts, ends: int64 `[spans]`, byte offsets into the composed row, end exclusive.
+    """
+    changed = composed != strings  # [batch]
+
+    def map_back() -> tuple[tf.Tensor, tf.Tensor]:
+        texts, maps = tf_text.normalize_utf8_with_offsets_map(tf.boolean_mask(strings, changed), "NFC")
+        places = tf.ragged.range(tf.cast(tf.strings.length(texts), tf.int64) + 1)  # [changed rows, (bytes + 1)]
+        source = tf_text.find_source_offsets(maps, places).values  # within a composed character, its end
+        outside = tf.concat([source[1:] != source[:-1], [True]], 0)  # [bytes of the changed rows]
+        begin = tf.gather(tf.where(outside)[:, 0], tf.cumsum(tf.cast(outside, tf.int64)) - 1)
+        some = tf.where(tf.gather(changed, rows))  # [spans in changed rows, 1]
+        row = tf.gather(tf.cumsum(tf.cast(changed, tf.int64)) - 1, tf.gather_nd(rows, some))
+        origin = tf.gather(places.row_starts(), row)
+        first = tf.gather(source, tf.gather(begin, origin + tf.gather_nd(starts, some)))
+        last = tf.gather(source, origin + tf.gather_nd(ends, some))
+        return tuple(tf.tensor_scatter_nd_update(old, some, new) for old, new in ((starts, first), (ends, last)))
+
+    return tf.cond(tf.reduce_any(changed), map_back, lambda: (starts, ends))
+
+
+# -- ALBERT's normalization of text before SentencePiece: compatibility decomposition, accents, lower case.
+
+# White space in `str.split`, but not in SentencePiece's own normalization.
+_ODD_SPACES = r"\x0b\x1c-\x1f"
+_PLAIN = r"[\x02-\x0a\x0c-\x1b -\x7f]*"
+# Replaces U+0000, where TensorFlow Text's operation would end the text. No vocabulary has either.
+_NO_NUL = "\ue000"
+# Two ` or two ' become " and this character, so that offsets stay. Later it is removed, as SentencePiece's usual
+# normalization does.
+_SECOND_QUOTE = "\x01"
+
+
+@dataclass(frozen=True)
+class CompatibilityNormalizer:
+    """`preprocess_text` of google-research/albert: white space, NFKD, combining characters, lower case.
+
+    `strip_accents` decomposes by compatibility (NFKD), drops characters with a combining class, and replaces other
+    white space by spaces. `as_transformers` normalizes as transformers 5 does for ALBERT: two ` or two ' become ", all
+    marks are dropped, with or without a combining class, and sigma has no final form.
+
+    Example:
+        >>> CompatibilityNormalizer(True, True)(tf.constant(["Crème ﬁn ½"])).numpy()[0].decode()
+        'creme fin 1⁄2'
+    """
+
+    lowercase: bool
+    strip_accents: bool
+    as_transformers: bool = False
+
+    def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
+        """Normalizes string `[batch]`. Arguments and errors are those of `BertNormalizer`."""
+        strings = self._mark_quotes(strings)
+        lowered = tf.strings.lower(strings) if self.lowercase else strings
+        plain = tf.strings.regex_full_match(strings, _PLAIN)
+        return normalize_unless(plain, lowered, strings, rows, self._normalize)  # this lower-cases ASCII too
+
+    def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
+        strings = tf.strings.regex_replace(strings, r"\x00", _NO_NUL)
+        if self.as_transformers:
+            strings = tf.strings.regex_replace(strings, _SECOND_QUOTE, "")
+            strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")  # as long as before
+            strings = tf.strings.regex_replace(strings, "Σ", "σ") if self.lowercase else strings
+            if self.strip_accents:
+                strings = tf.strings.regex_replace(tf_text.normalize_utf8(strings, "NFKD"), r"\pM+", "")
+        elif self.strip_accents:
+            # As long as before, so that offsets stay; SentencePiece makes several spaces one.
+            strings = tf.strings.regex_replace(strings, f"[{_ODD_SPACES}]", " ")
+            strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")
+            strings = tf_text.normalize_utf8(strings, "NFKD")
+            strings = tf.strings.regex_replace(strings, f"{_combining()}+", "")
+        if self.lowercase:
+            strings = tf.strings.lower(strings)  # ASCII first, because ICU would follow the locale
+            strings = tf.strings.lower(lower_dotted_capitals(strings), encoding="utf-8")
+        return strings
+
+    def original_offsets(
+        self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """See `normalization.original_offsets`."""
+        return original_offsets(self._mark_quotes(strings), rows, starts, ends, contributed_bytes(self))
+
+    def _mark_quotes(self, strings: tf.Tensor) -> tf.Tensor:
+        return tf.strings.regex_replace(strings, "``|''", f'"{_SECOND_QUOTE}') if self.as_transformers else strings
+
+    def characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """As `BertNormalizer.characters`."""
+        results = self._normalize(chars)
+        return results, (tf.strings.length(chars) > 0) & (tf.strings.length(results) == 0)
+
+
+@functools.cache
+def _combining() -> str:
+    """A character class for RE2 of the characters with a nonzero canonical combining class."""
+    codes = [code for code in range(0x110000) if unicodedata.combining(chr(code))]
+    begins = [code for code in codes if not unicodedata.combining(chr(code - 1))]
+    ends = [code for code in codes if not unicodedata.combining(chr(code + 1))]
+    return "[" + "".join(f"\\x{{{a:x}}}-\\x{{{b:x}}}" for a, b in zip(begins, ends, strict=True)) + "]"

@@ -9,10 +9,9 @@ import tensorflow as tf
 
 from keras_bert import files, formats, presets
 from keras_bert.text.loading import load_tokenizer
-from keras_bert.text.packing import TRUNCATIONS, as_ids, pack, truncate
+from keras_bert.text.packing import TRUNCATIONS, as_ids, pack, truncate, windows
 from keras_bert.text.strings import as_strings, readable_errors
 from keras_bert.text.tokenizer import Tokenizer
-from keras_bert.text.windows import windows
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

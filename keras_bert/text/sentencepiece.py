@@ -13,15 +13,14 @@ import tensorflow as tf
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_bert import files
-from keras_bert.text.compatibility import CompatibilityNormalizer
-from keras_bert.text.sentencepiece_families import FAMILIES, SPACE, ends_in_comma
+from keras_bert.text.normalization import CompatibilityNormalizer
 from keras_bert.text.sentencepiece_files import (
     read_sentencepiece_files,
     sentencepiece_whole_file,
     write_sentencepiece_files,
 )
-from keras_bert.text.sentencepiece_model import BYTE, USER_DEFINED, read_model
-from keras_bert.text.splitting import Tokens
+from keras_bert.text.sentencepiece_model import BYTE, FAMILIES, SPACE, USER_DEFINED, ends_in_comma, read_model
+from keras_bert.text.strings import Tokens
 from keras_bert.text.tokenizer import Tokenizer
 
 _ops = sentencepiece_tokenizer.gen_sentencepiece_tokenizer

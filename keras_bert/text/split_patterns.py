@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from keras_bert.text.normalization import INVALID_UTF8, PLANE_4, SPACES, kinds_of_characters
-from keras_bert.text.strings import require
+from keras_bert.text.normalization import INVALID_UTF8, PLANE_4, kinds_of_characters
+from keras_bert.text.strings import SPACES, require
 
 _NO_CHARACTER = 0x10FFFF  # 4 bytes; it replaces at most 3 invalid bytes, so that a bad row gets longer
 OTHER, LETTER, NUMBER, SPACE = range(4)

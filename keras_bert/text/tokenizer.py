@@ -11,8 +11,7 @@ import tensorflow as tf
 from keras_bert import presets
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.packing import BERT_PAIRS, PairFormat, as_ids
-from keras_bert.text.splitting import Tokens, tokenize_around
-from keras_bert.text.strings import as_strings, readable_errors, require
+from keras_bert.text.strings import Tokens, as_strings, readable_errors, require, tokenize_around
 
 SPECIAL_TOKENS = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")
 T = TypeVar("T", bound="Tokenizer")

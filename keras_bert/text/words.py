@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from keras_bert.text.normalization import PLANE_4, SPACES, check_utf8, kinds_of_characters
-from keras_bert.text.strings import as_strings, readable_errors
+from keras_bert.text.normalization import PLANE_4, check_utf8, kinds_of_characters
+from keras_bert.text.strings import SPACES, as_strings, readable_errors
 
 _LETTER, _SPACE, _SIGN, _IDEOGRAPH, _MARK = range(5)
 _PATTERNS = (

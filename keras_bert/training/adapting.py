@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import keras
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.encoder.lora import merge
+from keras_bert.encoder.weights import merge
 from keras_bert.tasks.task import BertTask
 
 

@@ -102,7 +102,9 @@ def vectors(directory):
 def numbers(answers):
     """All numbers in answers."""
     if isinstance(answers, dict | list):
-        return [each for value in (answers.values() if isinstance(answers, dict) else answers) for each in numbers(value)]
+        return [
+            each for value in (answers.values() if isinstance(answers, dict) else answers) for each in numbers(value)
+        ]
     return [answers] if isinstance(answers, int | float) else []
 
 

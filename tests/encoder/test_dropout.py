@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.encoder.dropout import Dropout
+from keras_bert.encoder.layers import Dropout
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])

@@ -6,14 +6,12 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertConfig, BertEncoder
-from keras_bert.encoder import attention, attention_heads, pieces
-from keras_bert.encoder.activations import feed_forward_activation
+from keras_bert.encoder import attention
 from keras_bert.encoder.disentangled import buckets_of_distances, distance_scores, distances_of
+from keras_bert.encoder.layers import RMSNorm, feed_forward_activation
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.local_attention import Band
-from keras_bert.encoder.relative_bias import buckets_of
-from keras_bert.encoder.rms_norm import RMSNorm
-from keras_bert.encoder.rotary import rotated
+from keras_bert.encoder.positions import buckets_of, rotated
 
 from ..support.encoders import MODERN, SMALL, SWITCHES, random_encoder, random_inputs
 
@@ -203,9 +201,9 @@ def test_long_texts_are_computed_piece_by_piece(switch, length, is_graph, monkey
         return [outputs, *tape.gradient(outputs, weights, unconnected_gradients="zero")]
 
     expected = outputs_and_gradients()
-    monkeypatch.setattr(pieces, "_SCORES", 7 * 3 * length)  # eight queries of a head at a time
-    monkeypatch.setattr(pieces, "LONG", 16)
-    monkeypatch.setattr(attention_heads, "LONG", 16)
+    monkeypatch.setattr(attention, "_SCORES", 7 * 3 * length)  # eight queries of a head at a time
+    monkeypatch.setattr(attention, "LONG", 16)
+    monkeypatch.setattr(attention, "LONG", 16)
     softmax = attention._softmax
     monkeypatch.setattr(attention, "_softmax", lambda x, dtype: sizes.add(x.shape[2]) or softmax(x, dtype))
     for found, whole in zip(outputs_and_gradients(), expected, strict=True):

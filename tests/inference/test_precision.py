@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_bert import BertClassifier, BertSentenceEncoder
 from keras_bert.config import ACTIVATIONS
-from keras_bert.encoder import activations, attention_heads, pieces
+from keras_bert.encoder import attention, layers
 from keras_bert.inference import onednn, set_precision
 
 from ..support import small
@@ -54,7 +54,7 @@ def cosines(a, b):
 def test_an_activation_has_one_name_and_one_formula(name):
     x = np.linspace(-6, 6, 48, dtype=np.float32).reshape(3, 16)
     expected = reference.ACTIVATIONS[name](x.astype(np.float64))
-    np.testing.assert_allclose(activations.ACTIVATIONS[name](x), expected, atol=1e-6)
+    np.testing.assert_allclose(layers.ACTIVATIONS[name](x), expected, atol=1e-6)
     if not onednn.has_int8():
         pytest.skip("no oneDNN")
     graph = tf.function(lambda y: onednn.dense(y, tf.eye(16), tf.zeros(16), name), autograph=False)
@@ -62,7 +62,7 @@ def test_an_activation_has_one_name_and_one_formula(name):
 
 
 def test_no_activation_without_a_name():
-    assert set(activations.ACTIVATIONS) == set(ACTIVATIONS) >= set(onednn.FUSED)
+    assert set(layers.ACTIVATIONS) == set(ACTIVATIONS) >= set(onednn.FUSED)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -116,9 +116,9 @@ def test_long_texts_are_computed_piece_by_piece(precision, monkeypatch):
     expected = np.asarray(encoder(inputs)["sequence_output"])
     sizes, scores = set(), onednn.scores
     monkeypatch.setattr(onednn, "scores", lambda query, *rest: sizes.add(query.shape[2]) or scores(query, *rest))
-    monkeypatch.setattr(pieces, "_SCORES", 7 * 3 * 33)  # eight queries of a head at a time
-    monkeypatch.setattr(pieces, "LONG", 16)
-    monkeypatch.setattr(attention_heads, "LONG", 16)
+    monkeypatch.setattr(attention, "_SCORES", 7 * 3 * 33)  # eight queries of a head at a time
+    monkeypatch.setattr(attention, "LONG", 16)
+    monkeypatch.setattr(attention, "LONG", 16)
     set_precision(encoder, precision, ranges=encoder.inference.ranges)
     found = np.asarray(encoder(inputs)["sequence_output"])
     np.testing.assert_allclose(found, expected, atol=0.03)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.tasks.long_text import most_context, places_of_tokens
-from keras_bert.text.windows import windows
+from keras_bert.text.packing import windows
 
 from ..support import small
 from ..support.reference.squad import is_max_context

@@ -98,8 +98,8 @@ WRITERS = {
     "sentences": (lambda: sentences().save_preset, BARE | PLAIN_TOKENIZER | SENTENCES, set()),
     **{
         form: (
-            lambda form=form: lambda directory, **settings: BertEncoder(CONFIGS["bert"]).save_checkpoint(
-                directory, form, **settings
+            lambda form=form: (
+                lambda directory, **settings: BertEncoder(CONFIGS["bert"]).save_checkpoint(directory, form, **settings)
             ),
             {"bert_config.json", "bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001"},
             TOKENIZERS,

@@ -21,7 +21,7 @@ import keras_bert
 from keras_bert import atomic
 from keras_bert.text import SentencePieceTokenizer
 from keras_bert.text.loading import load_tokenizer
-from keras_bert.text.sentencepiece_json import tokenizer_json
+from keras_bert.text.sentencepiece_files import tokenizer_json
 
 from ..support import keras_hub, small, tokenization
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 from keras_bert.text import BytePairTokenizer
-from keras_bert.text.byte_level import split_words
+from keras_bert.text.bytepair import split_words
 from keras_bert.text.normalization import kinds_of_characters
 from keras_bert.text.split_patterns import KINDS, OTHER
 

@@ -12,14 +12,7 @@ from collections import Counter
 
 import pytest
 
-from keras_bert.text import (
-    BytePairTokenizer,
-    SentencePieceTokenizer,
-    WordPieceTokenizer,
-    learn_vocabulary,
-    learning,
-    learning_pairs,
-)
+from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer, learn_vocabulary, learning
 from keras_bert.text.loading import load_tokenizer
 
 from ..support.data import ROOT
@@ -212,10 +205,10 @@ def test_ctrl_c_does_not_wait_for_a_library():
     before = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
-            learning_pairs.wait_for(learn)
+            learning.wait_for(learn)
     finally:
         signal.signal(signal.SIGINT, before_the_test)
     assert time.monotonic() - before < HANGS
     assert threads[0] is not threading.main_thread()
     with pytest.raises(ZeroDivisionError):
-        learning_pairs.wait_for(lambda: 1 / 0)
+        learning.wait_for(lambda: 1 / 0)

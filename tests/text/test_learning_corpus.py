@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from keras_bert.text import learn_vocabulary, learning, learning_corpus, learning_words
+from keras_bert.text import learn_vocabulary, learning, learning_corpus
 
 from ..support.texts import SENTENCES
 
@@ -47,11 +47,11 @@ def test_a_corpus_is_read_as_it_is_needed():
 
 
 def test_rare_words_are_forgotten_when_there_are_too_many(monkeypatch):
-    monkeypatch.setattr(learning_words, "_MOST_WORDS", 4)
+    monkeypatch.setattr(learning, "_MOST_WORDS", 4)
     words = Counter()
-    learning_words.count(words, "aaabbcccddef")
+    learning.count_words(words, "aaabbcccddef")
     assert words == {"a": 3, "b": 2, "c": 3, "d": 2}
-    learning_words.count(words, "ghaa")
+    learning.count_words(words, "ghaa")
     assert words == {"a": 5, "b": 2, "c": 3, "d": 2}
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bert.formats.hugging_face_splits import _EXPRESSIONS
 from keras_bert.text import BytePairTokenizer
-from keras_bert.text.byte_level import split_words
+from keras_bert.text.bytepair import split_words
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.merging import MergeRules
 from keras_bert.text.packing import pack

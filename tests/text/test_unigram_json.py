@@ -2,14 +2,14 @@
 
 import base64
 import json
-import shutil
 import re
+import shutil
 
 import pytest
 
 from keras_bert.text import SentencePieceTokenizer
 from keras_bert.text.loading import load_tokenizer
-from keras_bert.text.sentencepiece_json import tokenizer_json
+from keras_bert.text.sentencepiece_files import tokenizer_json
 from keras_bert.text.sentencepiece_model import read_model
 
 from ..support.tokenization import ALBERT_SYMBOLS, UNIGRAM_TEXTS

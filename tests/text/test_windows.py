@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from keras_bert.saved_model import export_preprocessor
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.packing import truncate
-from keras_bert.text.windows import windows
+from keras_bert.text.packing import truncate, windows
 
 
 def slid(tokens, room, stride):
