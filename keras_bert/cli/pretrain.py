@@ -89,7 +89,7 @@ def pretrain(corpus: tuple[str, ...], vocab: str, size: str, **options: Any) -> 
     def prepare(sequence_length: int, pairs: bool) -> Prepared:
         from keras_bert.encoder import BertEncoder
         from keras_bert.pretraining import BertPretrainer
-        from keras_bert.pretraining.new_model import config_of, read_vocabulary
+        from keras_bert.pretraining.pretrainer import config_of, read_vocabulary
         from keras_bert.text import BertPreprocessor
 
         tokenizer = read_vocabulary(vocab)

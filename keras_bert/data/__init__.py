@@ -1,6 +1,6 @@
 """Reads files of examples, and checks them before any work starts, without models or TensorFlow.
 
-    tables.py     CSV, TSV and JSON lines, by column; rows.py, labels.py
+    tables.py     CSV, TSV, JSON lines and Parquet, by column
     folders.py    a directory per class
     conll.py      words and labels, one per line
     squad.py      questions, contexts and answers

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert.data.examples import WordExamples
-from keras_bert.data.labels import checked_name
 from keras_bert.data.problems import Problems
+from keras_bert.data.tables import checked_name
 from keras_bert.files import lines_of, read_text
 
 _COMMENT = re.compile(r"# |#[^\t]* [^\t]*$")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from keras_bert.data.decoding import one_text
 from keras_bert.data.examples import TextExamples
-from keras_bert.data.labels import checked_name
-from keras_bert.data.problems import Problems
+from keras_bert.data.problems import Problems, one_text
+from keras_bert.data.tables import checked_name
 from keras_bert.files import read_text
 
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keras_bert.extras import needed
+from keras_bert.files import parse_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 SHOWN = 10  # the most bad rows in a message
 
@@ -45,3 +56,81 @@ class Problems:
         if not skip_bad:
             raise ValueError(f"{some} cannot be used: {shown}. Fix the file, or leave them out with skip_bad=True")
         warnings.warn(f"{some} are left out: {shown}", stacklevel=3)  # at the call of the reader
+
+
+# -- Checks the texts, the JSON lines and the cells of Parquet in files of examples.
+
+# What pyarrow raises for a cell; UnicodeDecodeError and ArrowInvalid are ValueErrors.
+_NO_VALUE = (ValueError, OverflowError, IndexError, KeyError, TypeError, NotImplementedError)
+
+
+def json_object(line: str) -> dict[str, Any]:
+    """The object in a line of JSON lines. Raises ValueError if there is none."""
+    try:
+        row = parse_json(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg}, at character {error.colno}" if line.strip() else "blank") from None
+    except ValueError as error:
+        raise ValueError(f"not JSON that can be read: {error}") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"a JSON {type(row).__name__} instead of an object")
+    return row
+
+
+def one_text(value: str, name: str) -> str:
+    """Returns `value`. Raises ValueError if it is blank or has half of a surrogate pair."""
+    if not value.strip():
+        raise ValueError(f"{name} is empty")
+    return characters(value, name)
+
+
+def characters(value: str, name: str) -> str:
+    """Returns `value`. Raises ValueError if it has half of a surrogate pair."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # JSON can have it, as \ud83d, but TensorFlow cannot read it
+        raise ValueError(f"{name} has half of a surrogate pair, which is not a character") from None
+    return value
+
+
+def whole_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns a row, of which every column can be written. Raises ValueError, with the column, if one cannot."""
+    for name, value in row.items():
+        if isinstance(value, ValueError):
+            raise value
+        # Half of a surrogate pair may also be deep in a JSON value.
+        characters(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), f"{name!a}")
+        characters(name, f"the name of column {name!a}")
+    return row
+
+
+@contextmanager
+def reading_parquet(path: str | Path) -> Iterator[None]:
+    """Raises ValueError, with the path, in place of what pyarrow raises for damaged files: OSError, for instance."""
+    pa = needed("pyarrow", "pyarrow", "parquet")
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
+        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
+
+
+def parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[Any]:
+    """The values of a column of Parquet. A value that Python cannot hold is a text, such as the date 12000-01-01, or
+    else a ValueError, to be raised by who needs the cell.
+    """
+    try:
+        return column.to_pylist()
+    except _NO_VALUE:
+        return [_parquet_cell(each, name) for each in column]
+
+
+def _parquet_cell(cell: pa.Scalar, name: str) -> Any:
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError as error:
+        return ValueError(f"{name} is not UTF-8: bad byte {error.object[error.start]:#04x} at byte {error.start}")
+    except _NO_VALUE as error:
+        try:
+            return cell.cast("string").as_py()
+        except _NO_VALUE:
+            return ValueError(f"{name} has a value of {cell.type} that Python cannot hold: {error}")

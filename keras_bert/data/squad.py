@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_bert.data.decoding import one_text
 from keras_bert.data.examples import Answer, QuestionExamples
-from keras_bert.data.problems import Problems
+from keras_bert.data.problems import Problems, one_text
 from keras_bert.files import parse_json, read_text
 
 

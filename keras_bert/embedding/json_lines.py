@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_bert import files
-from keras_bert.data.decoding import json_object, one_text
+from keras_bert.data.problems import json_object, one_text
 
 if TYPE_CHECKING:
     import numpy as np

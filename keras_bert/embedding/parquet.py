@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_bert.data.decoding import parquet_cells, reading_parquet
+from keras_bert.data.problems import parquet_cells, reading_parquet
 from keras_bert.embedding.json_lines import VECTOR, text_in
 from keras_bert.extras import needed
 

@@ -14,8 +14,7 @@ from keras_bert import files
 from keras_bert.formats.saved_model import MODEL, read_graphs
 from keras_bert.formats.tensorflow_file import TensorFlowFile
 from keras_bert.inference import onednn
-from keras_bert.saved_model.serving import versions
-from keras_bert.saved_model.warmup_requests import FILE as WARMUP
+from keras_bert.saved_model.serving import WARMUP_FILE, versions
 
 # TensorFlow Text's operations in TF Serving's binary (its model_servers/BUILD; tensorflow_text's ops_lib);
 # FastBertNormalize since 2.11.
@@ -99,8 +98,8 @@ def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
 
 
 def _check_answers(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
-    if not (directory / WARMUP).is_file() and not _takes_ids(saved):
-        raise ValueError(f"there are no warm-up requests ({WARMUP})")
+    if not (directory / WARMUP_FILE).is_file() and not _takes_ids(saved):
+        raise ValueError(f"there are no warm-up requests ({WARMUP_FILE})")
     # A fresh process loads the model as TF Serving does. The script is passed as text, because a file would import the
     # modules beside it.
     script = Path(__file__).with_name("replay.py").read_text(encoding="utf-8")

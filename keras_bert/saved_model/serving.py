@@ -1,17 +1,50 @@
-"""Exports a model that takes strings to a version directory for TF Serving."""
+"""Exports a model that takes strings to a version directory for TF Serving, with warm-up requests."""
 
 import inspect
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from keras_bert.extras import needed
 from keras_bert.formats.saved_model import MODEL
-from keras_bert.saved_model import precision_card, warmup_requests
-from keras_bert.saved_model.plain_variables import StoredWeights
+from keras_bert.saved_model import saving
+from keras_bert.saved_model.encoder_export import StoredWeights
 from keras_bert.saved_model.saving import callable_object, new_directory
+
+WARMUP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # TF Serving's name
+
+# A short text, and a batch with a long one, so that memory is allocated in advance.
+_BATCHES = [["Hello, world!"], ["word " * 600, "Hello, world!", "", "Ünïcödé 你好 🙂"]]
+
+
+def messages() -> ModuleType:
+    """The module of TF Serving's messages. Raises ImportError if it is not installed."""
+    return needed("tensorflow_serving.apis.prediction_log_pb2", "tensorflow-serving-api", extra="serve")
+
+
+def write_warmup(directory: Path, names: tuple[str, ...]) -> None:
+    """Writes requests for both signatures of `export_serving` into a SavedModel with these names of input texts."""
+    (directory / WARMUP_FILE).parent.mkdir()
+    with tf.io.TFRecordWriter(str(directory / WARMUP_FILE)) as file:
+        for texts in _BATCHES:
+            feature = {name: [text.encode() for text in texts] for name in names}
+            examples = [_example({name: values[row] for name, values in feature.items()}) for row in range(len(texts))]
+            for signature, inputs in (("serving_default", feature), ("serialized_examples", {"examples": examples})):
+                log = messages().PredictionLog()
+                request = log.predict_log.request
+                request.model_spec.signature_name = signature
+                for name, values in inputs.items():
+                    request.inputs[name].CopyFrom(tf.make_tensor_proto(values, tf.string))
+                file.write(log.SerializeToString())
+
+
+def _example(texts: dict[str, bytes]) -> bytes:
+    features = {name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text])) for name, text in texts.items()}
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
 
 
 def export_serving(
@@ -67,7 +100,7 @@ def export_serving(
     version = max(versions(directory), default=0) + 1 if version is None else version
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise ValueError(f"version is {version!r}; TF Serving counts versions 1, 2, 3, ...")
-    warmup_requests.messages()
+    messages()
     with new_directory(directory / str(version), overwrite) as unfinished:
         weights = StoredWeights(model, dtype)
 
@@ -90,9 +123,9 @@ def export_serving(
         root = callable_object(serving_default, variables=variables)
         signatures = {"serving_default": serving_default, "serialized_examples": serialized_examples}
         tf.saved_model.save(root, str(unfinished), signatures=signatures)
-        warmup_requests.write(unfinished, names)
+        write_warmup(unfinished, names)
         if (precision := getattr(model, "precision", "float32")) != "float32":
-            precision_card.write(unfinished, precision)
+            saving.write(unfinished, precision)
     return directory / str(version)
 
 

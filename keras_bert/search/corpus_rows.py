@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_bert.data.decoding import one_text, parquet_cells, whole_row
-from keras_bert.data.rows import FORMATS, read_rows
+from keras_bert.data.problems import one_text, parquet_cells, whole_row
+from keras_bert.data.tables import FORMATS, read_rows
 from keras_bert.embedding import parquet
 from keras_bert.files import lines_of, read_text
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.data.decoding import characters
-from keras_bert.data.labels import parse_label
+from keras_bert.data.problems import characters
+from keras_bert.data.tables import parse_label
 from keras_bert.text.arguments import check_many
 
 _ENOUGH = 3  # examples of a label; fewer are learned by heart, if at all

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert import presets
-from keras_bert.data.decoding import characters
+from keras_bert.data.problems import characters
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import sentence_transformers
 from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS, SIMILARITIES

@@ -1,7 +1,12 @@
-"""A self-contained HTML page with the measures of a model, its confusion matrix and its worst answers."""
+"""A self-contained HTML page with the measures of a model, its confusion matrix and its worst answers.
+
+It needs no scripts; `plain_page` is the frame that such pages share.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -9,7 +14,44 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert.training.report import shares
-from keras_bert.visualize.plain_page import plain_page
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src {hash}">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>{title}</h1>
+{body}
+</body>
+</html>
+"""
+_FRAME_STYLE = "body { font: 16px/1.5 sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem }\n"
+
+
+def plain_page(title: str, body: str, style: str = "") -> str:
+    """A page.
+
+    Args:
+        title: any text.
+        body: HTML, in which every text is escaped. The policy forbids `style` attributes.
+        style: CSS in addition to that of all such pages.
+
+    Example:
+        >>> "<h1>a &lt; b</h1>" in plain_page("a < b", "<p>It is.</p>")
+        True
+    """
+    style = _FRAME_STYLE + style
+    return _PAGE.format(title=escape(title), body=body, style=style, hash=source_hash(style))
+
+
+def source_hash(source: str) -> str:
+    """The hash of a script or a style sheet in a Content-Security-Policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
+
 
 _SHADES = 10
 _STYLE = """:root { color-scheme: light dark }

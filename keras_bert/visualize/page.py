@@ -11,7 +11,7 @@ from string import Template
 import numpy as np
 
 from keras_bert.visualize.attention_weights import Weights
-from keras_bert.visualize.plain_page import source_hash
+from keras_bert.visualize.evaluation_page import source_hash
 
 # In the order of their dependencies.
 _SCRIPTS = (

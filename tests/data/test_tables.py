@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_bert.data import ColumnExamples, TextExamples, read_columns, read_table
-from keras_bert.data.rows import read_rows
+from keras_bert.data.tables import read_rows
 
 
 def test_a_lone_quote_is_text_in_tsv_and_not_in_csv(write):

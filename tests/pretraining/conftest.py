@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert.pretraining import Records, record_writing, write_records
-from keras_bert.pretraining.shards import ShardWriter
+from keras_bert.pretraining.record_writing import ShardWriter
 
 from ..support import corpus as small_corpus
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert.saved_model import check, replay, warmup_requests
+from keras_bert.saved_model import check, replay, serving
 from keras_bert.saved_model.check import check_serving
 
 
@@ -37,7 +37,7 @@ def save(directory, function, **attributes):
     for name, value in attributes.items():
         setattr(root, name, value)
     tf.saved_model.save(root, str(directory), {"serving_default": function, "serialized_examples": parse})
-    warmup_requests.write(directory, ("text",))
+    serving.write_warmup(directory, ("text",))
     return directory
 
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertEncoder, BertSentenceEncoder
-from keras_bert.saved_model import export_serving, warmup_requests
+from keras_bert.saved_model import export_serving, serving
 from keras_bert.saved_model.serving import versions
 
 from ..support import small
@@ -202,4 +202,4 @@ def test_without_the_extra(monkeypatch):
     for name in ("tensorflow_serving", "tensorflow_serving.apis", "tensorflow_serving.apis.prediction_log_pb2"):
         monkeypatch.setitem(sys.modules, name, None)  # cannot be imported
     with pytest.raises(ImportError, match=r"pip install 'keras-bert-models\[serve\]'"):
-        warmup_requests.messages()
+        serving.messages()
