@@ -31,8 +31,8 @@ class BertReranker(BertTask):
 
     It is exact and slow: let a vector search find some hundred candidates, and rank these with the reranker.
 
-    A head may have two labels, as that of monoBERT (Nogueira et al. 2019, "Multi-Stage Document Ranking with BERT"). The
-    logit is then the second label's minus the first's, so that its sigmoid is the probability of the second.
+    A head may have two labels, as that of monoBERT (Nogueira et al. 2019, "Multi-Stage Document Ranking with BERT").
+    The logit is then the second label's minus the first's, so that its sigmoid is the probability of the second.
 
     Args:
         encoder, preprocessor: see `BertTask`. The preprocessor has no stride.
