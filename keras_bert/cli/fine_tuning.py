@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ def train_on_examples(
 
         from keras_bert import training
         from keras_bert.tasks import columns
+        from keras_bert.tasks.preset import UntrainedWarning
         from keras_bert.training import report, workers
         from keras_bert.training.held_out import hold_out
 
@@ -87,7 +89,8 @@ def train_on_examples(
             runs.begin(directory, devices, recipe.epochs, after, vars(recipe), overwrite)
             report.check_installed()
             keras.utils.set_random_seed(recipe.seed)
-            with devices.scope():
+            with devices.scope(), warnings.catch_warnings():
+                warnings.simplefilter("ignore", UntrainedWarning)  # it is trained now
                 model, more = make(learned, preset, sequence_length=sequence_length)
             measured = None if to_measure is None else columns.count_of(to_measure[0])
             click.echo(_about(len(learned), measured, train, evaluated), err=True)

@@ -135,6 +135,11 @@ def read(directory: Path) -> SentenceSettings:
     )
 
 
+def has_dense(directory: Path) -> bool:
+    """Whether a model has a module Dense, also if other modules are not supported."""
+    return any(each["type"].endswith(".Dense") for each in read_if_there(directory / MODULES, [{"type": str}]))
+
+
 def read_dense_weights(directory: Path) -> dict[str, np.ndarray]:
     """The weights of the module Dense: `kernel`, float32 `[inputs, units]`, and maybe `bias`; empty without a Dense.
 

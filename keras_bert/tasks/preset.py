@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from keras_bert import files, formats, presets
 from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import hugging_face
+from keras_bert.formats import hugging_face, sentence_transformers
 from keras_bert.tasks.label_names import checked_labels
 from keras_bert.text import BertPreprocessor
 
@@ -40,8 +40,14 @@ _JSON_TYPES = {
     "Mapping": dict,
     "Sequence": list,
 }
+# Heads of fine-tuned models -> what they are for. Those of pre-training are in models to start from.
+_FINE_TUNED = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
 _GIVEN = ("self", "encoder", "preprocessor", "kwargs")  # the arguments of a constructor that from_preset does not take
 _FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
+
+
+class UntrainedWarning(UserWarning):
+    """A model has a new head, drawn at random, though nobody asked for one; it must be trained."""
 
 
 class RowSettings(NamedTuple):
@@ -95,28 +101,44 @@ class TaskPreset(NamedTuple):
             raise ValueError(f"{self.directory} has {found}; give the names of your labels: labels=[...]")
         return self.saved_labels if given is None else checked_labels(given)
 
-    def head_fits(self, labels: list[str]) -> bool:
+    def head_fits(self, labels: list[str] | None) -> bool:
         """Whether the head fits these labels: it has the same names, or no names and the same number.
 
         Without names, `transformers` writes LABEL_0, LABEL_1, ...
 
+        Args:
+            labels: the model's labels; None: it has a single output, a score.
+
         Warns:
-            UserWarning: the number of labels is the same, but not their names: the trained head is left out, perhaps by
-                mistake.
+            UserWarning: a trained head does not fit, and is left out, perhaps by mistake.
         """
-        saved = self.saved_labels
-        if labels == saved:
+        saved, count = self.saved_labels, 1 if labels is None else len(labels)
+        has_names = labels is not None and saved not in (None, _unnamed(self.head_size))
+        if saved == labels is not None or (count == self.head_size and not has_names):
             return True
-        if len(labels) != self.head_size:
-            return False
-        if saved in (None, _unnamed(self.head_size)):
-            return True
-        warnings.warn(
-            f"{self.directory} has a trained head for {_listed(saved)}; for {_listed(labels)} a new one is drawn at "
-            "random, and must be trained. To use the trained one, leave labels out, or give its names in its order",
-            stacklevel=5,  # where from_preset was called
-        )
+        if self.has_head:
+            theirs = _listed(saved or _unnamed(self.head_size))
+            ours = "one score" if labels is None else _listed(labels)
+            advice = "leave labels out, or give its names in its order" if labels else "load it as a BertClassifier"
+            warnings.warn(
+                f"{self.directory} has a trained head for {theirs}; for {ours} a new one is drawn at random, and must "
+                f"be trained. To use the trained one, {advice}",
+                stacklevel=5,  # where from_preset was called
+            )
         return False
+
+    @property
+    def trained_parts(self) -> dict[str, str]:
+        """The parts of a model for a task, apart from the encoder -> their names for messages."""
+        parts = {name: f"head for {of}" for name, of in _FINE_TUNED.items() if name in self.heads}
+        if sentence_transformers.has_dense(self.directory):
+            parts["dense"] = "Dense layer of a sentence encoder"
+        return parts
+
+    @property
+    def is_to_start_from(self) -> bool:
+        """Whether the preset is a pre-trained model, not one for a task."""
+        return not self.trained_parts and not (self.directory / sentence_transformers.MODULES).is_file()
 
 
 def _unnamed(size: int) -> list[str]:

@@ -141,6 +141,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         if not 1 <= top_k <= _BEST:
             raise ValueError(f"top_k is {top_k}; expected 1 to {_BEST}")
         check_batch_tokens(batch_tokens)
+        self._warn_if_untrained()
         is_one = isinstance(question, str) and isinstance(context, str)
         questions, contexts = checked_questions(*([question], [context]) if is_one else (question, context))
         answers = []

@@ -13,12 +13,12 @@ from keras import ops
 
 from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import Checkpoint, cross_encoder
+from keras_bert.formats import Checkpoint, cross_encoder, hugging_face
 from keras_bert.tasks import metrics, passage_lists, ranking_losses
 from keras_bert.tasks.columns import as_arrays, columns_of, one_or_many, plain, plain_labels
-from keras_bert.tasks.label_names import numbers_of
+from keras_bert.tasks.label_names import checked_labels, numbers_of
 from keras_bert.tasks.long_text import classify_texts
-from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to
+from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to, read
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many
@@ -32,10 +32,14 @@ class BertReranker(BertTask):
 
     It is exact and slow: let a vector search find some hundred candidates, and rank these with the reranker.
 
+    A head may have two labels, as that of monoBERT (Nogueira et al. 2019, "Multi-Stage Document Ranking with BERT").
+    The logit is then the second label's minus the first's, so that its sigmoid is the probability of the second.
+
     Args:
         encoder, preprocessor: see `BertTask`. The preprocessor has no stride.
         activation: turns the logit into a score: "sigmoid" (scores from 0 to 1) or "identity".
         dropout: the rate before the head; by default the encoder's `hidden_dropout`.
+        labels: the names of two labels, that of an answer last; by default the head has a single output.
 
     Call arguments:
         inputs: pairs of a query and a passage, or packed inputs, see `BertTask`. Or lists, as a tuple: queries, then
@@ -57,7 +61,7 @@ class BertReranker(BertTask):
 
     HEAD = "sequence"
     EXAMPLES = TextExamples
-    STATED_ELSEWHERE = ("activation",)
+    STATED_ELSEWHERE = ("labels",)
     ANSWERS_PROGRAM = 'print(outputs["score"])'
     text_names = ("text", "text_pair")
 
@@ -67,15 +71,20 @@ class BertReranker(BertTask):
         preprocessor: BertPreprocessor,
         activation: str = "sigmoid",
         dropout: float | None = None,
+        labels: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
+        labels = None if labels is None else checked_labels(labels, least=2)
+        if labels is not None and len(labels) > 2:
+            raise ValueError(f"labels are {', '.join(labels)}; a reranker has two: no answer, and an answer")
         if activation not in _SCORES:
             raise ValueError(f"activation is {activation!r}; expected {' or '.join(_SCORES)}")
         super().__init__(encoder, preprocessor, **kwargs)
         if preprocessor.stride is not None:
             raise ValueError(f"stride is {preprocessor.stride}, but pairs cannot be scored in windows; leave it out")
         self.activation = activation
-        self._add_head(1, dropout)
+        self.labels = labels
+        self._add_head(1 if labels is None else 2, dropout)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         if not isinstance(inputs, dict):
@@ -86,6 +95,8 @@ class BertReranker(BertTask):
         if len(shape) == 3:
             inputs = {name: ops.reshape(each, (-1, ops.shape(each)[2])) for name, each in inputs.items()}
         logits = classify_texts(self.encoder, self.head, inputs, training=training)
+        if self.labels is not None:
+            logits = logits[:, 1:] - logits[:, :1]  # softmax's second probability is the sigmoid of the difference
         return ops.reshape(ops.cast(logits, "float32"), (-1, passages))
 
     def score(
@@ -112,6 +123,7 @@ class BertReranker(BertTask):
             UserWarning: the number of pairs that were truncated to the model's maximum length.
         """
         is_one, pairs = one_or_many(text, text_pair)
+        self._warn_if_untrained()
         logits = [row for chunk in self._by_length(pairs, batch_tokens, progress) for row in chunk]
         scores = self._scores(np.reshape(logits, (-1, 1)).astype(np.float32))
         return float(scores[0]) if is_one else ops.convert_to_numpy(scores)
@@ -265,20 +277,23 @@ class BertReranker(BertTask):
 
     @classmethod
     def is_in(cls, checkpoint: Checkpoint, directory: Path) -> bool:
-        return (
-            super().is_in(checkpoint, directory)
-            and checkpoint.shapes(cls.HEAD).get("logits/bias") == (1,)
-            and cross_encoder.read(directory).is_stated
-        )
+        if not super().is_in(checkpoint, directory):
+            return False
+        size = checkpoint.shapes(cls.HEAD).get("logits/bias")
+        if size == (2,):  # of any classifier, unless a reranker was saved
+            return bool(read(directory, cls).settings)
+        return size == (1,) and cross_encoder.read(directory).is_stated
 
     @classmethod
     def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
         stated = cross_encoder.read(found.directory)
-        if stated.is_stated and found.head_size > 1:
+        if stated.is_stated and found.head_size > 2:
             raise ValueError(
                 f"{found.handle} has {found.head_size} outputs for a pair, not one score; load it as a BertClassifier"
             )
-        return {"activation": stated.activation, **found.settings, **given}
+        activation = {} if found.settings and not stated.is_stated else {"activation": stated.activation}
+        labels = {"labels": found.saved_labels or ["LABEL_0", "LABEL_1"]} if found.head_size == 2 else {}
+        return {**found.settings, **activation, **labels, **given}
 
     @classmethod
     def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
@@ -290,13 +305,14 @@ class BertReranker(BertTask):
         cross_encoder.write_length(directory, longest)
 
     def _takes_head(self, found: TaskPreset) -> bool:
-        return found.head_size == 1
+        return found.head_fits(self.labels)
 
     def settings(self) -> dict[str, Any]:
-        return {"activation": self.activation, "dropout": self.dropout_rate}
+        return {"activation": self.activation, "dropout": self.dropout_rate, "labels": self.labels}
 
     def hugging_face_settings(self) -> dict[str, Any]:
-        return cross_encoder.entries(self.activation)
+        """For one output, what `CrossEncoder` reads; it gives the logits of two labels, whatever the activation."""
+        return cross_encoder.entries(self.activation) if self.labels is None else hugging_face.label_names(self.labels)
 
 
 def _list(many: Any, name: str) -> list[Any]:

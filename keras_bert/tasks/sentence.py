@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -72,6 +73,7 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
     """
 
     STATED_ELSEWHERE = ("pooling", "normalize", "dense", "prompts", "default_prompt", "include_prompt", "similarity")
+    PARTS = ("dense",)
     FILES = sentence_transformers.FILES
     ANSWERS_PROGRAM = 'print(outputs["embedding"] @ outputs["embedding"].T)'
 
@@ -288,8 +290,16 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
         return preprocessor_up_to(sentence_transformers.read(found.directory).max_length, found, encoder, rows)
 
     def _load_heads(self, found: TaskPreset) -> None:
-        if self.dense is None or self.settings()["dense"] != sentence_transformers.read(found.directory).dense:
-            return  # a dense layer that was asked for is new
+        super()._load_heads(found)
+        saved, ours = sentence_transformers.read(found.directory).dense, self.settings()["dense"]
+        if saved and saved != ours:
+            warnings.warn(
+                f"{found.directory} has a trained dense layer, {saved}; for {ours} a new one is drawn at random, and "
+                "must be trained. To use the trained one, leave dense out",
+                stacklevel=3,
+            )
+        if self.dense is None or saved != ours:
+            return
         weights = sentence_transformers.read_dense_weights(found.directory)
         for variable in self.dense.weights:
             value = weights[variable.name]

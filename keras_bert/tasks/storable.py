@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,7 +27,10 @@ class Storable:
 
     HEAD: ClassVar[str | None] = None  # the head of the task: a key of the family's heads
     STATED_ELSEWHERE: ClassVar[tuple[str, ...]] = ()  # settings that are in other entries of a preset's files
+    PARTS: ClassVar[tuple[str, ...]] = ()  # a preset's parts with weights, apart from the encoder and the heads
     FILES: ClassVar[tuple[str, ...]] = ()  # the files of a preset that only this task has
+
+    _untrained: str | None = None  # a warning for the first answer, see `_warn_if_untrained`
 
     @property
     def heads(self) -> dict[str, keras.Layer]:
@@ -72,8 +76,9 @@ class Storable:
             TypeError, ValueError: a file is damaged, or an argument is bad.
 
         Warns:
-            UserWarning: the preset's head is not used, because its labels have other names; or its int8 ranges, because
-                they belong to other weights.
+            UserWarning: the preset has a trained head that is not used, because it has other labels, or belongs to
+                another task; or a new head is drawn at random, though the preset is a model for a task; or int8 ranges
+                are not used, because they belong to other weights.
         """
         fields, given = preset.split(cls, {name: value for name, value in settings.items() if value is not None})
         found = preset.read(handle, cls)
@@ -89,6 +94,7 @@ class Storable:
         ):
             model = cls(encoder, preprocessor, **arguments)
         model._load_heads(found)
+        model._warn_of_heads(found)
         model._load_ranges(found.directory)
         if precision != "float32":
             model.set_precision(precision)
@@ -116,6 +122,27 @@ class Storable:
             for name, head in self.heads.items():
                 if name in found.heads and self._takes_head(found):
                     load_weights(head, checkpoint, name)
+
+    def _warn_of_heads(self, found: preset.TaskPreset) -> None:
+        """Warns of what a preset has and this model does not use, and of what it lacks."""
+        kind = type(self).__name__
+        if unused := [part for name, part in found.trained_parts.items() if name not in (*self.heads, *self.PARTS)]:
+            told = f"{found.directory} has a trained {' and a '.join(unused)}, which a {kind} does not use"
+            warnings.warn(told, stacklevel=3)
+        has_labels = getattr(self, "labels", None) is not None  # they ask for a head
+        if self.HEAD is None or found.has_head or has_labels:
+            return
+        told = f"{found.directory} has no head of a {kind}: a new one is drawn at random, and must be trained"
+        if found.is_to_start_from:
+            self._untrained = told
+        else:
+            warnings.warn(told, preset.UntrainedWarning, stacklevel=3)
+
+    def _warn_if_untrained(self) -> None:
+        """Warns before the first answer with a new head that was neither asked for nor trained."""
+        told, self._untrained = self._untrained, None
+        if told and not np.any(self.head.logits.bias):  # training leaves no bias at exactly 0
+            warnings.warn(told, preset.UntrainedWarning, stacklevel=3)
 
     def _takes_head(self, found: preset.TaskPreset) -> bool:
         """Whether to load the heads of a preset."""

@@ -67,15 +67,16 @@ def load_task(handle: str | Path, **arguments: Any) -> BertTask:
 
 
 def load_reranker(handle: str | Path, **arguments: Any) -> BertReranker:
-    """The reranker of a preset: any model with one trained score for a pair.
+    """The reranker of a preset: any model with a trained head for texts of one output, or of two labels, the last of
+    which is that of an answer.
 
     Args:
         handle, **arguments: as for `load_task`.
 
     Raises:
         FileNotFoundError: there is no such preset, or it lacks a file.
-        ValueError: a file is damaged, or the preset has no head with one score.
+        ValueError: a file is damaged, or the preset has no such head.
     """
-    if preset.read(handle, BertReranker).head_size != 1:
+    if preset.read(handle, BertReranker).head_size not in (1, 2):
         raise ValueError(f"{handle} has no head that scores pairs; use a cross-encoder, or fine-tune a BertReranker")
     return BertReranker.from_preset(handle, **arguments)

@@ -165,7 +165,10 @@ PUBLISHED = {
         ),
         lambda d: pieces(d, "spm.model", 128_000, ("[PAD]", "[CLS]", "[SEP]", "[UNK]"), "[UNK]"),
     ),
-    "gte": Published("gte-large-en-v1.5 in transformers", 8192, _bert(30528, 8192, **_ROPE), lambda d: word_pieces(d, 30522)),
+    "gte": Published(
+        "gte-large-en-v1.5, as transformers writes it", 8192, _bert(30528, 8192, **_ROPE),
+        lambda d: word_pieces(d, 30522),
+    ),
     "new": Published(
         "gte-large-en-v1.5",
         8192,

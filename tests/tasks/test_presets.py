@@ -8,9 +8,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertSentenceEncoder, BertTokenClassifier
+from keras_bert import BertClassifier, BertQuestionAnswerer, BertReranker, BertSentenceEncoder, BertTokenClassifier
+from keras_bert.tasks import BertMaskedLM
 from keras_bert.tasks.classifier import MULTI_LABEL
+from keras_bert.tasks.preset import UntrainedWarning
 from keras_bert.tasks.table import task_of
+from keras_bert.training import fine_tune
 
 from ..support import small
 from ..support.checkpoints import CONFIGS
@@ -176,13 +179,121 @@ def test_a_head_that_is_left_out_is_told(saved):
     assert not np.allclose(np.sort(model.head.logits.kernel), np.sort(kernel))  # nor one whose answers are exchanged
 
 
-def test_a_head_for_fewer_labels_is_left_out_without_a_word(saved):
+@pytest.mark.parametrize("names", [{"0": "A", "1": "B", "2": "C"}, None])
+def test_a_head_for_another_number_of_labels_is_told(saved, tmp_path, names):
     task, directory, _ = saved
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
+    directory = changed(directory, tmp_path / "preset", id2label=names)
+    known = "A, B, C" if names else "LABEL_0, LABEL_1, LABEL_2"
+    with pytest.warns(UserWarning, match=f"has a trained head for {known}; for A, B a new one is drawn") as told:
         model = task.from_preset(directory, labels=["A", "B"])
+    assert told[0].filename == __file__
     assert model.labels == ["A", "B"]
     assert model.head.logits.kernel.shape == (small.CONFIG.hidden_size, 2)
+
+
+def told_of(task, directory, **settings):
+    """A model, and the messages of its warnings."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = task.from_preset(directory, **settings)
+    told = [each for each in told if issubclass(each.category, UserWarning)]
+    assert {each.filename for each in told} <= {__file__}
+    return model, [str(each.message).removeprefix(f"{directory} has ") for each in told]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """The directories of models for each task, without a new head."""
+    folder = tmp_path_factory.mktemp("models")
+    shape, windows = {"config": {"num_layers": 1}}, {"text": {"stride": 4}}
+    dense = {"units": 5, "activation": "tanh", "use_bias": True}
+    for name, model in {
+        "classes": small.task(BertClassifier, FIRST, **shape),
+        "words": small.task(BertTokenClassifier, FIRST, **shape),
+        "answers": small.task(BertQuestionAnswerer, **shape, **windows),
+        "score": small.task(BertReranker, **shape),
+        "vectors": BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor()),
+        "dense": BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor(), dense=dense),
+        "masks": BertMaskedLM(small.encoder(num_layers=1)),
+    }.items():
+        model.save_preset(folder / name)
+        small.tokenizer().save_preset(folder / name, overwrite=True)
+    return folder
+
+
+UNUSED = {
+    "classes": "a trained head for texts",
+    "words": "a trained head for words",
+    "answers": "a trained head for answers to questions",
+    "score": "a trained head for texts",
+    "dense": "a trained Dense layer of a sentence encoder",
+}
+USED = {
+    ("classes", BertClassifier), ("words", BertTokenClassifier), ("answers", BertQuestionAnswerer),
+    ("score", BertReranker), ("dense", BertSentenceEncoder),
+}  # fmt: skip
+MISFITS = {
+    ("score", BertClassifier): "a trained head for LABEL_0; for A, B, C a new one is drawn at random",
+    ("classes", BertReranker): "a trained head for A, B, C; for one score a new one is drawn at random",
+}
+
+
+@pytest.mark.parametrize("task", [BertClassifier, BertTokenClassifier, BertQuestionAnswerer, BertReranker])
+def test_what_a_preset_has_and_a_model_does_not_use_is_told_and_what_it_lacks(models, task):
+    """Nobody asks for a new head but with labels. A pre-trained model is there to start from."""
+    labels = {"labels": FIRST} if task in TASKS else {}
+    for name in ("classes", "words", "answers", "score", "vectors", "dense", "masks"):
+        _, told = told_of(task, models / name, **labels)
+        expected = []
+        if (name, task) in MISFITS:
+            expected.append(MISFITS[name, task])
+        elif name in UNUSED and (name, task) not in USED:
+            expected.append(f"{UNUSED[name]}, which a {task.__name__} does not use")
+        is_new = (name, task) not in USED | MISFITS.keys() and not labels
+        if is_new and name != "masks":
+            expected.append(f"no head of a {task.__name__}: a new one is drawn at random, and must be trained")
+        assert len(told) == len(expected), (name, told)
+        assert all(message.startswith(start) for message, start in zip(told, expected, strict=True)), (name, told)
+
+
+def test_a_sentence_encoder_tells_of_heads_and_of_a_dense_layer_that_it_does_not_use(models):
+    for name in ("classes", "words", "answers", "score"):
+        assert told_of(BertSentenceEncoder, models / name)[1] == [
+            f"{UNUSED[name]}, which a BertSentenceEncoder does not use"
+        ]
+    for name in ("vectors", "dense", "masks"):
+        assert told_of(BertSentenceEncoder, models / name)[1] == []
+    (told,) = told_of(BertSentenceEncoder, models / "dense", dense={"units": 7})[1]
+    assert told.startswith("a trained dense layer, {'units': 5,")
+    assert told_of(BertSentenceEncoder, models / "vectors", dense={"units": 7})[1] == []  # it was asked for
+
+
+ASKED = [
+    (BertReranker, lambda model: model.score("a film", "good"), (["a", "b"], ["c", "d"]), [0, 1]),
+    (BertQuestionAnswerer, lambda model: model.answer("who?", "a film"), (["who?"], ["a film"]), [[("film", 2)]]),
+]
+
+
+@pytest.mark.parametrize(("task", "ask"), [each[:2] for each in ASKED])
+def test_a_new_head_of_a_pre_trained_model_is_told_with_its_first_answer(models, task, ask):
+    model, told = told_of(task, models / "masks")
+    assert told == []
+    with pytest.warns(UntrainedWarning, match="a new one is drawn at random, and must be trained") as told:
+        ask(model)
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UntrainedWarning)
+        ask(model)  # once is enough
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("task", "ask", "x", "y"), ASKED)
+def test_a_new_head_that_has_been_trained_is_not_told(models, task, ask, x, y):
+    model, _ = told_of(task, models / "masks")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UntrainedWarning)
+        fine_tune(model, (x, y), epochs=1, progress=False)
+        ask(model)
 
 
 @pytest.mark.parametrize("task", TASKS)

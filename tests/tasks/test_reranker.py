@@ -1,6 +1,7 @@
 """BertReranker: its scores and their order, its directories, and CrossEncoder beside it."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from keras_bert import BertClassifier, BertReranker
 from keras_bert.formats import cross_encoder
 from keras_bert.saved_model import export_serving
 from keras_bert.saved_model.check import check_serving
-from keras_bert.tasks.table import load_task, task_of
+from keras_bert.tasks.table import load_reranker, load_task, task_of
 from keras_bert.training import evaluate, fine_tune
 
 from ..support import small
@@ -89,6 +90,7 @@ def test_rank(model):
         (lambda model: model.targets(["yes"]), ValueError, "labels must be a number for each pair"),
         (lambda model: new(activation="tanh"), ValueError, "activation is 'tanh'; expected sigmoid or identity"),
         (lambda model: new(text={"stride": 4}), ValueError, "stride is 4"),
+        (lambda model: new(labels=["a", "b", "c"]), ValueError, "labels are a, b, c; a reranker has two"),
     ],
 )
 def test_mistakes(model, call, error, message):
@@ -171,10 +173,61 @@ def test_other_modules_are_refused(saved):
         BertReranker.from_preset(saved)
 
 
+@pytest.fixture(scope="module")
+def two_labels(tmp_path_factory):
+    """A classifier of pairs, as monoBERT is, and its directory."""
+    directory = tmp_path_factory.mktemp("monobert")
+    model = small.task(BertClassifier, ["no", "yes"], pairs=True, config={"num_layers": 1})
+    model.save_preset(directory)
+    return model, directory
+
+
+@pytest.mark.parametrize("names", [{"0": "no", "1": "yes"}, None])
+def test_two_labels_give_the_probability_of_the_second(two_labels, tmp_path, recwarn, names):
+    classifier, directory = two_labels
+    shutil.copytree(directory, tmp_path / "theirs")
+    change(tmp_path / "theirs", "config.json", id2label=names, keras_bert=None)
+    assert task_of(tmp_path / "theirs") is BertClassifier  # nothing says that it is a reranker
+    model = load_reranker(tmp_path / "theirs")
+    queries = [QUERY] * len(PASSAGES)
+    logits = np.asarray(classifier((queries, PASSAGES)))
+    expected = np.exp(logits[:, 1]) / np.exp(logits).sum(axis=1)
+    np.testing.assert_allclose(model.score(queries, PASSAGES), expected, atol=1e-5)
+    by_difference = BertReranker.from_preset(directory, activation="identity")
+    np.testing.assert_allclose(by_difference.score(queries, PASSAGES), logits[:, 1] - logits[:, 0], atol=1e-5)
+    assert [str(each.message) for each in recwarn if issubclass(each.category, UserWarning)] == []
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "identity"])
+def test_two_labels_are_saved_and_read(two_labels, tmp_path, activation):
+    model = BertReranker.from_preset(two_labels[1], activation=activation)
+    model.save_preset(tmp_path / "preset")
+    assert task_of(tmp_path / "preset") is BertReranker
+    again = load_task(tmp_path / "preset")
+    assert small.same(again, model)
+    assert (again.labels, again.activation) == (["no", "yes"], activation)
+    assert json.loads((tmp_path / "preset/config.json").read_text())["id2label"] == {"0": "no", "1": "yes"}
+    classifier = BertClassifier.from_preset(tmp_path / "preset", pairs=True)  # both logits are there
+    np.testing.assert_array_equal(classifier.head.get_weights()[-1], model.head.get_weights()[-1])
+
+
+def test_two_labels_learn_what_their_classifier_learns(two_labels):
+    """The binary cross-entropy of the difference is the cross-entropy of both logits."""
+    classifier, directory = two_labels
+    pairs, labels = ([QUERY] * 4, PASSAGES), np.array([1, 0, 1, 0])
+    reranker = BertReranker.from_preset(directory)
+    logits = classifier(pairs)
+    ours = reranker.training_loss()(reranker.targets(labels), reranker(pairs))
+    assert float(ours) == pytest.approx(float(classifier.training_loss()(labels, logits)), abs=1e-5)
+
+
 def test_a_head_of_three_labels(tmp_path):
     """A CrossEncoder of three classes is a classifier; and a classifier can be trained to be a reranker."""
     small.task(BertClassifier, ["yes", "no", "maybe"], pairs=True, config={"num_layers": 1}).save_preset(tmp_path)
-    assert BertReranker.from_preset(tmp_path).score("a", "b") >= 0
+    with pytest.warns(UserWarning, match="has a trained head for yes, no, maybe; for one score a new one is drawn"):
+        assert BertReranker.from_preset(tmp_path).score("a", "b") >= 0
+    with pytest.raises(ValueError, match="has no head that scores pairs"):
+        load_reranker(tmp_path)
     change(tmp_path, "config.json", sbert_ce_default_activation_function=IDENTITY)
     assert task_of(tmp_path) is BertClassifier
     with pytest.raises(ValueError, match="has 3 outputs for a pair, not one score; load it as a BertClassifier"):
@@ -243,3 +296,21 @@ def test_cross_encoder_reads_what_we_write_and_we_read_theirs(tmp_path, activati
     again = load_task(tmp_path / "theirs")
     np.testing.assert_allclose(again.score(queries, PASSAGES), ours.score(queries, PASSAGES), rtol=0, atol=1e-5)
     assert again.activation == activation
+
+
+@pytest.mark.parity
+def test_transformers_and_cross_encoder_read_two_labels(two_labels, tmp_path):
+    theirs = pytest.importorskip("sentence_transformers")
+    transformers = pytest.importorskip("transformers")
+    model = BertReranker.from_preset(two_labels[1])
+    model.save_preset(tmp_path)
+    queries = [QUERY] * len(PASSAGES)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    loaded = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    assert loaded.config.id2label == {0: "no", 1: "yes"}
+    logits = loaded(**tokenizer(queries, PASSAGES, padding=True, return_tensors="pt")).logits.detach().numpy()
+    expected = np.exp(logits[:, 1]) / np.exp(logits).sum(axis=1)
+    np.testing.assert_allclose(model.score(queries, PASSAGES), expected, rtol=0, atol=1e-5)
+    pairs = list(zip(queries, PASSAGES, strict=True))
+    scores = theirs.CrossEncoder(str(tmp_path), device="cpu").predict(pairs)  # the logits of both
+    np.testing.assert_allclose(scores, logits, rtol=0, atol=1e-5)
