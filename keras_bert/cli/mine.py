@@ -67,9 +67,9 @@ def mine(
     These are texts close to a query that are not its positives. PAIRS has a query and a positive in each row: CSV, TSV,
     JSON lines or Parquet. A text that scores almost as high as the positive may be an unmarked answer:
     --relative-margin 0.05 leaves it out. Writes JSON lines {"query", "positive", "negative", "positive_score",
-    "negative_score"}, which `finetune embed --negative-column negative` reads. Scores are similarities, or with --rerank
-    those of a cross-encoder, for `finetune embed --score-column`. After an interruption, the same command does not
-    encode texts again.
+    "negative_score"}, which `finetune embed --negative-column negative` reads. Scores are similarities, or with
+    --rerank those of a cross-encoder, for `finetune embed --score-column`. After an interruption, the same command does
+    not encode texts again.
 
     \b
     Example:

@@ -31,10 +31,10 @@ def similarity(
 ) -> None:
     """Compare all texts with each other.
 
-    The similarity is the cosine of the angle between two vectors: 1 for the same meaning; or the dot product, for models
-    that were trained for it. Writes text, a table; JSON
-    lines {"first", "second", "similarity"} for every pair; or npy, a float32 matrix with a row and a column for each
-    text. With --top or --threshold, text has a line for each pair: the similarity and both texts, separated by tabs.
+    The similarity is the cosine of the angle between two vectors: 1 for the same meaning; or the dot product, for
+    models that were trained for it. Writes text, a table; JSON lines {"first", "second", "similarity"} for every pair;
+    or npy, a float32 matrix with a row and a column for each text. With --top or --threshold, text has a line for each
+    pair: the similarity and both texts, separated by tabs.
 
     \b
     Examples:

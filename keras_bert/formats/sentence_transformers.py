@@ -80,7 +80,13 @@ KNOWN = {
     MODULES: {"type", "path", "idx", "name", "kwargs"},  # kwargs: the names of arguments that `encode` passes on
     LENGTH: {"max_seq_length", "do_lower_case", "modality_config", "unpad_inputs", *_PLAIN_TRANSFORMER},
     PROMPTS: {*_MODEL_SHAPE, "truncate_dim", "activation_fn", "max_active_dims", "__version__"},
-    "Pooling": {"pooling_mode", "include_prompt", "embedding_dimension", "word_embedding_dimension", *_SWITCHES.values()},
+    "Pooling": {
+        "pooling_mode",
+        "include_prompt",
+        "embedding_dimension",
+        "word_embedding_dimension",
+        *_SWITCHES.values(),
+    },
     "Dense": {*_DENSE_SHAPE, *_PLAIN_DENSE},
     "Normalize": {*_PLAIN_NORMALIZE},
 }
@@ -240,8 +246,8 @@ def _read_similarity(values: Mapping[str, Any], path: Path) -> str:
     similarity = values.get("similarity_fn_name") or SIMILARITIES[0]
     if similarity not in SIMILARITIES:
         raise ValueError(
-            f"{path}: similarity_fn_name is {similarity!r}; supported are {' and '.join(SIMILARITIES)}; to compare this "
-            "model's vectors by one of them, put it there"
+            f"{path}: similarity_fn_name is {similarity!r}; supported are {' and '.join(SIMILARITIES)}; to compare "
+            "this model's vectors by one of them, put it there"
         )
     return similarity
 
@@ -323,7 +329,10 @@ def stated_length(source: Path, transformer: Mapping[str, Any], tokenizer: Mappi
     Raises:
         ValueError: it is not positive; the message names `source`.
     """
-    stated = {"max_seq_length": transformer.get("max_seq_length"), "model_max_length": tokenizer.get("model_max_length")}
+    stated = {
+        "max_seq_length": transformer.get("max_seq_length"),
+        "model_max_length": tokenizer.get("model_max_length"),
+    }
     key, length = next(((key, each) for key, each in stated.items() if each is not None), ("", None))
     if length is None:
         return None

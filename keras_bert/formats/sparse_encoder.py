@@ -109,6 +109,11 @@ def write(directory: Path, settings: SparseSettings, overwrite: bool = False) ->
         MODULES: modules,
         _POOLING: {"pooling_strategy": settings.pooling, "activation_function": settings.activation},
         LENGTH: {"max_seq_length": settings.max_length, "do_lower_case": False},
-        PROMPTS: {"model_type": "SparseEncoder", "prompts": {}, "default_prompt_name": None, "similarity_fn_name": "dot"},
+        PROMPTS: {
+            "model_type": "SparseEncoder",
+            "prompts": {},
+            "default_prompt_name": None,
+            "similarity_fn_name": "dot",
+        },
     }
     atomic.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})

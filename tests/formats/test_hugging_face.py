@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import warnings
 import shutil
 import struct
 
@@ -118,6 +119,23 @@ def test_bad_weights_fail_by_name(preset, function, message):
     with pytest.raises(ValueError, match=message) as raised:
         BertEncoder.from_preset(preset)
     assert "model.safetensors" in str(raised.value)
+
+
+def test_layers_beyond_the_configuration_are_warned_of(preset, tmp_path):
+    """As transformers does. Weights of heads, and buffers, are no weights of the encoder."""
+    config = json.loads((preset / "config.json").read_text())
+    (preset / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 1}))
+    weights = load_file(preset / "model.safetensors")
+    more = {"lm_head.strange": np.ones(3, "float32"), "embeddings.position_ids": np.arange(16)}
+    save_file({**weights, **more}, preset / "model.safetensors")
+    beyond = [name for name in sorted(weights) if name.startswith("encoder.layer.1.")]
+    listed = ", ".join(beyond[:5]).replace(".", r"\.")
+    with pytest.warns(UserWarning, match=rf"\(1 layers\) has no place for them: {listed} and {len(beyond) - 5} more$"):
+        BertEncoder.from_preset(preset)
+    (preset / "config.json").write_text(json.dumps(config))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BertEncoder.from_preset(preset)
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,11 @@ def test_settings_that_change_nothing(name, values, directory):
         ("sentence_bert_config.json", {"tokenizer_name_or_path": "x"}, "tokenizer_name_or_path is 'x'; only None"),
         ("sentence_bert_config.json", {"modality_config": {"text": {"method": "get_text_features"}}}, "text is {'meth"),
         ("sentence_bert_config.json", {"max_seq_length": "24"}, "has '24' in max_seq_length; expected a whole number"),
-        ("sentence_bert_config.json", {"max_seq_length": 0}, "the maximum length, max_seq_length, is 0 tokens; expected at least 3"),
+        (
+            "sentence_bert_config.json",
+            {"max_seq_length": 0},
+            "the maximum length, max_seq_length, is 0 tokens; expected at least 3",
+        ),
     ],
 )
 def test_settings_that_would_change_a_vector_are_refused(name, values, message, directory):
