@@ -86,7 +86,8 @@ def _from_installed_package(name: str, preset: PackagedPreset) -> Path:
 def _from_hugging_face_hub(repository: str) -> Path:
     if not _REPOSITORY.fullmatch(repository):
         raise FileNotFoundError(
-            f"'hf://{repository}' is not of the form hf://org/name, of letters, digits, '_', and single '-' and '.' between them"
+            f"'hf://{repository}' is not of the form hf://org/name, of letters, digits, '_', and single '-' and '.' "
+            "between them"
         )
     huggingface_hub = needed("huggingface_hub", "huggingface_hub", extra="hf")
     return Path(huggingface_hub.snapshot_download(repository, allow_patterns=_HUB_FILES))

@@ -45,6 +45,24 @@ def test_a_misspelled_hub_handle(handle):
         presets.resolve(handle)
 
 
+@pytest.mark.parametrize("handle", ["hf://../etc", "hf://a/..", "hf:///a", "hf://a/b/../c", "hf://.a/b", "hf://a/b--c"])
+def test_a_hub_handle_is_no_path(handle):
+    with pytest.raises(FileNotFoundError, match="is not of the form hf://org/name, of letters"):
+        presets.resolve(handle)
+
+
+@pytest.mark.parametrize("handle", ["", None, 3, b"all-MiniLM-L6-v2"])
+def test_a_handle_that_is_no_name(handle):
+    """The empty name is not the working directory."""
+    with pytest.raises(FileNotFoundError, match="is no preset; expected a directory, a name, or hf://org/name"):
+        presets.resolve(handle)
+
+
+def test_a_name_that_is_too_long():
+    with pytest.raises(FileNotFoundError, match="is no directory: File name too long"):
+        presets.resolve("x" * 5000)
+
+
 def test_the_hubs_cache_works_offline(tmp_path, monkeypatch):
     constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))

@@ -68,9 +68,8 @@ def mine(
     JSON lines or Parquet. A text that scores almost as high as the positive may be an unmarked answer:
     --relative-margin 0.05 leaves it out. Writes rows of "query", "positive", "negative", "positive_score" and
     "negative_score", which `finetune embed --negative-column negative` reads: JSON lines, or by the name of --output
-    CSV (.csv) or TSV (.tsv). Scores are similarities, or with --rerank
-    those of a cross-encoder, for `finetune embed --score-column`. After an interruption, the same command does not
-    encode texts again.
+    CSV (.csv) or TSV (.tsv). Scores are similarities, or with --rerank those of a cross-encoder, for `finetune embed
+    --score-column`. After an interruption, the same command does not encode texts again.
 
     \b
     Example:

@@ -202,13 +202,13 @@ class Table:
         for ours, keys in self._keys:
             given = [(key, value_at(values, key)) for key in keys if value_at(values, key) is not None]
             if given:
-                key, found[ours] = given[0]
-                check_field(ours, found[ours], key)
-                for other, value in given[1:]:
-                    if value != found[ours]:
-                        warnings.warn(
-                            f"{key} is {found[ours]!r}, but {other} is {value!r}: both are the first here", stacklevel=2
-                        )
+                for key, value in given:
+                    check_field(ours, value, key)
+                (key, found[ours]), *others = given
+                if differing := [f"{other} is {value!r}" for other, value in others if value != found[ours]]:
+                    warnings.warn(
+                        f"{key} is {found[ours]!r}, but {', '.join(differing)}; here it is the former", stacklevel=3
+                    )
         for name in ("activation", "head_activation"):
             if name in found:
                 found[name] = self._activation(self.config[name], found[name])
@@ -308,7 +308,7 @@ def check_plain(values: Mapping[str, Any], plain: Mapping[str, Any], source: Pat
 
 
 def warn_of_unknown(values: Mapping[str, Any], known: Collection[str], source: Path) -> None:
-    """Warns of the keys of the file `source` that are not in `known`, where dots lead into objects; null is "not set"."""
+    """Warns of keys of the file `source` that are set and not in `known`, where dots lead into objects."""
     unknown = [key for key in _keys_in(values, known) if key not in known]
     if unknown:
         warnings.warn(

@@ -41,52 +41,17 @@ _PLAIN_CONFIG = {
     "truncation_side": "right",
     "truncation_strategy": "longest_first",
 }
-# Keys on which no id depends. Padding is masked, on whichever side; `tokenizer.json` lists all special tokens; the kinds
-# of words that need `mecab_kwargs` and the like are refused.
-_WITHOUT_EFFECT = [
-    "__type",
-    "_commit_hash",
-    "additional_special_tokens",
-    "auto_map",
-    "backend",
-    "bos_token",
-    "chat_template",
-    "clean_up_tokenization_spaces",
-    "decode_with_prefix_space",
-    "eos_token",
-    "errors",
-    "extra_special_tokens",
-    "from_slow",
-    "init_inputs",
-    "is_local",
-    "jumanpp_kwargs",
-    "legacy",
-    "local_files_only",
-    "max_length",
-    "mecab_kwargs",
-    "model_max_length",
-    "model_specific_special_tokens",
-    "name_or_path",
-    "pad_to_multiple_of",
-    "pad_token_type_id",
-    "padding",
-    "padding_side",
-    "processor_class",
-    "return_tensors",
-    "special_tokens_map_file",
-    "split_special_tokens",
-    "stride",
-    "sudachi_kwargs",
-    "tokenizer_file",
-    "trim_offsets",
-    "truncation",
-    "unk_id",
-    "use_fast",
-    "vocab_file",
-    "merges_file",
-    "vocab_size",
-    "vocab_type",
-]
+# Keys on which no id depends. Padding is masked, on whichever side; `tokenizer.json` lists all special tokens; kinds of
+# words that need `mecab_kwargs` and the like are refused.
+_WITHOUT_EFFECT = (
+    "__type", "_commit_hash", "additional_special_tokens", "auto_map", "backend", "bos_token", "chat_template",
+    "clean_up_tokenization_spaces", "decode_with_prefix_space", "eos_token", "errors", "extra_special_tokens",
+    "from_slow", "init_inputs", "is_local", "jumanpp_kwargs", "legacy", "local_files_only", "max_length",
+    "mecab_kwargs", "model_max_length", "model_specific_special_tokens", "name_or_path", "pad_to_multiple_of",
+    "pad_token_type_id", "padding", "padding_side", "processor_class", "return_tensors", "special_tokens_map_file",
+    "split_special_tokens", "stride", "sudachi_kwargs", "tokenizer_file", "trim_offsets", "truncation", "unk_id",
+    "use_fast", "vocab_file", "merges_file", "vocab_size", "vocab_type",
+)  # fmt: skip
 KNOWN_CONFIG = frozenset([*_CONFIG_SHAPE, *_PLAIN_CONFIG, *_WITHOUT_EFFECT])
 
 

@@ -5,9 +5,9 @@ A key that is neither here nor in a family's table gets a warning: it might chan
 
 # Of every model: who wrote the file, what calls return, and what only generates text.
 _FILE = """
-    _attn_implementation_autoset _commit_hash _name_or_path auto_map dtype export_model_type finetuning_task kwargs language
-    name name_or_path pretrained_model_name_or_path task_specific_params tokenizer_class torch_dtype transformers_version
-    transformers.js_config trust_remote_code
+    _attn_implementation_autoset _commit_hash _name_or_path auto_map dtype export_model_type finetuning_task kwargs
+    language name name_or_path pretrained_model_name_or_path task_specific_params tokenizer_class torch_dtype
+    transformers.js_config transformers_version trust_remote_code
 """
 _CALLS = """
     _attn_implementation attn_implementation chunk_size_feed_forward gradient_checkpointing output_attentions

@@ -20,7 +20,7 @@ _THRESHOLD = 0.9  # of cosines
 
 
 class DuplicatePair(NamedTuple):
-    """Two rows of a corpus, the earlier one first, and the similarity of their texts: as a cosine, 1 if they are equal."""
+    """Two rows of a corpus, the earlier one first, and the similarity of their texts: of equal ones, as a cosine, 1."""
 
     first: CorpusRow
     second: CorpusRow

@@ -80,9 +80,9 @@ class TextIndex:
             reranker: ranks the 50 closest texts to each query (or `top_k`, if that is more).
 
         Returns:
-            A list of dicts, the best text first: `similarity` of the vectors of query and text, the model's: the
-            cosine, or the dot product; `text`; `row`, the whole row of the corpus by column; and with a reranker, its `score`, which then determines the
-            order. For many queries, a list of such lists.
+            A list of dicts, the best text first: the `similarity` of the vectors of query and text, which is the cosine
+            or, for models that compare by it, the dot product; `text`; `row`, the whole row of the corpus by column;
+            and with a reranker, its `score`, which then determines the order. For many queries, a list of such lists.
 
         Raises:
             TypeError: a query is not a str.

@@ -245,8 +245,8 @@ def preprocessor(found: TaskPreset, positions: int, rows: RowSettings, **argumen
     longest = found.preprocessor.get("max_sequence_length")
     if longest is not None and longest > positions:
         raise ValueError(
-            f"{found.directory / hugging_face.CONFIG}: {_SETTINGS}.preprocessor.max_sequence_length is {longest}, but this "
-            f"model has {positions} positions"
+            f"{found.directory / hugging_face.CONFIG}: {_SETTINGS}.preprocessor.max_sequence_length is {longest}, but "
+            f"this model has {positions} positions"
         )
     stated = [name for name, value in found.preprocessor.items() if text.get(name) == value]
     with errors_name(found.directory / hugging_face.CONFIG, stated):

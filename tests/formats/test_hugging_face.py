@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shutil
 import struct
+import warnings
 
 import ml_dtypes
 import numpy as np
@@ -118,6 +119,24 @@ def test_bad_weights_fail_by_name(preset, function, message):
     with pytest.raises(ValueError, match=message) as raised:
         BertEncoder.from_preset(preset)
     assert "model.safetensors" in str(raised.value)
+
+
+def test_layers_beyond_the_configuration_are_warned_of(preset, tmp_path):
+    """As transformers does. Weights of heads, and buffers, are no weights of the encoder."""
+    weights = load_file(preset / "model.safetensors")
+    first = {name: value for name, value in weights.items() if name.startswith("encoder.layer.0.")}
+    weights |= {name.replace("layer.0", "layer.1"): value for name, value in first.items()}
+    more = {"lm_head.strange": np.ones(3, "float32"), "embeddings.position_ids": np.arange(16)}
+    save_file({**weights, **more}, preset / "model.safetensors")
+    beyond = [name for name in sorted(weights) if name.startswith("encoder.layer.1.")]
+    listed = ", ".join(beyond[:5]).replace(".", r"\.")
+    with pytest.warns(UserWarning, match=rf"\(1 layers\) has no place for them: {listed} and {len(beyond) - 5} more$"):
+        BertEncoder.from_preset(preset)
+    config = json.loads((preset / "config.json").read_text())
+    (preset / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 2}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BertEncoder.from_preset(preset)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,34 @@ def is_head(model, kernel):
     return np.array_equal(model.head.logits.kernel, kernel)
 
 
+# -- Settings of a file that has been changed
+
+SETTINGS = [
+    ("model", {"fancy": 1}, "keras_bert.model has fancy, which no .* has; known are .*dropout"),
+    ("model", {"dropout": "x"}, "keras_bert.model has 'x' in dropout; expected a number or null"),
+    ("model", {"dropout": 2**70}, "of .*dropout.*: .*between 0 and 1"),
+    ("preprocessor", {"fancy": 1}, "keras_bert.preprocessor has fancy, which no .* has; known are sequence_length, "),
+    ("preprocessor", {"sequence_length": 2**70}, "sequence_length is 1180591620717411303424; expected 3"),
+    (
+        "preprocessor",
+        {"max_sequence_length": 2**70},
+        "preprocessor.max_sequence_length is 11805.*model has 48 positions",
+    ),
+    ("preprocessor", {"truncation": "q"}, "truncation is 'q'; expected one of"),
+]
+
+
+@pytest.mark.parametrize(("part", "change", "message"), SETTINGS)
+def test_settings_that_no_task_has(saved, part, change, message, tmp_path):
+    kind, directory, _ = saved
+    values = json.loads((directory / "config.json").read_text())["keras_bert"]
+    values[part] |= change
+    copy = changed(directory, tmp_path / "copy", keras_bert=values)
+    with pytest.raises(ValueError, match=message) as raised:
+        kind.from_preset(copy)
+    assert str(copy / "config.json") in str(raised.value)
+
+
 # -- There and back
 
 

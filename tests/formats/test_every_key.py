@@ -1,0 +1,630 @@
+"""Every key of every configuration file: obeyed, refused unless it has a certain value, or without effect.
+
+The tables below say which; the tests try each key. A key that is in no table gets a warning.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keras_bert.formats import FAMILIES, cross_encoder, hugging_face, read_config, sentence_transformers, sparse_encoder
+from keras_bert.formats.tokenizer_files import KNOWN_CONFIG, TokenizerFiles
+from keras_bert.text import WordPieceTokenizer
+from keras_bert.text.loading import load_tokenizer
+
+from ..support import small
+from ..support.checkpoints import CONFIGS
+
+# -- config.json
+
+# Key -> another value, which changes the configuration that is read. A dict changes several keys.
+BERT_OBEYED: dict[str, Any] = {
+    "vocab_size": 31,
+    "hidden_size": 24,
+    "num_hidden_layers": {"num_hidden_layers": 8},
+    "num_attention_heads": 2,
+    "intermediate_size": 22,
+    "hidden_act": "relu",
+    "hidden_dropout_prob": 0.3,
+    "attention_probs_dropout_prob": 0.3,
+    "max_position_embeddings": 17,
+    "type_vocab_size": 3,
+    "initializer_range": 0.3,
+    "layer_norm_eps": 0.3,
+    "pad_token_id": 3,
+}
+# Key -> the supported value, and another one.
+EVERYWHERE_ONLY = {
+    "is_decoder": (False, True),
+    "is_encoder_decoder": (False, True),
+    "add_cross_attention": (False, True),
+    "pruned_heads": ({}, {"0": [1]}),
+    "quantization_config": (None, {"load_in_8bit": True}),
+}
+BERT_ONLY = {
+    **EVERYWHERE_ONLY,
+    "position_embedding_type": ("absolute", "relative_key"),
+    "use_task_id": (False, True),
+    "inner_group_num": (1, 2),
+    "directionality": ("bidi", "left"),
+    "pooler_type": ("first_token_transform", "mean"),
+}
+# Tasks read these; see the test of each task.
+BY_TASKS = {
+    *("architectures", "id2label", "model_type", "problem_type", "keras_bert", "sentence_transformers"),
+    "sbert_ce_default_activation_function",
+}
+# Nothing that is computed here depends on them: the file's origin, what calls return, generation, ids of tokens (the
+# tokenizer's files say them), the decoder (the weights say whether it is the embeddings), names and dropout of heads.
+_NOTHING = """
+    _name_or_path name_or_path _commit_hash _attn_implementation_autoset auto_map dtype torch_dtype transformers_version
+    transformers.js_config export_model_type finetuning_task kwargs language name pretrained_model_name_or_path
+    task_specific_params tokenizer_class trust_remote_code _attn_implementation attn_implementation
+    chunk_size_feed_forward gradient_checkpointing output_attentions output_hidden_states output_past return_dict
+    tf_legacy_loss torchscript use_bfloat16 use_cache bad_words_ids begin_suppress_tokens cross_attention_hidden_size
+    decoder_start_token_id diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size
+    exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id length_penalty max_length min_length
+    no_repeat_ngram_size num_beam_groups num_beams num_return_sequences output_scores prefix remove_invalid_values
+    repetition_penalty return_dict_in_generate suppress_tokens temperature tie_encoder_decoder top_k top_p typical_p
+    bos_token bos_token_id cls_token cls_token_id eos_token eos_token_id mask_token mask_token_id pad_token sep_token
+    sep_token_id tie_word_embeddings label2id num_labels classifier_dropout classifier_dropout_prob cls_dropout
+    pooler_dropout qa_dropout seq_classif_dropout summary_activation summary_first_dropout summary_last_dropout
+    summary_proj_to_labels summary_type summary_use_proj
+"""
+EVERYWHERE_NOTHING = set(_NOTHING.split())
+BERT_NOTHING = EVERYWHERE_NOTHING | {
+    *("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head"),
+    "task_type_vocab_size",
+}
+ROPE = {"rope_parameters": {"rope_parameters": {"rope_theta": 7.0}, "rope_theta": None}}
+ROPE_ONLY = {"head_dim": (4, 8), "rope_scaling": (None, {"type": "linear"})}
+
+
+def without(table: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key not in keys}
+
+
+EUROBERT_OBEYED = {
+    **without(BERT_OBEYED, "hidden_dropout_prob", "attention_probs_dropout_prob", "type_vocab_size", "layer_norm_eps"),
+    **ROPE,
+    "rope_theta": {"rope_theta": 7.0, "rope_parameters": None},
+    "num_key_value_heads": 3,
+    "hidden_dropout": 0.3,
+    "attention_dropout": 0.3,
+    "rms_norm_eps": 0.3,
+    "hidden_act": "gelu",
+    "attention_bias": True,
+    "classifier_pooling": "mean",
+    "clf_pooling": {"clf_pooling": "mean", "classifier_pooling": None},
+}
+ROBERTA = BERT_OBEYED, BERT_ONLY, BERT_NOTHING
+# Family -> what is obeyed, what has one supported value, what has no effect.
+TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]], set[str]]] = {
+    "bert": (BERT_OBEYED, BERT_ONLY, BERT_NOTHING),
+    "ernie": ({**BERT_OBEYED, "hidden_act": "gelu"}, BERT_ONLY, BERT_NOTHING),
+    "roberta": ROBERTA,
+    "xlm-roberta": ROBERTA,
+    "distilbert": (
+        {
+            **{key: BERT_OBEYED[key] for key in ("vocab_size", "max_position_embeddings", "initializer_range")},
+            **{"pad_token_id": 3, "dim": 24, "n_layers": 8, "n_heads": 2, "hidden_dim": 22},
+            **{"activation": "relu", "dropout": 0.3, "attention_dropout": 0.3},
+            "hidden_size": {"hidden_size": 24, "dim": None},
+            "num_hidden_layers": {"num_hidden_layers": 8, "n_layers": None},
+            "num_attention_heads": {"num_attention_heads": 2, "n_heads": None},
+        },
+        BERT_ONLY,
+        EVERYWHERE_NOTHING | {"sinusoidal_pos_embds"},
+    ),
+    "albert": (
+        {**BERT_OBEYED, "embedding_size": 7, "num_hidden_groups": 1},
+        {
+            **BERT_ONLY,
+            **{"down_scale_factor": (1, 2), "gap_size": (0, 1), "layers_to_keep": ([], [1])},
+            **{"net_structure_type": (0, 1), "num_memory_blocks": (0, 1)},
+        },
+        BERT_NOTHING,
+    ),
+    "electra": ({**BERT_OBEYED, "embedding_size": 7}, BERT_ONLY, BERT_NOTHING),
+    "modernbert": (
+        {
+            **{key: BERT_OBEYED[key] for key in ("vocab_size", "hidden_size", "num_attention_heads", "pad_token_id")},
+            **{"intermediate_size": 22, "max_position_embeddings": 17, "initializer_range": 0.3},
+            **{"norm_eps": 0.3, "hidden_activation": "relu", "attention_dropout": 0.3, "classifier_activation": "relu"},
+            **{"norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifier_pooling": "cls"},
+            "num_hidden_layers": {"num_hidden_layers": 8, "layer_types": None},
+            "mlp_dropout": {"mlp_dropout": 0.3, "embedding_dropout": None},
+            "embedding_dropout": {"embedding_dropout": 0.3, "mlp_dropout": None},
+            "rope_parameters": {
+                "rope_parameters": {"full_attention": {"rope_theta": 7.0}, "sliding_attention": {"rope_theta": 8.0}},
+                **dict.fromkeys(("global_rope_theta", "local_rope_theta")),
+            },
+            "global_rope_theta": {"global_rope_theta": 7.0, "rope_parameters": None},
+            "local_rope_theta": {"local_rope_theta": 7.0, "rope_parameters": None},
+            "global_attn_every_n_layers": {"global_attn_every_n_layers": 2, "layer_types": None},
+            "layer_types": {"layer_types": ["full_attention"] * 2, "global_attn_every_n_layers": None},
+            "local_attention": 8,
+        },
+        {
+            **EVERYWHERE_ONLY,
+            **ROPE_ONLY,
+            **{"sliding_window": (3, 4), "classifier_bias": (False, True), "decoder_bias": (True, False)},
+        },
+        EVERYWHERE_NOTHING
+        | {
+            *("attention_probs_dropout_prob", "deterministic_flash_attn", "hidden_act", "hidden_dropout_prob"),
+            *("initializer_cutoff_factor", "layer_norm_eps", "position_embedding_type", "reference_compile"),
+            *("repad_logits_with_grad", "sparse_pred_ignore_index", "sparse_prediction", "type_vocab_size"),
+        },
+    ),
+    "nomic_bert": (
+        {
+            **BERT_OBEYED,
+            **without(ROPE, "rope_theta"),
+            "n_embd": {"n_embd": 24, "hidden_size": None},
+            "n_layer": {"n_layer": 8, "num_hidden_layers": None},
+            "n_head": {"n_head": 2, "num_attention_heads": None},
+            "n_inner": {"n_inner": 22, "intermediate_size": None},
+            "n_positions": {"n_positions": 17, "max_position_embeddings": None},
+            "activation_function": {"activation_function": "geglu", "hidden_act": None},
+            "resid_pdrop": {"resid_pdrop": 0.3, "hidden_dropout_prob": None},
+            "attn_pdrop": {"attn_pdrop": 0.3, "attention_probs_dropout_prob": None},
+            "layer_norm_epsilon": {"layer_norm_epsilon": 0.3, "layer_norm_eps": None},
+            "rotary_emb_base": {"rotary_emb_base": 7.0, "rope_parameters": None},
+        },
+        {
+            **EVERYWHERE_ONLY,
+            **without(ROPE_ONLY, "rope_scaling"),
+            **{"moe_every_n_layers": (0, 2), "num_experts": (0, 8), "prenorm": (False, True), "causal": (False, True)},
+            **{"qkv_proj_bias": (False, True), "mlp_fc1_bias": (False, True), "mlp_fc2_bias": (False, True)},
+            **{"rotary_emb_fraction": (1.0, 0.5), "rotary_emb_interleaved": (False, True)},
+            **{"rotary_emb_scale_base": (None, 512), "rotary_scaling_factor": (None, 2)},
+            **{"use_rms_norm": (False, True), "parallel_block": (False, True), "scale_attn_weights": (True, False)},
+            "scale_attn_by_inverse_layer_idx": (False, True),
+        },
+        EVERYWHERE_NOTHING
+        | {
+            *("dense_seq_output", "embd_pdrop", "fused_bias_fc", "fused_dropout_add_ln", "max_trained_positions"),
+            *("pad_vocab_size_multiple", "parallel_block_tied_norm", "reorder_and_upcast_attn", "use_flash_attn"),
+            "use_xentropy",
+        },
+    ),
+    "mpnet": (
+        without(BERT_OBEYED, "type_vocab_size"),
+        {**BERT_ONLY, "relative_attention_num_buckets": (32, 64)},
+        BERT_NOTHING,
+    ),
+    "deberta-v2": (
+        {**BERT_OBEYED, "position_buckets": 5},
+        {
+            **BERT_ONLY,
+            **{"max_relative_positions": (-1, 128), "conv_kernel_size": (0, 3), "legacy": (True, False)},
+            **{"pooler_hidden_act": ("gelu", "tanh"), "relative_attention": (True, False)},
+            **{"position_biased_input": (False, True), "share_att_key": (True, False)},
+            **{"pos_att_type": ("p2c|c2p", ["c2p"]), "norm_rel_ebd": ("layer_norm", "none")},
+            **{"attention_head_size": (4, 8), "embedding_size": (12, 6), "pooler_hidden_size": (12, 6)},
+        },
+        BERT_NOTHING | {"conv_act", "conv_groups"},
+    ),
+    "gte": (
+        {**BERT_OBEYED, **ROPE, "rope_theta": {"rope_theta": 7.0, "rope_parameters": None}},
+        {**EVERYWHERE_ONLY, **ROPE_ONLY},
+        EVERYWHERE_NOTHING,
+    ),
+    "new": (
+        {**BERT_OBEYED, "rope_theta": 7.0, "rope_scaling": {"rope_scaling": {"type": "ntk", "factor": 7.0}}},
+        {
+            **EVERYWHERE_ONLY,
+            "head_dim": (4, 8),
+            **{"position_embedding_type": ("rope", "absolute"), "pack_qkv": (True, False)},
+            **{"layer_norm_type": ("layer_norm", "rms_norm"), "logn_attention_scale": (False, True)},
+        },
+        EVERYWHERE_NOTHING | {"logn_attention_clip1", "unpad_inputs", "use_memory_efficient_attention"},
+    ),
+    "eurobert": (
+        EUROBERT_OBEYED,
+        {**EVERYWHERE_ONLY, **ROPE_ONLY, "mlp_bias": (False, True), "tie_word_embeddings": (False, True)},
+        EVERYWHERE_NOTHING - {"tie_word_embeddings"} | {"pretraining_tp"},
+    ),
+    "neobert": (
+        {
+            **{key: BERT_OBEYED[key] for key in ("vocab_size", "hidden_size", "num_hidden_layers", "pad_token_id")},
+            **{"num_attention_heads": 2, "intermediate_size": 60, "hidden_dropout": 0.3, "max_length": 17},
+            **{"embedding_init_range": 0.3, "norm_eps": 0.3},
+        },
+        {
+            **EVERYWHERE_ONLY,
+            **{"dim_head": (4, 8), "hidden_act": ("SwiGLU", "gelu"), "rms_norm": (True, False), "rope": (True, False)},
+            "ngpt": (False, True),
+        },
+        EVERYWHERE_NOTHING - {"max_length"}
+        | {"base_scale", "classifier_init_range", "decoder_init_range", "dropout", "flash_attention"},
+    ),
+    "jina_embeddings_v3": (
+        {**BERT_OBEYED, **without(ROPE, "rope_theta")},
+        {**EVERYWHERE_ONLY, **ROPE_ONLY},
+        BERT_NOTHING,
+    ),
+}
+
+
+def keys_of(family: str) -> set[str]:
+    obeyed, only, nothing = TABLES[family]
+    return {*obeyed, *only, *nothing, *BY_TASKS}
+
+
+def read(directory: Path, family: str, **changes: Any) -> Any:
+    """The configuration in a file with changes; None leaves a key out. Warnings are errors."""
+    values = {**hugging_face.values_of(CONFIGS[family]), **changes}
+    path = directory / "config.json"
+    path.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return read_config(path)
+
+
+@pytest.mark.parametrize("family", TABLES)
+def test_obeyed_keys_change_the_configuration(family, tmp_path):
+    before = read(tmp_path, family)
+    assert before.family == family
+    for key, value in TABLES[family][0].items():
+        changes = value if isinstance(value, dict) else {key: value}
+        assert read(tmp_path, family, **changes) != before, key
+
+
+@pytest.mark.parametrize("family", TABLES)
+def test_keys_with_one_supported_value(family, tmp_path):
+    before = read(tmp_path, family)
+    for key, (good, bad) in TABLES[family][1].items():
+        assert read(tmp_path, family, **{key: good}) == before, key
+        with pytest.raises(ValueError, match=re.escape(key)) as raised:
+            read(tmp_path, family, **{key: bad})
+        assert str(tmp_path / "config.json") in str(raised.value)
+        assert "supported" in str(raised.value)
+
+
+@pytest.mark.parametrize("family", TABLES)
+def test_keys_without_effect(family, tmp_path):
+    before = read(tmp_path, family)
+    keys = (TABLES[family][2] | BY_TASKS) - {"id2label", "architectures", "model_type"}
+    for value in (True, 7, "x"):
+        assert read(tmp_path, family, **dict.fromkeys(keys, value)) == before
+    assert read(tmp_path, family, id2label={"0": "a"}, architectures=["X"]) == before
+
+
+@pytest.mark.parametrize("family", TABLES)
+def test_the_table_has_every_key_that_is_known(family):
+    assert {key.partition(".")[0] for key in FAMILIES[family].known} <= keys_of(family) | {"transformers"}
+
+
+@pytest.mark.parametrize("family", TABLES)
+def test_a_key_that_is_not_known_is_warned_of(family, tmp_path):
+    (tmp_path / "config.json").write_text(
+        json.dumps({**hugging_face.values_of(CONFIGS[family]), "use_magic": True, "no_magic": None})
+    )
+    with pytest.warns(UserWarning, match="config.json has settings that are not known here, .*: use_magic; if one"):
+        assert read_config(tmp_path / "config.json").family == family
+
+
+def test_a_key_of_an_object_that_is_not_known_is_warned_of(tmp_path):
+    values = hugging_face.values_of(CONFIGS["eurobert"])
+    values["rope_parameters"] |= {"rope_type": "default", "partial_rotary_factor": 0.5}
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    with pytest.warns(UserWarning, match=r"not known here, .*: rope_parameters\.partial_rotary_factor;"):
+        read_config(tmp_path / "config.json")
+
+
+def test_two_keys_that_contradict_each_other(tmp_path):
+    with pytest.raises(ValueError, match="n_embd is 24, but hidden_size, its newer name, is 12; drop one"):
+        read(tmp_path, "nomic_bert", n_embd=24)
+    (tmp_path / "config.json").write_text(
+        json.dumps({**hugging_face.values_of(CONFIGS["modernbert"]), "global_rope_theta": 7.0})
+    )
+    with pytest.warns(
+        UserWarning, match=r"rope_parameters\.full_attention\.rope_theta is .*, but global_rope_theta is 7.0; here"
+    ):
+        read_config(tmp_path / "config.json")
+
+
+def test_published_files_have_known_keys_only(shared_data):
+    """Also of Google's and of sentence-transformers' models."""
+    seen = 0
+    for path in sorted(shared_data.rglob("*config.json")):
+        if path.name not in ("config.json", "bert_config.json", "albert_config.json") or path.stat().st_size < 500:
+            continue
+        values = json.loads(path.read_text()) if path.read_bytes()[:1] == b"{" else {}
+        family = values.get("model_type", path.name.partition("_")[0])
+        if family in TABLES and "vocab_size" in values:
+            assert set(values) <= keys_of(family), path
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                read_config(path)
+            seen += 1
+    assert seen > 25
+
+
+MODULES = {name: name.replace("-", "_") for name in TABLES if name not in ("new", "neobert")}
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("family", MODULES)
+def test_the_table_has_every_key_of_transformers(family):
+    """Those of the class of the configuration, and those that the model's code reads."""
+    transformers = pytest.importorskip("transformers")
+    kind = type(transformers.AutoConfig.for_model(family))
+    folder = Path(transformers.__file__).parent / "models" / MODULES[family]
+    (code,) = folder.glob("modeling_*.py")
+    names = re.compile(r"config\.([a-z]\w*)|getattr\((?:self\.)?config, [\"'](\w+)")
+    used = {first or second for first, second in names.findall(code.read_text())}
+    assert {*kind().to_dict(), *used} - keys_of(family) == set()
+
+
+# -- Numbers
+
+NUMBERS = [0, -1, 0.5, 2**31, 2**64, 2**70, 10**400, 1e39, 1e-300, float("inf"), float("nan"), True, "7"]
+
+
+@pytest.mark.parametrize("family", TABLES)
+def test_every_number_out_of_range_names_file_and_key(family):
+    values = hugging_face.values_of(CONFIGS[family])
+    for key, stated in values.items():
+        if type(stated) in (int, float):
+            for number in NUMBERS:
+                changed = {**values, key: number}
+                for other in ("layer_types", "rope_parameters"):
+                    if key not in ("num_hidden_layers", "vocab_size"):
+                        changed.pop(other, None)
+                error = ""
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        config = hugging_face.config_of(changed, Path("their/config.json"))
+                except ValueError as raised:
+                    error = str(raised)
+                if error:
+                    assert error.startswith("their/config.json"), (key, number)
+                    assert key in error, (key, number)
+                else:
+                    is_float = type(stated) is float and 0 < number < 3e38
+                    assert number in (0, 0.5) or is_float, (key, number)
+                    assert max(config.vocab_size, config.num_layers) < 2**31
+
+
+def test_a_thousand_layers_are_the_most(tmp_path):
+    with pytest.raises(ValueError, match="num_hidden_layers must be at most 1,000, not 1001"):
+        read(tmp_path, "modernbert", num_hidden_layers=1001, layer_types=None)
+
+
+@pytest.mark.parametrize("number", [0, -3, 2**64])
+def test_local_layers_of_modernbert(number, tmp_path):
+    for key in ("global_attn_every_n_layers", "local_attention"):
+        with pytest.raises(ValueError, match=f"config.json: {key} must be .*, not {number}"):
+            read(tmp_path, "modernbert", **{key: number})
+
+
+# -- sentence-transformers: file -> key -> a value that is obeyed, one that is refused, or neither
+
+POOLING, DENSE, NORMALIZE = "1_Pooling/config.json", "2_Dense/config.json", "3_Normalize/config.json"
+LENGTH, MODEL = "sentence_bert_config.json", "config_sentence_transformers.json"
+SENTENCE = {
+    MODEL: {
+        "similarity_fn_name": ("dot", "euclidean"),
+        "prompts": ({"query": "q: "}, [1]),
+        "default_prompt_name": (None, "query"),
+        "model_type": (None, "MultiVectorEncoder"),
+        "truncate_dim": (None, 4),
+        "activation_fn": (None, None),
+        "max_active_dims": (None, None),
+        "__version__": (None, None),
+    },
+    LENGTH: {
+        "max_seq_length": (9, "9"),
+        "do_lower_case": (None, True),
+        "transformer_task": (None, "fill-mask"),
+        "modality_config": (None, {"text": {"method": "get_text_features"}}),
+        "module_output_name": (None, "logits"),
+        "tokenizer_name_or_path": (None, "other"),
+        "query_length": (None, 8),
+        "document_length": (None, 8),
+        "query_expansion": (None, {"length": 8}),
+        "unpad_inputs": (None, None),
+        **{
+            key: (None, {"a": 1})
+            for key in ("processing_kwargs", "model_kwargs", "processor_kwargs", "config_kwargs", "model_args")
+        },
+        **{key: (None, {"a": 1}) for key in ("tokenizer_args", "config_args")},
+    },
+    POOLING: {
+        "pooling_mode": ("max", ["mean", "cls"]),
+        "include_prompt": (False, "no"),
+        **{f"pooling_mode_{name}_tokens": (None, True) for name in ("max", "lasttoken", "weightedmean")},
+        "pooling_mode_cls_token": (None, True),
+        "pooling_mode_mean_sqrt_len_tokens": (None, True),
+        "pooling_mode_mean_tokens": (None, None),
+        "word_embedding_dimension": (None, None),
+        "embedding_dimension": (None, None),
+    },
+    DENSE: {
+        "in_features": (None, 7),
+        "out_features": (None, 7),
+        "bias": (None, False),
+        "activation_function": ("torch.nn.modules.activation.ReLU", "other.Swish"),
+        "module_input_name": (None, "token_embeddings"),
+        "module_output_name": (None, "other"),
+        "use_residual": (None, True),
+    },
+    NORMALIZE: {"module_input_name": (None, "token_embeddings"), "module_output_name": (None, "other")},
+}
+
+
+@pytest.fixture
+def sentence_model(tmp_path):
+    import numpy as np
+
+    settings = sentence_transformers.SentenceSettings(
+        "mean", 24, dense={"units": 3, "activation": "tanh", "use_bias": True}
+    )
+    weights = {"kernel": np.zeros((12, 3), np.float32), "bias": np.zeros(3, np.float32)}
+    sentence_transformers.write(tmp_path, 12, settings, dense_weights=weights)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("file", "key"), [(file, key) for file, keys in SENTENCE.items() for key in keys])
+def test_keys_of_sentence_transformers(file, key, sentence_model):
+    path = sentence_model / file
+    values = json.loads(path.read_text()) if path.is_file() else {}
+    before, (obeyed, refused) = sentence_transformers.read(sentence_model), SENTENCE[file][key]
+    for value, expect in ((obeyed, "other"), (refused, "refused"), ("anything", "same")):
+        if value is None or (expect == "same" and (obeyed, refused) != (None, None)):
+            continue
+        path.write_text(json.dumps({**values, key: value}))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            if expect == "refused":
+                with pytest.raises(ValueError, match=re.escape(path.name)):
+                    sentence_transformers.read(sentence_model)
+            else:
+                assert (sentence_transformers.read(sentence_model) == before) == (expect == "same")
+
+
+@pytest.mark.parametrize("file", SENTENCE)
+def test_other_keys_of_sentence_transformers_are_warned_of(file, sentence_model):
+    path = sentence_model / file
+    values = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps({**values, "use_magic": True}))
+    with pytest.warns(UserWarning, match="not known here, and are not obeyed: use_magic"):
+        sentence_transformers.read(sentence_model)
+
+
+@pytest.mark.parity
+def test_the_tables_have_every_key_of_sentence_transformers():
+    library = pytest.importorskip("sentence_transformers")
+    modules = library.sentence_transformer.modules
+    kinds = {POOLING: "Pooling", DENSE: "Dense", NORMALIZE: "Normalize", LENGTH: "Transformer"}
+    for file, name in kinds.items():
+        assert {*getattr(modules, name).config_keys} <= SENTENCE[file].keys(), name
+    splade = library.sparse_encoder.modules.SpladePooling
+    assert {*splade.config_keys} <= sparse_encoder.KNOWN_POOLING
+    # The other modules are refused by name.
+    others = {name for name in modules.__all__ if name not in kinds.values()}
+    for name in others - {"Dropout"}:
+        assert name not in sentence_transformers._KINDS
+
+
+def test_dropout_of_sentence_transformers_is_not_in_inference(sentence_model):
+    before = sentence_transformers.read(sentence_model)
+    modules = json.loads((sentence_model / "modules.json").read_text())
+    modules.insert(2, {"idx": 2, "name": "2", "path": "2_Dropout", "type": "sentence_transformers.models.Dropout"})
+    (sentence_model / "modules.json").write_text(json.dumps(modules))
+    assert sentence_transformers.read(sentence_model) == before
+
+
+def test_a_pooling_elsewhere_is_not_read(tmp_path):
+    sparse_encoder.write(tmp_path, sparse_encoder.SparseSettings(True, 24))
+    modules = json.loads((tmp_path / "modules.json").read_text())
+    modules[1]["path"] = "../elsewhere"
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(ValueError, match="SpladePooling, in a directory there"):
+        sparse_encoder.read(tmp_path)
+
+
+SPARSE = {"max_active_dims": 3, "similarity_fn_name": "cosine", "default_prompt_name": "query"}
+
+
+@pytest.mark.parametrize("key", SPARSE)
+def test_keys_of_sparse_encoders(key, tmp_path):
+    sparse_encoder.write(tmp_path, sparse_encoder.SparseSettings(True, 24))
+    values = json.loads((tmp_path / MODEL).read_text()) | {"prompts": {"query": "q: "}}
+    (tmp_path / MODEL).write_text(json.dumps({**values, key: SPARSE[key]}))
+    with pytest.raises(ValueError, match=key):
+        sparse_encoder.read(tmp_path)
+
+
+def test_other_keys_of_cross_encoders_are_warned_of(tmp_path):
+    (tmp_path / MODEL).write_text(json.dumps({"model_type": "CrossEncoder", "use_magic": True}))
+    with pytest.warns(UserWarning, match="not known here, and are not obeyed: use_magic"):
+        cross_encoder.read(tmp_path)
+
+
+# -- tokenizer_config.json: key -> a value that is obeyed (or None), and one that is refused
+
+TOKENIZER = {
+    "do_lower_case": (False, "no"),
+    "strip_accents": (False, "no"),
+    "tokenize_chinese_chars": (False, "no"),
+    "max_input_chars_per_word": (7, 0),
+    "model_input_names": (["input_ids", "attention_mask"], "input_ids"),
+    **{f"{name}_token": ("good", "not a token") for name in ("unk", "cls", "sep", "pad", "mask")},
+    "do_basic_tokenize": (None, False),
+    "never_split": (None, ["a"]),
+    "word_tokenizer_type": (None, "mecab"),
+    "subword_tokenizer_type": (None, "character"),
+    "do_word_tokenize": (None, False),
+    "do_subword_tokenize": (None, False),
+    "wordpieces_prefix": (None, "@@"),
+    "clean_text": (None, False),
+    "remove_space": (None, False),
+    "normalization": (None, True),
+    "split_by_punct": (None, True),
+    "sp_model_kwargs": (None, {"enable_sampling": True}),
+    "truncation_side": (None, "left"),
+    "truncation_strategy": (None, "only_first"),
+    "added_tokens_decoder": (None, {"5": {"content": "good", "special": False}}),
+}
+# Of other tokenizers, or of a sentence encoder's length.
+TOKENIZER_ELSEWHERE = {"tokenizer_class", "keep_accents", "add_prefix_space", "model_max_length"}
+TOKENIZER_NOTHING = KNOWN_CONFIG - TOKENIZER.keys() - TOKENIZER_ELSEWHERE
+
+
+def read_tokenizer(directory: Path, **changes: Any) -> dict[str, Any]:
+    (directory / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer", **changes}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return load_tokenizer(directory).get_config()
+
+
+@pytest.fixture
+def vocabulary_alone(tmp_path):
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in small.VOCABULARY))
+    return tmp_path
+
+
+@pytest.mark.parametrize("key", TOKENIZER)
+def test_keys_of_tokenizers(key, vocabulary_alone):
+    obeyed, refused = TOKENIZER[key]
+    if obeyed is not None:
+        assert read_tokenizer(vocabulary_alone, **{key: obeyed}) != read_tokenizer(vocabulary_alone)
+    with pytest.raises(ValueError, match=str(vocabulary_alone)):
+        read_tokenizer(vocabulary_alone, **{key: refused})
+
+
+def test_keys_of_tokenizers_without_effect(vocabulary_alone):
+    everything = {key: "x" for key in TOKENIZER_NOTHING if key != "additional_special_tokens"}
+    assert read_tokenizer(vocabulary_alone, **everything) == read_tokenizer(vocabulary_alone)
+
+
+def test_other_keys_of_tokenizers_are_warned_of(vocabulary_alone):
+    (vocabulary_alone / "tokenizer_config.json").write_text(json.dumps({"use_magic": True}))
+    with pytest.warns(UserWarning, match="tokenizer_config.json has .* not known here, .*: use_magic;"):
+        load_tokenizer(vocabulary_alone)
+
+
+def test_published_tokenizers_have_known_keys_only(shared_data):
+    paths = [path for path in shared_data.rglob("tokenizer_config.json") if path.read_bytes()[:1] == b"{"]
+    for path in paths:
+        assert json.loads(path.read_text()).keys() <= KNOWN_CONFIG, path
+    assert len(paths) > 15
+
+
+def test_special_tokens_beside_a_vocabulary(vocabulary_alone):
+    """Older versions have them in a file of their own."""
+    (vocabulary_alone / "special_tokens_map.json").write_text(json.dumps({"mask_token": {"content": "good"}}))
+    found = TokenizerFiles(vocabulary_alone).settings({"mask_token": "mask_token", "pad_token": "pad_token"})
+    assert found == {"mask_token": "good"}
+    assert WordPieceTokenizer.from_preset(vocabulary_alone).special_tokens["mask_token"] == "good"
