@@ -68,7 +68,7 @@ def fill_window(model: keras.Model) -> None:
         optimizer.apply_gradients([(tf.zeros(each.shape, each.dtype), each) for each in weights])
 
     of_nothing = tf.function(lambda: strategy.run(step), autograph=False)
-    while int(_inner(optimizer)._iterations) % steps:
+    while _inner(optimizer)._iterations.numpy() % steps:
         of_nothing()
 
 

@@ -7,6 +7,7 @@ in an update. Several batches then come to what one large batch would come to.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -178,18 +179,25 @@ class CountsBatches:
         """
         x, y, y_pred, sample_weight = batch
         if accumulation.steps_of(self.optimizer) > 1 and self.window_totals(x) is None:
-            if len(parts) > 1:
-                raise ValueError(
-                    f"the loss of a {type(self).__name__} has {len(parts)} parts, which are means over different "
-                    "counts, so an optimizer cannot accumulate its gradients; train it with pretrain(accumulate=...)"
-                )
-            count = parts[0].count if all(map(is_mean, keras.tree.flatten(self.loss))) else None
-            gradients = accumulation.weighted(self.optimizer, gradients, self.trainable_weights, count)
+            gradients = self._accumulable(gradients, parts)
         self._loss_tracker.update_state(parts)
         if gradients:
             weights = self.trainable_weights
             self._updating(lambda *each: self.optimizer.apply_gradients(zip(each, weights, strict=True)), *gradients)
         return self._reducible(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
+
+    def _accumulable(self, gradients: list[Any], parts: list[Part]) -> list[Any]:
+        """The gradients to give to an optimizer that accumulates them."""
+        if len(parts) > 1:
+            warnings.warn(
+                f"the loss of a {type(self).__name__} is the sum of {len(parts)} means over different counts, so all "
+                "batches of an update count the same, whatever they hold; pretrain(accumulate=...) counts what they "
+                "hold",
+                stacklevel=2,
+            )
+            return gradients
+        count = parts[0].count if all(map(is_mean, keras.tree.flatten(self.loss))) else None
+        return accumulation.weighted(self.optimizer, gradients, self.trainable_weights, count)
 
     def test_step(self, data: Any) -> dict[str, Any]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)

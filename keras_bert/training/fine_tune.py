@@ -143,13 +143,17 @@ def fine_tune(
         learning_from(teacher, model, recipe.temperature),
         _computing(model, mini_batch_size),
     ):
-        compile_model(model, recipe, updates, loss or model.loss_for(examples), **layers)
+        loss = loss or model.loss_for(examples)
+        compile_model(model, recipe, updates, loss, **layers)
         if few := _few_updates(recipe, updates):
             warnings.warn(few, stacklevel=2)
         run = Run(model, directory and Path(directory), settings)
         model.start_from(examples.targets)
         best = {"keep_best": True, "patience": recipe.patience}
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, **best, class_weight=weights)
+    if recipe.frozen_layers or recipe.lora_rank is not None:
+        # The optimizer knows only the weights that were trainable. Now `fit` trains all of them.
+        compile_model(model, recipe, updates, loss, **layers)
     return run.history
 
 
