@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import HubLayer
+from keras_bert import AdamW, HubLayer
 from keras_bert.saved_model.saving import callable_object
 
 from ..support.hub import LABELS, NAMES, TEXTS, classifier
+from ..support.memory import graphs_kept
 from ..support.processes import run_python
 
 
@@ -115,6 +116,15 @@ def test_the_gradient_of_a_token_that_occurs_twice_is_one_row(tmp_path):
     assert gradient.numpy().tolist() == [[2.0], [0.0], [12.0]]
 
 
+def test_a_trained_layer_does_not_stay_in_memory(toy):
+    def train():
+        model = keras.Sequential([keras.Input((3,)), HubLayer(toy, trainable=True)])
+        model.compile(AdamW(1e-3), "mse", jit_compile=False)
+        model.fit(np.ones((4, 3)), np.ones((4, 3)), verbose=0)
+
+    assert graphs_kept(train) == 0
+
+
 def losses_of_fine_tuning(library, layer, models):
     text = library.layers.Input(shape=(), dtype="string")
     pooled = layer(models["encoder"], trainable=True)(layer(models["preprocessor"])(text))["pooled_output"]
@@ -140,7 +150,7 @@ def test_the_same_losses_as_with_hub_keras_layer(without_dropout):
 MIRRORED = """
 import sys
 import keras, numpy as np, tensorflow as tf
-from keras_bert import HubLayer
+from keras_bert import AdamW, HubLayer
 from keras_bert.saved_model.saving import callable_object
 
 preprocessor, encoder, file = sys.argv[1:]
