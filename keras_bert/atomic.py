@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import glob
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,10 +27,14 @@ def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: 
 def written_whole(path: Path) -> Iterator[Path]:
     """A temporary path; the file moves to `path` when the block ends, or is removed if the block fails.
 
+    What killed processes left of the same file is removed first.
+
     Raises:
         OSError: the file cannot be written. The error names `path`, not the temporary path.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in _left_over(path, "tmp"):
+        _remove(left)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with _removed(unfinished), _naming(path, unfinished):
         yield unfinished
@@ -48,13 +53,21 @@ def directory_written_whole(path: Path, mark: str, overwrite: bool) -> Iterator[
     """A temporary directory; it moves to `path` when the block ends, or is removed if the block fails.
 
     A directory at `path` stays until the block ends. It is only replaced with `overwrite`, and only if it has the file
-    `mark`, which every directory of this kind has.
+    `mark`, which every directory of this kind has. What killed processes left of the same directory is removed first;
+    one that a process had moved away, and was killed before it had another to put there, is put back.
 
     Raises:
         FileExistsError: `path` exists, is not an empty directory, and must not be replaced.
         OSError: a file cannot be written. The error names its place in `path`.
     """
     path = path.absolute()
+    for left in _left_over(path, "old"):
+        if path.exists():
+            _remove(left)
+        else:
+            os.rename(left, path)
+    for left in _left_over(path, "new"):
+        _remove(left)
     _refuse_to_replace(path, mark, overwrite)  # before any work is done
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished, replaced = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("new", "old"))
@@ -100,12 +113,21 @@ def remove_temporary() -> None:
 
 def remove_left_over(directory: Path) -> None:
     """Removes the temporary files of killed processes in and below `directory`."""
-    for path in directory.rglob(".*.tmp"):
-        name, _, number = path.name[1:].removesuffix(".tmp").rpartition(".")
-        is_written = (path.parent / name).is_file()  # it has been written whole since
-        is_ours = number == str(os.getpid()) and path not in _temporary  # containers reuse process ids
-        if is_written and number.isdecimal() and (is_ours or not Path("/proc", number).exists()):
-            path.unlink(missing_ok=True)
+    for temporary in directory.rglob(".*.tmp"):
+        path = temporary.with_name(temporary.name[1:].removesuffix(".tmp").rpartition(".")[0])
+        if path.is_file() and temporary in _left_over(path, "tmp"):  # it has been written whole since
+            _remove(temporary)
+
+
+def _left_over(path: Path, state: str) -> list[Path]:
+    """The temporary paths in this state of killed processes that wrote `path`."""
+    found = []
+    for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.{state}"):
+        number = temporary.name.removeprefix(f".{path.name}.").removesuffix(f".{state}")
+        is_ours = number == str(os.getpid()) and temporary not in _temporary  # containers reuse process ids
+        if number.isdecimal() and (is_ours or not Path("/proc", number).exists()):
+            found.append(temporary)
+    return found
 
 
 def _lock(file: BinaryIO, directory: Path) -> None:

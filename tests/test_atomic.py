@@ -143,3 +143,36 @@ def test_what_killed_processes_left_is_removed(tmp_path):
         atomic.remove_left_over(tmp_path)
         assert unfinished.exists()
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == sorted(stay)
+
+
+_DIES = """
+import os, signal, sys
+from pathlib import Path
+from keras_bert import atomic
+path = Path(sys.argv[1])
+whole = atomic.directory_written_whole(path / "d", "mark", True)
+with atomic.written_whole(path / "x[1].bin") as file, whole as folder:
+    file.write_bytes(b"half")
+    (folder / "mark").touch()
+    if sys.argv[2] == "moved":
+        os.rename(path / "d", path / f".d.{os.getpid()}.old")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("state", ["written", "moved"])
+def test_the_next_process_removes_what_a_killed_one_left(tmp_path, state):
+    """Also what it had moved away: that is put back, for it is the only whole one."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "mark").write_text("old")
+    others = ["x[1].bin.1.tmp", ".x1.bin.4194399.tmp", ".d.4194399.tmp", ".x[1].bin.tmp"]
+    for name in others:
+        (tmp_path / name).touch()
+    subprocess.run([sys.executable, "-c", _DIES, tmp_path, state])
+    assert len(list(tmp_path.iterdir())) == len(others) + 3
+    with atomic.written_whole(tmp_path / "x[1].bin") as file:
+        file.write_bytes(b"whole")
+    with pytest.raises(FileExistsError), atomic.directory_written_whole(tmp_path / "d", "mark", False):
+        pass
+    assert (tmp_path / "d" / "mark").read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, "d", "x[1].bin"])

@@ -12,7 +12,7 @@ from keras_bert import atomic
 from keras_bert.search import neighbours, search_model
 from keras_bert.search.corpus_rows import read_corpus
 from keras_bert.search.encoded_texts import TEXTS_AT_A_TIME, EncodedTexts, key_of
-from keras_bert.search.index_record import IndexRecord, read_record, write_record
+from keras_bert.search.index_record import IndexRecord, read_index, write_record
 from keras_bert.search.index_rows import IndexRows, write_rows
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
@@ -75,12 +75,12 @@ def build_index(
     if not rows:
         raise ValueError(f"{corpus} has no texts")
     texts = {_line(row.columns): row.text for row in rows}  # each row once
-    read_record(directory)  # raises before the model is loaded
+    read_index(directory, lambda record: None)  # raises before the model is loaded
     digest = search_model.load(preset)
     model = SearchModel(preset, digest)
     model.documents([], batch_tokens)  # raises if batch_tokens is less than 1
     with atomic.only_writer(directory):
-        record = read_record(directory)
+        record = read_index(directory, lambda record: record)
         _check(record, directory, str(preset), digest, text_column if add else None, stored)
         old = record and _OldIndex(directory, record)
         if old and add:
@@ -157,12 +157,14 @@ def _write(
         for start in range(first, len(keys), TEXTS_AT_A_TIME):
             yield _vectors(keys[start : start + TEXTS_AT_A_TIME], old, encoded)
 
-    first, is_exact = 0, len(keys) <= neighbours.EXACT_UP_TO
-    if old and old.neighbours.is_exact == is_exact and old.begins(lines):
-        index, first = Neighbours.open(old.path, mapped=False), len(old.rows)
+    is_exact = len(keys) <= neighbours.EXACT_UP_TO
+    goes_on = old and old.neighbours.is_exact == is_exact and old.begins(lines)
+    first = len(old.rows) if goes_on else 0
+    extremes = _extremes(blocks(first), encoded.width) if record.stored == "int8" else None
+    if goes_on and (extremes is None or old.neighbours.holds(extremes)):
+        index = Neighbours.open(old.path, mapped=False)
     else:
-        sample = _vectors(keys[:: 1 + len(keys) // neighbours.SAMPLE], old, encoded)
-        index = Neighbours.empty(sample, len(keys), record.stored, old.neighbours if old else None)
+        index, first = Neighbours.empty(encoded.width, len(keys), record.stored, extremes, old and old.neighbours), 0
     for vectors in blocks(first):
         index.add(vectors)
     with atomic.written_whole(directory / record.vectors) as unfinished:
@@ -172,6 +174,15 @@ def _write(
         atomic.written_whole(directory / record.starts) as starts,
     ):
         write_rows(lines, rows, starts)
+
+
+def _extremes(blocks: Iterator[np.ndarray], width: int) -> np.ndarray:
+    """The lowest and the highest value of each coordinate, float32 `[2, width]`."""
+    extremes = np.stack([np.full(width, np.inf, np.float32), np.full(width, -np.inf, np.float32)])
+    for vectors in blocks:
+        np.minimum(extremes[0], vectors.min(axis=0), out=extremes[0])
+        np.maximum(extremes[1], vectors.max(axis=0), out=extremes[1])
+    return extremes
 
 
 def _vectors(keys: list[bytes], old: _OldIndex | None, encoded: EncodedTexts) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -22,17 +23,21 @@ class EncodedTexts:
     """Vectors by the keys of their texts, including those that an earlier process wrote.
 
     Args:
-        path: the file. An incomplete vector of a killed process is cut off.
+        path: the file. An incomplete vector of a killed process is cut off, and a damaged one is not used.
         width: the size of a vector.
     """
 
     def __init__(self, path: Path, width: int) -> None:
         self.path, self.width = path, width
-        self._type = np.dtype([("key", f"V{_KEY_BYTES}"), ("vector", "<f4", (width,))])
+        of_vector = [("key", f"V{_KEY_BYTES}"), ("vector", "<f4", (width,))]
+        self._type = np.dtype([("checked", of_vector), ("checksum", "<u4")])
         self._file = open(path, "ab")  # noqa: SIM115  stays open with the object
         self._file.truncate(self._file.tell() // self._type.itemsize * self._type.itemsize)
-        keys = self._records()["key"].tolist() if self._file.tell() else ()
-        self._numbers = {key: number for number, key in enumerate(keys)}
+        self._count = self._file.tell() // self._type.itemsize
+        self._numbers: dict[bytes, int] = {}  # of the records
+        for number, record in enumerate(self._records() if self._count else ()):
+            if zlib.crc32(record["checked"].tobytes()) == record["checksum"]:
+                self._numbers[record["checked"]["key"].item()] = number
 
     def __contains__(self, key: bytes) -> bool:
         return key in self._numbers
@@ -43,12 +48,13 @@ class EncodedTexts:
     def add(self, keys: list[bytes], vectors: np.ndarray) -> None:
         """Adds vectors, float32 `[keys, width]`, and writes them at once."""
         records = np.empty(len(keys), self._type)
-        records["key"] = np.frombuffer(b"".join(keys), f"V{_KEY_BYTES}")
-        records["vector"] = vectors
+        records["checked"]["key"] = np.frombuffer(b"".join(keys), f"V{_KEY_BYTES}")
+        records["checked"]["vector"] = vectors
+        records["checksum"] = [zlib.crc32(each.tobytes()) for each in records["checked"]]
         self._file.write(records.tobytes())
         self._file.flush()
-        first = len(self._numbers)
-        self._numbers.update({key: number for number, key in enumerate(keys, start=first)})
+        self._numbers.update({key: number for number, key in enumerate(keys, start=self._count)})
+        self._count += len(keys)
 
     def encode(
         self,
@@ -80,7 +86,7 @@ class EncodedTexts:
 
     def vectors(self, keys: Iterable[bytes]) -> np.ndarray:
         """float32 `[keys, width]`."""
-        return self._records()["vector"][[self._numbers[key] for key in keys]]
+        return self._records()["checked"]["vector"][[self._numbers[key] for key in keys]]
 
     def close(self) -> None:
         self._file.close()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 from keras_bert import atomic, files
+
+T = TypeVar("T")
 
 RECORD = "index.json"
 _SHAPE = {
@@ -58,27 +62,51 @@ class IndexRecord:
         return self.vectors, self.rows, self.starts
 
 
-def read_record(directory: Path) -> IndexRecord | None:
-    """The record of a directory; None if it has none.
+def read_index(directory: Path, read: Callable[[IndexRecord], T]) -> T | None:
+    """Reads an index, while another process may replace it.
+
+    Args:
+        directory: of the index.
+        read: opens the files of a record. It is called again if they were replaced meanwhile.
+
+    Returns:
+        What `read` returns; None if there is no index.
 
     Raises:
         ValueError: the record is damaged, or a file is missing or has changed.
     """
-    path = directory / RECORD
-    if not path.exists():
+    while (record := _read_record(directory)) is not None:
+        try:
+            _check_files(directory, record)
+            return read(record)
+        except (ValueError, FileNotFoundError):
+            if _read_record(directory) == record:
+                raise
+    return None
+
+
+def _read_record(directory: Path) -> IndexRecord | None:
+    try:
+        values = files.read_json(directory / RECORD, {**_SHAPE, "checksum": int})
+    except FileNotFoundError:
         return None
-    values = files.read_json(path, _SHAPE)
-    record = IndexRecord(**{name: values[name] for name in _SHAPE if values.get(name) is not None})
+    if values.pop("checksum") != _checksum_of_record(values):
+        raise _damaged(directory, RECORD, "has changed")
+    return IndexRecord(**{name: values[name] for name in _SHAPE if values.get(name) is not None})
+
+
+def _check_files(directory: Path, record: IndexRecord) -> None:
     for name in record.names:
         size = (directory / name).stat().st_size if (directory / name).is_file() else None
-        found = ""
         if size is None or size != record.bytes.get(name):
             found = "is missing" if size is None else f"has {size:,} bytes, not {record.bytes.get(name, 0):,}"
-        elif _checksum(directory / name) != record.checksums.get(name):
-            found = "has changed"
-        if found:
-            raise ValueError(f"{directory} is damaged: {name} {found}; remove the directory and index the corpus again")
-    return record
+            raise _damaged(directory, name, found)
+        if _checksum(directory / name) != record.checksums.get(name):
+            raise _damaged(directory, name, "has changed")
+
+
+def _damaged(directory: Path, name: str, found: str) -> ValueError:
+    return ValueError(f"{directory} is damaged: {name} {found}; remove the directory and index the corpus again")
 
 
 def write_record(directory: Path, record: IndexRecord) -> None:
@@ -86,11 +114,17 @@ def write_record(directory: Path, record: IndexRecord) -> None:
     values = asdict(record)
     values["bytes"] = {name: (directory / name).stat().st_size for name in record.names}
     values["checksums"] = {name: _checksum(directory / name) for name in record.names}
+    values["checksum"] = _checksum_of_record(values)
     atomic.write_texts(directory, {RECORD: files.to_json(values)})
     for pattern in ("vectors-*.faiss", "rows-*.jsonl", "rows-*.npy"):
         for path in directory.glob(pattern):
             if path.name not in record.names:
                 path.unlink()
+
+
+def _checksum_of_record(values: dict[str, Any]) -> int:
+    """The CRC-32 of the values of a record, without the checksum itself."""
+    return zlib.crc32(files.to_json(values).encode())
 
 
 def _checksum(path: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import mmap
 from collections.abc import Iterable, Iterator
@@ -53,5 +54,6 @@ def write_rows(lines: Iterable[bytes], rows: Path, starts: Path) -> None:
     with open(rows, "wb") as file:
         for line in lines:
             places.append(places[-1] + file.write(line))
-    with open(starts, "wb") as file:
-        np.save(file, np.array(places, np.int64), allow_pickle=False)
+    content = io.BytesIO()  # into a file, NumPy writes by itself: its error for a full disk gives no reason
+    np.save(content, np.array(places, np.int64), allow_pickle=False)
+    starts.write_bytes(content.getbuffer())

@@ -15,6 +15,7 @@ from keras_bert.search.encoded_texts import EncodedTexts, key_of
 from keras_bert.search.negative_rules import NegativeRules
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
+from keras_bert.tasks.pooling import check_finite
 from keras_bert.text.arguments import list_of_str
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _mined(
     rules: NegativeRules,
     reranker: BertReranker | None,
 ) -> Iterator[Triplet]:
-    index = Neighbours.empty(of_texts[: neighbours.SAMPLE], len(texts), "float32")
+    index = Neighbours.empty(of_texts.shape[1], len(texts))
     index.add(of_texts)
     numbers = {text: number for number, text in enumerate(texts)}
     most = max(map(len, positives_of.values()))
@@ -142,4 +143,5 @@ def _scores(reranker: BertReranker, queries: list[str], texts: list[list[str]]) 
     """The scores of each query's texts."""
     repeated = [query for query, some in zip(queries, texts, strict=True) for _ in some]
     scores = reranker.score(repeated, [text for some in texts for text in some], progress=False)
+    check_finite(scores, "score", "pair")
     return np.split(scores, np.cumsum([len(some) for some in texts])[:-1])

@@ -99,7 +99,7 @@ def _checked(threshold: float | None, similarity: str) -> float:
 
 def _by_search(vectors: np.ndarray, threshold: float) -> Iterator[tuple[int, int, float]]:
     """Like `similar_pairs`, by an approximate search of each vector's neighbours."""
-    index = Neighbours.empty(vectors[:1], len(vectors), "float32")
+    index = Neighbours.empty(vectors.shape[1], len(vectors))
     index.add(vectors)
     found: dict[tuple[int, int], float] = {}
     for start in range(0, len(vectors), _ROWS):

@@ -16,8 +16,7 @@ EXACT_UP_TO = 100_000
 STORED = ("float32", "int8")
 _LINKS = 32  # links per vector in the graph
 _LOOKED_AT = 200  # candidates in a search of the graph
-SAMPLE = 50_000  # vectors that determine the int8 range of each coordinate
-_MARGIN = 0.1  # added to that range, for later vectors
+_MARGIN = 0.1  # added to the int8 range of each coordinate, for later vectors
 
 
 class Neighbours:
@@ -31,19 +30,28 @@ class Neighbours:
         self._index = index
 
     @classmethod
-    def empty(cls, sample: np.ndarray, size: int, stored: str, like: Neighbours | None = None) -> Neighbours:
+    def empty(
+        cls,
+        width: int,
+        size: int,
+        stored: str = "float32",
+        extremes: np.ndarray | None = None,
+        like: Neighbours | None = None,
+    ) -> Neighbours:
         """Makes an object without vectors.
 
         Args:
-            sample: float32 `[vectors, width]`: up to `SAMPLE` of the vectors to come.
+            width: the size of a vector.
             size: the number of vectors to come; the search is exact up to `EXACT_UP_TO`.
             stored: "float32"; or "int8", a quarter of the memory, which changes dot products by less than 0.01.
-            like: an object whose int8 scale to take over.
+            extremes: for int8, float32 `[2, width]`: the lowest and the highest value of each coordinate to come.
+            like: for int8, an object whose range to take over in each coordinate where it holds `extremes`. Vectors
+                from there lose nothing more.
 
         Raises:
             ImportError: Faiss is not installed.
         """
-        faiss, width = _faiss(), sample.shape[1]
+        faiss = _faiss()
         product, eight_bits = faiss.METRIC_INNER_PRODUCT, faiss.ScalarQuantizer.QT_8bit
         is_exact = size <= EXACT_UP_TO
         if stored == "float32":
@@ -53,13 +61,7 @@ class Neighbours:
             if is_exact
             else faiss.IndexHNSWSQ(width, eight_bits, _LINKS, product)
         )
-        codes = _codes(index)
-        if like is None:
-            codes.sq.rangestat_arg = _MARGIN
-            index.train(sample)
-        else:
-            codes.sq = _codes(like._index).sq
-            codes.is_trained = index.is_trained = True
+        index.train(_with_margin(extremes, like and like._range()))
         return cls(index)
 
     @classmethod
@@ -95,6 +97,18 @@ class Neighbours:
     @property
     def is_exact(self) -> bool:
         return not hasattr(self._index, "hnsw")
+
+    def holds(self, extremes: np.ndarray) -> bool:
+        """Whether vectors with these extremes, as for `empty`, can be added without clipping."""
+        if _is_float32(self._index):
+            return True
+        (low, high), (lowest, highest) = extremes, self._range()
+        return bool((low >= lowest).all() and (high <= highest).all())
+
+    def _range(self) -> np.ndarray:
+        """The int8 range of each coordinate, float32 `[2, width]`."""
+        lowest, size = _faiss().vector_to_array(_codes(self._index).sq.trained).reshape(2, self.width)
+        return np.stack([lowest, lowest + size])
 
     def add(self, vectors: np.ndarray) -> None:
         """Adds vectors, float32 `[vectors, width]`, which get the next numbers."""
@@ -132,6 +146,20 @@ def _faiss() -> ModuleType:
     return needed("faiss", "faiss-cpu", "search")
 
 
+def _with_margin(extremes: np.ndarray, known: np.ndarray | None) -> np.ndarray:
+    """The range for these extremes: a known one where it suffices, else a wider one. All are float32 `[2, width]`."""
+    low, high = extremes
+    if known is not None:
+        low, high = np.minimum(low, known[0]), np.maximum(high, known[1])
+    margin = _MARGIN * (high - low)
+    wider = np.stack([low - margin, high + margin])
+    return wider if known is None else np.where(np.stack([low, high]) == known, known, wider)
+
+
+def _is_float32(index: Any) -> bool:
+    return not hasattr(_codes(index), "sq")
+
+
 def _codes(index: Any) -> Any:
-    """The part of an index that holds int8 vectors."""
+    """The part of an index that holds the vectors."""
     return _faiss().downcast_index(index.storage) if hasattr(index, "hnsw") else index

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_bert.search import search_model
-from keras_bert.search.index_record import RECORD, read_record
+from keras_bert.search.index_record import RECORD, IndexRecord, read_index
 from keras_bert.search.index_rows import IndexRows
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
-from keras_bert.tasks.columns import one_or_many
+from keras_bert.tasks.columns import check_top_k, one_or_many
 from keras_bert.text.arguments import list_of_str
 
 if TYPE_CHECKING:
@@ -47,14 +47,11 @@ class TextIndex:
 
     def __init__(self, directory: str | Path, preset: str | Path | None = None) -> None:
         directory = Path(directory)
-        record = read_record(directory)
-        if record is None:
+        opened = read_index(directory, lambda record: (record, *_opened(directory, record)))
+        if opened is None:
             raise FileNotFoundError(f"{directory} holds no {RECORD}; index a corpus there, to the end")
+        record, self._rows, self._neighbours = opened
         self.text_column = record.text_column
-        self._rows = IndexRows(directory / record.rows, directory / record.starts)
-        self._neighbours = Neighbours.open(directory / record.vectors)
-        if not len(self._rows) == len(self._neighbours) == record.texts:
-            raise ValueError(f"{directory} is damaged: its files differ in length; index the corpus again")
         preset = record.preset if preset is None else preset
         if search_model.load(preset) != record.model:
             raise ValueError(
@@ -91,8 +88,7 @@ class TextIndex:
         Warns:
             UserWarning: the number of queries that were cut to the model's maximum length.
         """
-        if top_k < 1:
-            raise ValueError(f"top_k is {top_k}; expected at least 1")
+        check_top_k(top_k)
         is_one, queries = one_or_many(query, names=("query",))
         queries = list_of_str(queries, "query", "query")
         count = top_k if reranker is None else max(top_k, _CANDIDATES)
@@ -114,3 +110,11 @@ class TextIndex:
                 row = self._rows[number]
                 hits.append({"similarity": product, "text": row[self.text_column], "row": row})
         return hits
+
+
+def _opened(directory: Path, record: IndexRecord) -> tuple[IndexRows, Neighbours]:
+    rows = IndexRows(directory / record.rows, directory / record.starts)
+    found = Neighbours.open(directory / record.vectors)
+    if not len(rows) == len(found) == record.texts:
+        raise ValueError(f"{directory} is damaged: its files differ in length; index the corpus again")
+    return rows, found

@@ -5,6 +5,7 @@ datasets.
 from __future__ import annotations
 
 from collections.abc import Iterable, KeysView, Sequence, Sized, ValuesView
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import keras
@@ -188,3 +189,12 @@ def check_dataset(x: Any) -> None:
     spec = x.element_spec if isinstance(x, tf.data.Dataset) else None
     if isinstance(spec, tuple) and len(spec) > 1 and getattr(spec[1], "dtype", None) == tf.string:
         raise ValueError("the labels in this dataset are strings; make it with the numbers from model.targets(names)")
+
+
+def check_top_k(top_k: Any, most: int | None = None, of: str = "") -> None:
+    """Raises ValueError if `top_k` is not a whole number from 1 to `most`, which is the number `of` something."""
+    expected = "at least 1" if most is None else f"1 to {most}{of}"
+    if not isinstance(top_k, Integral) or isinstance(top_k, bool):
+        raise ValueError(f"top_k is {top_k!r}; expected a whole number, {expected}")
+    if top_k < 1 or (most is not None and top_k > most):
+        raise ValueError(f"top_k is {top_k}; expected {expected}")

@@ -14,7 +14,7 @@ from keras import ops
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES, check_range
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import one_or_many
+from keras_bert.tasks.columns import check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.mask_filling import Candidates, TokenTexts, fill_masks
 from keras_bert.tasks.preset import RowSettings, TaskPreset
@@ -135,8 +135,7 @@ class BertMaskedLM(BertTask):
         if self.preprocessor is None:
             raise ValueError(_NO_PREPROCESSOR)
         tokens = self.preprocessor.tokenizer.vocabulary_size
-        if not 1 <= top_k <= tokens:
-            raise ValueError(f"top_k is {top_k}; expected 1 to {tokens}, the vocabulary's size")
+        check_top_k(top_k, tokens, ", the vocabulary's size")
         is_one, texts = one_or_many(text)
         filled = self._fill(list_of_str(texts), top_k, batch_tokens, progress)
         return filled[0] if is_one else filled

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from keras import ops
 
 
@@ -13,6 +14,17 @@ def pooled(pooling: str, hidden: Any, mask: Any) -> Any:
     if pooling == "max":
         return ops.max(ops.where(mask > 0, hidden, -3.4028235e38), axis=1)
     return ops.sum(hidden * _WEIGHTS[pooling](mask), axis=1)
+
+
+def check_finite(answers: np.ndarray, name: str = "vector", item: str = "text") -> None:
+    """Raises ValueError if the answer to any text, float32 `[texts, ...]`, has NaN or infinity."""
+    is_finite = np.isfinite(answers).all(axis=tuple(range(1, answers.ndim)))
+    if not is_finite.all():
+        bad = np.flatnonzero(~is_finite)
+        raise ValueError(
+            f"{len(bad):,} of {len(answers):,} {name}s {'is' if len(bad) == 1 else 'are'} not finite: the first is of "
+            f"{item} {bad[0] + 1:,}; the model's weights are damaged, or its values too large for its precision"
+        )
 
 
 def _number(mask: Any) -> Any:

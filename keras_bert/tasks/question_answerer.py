@@ -16,7 +16,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import squad_metrics
 from keras_bert.tasks.answers import rank_answers
 from keras_bert.tasks.by_length import ByLength, check_batch_tokens
-from keras_bert.tasks.columns import plain_labels
+from keras_bert.tasks.columns import check_top_k, plain_labels
 from keras_bert.tasks.contexts import read_contexts, row_lengths, span_targets, tokens_before
 from keras_bert.tasks.long_text import sequence_output
 from keras_bert.tasks.preset import RowSettings, TaskPreset
@@ -138,8 +138,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             TypeError, ValueError: the numbers of questions and contexts differ, one is not a str or is empty, or
                 `top_k` is not 1 to 20.
         """
-        if not 1 <= top_k <= _BEST:
-            raise ValueError(f"top_k is {top_k}; expected 1 to {_BEST}")
+        check_top_k(top_k, _BEST)
         check_batch_tokens(batch_tokens)
         self._warn_if_untrained()
         is_one = isinstance(question, str) and isinstance(context, str)

@@ -15,9 +15,10 @@ from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Checkpoint, cross_encoder, hugging_face
 from keras_bert.tasks import metrics, passage_lists, ranking_losses
-from keras_bert.tasks.columns import as_arrays, columns_of, one_or_many, plain, plain_labels
+from keras_bert.tasks.columns import as_arrays, check_top_k, columns_of, one_or_many, plain, plain_labels
 from keras_bert.tasks.label_names import checked_labels, numbers_of
 from keras_bert.tasks.long_text import classify_texts
+from keras_bert.tasks.pooling import check_finite
 from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to, read
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
@@ -149,22 +150,21 @@ class BertReranker(BertTask):
             queries, a list of these.
 
         Raises:
-            TypeError, ValueError: as `score`; or `top_k` is less than 1.
+            TypeError, ValueError: as `score`; `top_k` is less than 1; or a score is not finite, as of a damaged model.
         """
-        if top_k is not None and top_k < 1:
-            raise ValueError(f"top_k is {top_k}; expected at least 1")
+        if top_k is not None:
+            check_top_k(top_k)
         is_one = isinstance(query, str)
         queries, lists = ([query], [passages]) if is_one else (_list(query, "query"), _list(passages, "passages"))
         lists = [_list(texts, "passages" if is_one else f"passages[{n}]") for n, texts in enumerate(lists)]
         if len(queries) != len(lists):
             raise ValueError(f"there are {len(queries):,} queries, but {len(lists):,} lists of passages")
         repeated = [query for query, texts in zip(queries, lists, strict=True) for _ in texts]
-        scores = iter(
-            self.score(repeated, [text for texts in lists for text in texts], batch_tokens, progress).tolist()
-        )
-        ranked = []
+        scores = self.score(repeated, [text for texts in lists for text in texts], batch_tokens, progress)
+        check_finite(scores, "score", "pair")  # there is no order of others
+        left, ranked = iter(scores.tolist()), []
         for texts in lists:
-            found = [{"index": index, "score": next(scores), "text": text} for index, text in enumerate(texts)]
+            found = [{"index": index, "score": next(left), "text": text} for index, text in enumerate(texts)]
             ranked.append(sorted(found, key=lambda each: -each["score"])[:top_k])
         return ranked[0] if is_one else ranked
 

@@ -23,7 +23,7 @@ from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import one_or_many
 from keras_bert.tasks.gradient_cache import Column
 from keras_bert.tasks.learning_vectors import LearnsByComparing
-from keras_bert.tasks.pooling import pooled
+from keras_bert.tasks.pooling import check_finite, pooled
 from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
@@ -236,13 +236,15 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
 
         Raises:
             TypeError: a text is not a str.
-            ValueError: `batch_tokens` is less than 1, or there is no such prompt.
+            ValueError: `batch_tokens` is less than 1, there is no such prompt, or a vector is not finite, as of a
+                damaged model.
 
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.
         """
         is_one, texts = one_or_many(text)
         vectors = self._encoded(texts, self.prompt_text(prompt), batch_tokens, progress)
+        check_finite(vectors)
         return vectors[0] if is_one else vectors
 
     def _encoded(
@@ -262,7 +264,9 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
         for chunk, cut_here in self._by_length_after(before).counted(texts, batch_tokens, False, before):
             results.append(np.stack(chunk))
             cut += cut_here
-        return np.concatenate(results), cut
+        vectors = np.concatenate(results)
+        check_finite(vectors)
+        return vectors, cut
 
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
         return [{"embedding": vector.tolist()} for vector in self.encode(*texts, progress=False)]

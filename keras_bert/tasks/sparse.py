@@ -14,9 +14,10 @@ from keras import ops
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Checkpoint, sparse_encoder
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import one_or_many
+from keras_bert.tasks.columns import check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.mask_filling import Candidates, TokenTexts
+from keras_bert.tasks.pooling import check_finite
 from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
@@ -124,10 +125,12 @@ class BertSparseEncoder(BertTask):
         Warns:
             UserWarning: the number of texts that were truncated to the model's maximum length.
         """
-        if top_k is not None and top_k < 1:
-            raise ValueError(f"top_k is {top_k}; expected at least 1")
+        if top_k is not None:
+            check_top_k(top_k)
         is_one, texts = one_or_many(text)
-        rows = [row[row[:, 1] > 0] for chunk in self._runner(top_k)(texts, batch_tokens, progress) for row in chunk]
+        rows = [row for chunk in self._runner(top_k)(texts, batch_tokens, progress) for row in chunk]
+        check_finite(np.array([row.sum() for row in rows]))
+        rows = [row[row[:, 1] > 0] for row in rows]
         found = np.concatenate([np.zeros((0, 2), np.float32), *rows])
         tokens = self._token_texts.of(Candidates(tf.cast(found[:, 0], tf.int32), found[:, 1])).numpy()
         pairs = iter(zip((token.decode() for token in tokens), found[:, 1].tolist(), strict=True))

@@ -1,15 +1,20 @@
 """Indexes: what a search finds, what is encoded anew, what an interruption leaves, what is refused."""
 
+import contextlib
+import itertools
 import json
 import shutil
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 from keras_bert import BertReranker, BertSentenceEncoder
 from keras_bert.search import TextIndex, build_index, building, neighbours
-from keras_bert.search.index_record import RECORD
+from keras_bert.search.encoded_texts import EncodedTexts
+from keras_bert.search.index_record import RECORD, read_index
+from keras_bert.search.index_rows import IndexRows
 
 from ..support import small
 
@@ -111,6 +116,39 @@ def test_int8_takes_a_quarter(corpus, tmp_path, small_preset, sentences):
     assert size - sizes["int8"][1] == pytest.approx(count * 32 * 3, abs=500)
 
 
+@pytest.mark.parametrize("limit", [1000, 10, 40])  # exact, approximate, and from one to the other
+@pytest.mark.parametrize("add", [False, True])
+def test_int8_holds_what_comes_after_the_first_texts(
+    corpus, tmp_path, small_preset, sentences, vectors, monkeypatch, limit, add
+):
+    """However few these are."""
+    monkeypatch.setattr(neighbours, "EXACT_UP_TO", limit)
+    parts = [sentences[:1], sentences[1:3], *(sentences[start : start + 10] for start in range(3, 60, 10))]
+    for number in range(len(parts)):
+        corpus.write_text("\n".join(itertools.chain(*parts[0 if not add else number : number + 1])))
+        build_index(corpus, tmp_path / "index", small_preset, stored="int8", add=add)
+    cosines = vectors @ vectors.T
+    for row, hits in zip(cosines, TextIndex(tmp_path / "index").search(sentences, len(sentences)), strict=True):
+        assert hits[0]["text"] == sentences[row.argmax()]
+        expected = [row[sentences.index(hit["text"])] for hit in hits]
+        np.testing.assert_allclose([hit["similarity"] for hit in hits], expected, rtol=0, atol=0.01)
+
+
+def test_vectors_of_a_damaged_model_are_not_stored(tmp_path, small_preset, read_once):
+    """One weight is not a number: only some texts need it."""
+    model = BertSentenceEncoder(small.encoder(), small.preprocessor())
+    table = model.encoder.embeddings.word_embeddings.embeddings
+    values = np.array(table)
+    values[small.VOCABULARY.index("film"), 3] = np.nan
+    table.assign(values)
+    model.save_preset(tmp_path / "model")
+    (tmp_path / "texts.txt").write_text("the river\na good film\n")
+    with pytest.raises(ValueError, match="1 of 2 vectors is not finite: the first is of text 2"):
+        build_index(tmp_path / "texts.txt", tmp_path / "index", tmp_path / "model")
+    (tmp_path / "texts.txt").write_text("the river\n")
+    assert build_index(tmp_path / "texts.txt", tmp_path / "index", tmp_path / "model")["texts"] == 1
+
+
 @pytest.mark.parametrize("stored", ["float32", "int8"])
 @pytest.mark.parametrize("limit", [1000, 10, 40])  # exact, approximate, and from one to the other
 def test_only_new_texts_are_encoded(corpus, tmp_path, small_preset, sentences, monkeypatch, stored, limit):
@@ -181,6 +219,48 @@ def test_an_interrupted_run_goes_on(corpus, tmp_path, small_preset, sentences, m
     assert build_index(corpus, directory, small_preset) == {"texts": count, "encoded": count - 16, "cut": 0}
     assert [hits[0]["text"] for hits in TextIndex(directory).search(sentences, top_k=1)] == sentences
     assert names_of(directory) == [RECORD, "rows-1.jsonl", "rows-1.npy", "vectors-1.faiss"]
+
+
+def test_damaged_vectors_of_an_interrupted_run_are_encoded_again(tmp_path):
+    path, keys = tmp_path / "encoded.bin", [bytes([i]) * 16 for i in range(3)]
+    vectors = np.arange(12, dtype=np.float32).reshape(3, 4)
+    with contextlib.closing(EncodedTexts(path, 4)) as encoded:
+        encoded.add(keys, vectors)
+    content = path.read_bytes()
+    for place in range(len(content)):  # each bit of a key, a vector or a checksum counts
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        with contextlib.closing(EncodedTexts(path, 4)) as encoded:
+            damaged = [key for key in keys if key not in encoded]
+            assert damaged == [keys[place // (len(content) // 3)]]
+            encoded.encode({keys[0]: "0", keys[1]: "1", keys[2]: "2"}, lambda texts: (vectors[[int(texts[0])]], 0))
+            np.testing.assert_array_equal(encoded.vectors(keys), vectors)
+
+
+def test_a_reader_beside_a_rebuild_reads_one_or_the_other(corpus, tmp_path, small_preset, sentences):
+    directory, sizes = tmp_path / "index", []
+    build_index(corpus, directory, small_preset)
+
+    def opened(record):
+        if record.version == 1 and not sizes:  # another process replaces the index right now
+            sizes.append(0)
+            corpus.write_text("the river\n")
+            build_index(corpus, directory, small_preset)
+        return len(IndexRows(directory / record.rows, directory / record.starts))
+
+    assert read_index(directory, opened) == 1
+
+    def rebuild():
+        for count in range(2, 32):
+            corpus.write_text("\n".join(sentences[:count]))
+            build_index(corpus, directory, small_preset)
+
+    thread = threading.Thread(target=rebuild)
+    thread.start()
+    while thread.is_alive():
+        sizes.append(read_index(directory, opened))
+    thread.join()
+    assert sizes == sorted(sizes)
+    assert len(TextIndex(directory)) == 31
 
 
 def test_a_failed_run_leaves_the_old_index(corpus, tmp_path, small_preset, sentences, monkeypatch):
@@ -265,6 +345,9 @@ def test_other_settings_are_refused(corpus, tmp_path, small_preset):
         build_index(tmp_path / "films.jsonl", directory, small_preset, "body", add=True)
     with pytest.raises(ValueError, match="top_k is 0; expected at least 1"):
         TextIndex(directory).search("film", top_k=0)
+    for top_k in (float("nan"), 2.5, "3", None, True):
+        with pytest.raises(ValueError, match=f"top_k is {top_k!r}; expected a whole number"):
+            TextIndex(directory).search("film", top_k=top_k)
 
 
 @pytest.mark.parametrize(
@@ -273,6 +356,8 @@ def test_other_settings_are_refused(corpus, tmp_path, small_preset):
         ("index.json", lambda content: b"{"),
         ("index.json", lambda content: content.replace(b'"texts": ', b'"texts": 1')),
         ("index.json", lambda content: content.replace(b'"stored"', b'"kept"')),
+        ("index.json", lambda content: content.replace(b'"text_column": "text"', b'"text_column": "tezt"')),
+        ("index.json", lambda content: content.replace(b'"float32"', b'"int8"')),
         ("rows-1.jsonl", lambda content: content[:-9]),
         ("rows-1.npy", lambda content: b"x" * len(content)),
         ("rows-1.npy", lambda content: content[:-8] + bytes(8)),
