@@ -64,7 +64,12 @@ TOKENIZERS = {
 OWN = {"README.md", "notes.txt", "logs/1.log", "1_Pooling/why.txt", "data.json", "model.weights.h5", "best.keras"}
 BARE = {"config.json", "model.safetensors"}
 PLAIN_TOKENIZER = {"vocab.txt", "tokenizer_config.json"}
-OF_SENTENCES = {"modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json"}
+OF_SENTENCES = {
+    "modules.json",
+    "1_Pooling/config.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+}
 
 
 def names_in(directory):
