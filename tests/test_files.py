@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from keras_bert import atomic, files
-from keras_bert.formats.h5_file import H5File
-from keras_bert.formats.safetensors_file import open_safetensors
 from keras_bert.formats.tensorflow_file import TensorFlowFile
-from keras_bert.formats.torch_file import TorchFile
+from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors
 from keras_bert.text import SentencePieceTokenizer
 
 

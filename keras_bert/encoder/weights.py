@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert.formats import Checkpoint, aligned
+from keras_bert.formats import Checkpoint, storage
 
 
 def change(dense: keras.layers.Dense) -> Any:
@@ -121,7 +121,7 @@ def _as_tensor(values: np.ndarray, dtype: str) -> Any:
 
     TensorFlow does not write into shared memory: the first update of a variable copies it.
     """
-    if keras.backend.backend() != "tensorflow" or values.dtype != dtype or not aligned.is_aligned(values):
+    if keras.backend.backend() != "tensorflow" or values.dtype != dtype or not storage.is_aligned(values):
         return values
     import tensorflow as tf
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
 import ml_dtypes
 import numpy as np
 
+from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats.layout_table import Table
 from keras_bert.formats.shapes import Names, Shape, shapes
@@ -234,3 +238,137 @@ def _heads_in(heads: dict[str, set[str]], present: Any, preferred: frozenset[str
     # The remaining names belong to incomplete heads.
     parts = [head for head, names in heads.items() if head not in whole and names & (present - explained)]
     return found + ([head for head in parts if head in preferred] or parts)
+
+
+# -- Several files of weights as one, such as shards with an index.
+
+
+class JoinedFile:
+    """Several open files as one, or one under other names.
+
+    Args:
+        path: the file that messages name.
+        places: name -> an open file, and the array's name in it.
+    """
+
+    def __init__(self, path: Path, places: Mapping[str, tuple[WeightFile, str]]) -> None:
+        self.path = path
+        self.names = set(places)
+        self._places = places
+        self._files = {id(file): file for file, _ in places.values()}.values()
+        self.size = sum(file.size for file in self._files)
+
+    def shape(self, name: str) -> Shape:
+        file, inside = self._places[name]
+        return file.shape(inside)
+
+    def read(self, name: str) -> np.ndarray:
+        file, inside = self._places[name]
+        return file.read(inside)
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+
+
+def open_shards(path: Path, open_shard: Callable[[Path], WeightFile]) -> JoinedFile:
+    """Opens all files of an index: JSON with "weight_map", from names of tensors to names of files beside it.
+
+    Raises:
+        FileNotFoundError: a shard is missing.
+        ValueError: the index is damaged, or names a file outside of its directory or a tensor that its shard lacks.
+    """
+    shard_of = files.read_json(path, {"weight_map": {str: str}})["weight_map"]
+    shards: dict[str, WeightFile] = {}
+    with ExitStack() as open_ones:
+        for shard in sorted(set(shard_of.values())):
+            shards[shard] = open_shard(_beside(path, shard))
+            open_ones.callback(shards[shard].close)
+        for name, shard in shard_of.items():
+            if name not in shards[shard].names:
+                raise ValueError(f"{path} says that {name} is in {shard}, but it is not")
+        open_ones.pop_all()
+    return JoinedFile(path, {name: (shards[shard], name) for name, shard in shard_of.items()})
+
+
+def _beside(index: Path, name: str) -> Path:
+    """The path of a shard. It must be in the directory of the index, because an index is not trusted."""
+    if name in ("", ".", "..") or any(separator in name for separator in ("/", "\\", "\0")):
+        raise ValueError(f"{index} names the shard {name!r}; a shard must be a file beside its index, without a path")
+    path = index.parent / name
+    home = Path(os.path.realpath(index.parent))
+    allowed = [home]
+    if home.parent.name == "snapshots":
+        # The cache of the Hugging Face Hub: the files of a snapshot are links to blobs.
+        allowed.append(home.parent.parent / "blobs")
+    if path.is_symlink() and Path(os.path.realpath(path)).parent not in allowed:
+        raise ValueError(f"{index} names the shard {name}, which is a link to a file outside of its directory")
+    if not path.is_file():
+        raise FileNotFoundError(f"{index} names the shard {name}, which is missing; fetch it, too")
+    return path
+
+
+# -- Infers the configuration of an encoder from the shapes of its weights.
+
+_MOST_LAYERS = 128
+
+
+def names_of_any_size(family: str, table: Table) -> dict[str, Names]:
+    """The names of a family's weights, by part, for any number of layers."""
+    return table.parts(BertConfig(family=family, num_layers=_MOST_LAYERS, embedding_size=1))
+
+
+def config_from_shapes(
+    family: str, file: WeightFile, table: Table, spellings: Mapping[str, str], activation: str
+) -> BertConfig:
+    """The configuration of the encoder in a file.
+
+    It assumes dropout 0.1 and an epsilon of 1e-12, as in all of Google's models. If the shapes have no axis for heads,
+    it assumes a head size of 64, as in most published sizes, with a warning. `spellings` maps names in the table to
+    names in the file. Families with groups of layers are not supported: shapes do not tell the number of layers.
+
+    Raises:
+        ValueError: a needed weight is missing.
+    """
+    names = names_of_any_size(family, table)["encoder"]
+
+    def spelled(ours: str) -> str:
+        return spellings.get(names[ours][0], names[ours][0])
+
+    def shape(ours: str, ranks: tuple[int, ...] = (2,)) -> tuple[int, ...]:
+        if spelled(ours) not in file.names:
+            raise ValueError(f"{file.path} has no {names[ours][0]} and no configuration, so its sizes are unknown")
+        found = file.shape(spelled(ours))
+        if len(found) not in ranks:
+            raise ValueError(f"{file.path}: {names[ours][0]} has shape {found}; expected a matrix")
+        return found
+
+    vocab_size, width = shape("embeddings/word/embeddings")
+    hidden_size, intermediate_size = shape("block_0/intermediate/kernel")
+    kernels = (spelled(f"block_{i}/intermediate/kernel") for i in range(_MOST_LAYERS))
+    layers = sum(1 for _ in itertools.takewhile(lambda name: name in file.names, kernels))
+    query = shape("block_0/attention/qkv/kernel", ranks=(2, 3))
+    if len(query) == 3:
+        num_heads = query[1]
+    else:
+        num_heads = max(1, hidden_size // 64)
+        warnings.warn(
+            f"{file.path} has no configuration; assuming {num_heads} heads, each {hidden_size // num_heads} wide",
+            stacklevel=2,
+        )
+    positions, types = shape("embeddings/position/embeddings")[0], shape("embeddings/type/embeddings")[0]
+    try:
+        return BertConfig(
+            family=family,
+            vocab_size=vocab_size,
+            hidden_size=hidden_size,
+            num_layers=layers,
+            num_heads=num_heads,
+            intermediate_size=intermediate_size,
+            activation=activation,
+            max_positions=positions,
+            type_vocab_size=types,
+            embedding_size=None if width == hidden_size else width,
+        )
+    except ValueError as error:
+        raise ValueError(f"{file.path}: {error}") from None

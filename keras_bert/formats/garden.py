@@ -12,13 +12,16 @@ import numpy as np
 from keras_bert import atomic, files
 from keras_bert.config import BertConfig
 from keras_bert.formats import tf1
-from keras_bert.formats.checkpoint import Checkpoint
-from keras_bert.formats.config_from_shapes import config_from_shapes, names_of_any_size
-from keras_bert.formats.joined_file import JoinedFile
+from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, config_from_shapes, names_of_any_size
 from keras_bert.formats.layout_table import Layers
-from keras_bert.formats.object_graph import open_object_graph, spellings
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile, write_object_graph
+from keras_bert.formats.tensorflow_file import (
+    OBJECT_GRAPH,
+    TensorFlowFile,
+    open_object_graph,
+    spellings,
+    write_object_graph,
+)
 from keras_bert.formats.tensors import Tensors
 
 _QKV = ("query", "key", "value")

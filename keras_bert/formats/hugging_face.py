@@ -10,14 +10,12 @@ import numpy as np
 
 from keras_bert import atomic, files
 from keras_bert.config import BertConfig
-from keras_bert.formats.checkpoint import Checkpoint, WeightFile
+from keras_bert.formats.checkpoint import Checkpoint, WeightFile, open_shards
 from keras_bert.formats.families import FAMILIES, table_of
-from keras_bert.formats.joined_file import open_shards
 from keras_bert.formats.layout_table import Table
 from keras_bert.formats.model_card import model_card
-from keras_bert.formats.safetensors_file import open_safetensors, write_safetensors
 from keras_bert.formats.tensors import Tensors
-from keras_bert.formats.torch_file import TorchFile
+from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"

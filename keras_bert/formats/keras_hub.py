@@ -12,11 +12,10 @@ from typing import Any
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats import without_effect
-from keras_bert.formats.checkpoint import Checkpoint
-from keras_bert.formats.h5_file import H5File
-from keras_bert.formats.joined_file import JoinedFile
+from keras_bert.formats.checkpoint import Checkpoint, JoinedFile
 from keras_bert.formats.layout_table import Table, check_plain
 from keras_bert.formats.storage import Storage
+from keras_bert.formats.weight_files import H5File
 
 CONFIG = "config.json"
 WEIGHTS = "model.weights.h5"

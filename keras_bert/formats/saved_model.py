@@ -24,8 +24,8 @@ from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.families import table_of
 from keras_bert.formats.garden import open_graph
 from keras_bert.formats.layout_table import Layers, Table
-from keras_bert.formats.object_graph import open_object_graph
 from keras_bert.formats.storage import Storage
+from keras_bert.formats.tensorflow_file import open_object_graph
 
 if TYPE_CHECKING:
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel

@@ -16,8 +16,7 @@ from keras_bert import atomic, files
 from keras_bert.formats.checkpoint import WeightFile
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.layout_table import check_plain, warn_of_unknown
-from keras_bert.formats.safetensors_file import open_safetensors, write_safetensors
-from keras_bert.formats.torch_file import TorchFile
+from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
 
 MODULES = "modules.json"
 POOLING = "1_Pooling/config.json"

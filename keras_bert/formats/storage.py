@@ -1,12 +1,12 @@
 """The differences between a file's arrays and ours: transposed, split, in another order, or with an axis for heads."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from keras_bert.config import BertConfig
-from keras_bert.formats import aligned
 from keras_bert.formats.shapes import Shape
 
 _POSITIONS = "embeddings/position/embeddings"
@@ -56,7 +56,7 @@ class Storage:
         if len(values) == 1 and not self.is_transposed(ours):
             whole = values[0].reshape(shape)
         else:
-            whole = aligned.empty(shape, values[0].dtype)
+            whole = empty(shape, values[0].dtype)
             for value, part in zip(values, np.split(whole, np.cumsum(widths)[:-1], axis=-1), strict=True):
                 if self.is_transposed(ours):
                     _copy_transposed(value, part)
@@ -108,3 +108,21 @@ def _copy_transposed(value: np.ndarray, result: np.ndarray) -> None:
     """`result[...] = value.T`, 16 rows at a time: numpy takes up to twice as long for all rows at once."""
     for start in range(0, len(value), 16):
         result[..., start : start + 16] = value[start : start + 16].T
+
+
+# -- Arrays aligned for TensorFlow, which copies others once or twice on their way into a variable.
+
+ALIGNMENT = 64  # bytes, as TensorFlow's own tensors
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Like `np.empty`, but the values begin at a multiple of `ALIGNMENT`."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def is_aligned(array: np.ndarray) -> bool:
+    """Whether TensorFlow can use it without a copy."""
+    return array.flags.c_contiguous and array.flags.writeable and array.ctypes.data % ALIGNMENT == 0

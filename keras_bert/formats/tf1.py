@@ -13,8 +13,7 @@ import numpy as np
 
 from keras_bert import atomic, files
 from keras_bert.config import BertConfig
-from keras_bert.formats.checkpoint import Checkpoint
-from keras_bert.formats.config_from_shapes import config_from_shapes
+from keras_bert.formats.checkpoint import Checkpoint, config_from_shapes
 from keras_bert.formats.families import FAMILIES
 from keras_bert.formats.layout_table import Layers
 from keras_bert.formats.storage import Storage

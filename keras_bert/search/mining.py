@@ -15,7 +15,7 @@ from keras_bert.search.encoded_texts import EncodedTexts, key_of
 from keras_bert.search.negative_rules import NegativeRules
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
-from keras_bert.tasks.pooling import check_finite
+from keras_bert.tasks.heads import check_finite
 from keras_bert.text.arguments import list_of_str
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from keras_bert.tasks import metrics
 from keras_bert.tasks.columns import plain_labels
-from keras_bert.tasks.sentence_losses.distilled import margins_of
-from keras_bert.tasks.text_columns import scores_of
+from keras_bert.tasks.learning_vectors import scores_of
+from keras_bert.tasks.sentence_losses import margins_of
 
 
 def packed_lists(pack: Callable[[tuple[Any, Any]], dict[str, tf.Tensor]], columns: Sequence[Any]) -> dict[str, Any]:

@@ -14,14 +14,20 @@ from tqdm import tqdm
 from keras_bert.data import QuestionExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import squad_metrics
-from keras_bert.tasks.answers import rank_answers
 from keras_bert.tasks.by_length import ByLength, check_batch_tokens
 from keras_bert.tasks.columns import check_top_k, plain_labels
-from keras_bert.tasks.contexts import read_contexts, row_lengths, span_targets, tokens_before
+from keras_bert.tasks.contexts import (
+    bytes_of_answer,
+    check_answers,
+    checked_questions,
+    read_contexts,
+    row_lengths,
+    span_targets,
+    tokens_before,
+)
 from keras_bert.tasks.long_text import sequence_output
 from keras_bert.tasks.preset import RowSettings, TaskPreset
-from keras_bert.tasks.questions import bytes_of_answer, check_answers, checked_questions
-from keras_bert.tasks.spans import NEVER, SpanLoss, best_spans
+from keras_bert.tasks.spans import NEVER, SpanLoss, best_spans, rank_answers
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings

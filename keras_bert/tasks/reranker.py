@@ -16,9 +16,9 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Checkpoint, cross_encoder, hugging_face
 from keras_bert.tasks import metrics, passage_lists, ranking_losses
 from keras_bert.tasks.columns import as_arrays, check_top_k, columns_of, one_or_many, plain, plain_labels
+from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.label_names import checked_labels, numbers_of
 from keras_bert.tasks.long_text import classify_texts
-from keras_bert.tasks.pooling import check_finite
 from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to, read
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor

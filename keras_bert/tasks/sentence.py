@@ -22,8 +22,8 @@ from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import one_or_many
 from keras_bert.tasks.gradient_cache import Column
+from keras_bert.tasks.heads import check_finite, pooled
 from keras_bert.tasks.learning_vectors import LearnsByComparing
-from keras_bert.tasks.pooling import check_finite, pooled
 from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor

@@ -15,9 +15,8 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Checkpoint, sparse_encoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import check_top_k, one_or_many
-from keras_bert.tasks.heads import MaskedLMHead
-from keras_bert.tasks.mask_filling import Candidates, TokenTexts
-from keras_bert.tasks.pooling import check_finite
+from keras_bert.tasks.heads import MaskedLMHead, check_finite
+from keras_bert.tasks.masked_lm import Candidates, TokenTexts
 from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor

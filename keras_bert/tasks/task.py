@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -30,11 +30,66 @@ from keras_bert.tasks.columns import (
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.loss_means import CountsBatches, Part
 from keras_bert.tasks.low_precision import LowPrecision
-from keras_bert.tasks.one_graph import OneGraph
 from keras_bert.tasks.replicas import Replicated
 from keras_bert.tasks.storable import Storable
-from keras_bert.tasks.xla import Compilable
 from keras_bert.text import BertPreprocessor
+
+_TEXTS = tf.TensorSpec([None], tf.string)
+
+
+class OneGraph:
+    """Calls a model on texts as one graph, in a tenth of the time of hundreds of eager operations.
+
+    Args:
+        call: texts -> the model's output.
+    """
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+        self.retrace()
+
+    def retrace(self) -> None:
+        """Drops the traced graphs."""
+
+        def graph(*signature: tf.TensorSpec) -> Callable[..., Any]:
+            call = lambda *texts: self._call(texts if len(texts) > 1 else texts[0], training=False)  # noqa: E731
+            return tf.function(call, input_signature=signature, autograph=False)
+
+        self._graphs = {number: graph(*[_TEXTS] * number) for number in (1, 2)}  # number of texts per example -> graph
+
+    @staticmethod
+    def takes(inputs: Any) -> bool:
+        """Whether the inputs are texts, outside of graphs, of strategies, and of `run_eagerly`."""
+        columns = inputs if isinstance(inputs, tuple) else (inputs,)
+        are_texts = all(isinstance(each, tf.Tensor) and _TEXTS.is_compatible_with(each) for each in columns)
+        return are_texts and len(columns) <= 2 and tf.executing_eagerly() and not tf.distribute.has_strategy()
+
+    def __call__(self, inputs: Any) -> Any:
+        """The output for a string tensor `[batch]`, or a tuple of two."""
+        columns = inputs if isinstance(inputs, tuple) else (inputs,)
+        return self._graphs[len(columns)](*columns)
+
+
+# -- XLA (Keras's `jit_compile=True`) for models that read texts and packed inputs.
+
+
+class Compilable:
+    """A mixin for models with a preprocessor, so that `compile(jit_compile=True)` works.
+
+    XLA has no strings, so Keras disables XLA, with a warning, for any model with a preprocessor layer. But a model that
+    gets packed inputs never calls this layer. By default (`jit_compile="auto"`), nothing changes: XLA does not compile
+    the model, and it takes texts.
+
+    List it before `keras.Model` in the bases of a model.
+    """
+
+    @property
+    def jit_compile(self) -> bool:
+        return super().jit_compile
+
+    @jit_compile.setter
+    def jit_compile(self, value: Any) -> None:
+        self._jit_compile = value
 
 
 class TokenizedExamples(NamedTuple):

@@ -46,7 +46,7 @@ def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None, split: str = 
 
         's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
 
-    `formats/hugging_face_splits.py` has the others.
+    `formats/hugging_face_byte_pairs.py` has the others.
 
     Raises:
         ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's

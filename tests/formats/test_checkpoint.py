@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertEncoder, formats
 from keras_bert.encoder.weights import variables_by_name
-from keras_bert.formats import FAMILIES, aligned
+from keras_bert.formats import FAMILIES, storage
 from keras_bert.formats.shapes import shapes
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 
@@ -195,7 +195,7 @@ def test_weights_are_read_into_memory_that_tensorflow_takes(tmp_path):
     formats.write(tmp_path, CONFIGS["bert"], random_weights(CONFIGS["bert"]))
     with formats.open_checkpoint(tmp_path) as checkpoint:
         weights = checkpoint.read("encoder")
-    assert all(aligned.is_aligned(value) for value in weights.values())
+    assert all(storage.is_aligned(value) for value in weights.values())
 
 
 def test_a_file_that_is_cut_while_it_is_read(tmp_path):

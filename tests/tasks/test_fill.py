@@ -11,7 +11,7 @@ from keras_bert import BertPreprocessor
 from keras_bert.saved_model import export_serving
 from keras_bert.saved_model.check import check_serving
 from keras_bert.tasks import BertMaskedLM
-from keras_bert.tasks.mask_filling import Candidates, TokenTexts
+from keras_bert.tasks.masked_lm import Candidates, TokenTexts
 from keras_bert.text import WordPieceTokenizer
 
 from ..support import small

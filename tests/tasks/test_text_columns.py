@@ -6,13 +6,13 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertSentenceEncoder
+from keras_bert.tasks.learning_vectors import TextVectors, measured, text_numbers
 from keras_bert.tasks.sentence_losses import (
     CoSENTLoss,
     MarginMSELoss,
     MultipleNegativesRankingLoss,
     VectorMSELoss,
 )
-from keras_bert.tasks.text_columns import TextVectors, measured, text_numbers
 from keras_bert.training.held_out import hold_out
 
 from ..support import small

@@ -6,7 +6,7 @@ import random
 import pytest
 import tensorflow as tf
 
-from keras_bert.formats.hugging_face_splits import _EXPRESSIONS
+from keras_bert.formats.hugging_face_byte_pairs import _EXPRESSIONS
 from keras_bert.text import BytePairTokenizer
 from keras_bert.text.bytepair import split_words
 from keras_bert.text.loading import load_tokenizer

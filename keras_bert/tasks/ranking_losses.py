@@ -1,4 +1,12 @@
-"""A loss of pairs of passages, weighted by what their order changes in nDCG."""
+"""Losses for training rerankers on lists: a query with several passages, for `compile` and `fine_tune`.
+
+Called with (queries, passages, passages, ...), a `BertReranker` returns logits, float32 `[batch, passages]`. Pairs of a
+query and one passage are trained with binary cross-entropy, which also takes lists.
+
+    LambdaLoss      labels from 0 up: the order, weighted by nDCG
+    ListNetLoss     labels: the passages with the highest of them
+    MarginMSELoss   a better model's scores, or its margins; see `keras_bert.tasks.sentence_losses`
+"""
 
 from __future__ import annotations
 
@@ -8,8 +16,54 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert.tasks.ranking_losses.lists import lists_of
 from keras_bert.tasks.replicas import over_all
+from keras_bert.tasks.sentence_losses import MarginMSELoss
+
+
+def lists_of(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+    """Labels and logits of passages -> both as float32 `[batch, passages]`.
+
+    Raises:
+        ValueError: there is only one passage per query, or the number of labels is wrong.
+    """
+    passages = y_pred.shape[1] if len(y_pred.shape) == 2 else 1
+    if passages < 2:
+        raise ValueError("the model was given pairs; this loss compares 2 or more passages of a query")
+    if tuple(y_true.shape[1:]) != (passages,):
+        raise ValueError(f"there are labels of shape {list(y_true.shape)} for {passages} passages a query")
+    return ops.cast(y_true, "float32"), ops.cast(y_pred, "float32")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class ListNetLoss(keras.losses.Loss):
+    """The cross-entropy of two distributions over the passages of a query: softmax of the labels, and of the logits.
+
+    Cao et al. 2007, "Learning to Rank: From Pairwise Approach to Listwise Approach", section 4.3 (top one).
+
+    Call arguments:
+        y_true: labels `[batch, passages]`, any numbers: the higher, the better. Labels 0 and 1 make a flat
+            distribution, labels 0 and 5 a sharp one.
+        y_pred: logits `[batch, passages]`.
+
+    Returns:
+        float32 `[batch]`; its mean when called.
+
+    Raises:
+        ValueError: there is only one passage per query, or the number of labels is wrong.
+
+    Example:
+        >>> logits = ops.array([[0.0, 0.0]])
+        >>> round(float(ListNetLoss()(ops.array([[1.0, 0.0]]), logits)), 4)  # log(2)
+        0.6931
+    """
+
+    def __init__(self, name: str = "list_net", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        labels, logits = lists_of(y_true, y_pred)
+        return -ops.sum(ops.softmax(labels, axis=1) * ops.log_softmax(logits, axis=1), axis=1)
+
 
 _MU = 10.0  # the weight of NDCG-Loss2 beside that of LambdaRank, as in the paper
 
@@ -102,3 +156,17 @@ def _weights(discounts: np.ndarray) -> np.ndarray:
     of_distance = np.where(apart > 0, kept[apart - 1] - kept[apart], 0.0)
     of_ranks = np.abs(kept[ranks][:, None] - kept[ranks])
     return (_MU * of_distance + of_ranks).astype(np.float32)
+
+
+def binary_cross_entropy() -> keras.losses.Loss:
+    """Binary cross-entropy of each pair's logit and its label, from 0 to 1."""
+    return keras.losses.BinaryCrossentropy(from_logits=True)
+
+
+# By name, for commands.
+LOSSES = {
+    "binary_cross_entropy": binary_cross_entropy,
+    "lambda": LambdaLoss,
+    "list_net": ListNetLoss,
+    "margin_mse": MarginMSELoss,
+}

@@ -1,0 +1,201 @@
+"""Files of weights: safetensors, HDF5, and PyTorch's. None of them can run code."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import sys
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from keras_bert import atomic, files
+from keras_bert.formats import storage
+from keras_bert.formats.shapes import Shape
+
+_DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}  # little-endian
+
+
+class SafetensorsFile:
+    """An open file. The names and shapes of its tensors are read at once, their values on demand."""
+
+    def __init__(self, path: Path, file: safe_open) -> None:
+        self.path = path
+        self.size = path.stat().st_size
+        self._file = file
+        self.names = set(file.keys())
+        self._bytes = path.open("rb", buffering=0)
+        header_size = int.from_bytes(self._bytes.read(8), "little")
+        self._header = json.loads(self._bytes.read(header_size))  # checked by `safe_open`
+        self._start = 8 + header_size
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return tuple(self._header[name]["shape"])
+
+    def read(self, name: str) -> np.ndarray:
+        """The array, in its own memory, aligned for TensorFlow."""
+        entry = self._header[name]
+        if sys.byteorder != "little" or entry["dtype"] not in _DTYPES:
+            return self._converted(name)
+        array = storage.empty(tuple(entry["shape"]), _DTYPES[entry["dtype"]])
+        self._bytes.seek(self._start + entry["data_offsets"][0])
+        rest = memoryview(array.reshape(-1).view(np.uint8))
+        while rest:
+            count = self._bytes.readinto(rest)  # at most 2 GB at a time
+            if not count:
+                raise ValueError(f"{self.path}: cannot read {name}: the file has become shorter")
+            rest = rest[count:]
+        return array
+
+    def _converted(self, name: str) -> np.ndarray:
+        try:
+            # One mapping per tensor: a mapping keeps all that it has read in memory until it is closed.
+            with safe_open(self.path, framework="numpy") as file:
+                return file.get_tensor(name)
+        except (SafetensorError, AttributeError, TypeError, ValueError) as error:  # numpy has no float8
+            raise ValueError(f"{self.path}: cannot read {name}: {error}") from None
+
+    def close(self) -> None:
+        self._file.__exit__(None, None, None)
+        self._bytes.close()
+
+
+def open_safetensors(path: Path) -> SafetensorsFile:
+    """Opens a file for reading. Raises ValueError if it is truncated, or not a safetensors file."""
+    try:
+        file = safe_open(path, framework="numpy")
+    except SafetensorError as error:
+        files.refuse_pointer(path)
+        raise ValueError(
+            f"{path} ({path.stat().st_size:,} bytes) is not a whole safetensors file; fetch it again ({error})"
+        ) from None
+    return SafetensorsFile(path, file.__enter__())
+
+
+def write_safetensors(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], tensors: Iterable[tuple[str, np.ndarray]]
+) -> None:
+    """Writes float32 tensors one by one, in the order of `shapes`. The file gets its name when it is complete.
+
+    The library's own writer needs all tensors in memory, and copies them.
+    """
+    # "pt" is the format that transformers expects.
+    header: dict = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, shape in shapes.items():
+        start, end = end, end + 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the values start at a multiple of 8
+    with atomic.written_whole(path) as unfinished, unfinished.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for (name, value), (expected, shape) in zip(tensors, shapes.items(), strict=True):
+            if name != expected or value.shape != tuple(shape):
+                raise AssertionError(f"{name} of shape {value.shape} was written in place of {expected} of {shape}")
+            file.write(np.ascontiguousarray(value, "<f4"))
+
+
+# -- Reads HDF5 files of weights, as Keras writes them.
+
+
+class H5File:
+    """An open file. The paths and shapes of its arrays are read at once, their values on demand.
+
+    Raises:
+        ValueError: the file is damaged, or links to another file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import h5py
+
+        self.path = path
+        self.size = path.stat().st_size
+        self._arrays: dict[str, h5py.Dataset] = {}
+        self._shapes: dict[str, Shape] = {}
+        try:
+            self._file = h5py.File(path, "r")
+            self._file.visititems(self._add)
+        except Exception as error:  # the type of h5py's error depends on the damage
+            files.refuse_pointer(path)
+            raise ValueError(
+                f"{path} ({path.stat().st_size:,} bytes) is not a whole HDF5 file; fetch it again ({error})"
+            ) from None
+        self.names = set(self._arrays)
+
+    def _add(self, name: str, item: object) -> None:
+        if not isinstance(name, str):
+            raise ValueError(f"{name!r} is not a name in UTF-8")
+        if hasattr(item, "shape"):
+            if item.external or item.is_virtual:  # a link could read any file on the disk
+                raise ValueError(f"{name} is in another file")
+            if item.dtype.kind not in "fiub":  # a text could be stored once and be read a million times
+                raise ValueError(f"{name} holds {item.dtype}, not numbers")
+            self._arrays[name] = item
+            self._shapes[name] = tuple(item.shape or ())
+
+    def shape(self, name: str) -> Shape:
+        return self._shapes[name]
+
+    def read(self, name: str) -> np.ndarray:
+        try:
+            return self._arrays[name][()]
+        except Exception as error:
+            raise ValueError(f"{self.path}: cannot read {name}: {error}") from None
+
+    def close(self) -> None:
+        self._file.close()
+
+
+# -- Reads `pytorch_model.bin`: a pickle, which could run code. PyTorch can read it without running code.
+
+_SAFE_SINCE = (2, 6)  # before, weights_only=True could be bypassed (CVE-2025-32434)
+_ADVICE = (
+    "convert it once, where torch and transformers are installed: "
+    "AutoModel.from_pretrained(directory).save_pretrained(directory) writes model.safetensors"
+)
+
+
+class TorchFile:
+    """An open `pytorch_model.bin`: tensors by name, memory-mapped if the file allows it.
+
+    Raises:
+        ImportError: torch is not installed, or too old to read an untrusted pickle safely.
+        ValueError: the file is damaged, or holds anything but tensors.
+    """
+
+    def __init__(self, path: Path) -> None:
+        files.refuse_pointer(path)
+        self.path = path
+        self.size = path.stat().st_size
+        refused = f"{path} is a pickle, which can run untrusted code; it is only read with torch"
+        try:
+            import torch
+        except ImportError:
+            raise ImportError(f"{refused} (weights_only=True), which is not installed; {_ADVICE}") from None
+        if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _SAFE_SINCE:
+            raise ImportError(f"{refused} 2.6 or later, not with {torch.__version__}; {_ADVICE}")
+        try:
+            self._tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        except pickle.UnpicklingError as error:
+            raise ValueError(f"{path} was refused: it holds more than tensors ({error})") from None
+        except Exception as error:  # the type of torch's error depends on the damage
+            size = path.stat().st_size
+            raise ValueError(f"{path} ({size:,} bytes) cannot be read; fetch it again: {error}") from None
+        if not isinstance(self._tensors, dict) or not all(isinstance(x, torch.Tensor) for x in self._tensors.values()):
+            raise ValueError(f"{path} does not hold a dict of tensors by name")
+        self.names = set(self._tensors)
+
+    def shape(self, name: str) -> Shape:
+        return tuple(self._tensors[name].shape)
+
+    def read(self, name: str) -> np.ndarray:
+        tensor = self._tensors[name]
+        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()  # numpy has no bfloat16
+
+    def close(self) -> None:
+        self._tensors = {}

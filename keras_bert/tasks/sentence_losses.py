@@ -1,0 +1,448 @@
+"""Losses for training sentence vectors, for `compile` and `fine_tune`.
+
+Called with several columns of texts, a `BertSentenceEncoder` returns vectors, float32 `[batch, columns, size]`. Column
+0 holds the anchors. A loss compares the vectors of a row with each other, and some with those of other rows. The
+vectors may have any length.
+
+    MultipleNegativesRankingLoss   (anchor, positive), or (anchor, positive, negative, ...)
+    CoSENTLoss, AnglELoss          (first, second) with the score of their similarity
+    CosineSimilarityLoss           the same, with scores from -1 to 1
+    ContrastiveLoss                (first, second) with 1 (similar) or 0
+    TripletLoss                    (anchor, positive, negative)
+    MarginMSELoss                  (anchor, positive, negative, ...) with a better model's scores or margins
+    VectorMSELoss                  (text, ...) with a better model's vectors
+    MatryoshkaLoss                 around any of them, for vectors that can be truncated
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.tasks.replicas import of_all_replicas, of_this_replica
+
+LOWEST = -1e9  # of float32 scores: its exponential is 0
+
+
+def columns_of_vectors(vectors: Any, least: int, most: int | None = 0, normalize: bool = True) -> list[Any]:
+    """Vectors `[batch, columns, size]` -> the vectors of each column, `[batch, size]`, by default of length 1.
+
+    Args:
+        vectors: the output of a `BertSentenceEncoder`.
+        least: the fewest columns that the loss takes.
+        most: the most columns; by default `least`; None: any number.
+        normalize: whether to give them length 1.
+
+    Raises:
+        ValueError: there are fewer columns, or more.
+    """
+    most = least if most == 0 else most
+    found = vectors.shape[1] if len(vectors.shape) == 3 else 1
+    if found < least or (most and found > most):
+        expected = f"{least}" if most else f"{least} or more"
+        raise ValueError(f"the model was given {found} columns of texts; this loss compares {expected}")
+    vectors = ops.cast(vectors, "float32")
+    vectors = ops.normalize(vectors, axis=-1) if normalize else vectors
+    return [vectors[:, column] for column in range(found)]
+
+
+def numbers(y_true: Any) -> Any:
+    """Scores or labels -> float32 `[batch]`."""
+    return ops.reshape(ops.cast(y_true, "float32"), (-1,))
+
+
+def distances(one: Any, other: Any) -> Any:
+    """Vectors `[batch, size]` each -> their distances, `[batch]`. The root would have no gradient at 0."""
+    return ops.sqrt(ops.maximum(ops.sum(ops.square(one - other), axis=-1), 1e-12))
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class MultipleNegativesRankingLoss(keras.losses.Loss):
+    """Cross-entropy of finding an anchor's positive among all positives and negatives of the batch.
+
+    `-log(exp(s cos(a_i, p_i)) / sum_j exp(s cos(a_i, c_j)))`, where the candidates `c` are the columns 1 and later of
+    all rows: Henderson et al. 2017, "Efficient Natural Language Response Suggestion", section 4; InfoNCE, van den Oord
+    et al. 2018. A large batch has many negatives. Replicas share their candidates: the loss is that of the global
+    batch.
+
+    Args:
+        scale: the factor of the cosines; 1 / temperature.
+        symmetric: whether half of the loss is the cross-entropy of finding each positive's anchor among all anchors
+            (Günther et al. 2023, "Jina Embeddings 2", section 5).
+
+    Call arguments:
+        y_true: `[batch, columns]`, a number for each text: equal texts have equal numbers. A candidate that equals the
+            anchor, or a positive of an equal anchor, is not a negative. `y_true` of another shape is ignored.
+        y_pred: vectors `[batch, columns, size]`, two columns or more.
+
+    Returns:
+        float32 `[batch]`; its mean when called.
+
+    Example:
+        >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
+        >>> round(float(MultipleNegativesRankingLoss(scale=1.0)(ops.zeros([2]), vectors)), 4)  # log(1 + 1 / e)
+        0.3133
+    """
+
+    def __init__(
+        self, scale: float = 20.0, symmetric: bool = False, name: str = "multiple_negatives_ranking", **kwargs: Any
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        if not scale > 0:
+            raise ValueError(f"scale is {scale}; expected a number above 0")
+        self.scale = scale
+        self.symmetric = symmetric
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        losses = self._of_batch(of_all_replicas(y_true), of_all_replicas(y_pred))
+        return of_this_replica(losses, ops.shape(y_pred)[0])
+
+    def _of_batch(self, y_true: Any, y_pred: Any) -> Any:
+        columns = columns_of_vectors(y_pred, 2, None)
+        anchors, candidates = columns[0], ops.concatenate(columns[1:])  # [batch, size], [candidates, size]
+        scores = self.scale * ops.matmul(anchors, ops.transpose(candidates))  # [batch, candidates]
+        own = ops.eye(ops.shape(anchors)[0], ops.shape(candidates)[0], dtype="bool")
+        if tuple(y_true.shape[1:]) == (len(columns),):
+            scores = ops.where(ops.logical_and(_alike(y_true), ops.logical_not(own)), LOWEST, scores)
+        right = ops.sum(ops.where(own, scores, 0.0), axis=1)
+        among_candidates = ops.logsumexp(scores, axis=1)
+        if not self.symmetric:
+            return among_candidates - right
+        of_positives = scores[:, : ops.shape(anchors)[0]]
+        return (among_candidates + ops.logsumexp(of_positives, axis=0)) / 2 - right
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}
+
+
+def _alike(numbers: Any) -> Any:
+    """Numbers of texts `[batch, columns]` -> bool `[batch, candidates]`: candidates that must not be negatives."""
+    anchors, positives = numbers[:, 0], numbers[:, 1]
+    candidates = ops.reshape(ops.transpose(numbers[:, 1:]), (-1,))
+    same_anchor = ops.cast(anchors[:, None] == anchors[None], "float32")  # [batch, batch]
+    is_positive = ops.cast(positives[:, None] == candidates[None], "float32")  # [batch, candidates]
+    of_same_anchor = ops.matmul(same_anchor, is_positive) > 0
+    return ops.logical_or(of_same_anchor, anchors[:, None] == candidates[None])
+
+
+# -- Losses of single pairs and single triplets.
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class CosineSimilarityLoss(keras.losses.Loss):
+    """The squared difference of the cosine of two vectors and the score of the pair: Reimers and Gurevych 2019,
+    "Sentence-BERT", section 3.
+
+    Call arguments:
+        y_true: the scores `[batch]`, from -1 to 1.
+        y_pred: vectors `[batch, 2, size]`.
+
+    Returns:
+        float32 `[batch]`; its mean when called.
+    """
+
+    def __init__(self, name: str = "cosine_similarity", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        first, second = columns_of_vectors(y_pred, 2)
+        return ops.square(ops.sum(first * second, axis=-1) - numbers(y_true))
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class ContrastiveLoss(keras.losses.Loss):
+    """Pulls similar pairs together, and pushes others `margin` apart, by the cosine distance `d = 1 - cos`.
+
+    `y d^2 / 2 + (1 - y) max(0, margin - d)^2 / 2`: Hadsell et al. 2006, "Dimensionality Reduction by Learning an
+    Invariant Mapping", section 2.1.
+
+    Args:
+        margin: the distance, 0 to 2, from which on other pairs cost nothing.
+
+    Call arguments:
+        y_true: `[batch]`, 1 (similar) or 0.
+        y_pred: vectors `[batch, 2, size]`.
+
+    Returns:
+        float32 `[batch]`; its mean when called.
+    """
+
+    def __init__(self, margin: float = 0.5, name: str = "contrastive", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self.margin = margin
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        first, second = columns_of_vectors(y_pred, 2)
+        distances, alike = 1 - ops.sum(first * second, axis=-1), numbers(y_true)
+        too_near = ops.square(ops.relu(self.margin - distances))
+        return 0.5 * (alike * ops.square(distances) + (1 - alike) * too_near)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "margin": self.margin}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class TripletLoss(keras.losses.Loss):
+    """`max(0, |a - p| - |a - n| + margin)`: Reimers and Gurevych 2019, "Sentence-BERT", section 3; their margin is 1.
+
+    The vectors are not normalized; vectors of length 1 are at most 2 apart.
+
+    Args:
+        margin: how much further from the anchor a negative must be than a positive.
+
+    Call arguments:
+        y_true: ignored.
+        y_pred: vectors `[batch, 3, size]`: anchor, positive, negative.
+
+    Returns:
+        float32 `[batch]`; its mean when called.
+    """
+
+    def __init__(self, margin: float = 1.0, name: str = "triplet", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self.margin = margin
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        anchor, positive, negative = columns_of_vectors(y_pred, 3, normalize=False)
+        return ops.relu(distances(anchor, positive) - distances(anchor, negative) + self.margin)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "margin": self.margin}
+
+
+# -- Losses that put the similarities of pairs in the order of their scores.
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class CoSENTLoss(keras.losses.Loss):
+    """Puts the cosines of pairs in the order of their scores.
+
+    `log(1 + sum exp(s (cos_i - cos_j)))` over all pairs i and j of the batch where j has the higher score: Huang et al.
+    2024, "CoSENT: Consistent Sentence Embedding via Similarity Ranking". Scores may be any numbers. Replicas
+    share their pairs: the loss is that of the global batch.
+
+    Args:
+        scale: the factor of the cosines.
+
+    Call arguments:
+        y_true: the scores `[batch]`.
+        y_pred: vectors `[batch, 2, size]`.
+
+    Returns:
+        float32 `[batch]`: the loss of the batch, in each row.
+
+    Example:
+        >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]]])
+        >>> right, wrong = (float(CoSENTLoss()(scores, vectors)) for scores in ([5.0, 1.0], [1.0, 5.0]))
+        >>> right < 1e-6, wrong
+        (True, 20.0)
+    """
+
+    def __init__(self, scale: float = 20.0, name: str = "cosent", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self.scale = scale
+
+    def similarities(self, first: Any, second: Any) -> Any:
+        """Vectors of length 1, `[batch, size]` each -> `[batch]`."""
+        return ops.sum(first * second, axis=-1)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        vectors = columns_of_vectors(of_all_replicas(y_pred), 2)
+        similarities, scores = self.scale * self.similarities(*vectors), numbers(of_all_replicas(y_true))
+        apart = similarities[:, None] - similarities[None]
+        apart = ops.where(scores[:, None] < scores[None], apart, LOWEST)
+        of_batch = ops.logsumexp(ops.concatenate([ops.zeros([1]), ops.reshape(apart, (-1,))]))
+        return of_batch + ops.zeros_like(numbers(y_true))
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "scale": self.scale}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class AnglELoss(CoSENTLoss):
+    """`CoSENTLoss` of angles between complex numbers. Their gradients do not vanish near cosines of 1 and -1.
+
+    The halves of a vector are the real and the imaginary parts: Li and Li 2024, "AoE: Angle-optimized Embeddings for
+    Semantic Textual Similarity", section 3.3. Arguments and shapes are those of `CoSENTLoss`; `size` is even.
+    """
+
+    def __init__(self, scale: float = 20.0, name: str = "angle", **kwargs: Any) -> None:
+        super().__init__(scale, name=name, **kwargs)
+
+    def similarities(self, first: Any, second: Any) -> Any:
+        if first.shape[-1] % 2:
+            raise ValueError(f"the vectors have {first.shape[-1]} values; AnglELoss needs an even number")
+        (real, imaginary), (other_real, other_imaginary) = (ops.split(each, 2, axis=-1) for each in (first, second))
+        sines = ops.sum(imaginary * other_real - real * other_imaginary, axis=-1)
+        return ops.abs(super().similarities(first, second) + sines)
+
+
+# -- Distillation losses: learning a better model's vectors, or a reranker's scores.
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class MarginMSELoss(keras.losses.Loss):
+    """The squared difference of this model's margins and those of a better model. A margin is how much a positive's
+    score is above a negative's; scores are dot products of vectors, or a reranker's logits.
+
+    Hofstätter et al. 2020, "Improving Efficient Neural Ranking Models with Cross-Architecture Knowledge Distillation",
+    section 3.2. With vectors of length 1, margins are -2 to 2, and the better model's should be in that range, too.
+
+    Call arguments:
+        y_true: the better model's scores of the texts in columns 1 and later, `[batch, columns - 1]`; or its margins,
+            `[batch, columns - 2]`, for one negative also `[batch]`.
+        y_pred: vectors `[batch, columns, size]`: queries, positives, and one or more negatives; or a reranker's logits
+            of positives and negatives, `[batch, columns - 1]`.
+
+    Returns:
+        float32 `[batch]`, the mean over the negatives; its mean when called.
+
+    Raises:
+        ValueError: the number of scores does not fit the number of columns.
+
+    Example:
+        >>> vectors = ops.array([[[1.0, 0.0], [1.0, 0.0], [0.6, 0.8]]])
+        >>> [round(float(MarginMSELoss()(scores, vectors)), 4) for scores in ([0.4], [[9.0, 8.4]])]
+        [0.0, 0.04]
+    """
+
+    def __init__(self, name: str = "margin_mse", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        if len(y_pred.shape) == 2 and y_pred.shape[1] > 1:
+            scores = ops.cast(y_pred, "float32")  # [batch, 1 + negatives]
+        else:
+            query, *others = columns_of_vectors(y_pred, 3, None, normalize=False)
+            scores = ops.stack([ops.sum(query * each, axis=-1) for each in others], axis=1)
+        margins = scores[:, :1] - scores[:, 1:]
+        return ops.mean(ops.square(margins - margins_of(y_true, margins.shape[1])), axis=1)
+
+
+def margins_of(y_true: Any, negatives: int) -> Any:
+    """Scores `[batch, 1 + negatives]`, or margins -> margins, float32 `[batch, negatives]`.
+
+    Raises:
+        ValueError: the number of scores is wrong.
+    """
+    y_true = ops.cast(y_true, "float32")
+    y_true = y_true[:, None] if len(y_true.shape) == 1 else y_true
+    found = y_true.shape[1]
+    if found == negatives + 1:
+        return y_true[:, :1] - y_true[:, 1:]
+    if found != negatives:
+        raise ValueError(
+            f"there are {found} scores a row; with {negatives} negatives it takes {negatives + 1} (of the positive and "
+            f"the negatives) or {negatives} (margins)"
+        )
+    return y_true
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class VectorMSELoss(keras.losses.Loss):
+    """The squared difference of a text's vector and a better model's vector for this text, or for a translation of it.
+
+    Reimers and Gurevych 2020, "Making Monolingual Sentence Embeddings Multilingual using Knowledge Distillation",
+    section 3.
+
+    Call arguments:
+        y_true: the better model's vectors, `[batch, size]` for all columns, or `[batch, columns, size]`.
+        y_pred: vectors `[batch, columns, size]`, one column or more.
+
+    Returns:
+        float32 `[batch]`, the mean over columns and values; its mean when called.
+
+    Raises:
+        ValueError: the vectors differ in size, or the number of columns is wrong.
+    """
+
+    def __init__(self, name: str = "vector_mse", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        y_true = ops.cast(y_true, "float32")
+        y_true = y_true[:, None] if len(y_true.shape) == 2 else y_true
+        if y_true.shape[2] != y_pred.shape[2]:
+            raise ValueError(
+                f"the better model's vectors have {y_true.shape[2]} values, this model's {y_pred.shape[2]}; a layer "
+                f"dense={{'units': {y_true.shape[2]}, 'activation': 'linear'}} gives this model as many"
+            )
+        if y_true.shape[1] not in (1, y_pred.shape[1]):
+            raise ValueError(f"there are {y_pred.shape[1]} columns of texts, but vectors of {y_true.shape[1]}")
+        return ops.mean(ops.square(ops.cast(y_pred, "float32") - y_true), axis=(1, 2))
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class MatryoshkaLoss(keras.losses.Loss):
+    """The weighted sum of a loss over several sizes of truncated vectors, so that vectors can be truncated later.
+
+    Kusupati et al. 2022, "Matryoshka Representation Learning", section 3. Truncated vectors get length 1. Use the
+    trained model with `truncate_dim`.
+
+    Args:
+        loss: a loss of this module.
+        dims: the sizes, such as `[384, 256, 128, 64]`; one of them should be the whole size.
+        weights: the weight of each size; by default 1.
+
+    Call arguments:
+        y_true, y_pred: as the loss takes them.
+
+    Returns:
+        The shape and type of the loss.
+
+    Raises:
+        ValueError: there are no dims, one is below 1 or above the size of the vectors, or the weights differ in number.
+
+    Example:
+        >>> from keras_bert.tasks.sentence_losses import MultipleNegativesRankingLoss
+        >>> loss = MatryoshkaLoss(MultipleNegativesRankingLoss(), dims=[4, 2])
+        >>> loss(ops.zeros([2]), ops.ones([2, 2, 4])).shape
+        TensorShape([])
+    """
+
+    def __init__(
+        self,
+        loss: keras.losses.Loss,
+        dims: Sequence[int],
+        weights: Sequence[float] | None = None,
+        name: str = "matryoshka",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        self.loss = loss
+        self.dims = list(dims)
+        self.weights = [1.0] * len(self.dims) if weights is None else list(weights)
+        if not self.dims or min(self.dims) < 1:
+            raise ValueError(f"dims is {self.dims}; expected numbers of values, each 1 or more")
+        if len(self.weights) != len(self.dims):
+            raise ValueError(f"there are {len(self.dims)} dims, but {len(self.weights)} weights")
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        if max(self.dims) > y_pred.shape[-1]:
+            raise ValueError(f"dims has {max(self.dims)}, but the vectors have {y_pred.shape[-1]} values")
+        parts = [ops.normalize(y_pred[..., :dim], axis=-1) for dim in self.dims]
+        losses = (weight * self.loss.call(y_true, part) for weight, part in zip(self.weights, parts, strict=True))
+        return sum(losses)
+
+    def get_config(self) -> dict[str, Any]:
+        loss = keras.saving.serialize_keras_object(self.loss)
+        return {**super().get_config(), "loss": loss, "dims": self.dims, "weights": self.weights}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> MatryoshkaLoss:
+        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})
+
+
+# By name, for commands; each can be made without arguments. A file has no vectors.
+LOSSES = {
+    "multiple_negatives_ranking": MultipleNegativesRankingLoss,
+    "cosent": CoSENTLoss,
+    "angle": AnglELoss,
+    "cosine_similarity": CosineSimilarityLoss,
+    "contrastive": ContrastiveLoss,
+    "triplet": TripletLoss,
+    "margin_mse": MarginMSELoss,
+}
