@@ -8,7 +8,7 @@ import torch
 import transformers
 from _finetune_tasks import CLASSES, NUMBERS, QUESTIONS, WORDS, Examples, inputs_and_labels
 
-from keras_bert.training.epoch_batches import batches_of_epoch
+from keras_bert.training.batches import batches_of_epoch
 
 _MODELS = {
     CLASSES: transformers.AutoModelForSequenceClassification,

@@ -27,7 +27,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from _measure import Elsewhere, answer_calls, cores, interleave, ratios, versions
 
-from keras_bert.training.state import read_notes
+from keras_bert.training.run_files import read_notes
 
 DATA = Path(__file__).parents[2] / "shared/data"
 ROWS, TOKENS, STEPS = 32, 64, 4

@@ -44,7 +44,7 @@ from _measure import cores, interleave, rate, ratios, versions
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier, presets
 from keras_bert.tasks.task import BertTask
 from keras_bert.training import AdamW, WarmupThenDecay, fine_tune
-from keras_bert.training.epoch_batches import batches_of_epoch
+from keras_bert.training.batches import batches_of_epoch
 from keras_bert.training.fine_tune import dataset_of, packing
 
 DATA = Path(__file__).parents[2] / "shared/data"

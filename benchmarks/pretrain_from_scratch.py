@@ -39,7 +39,7 @@ from keras_bert.formats import read_config
 from keras_bert.pretraining import BertPretrainer, MaskedLMMasking, Records, unmasked, write_records
 from keras_bert.text import WordPieceTokenizer, learn_vocabulary
 from keras_bert.training import pretrain, report
-from keras_bert.training.state import read_notes
+from keras_bert.training.run_files import read_notes
 
 DATA = Path(__file__).parents[2] / "shared/data"
 OUTPUT = Path(__file__).parents[1] / "saved_models/pretrained_from_scratch"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.extras import needed
 from keras_bert.processes import in_processes
 
@@ -62,7 +62,7 @@ class Parts:
         if not self._left():
             yield []
             return
-        with atomic.only_writer(self.directory):
+        with files.only_writer(self.directory):
             self.notes = self._read()  # another process may have just ended
             yield self._left()
 
@@ -127,7 +127,7 @@ class Parts:
 
     def _written(self, number: int, tell: Callable[[Counts], Any] = lambda counts: None) -> tuple[str, Counts]:
         name, counts = self.names[number], Counter()
-        with atomic.written_whole(self.directory / name) as unfinished:
+        with files.written_whole(self.directory / name) as unfinished:
             for each in self.write_file(number, unfinished):
                 counts.update(each)
                 tell(each)
@@ -137,7 +137,7 @@ class Parts:
         begun = {name: self.notes.get(name) for name in self.names}
         self.notes = dict(sorted({**self.notes, **begun, **dict(written)}.items()))
         content = {"settings": self.settings, "files": self.notes}
-        atomic.write_texts(self.directory, {self.record: files.to_json(content)})
+        files.write_texts(self.directory, {self.record: files.to_json(content)})
 
     def _read(self) -> dict[str, Counts | None]:
         path = self.directory / self.record

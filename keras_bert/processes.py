@@ -16,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
 from typing import Any, BinaryIO
 
-from keras_bert import atomic
+from keras_bert import files
 
 _function: Callable[[Any], Any]  # set in each started process
 
@@ -24,7 +24,7 @@ _function: Callable[[Any], Any]  # set in each started process
 def in_processes(function: Callable[[Any], Any], items: Iterable[Any], processes: int) -> Iterator[Any]:
     """Yields `function(item)` for each item, in order of completion. The function and its results must be picklable.
 
-    The processes end at once, and remove their temporary files (see `keras_bert.atomic`), when the generator is closed,
+    The processes end at once, and remove their temporary files (see `keras_bert.files`), when the generator is closed,
     fails or is interrupted, or when this process is killed. They see no GPU. Each item is sent by itself, so items
     should be small.
 
@@ -63,7 +63,7 @@ def _call(item: Any) -> Any:
 
 def _end_with(line: Connection) -> None:
     line.poll(None)  # nothing is ever sent: this returns when the other end closes
-    atomic.remove_temporary()
+    files.remove_temporary()
     os._exit(0)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert import atomic
+from keras_bert import files
 
 
 def test_an_interrupted_write_changes_nothing(tmp_path):
@@ -17,7 +17,7 @@ def test_an_interrupted_write_changes_nothing(tmp_path):
     path.write_text("old")
 
     def write():
-        with atomic.written_whole(path) as unfinished:
+        with files.written_whole(path) as unfinished:
             unfinished.write_text("ne")
             raise KeyboardInterrupt
 
@@ -30,8 +30,8 @@ def test_an_interrupted_write_changes_nothing(tmp_path):
 _HOLDS = """
 import sys, time
 from pathlib import Path
-from keras_bert import atomic
-with atomic.only_writer(Path(sys.argv[1])):
+from keras_bert import files
+with files.only_writer(Path(sys.argv[1])):
     print("in", flush=True)
     time.sleep(600)
 """
@@ -43,20 +43,20 @@ def test_one_process_writes_at_a_time(tmp_path):
     try:
         assert other.stdout.readline() == b"in\n"
         message = f"another process is writing there.*{re.escape(str(directory))}"
-        with pytest.raises(BlockingIOError, match=message), atomic.only_writer(directory):
+        with pytest.raises(BlockingIOError, match=message), files.only_writer(directory):
             pass
     finally:
         other.kill()
         other.communicate()
-    with atomic.only_writer(directory):  # a killed process holds nothing
+    with files.only_writer(directory):  # a killed process holds nothing
         (directory / "a").touch()
-        with pytest.raises(BlockingIOError), atomic.only_writer(directory):
+        with pytest.raises(BlockingIOError), files.only_writer(directory):
             pass
     assert [path.name for path in directory.iterdir()] == ["a"]
 
 
 def test_where_there_can_be_no_lock():
-    with pytest.raises(OSError, match="/proc") as raised, atomic.only_writer(Path("/proc")):
+    with pytest.raises(OSError, match="/proc") as raised, files.only_writer(Path("/proc")):
         pass
     assert raised.value.filename == "/proc"
 
@@ -64,7 +64,7 @@ def test_where_there_can_be_no_lock():
 def test_a_directory_in_which_nothing_was_written_is_not_left(tmp_path):
     (tmp_path / "old").mkdir()
     for name in ("new", "old"):
-        with pytest.raises(ValueError, match="no"), atomic.only_writer(tmp_path / name):
+        with pytest.raises(ValueError, match="no"), files.only_writer(tmp_path / name):
             raise ValueError("no")
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert not list((tmp_path / "old").iterdir())
@@ -72,12 +72,12 @@ def test_a_directory_in_which_nothing_was_written_is_not_left(tmp_path):
 
 def test_a_full_disk_is_told_with_the_name_that_was_asked_for(tmp_path):
     full = OSError(errno.ENOSPC, "No space left on device")
-    with pytest.raises(OSError, match="No space") as raised, atomic.written_whole(tmp_path / "x.npy"):
+    with pytest.raises(OSError, match="No space") as raised, files.written_whole(tmp_path / "x.npy"):
         raise full
     assert (raised.value.filename, raised.value.errno) == (str(tmp_path / "x.npy"), errno.ENOSPC)
 
     def write():
-        with atomic.directory_written_whole(tmp_path / "x", "", False) as folder, atomic.written_whole(folder / "part"):
+        with files.directory_written_whole(tmp_path / "x", "", False) as folder, files.written_whole(folder / "part"):
             raise full
 
     with pytest.raises(OSError, match="No space") as raised:
@@ -90,17 +90,17 @@ def test_so_is_a_place_where_there_can_be_no_file():
         with block as unfinished:
             unfinished.touch()
 
-    for block in (atomic.written_whole(Path("/proc/x")), atomic.directory_written_whole(Path("/proc/x"), "", False)):
+    for block in (files.written_whole(Path("/proc/x")), files.directory_written_whole(Path("/proc/x"), "", False)):
         with pytest.raises(FileNotFoundError) as raised:
             write(block)
         assert raised.value.filename == "/proc/x"
 
 
 def test_another_error_keeps_its_name(tmp_path):
-    with pytest.raises(FileNotFoundError) as raised, atomic.written_whole(tmp_path / "x"):
+    with pytest.raises(FileNotFoundError) as raised, files.written_whole(tmp_path / "x"):
         (tmp_path / "source").read_text()
     assert raised.value.filename == str(tmp_path / "source")
-    with pytest.raises(BrokenPipeError) as raised, atomic.written_whole(tmp_path / "x"):
+    with pytest.raises(BrokenPipeError) as raised, files.written_whole(tmp_path / "x"):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
     assert raised.value.filename is None
 
@@ -111,13 +111,13 @@ def test_what_is_temporary_can_be_removed_at_any_time(tmp_path):
 
     def write():
         with (
-            atomic.only_writer(tmp_path),
-            atomic.written_whole(tmp_path / "a") as file,
-            atomic.directory_written_whole(tmp_path / "b", "", False) as directory,
+            files.only_writer(tmp_path),
+            files.written_whole(tmp_path / "a") as file,
+            files.directory_written_whole(tmp_path / "b", "", False) as directory,
         ):
             file.touch()
             (directory / "part").touch()
-            atomic.remove_temporary()
+            files.remove_temporary()
             assert [path.name for path in tmp_path.iterdir()] == ["of another process"]
 
     with pytest.raises(FileNotFoundError):
@@ -126,11 +126,11 @@ def test_what_is_temporary_can_be_removed_at_any_time(tmp_path):
 
 
 def test_refuse_to_overwrite(tmp_path):
-    atomic.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=False)
+    files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=False)
     (tmp_path / "b").touch()
-    atomic.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=True)
+    files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=True)
     with pytest.raises(FileExistsError, match="already has b; pass overwrite=True"):
-        atomic.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=False)
+        files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=False)
 
 
 def test_what_killed_processes_left_is_removed(tmp_path):
@@ -138,9 +138,9 @@ def test_what_killed_processes_left_is_removed(tmp_path):
     stay = ["x.txt", ".y.txt.4194399.tmp", ".x.txt.1.tmp", ".x.txt.tmp", "x.txt.4194399.tmp", "a/x.txt"]
     for name in (*stay, ".x.txt.4194399.tmp", f".x.txt.{os.getpid()}.tmp", "a/.x.txt.4194399.tmp"):
         (tmp_path / name).touch()
-    with atomic.written_whole(tmp_path / "a/x.txt") as unfinished:
+    with files.written_whole(tmp_path / "a/x.txt") as unfinished:
         unfinished.touch()
-        atomic.remove_left_over(tmp_path)
+        files.remove_left_over(tmp_path)
         assert unfinished.exists()
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == sorted(stay)
 
@@ -148,10 +148,10 @@ def test_what_killed_processes_left_is_removed(tmp_path):
 _DIES = """
 import os, signal, sys
 from pathlib import Path
-from keras_bert import atomic
+from keras_bert import files
 path = Path(sys.argv[1])
-whole = atomic.directory_written_whole(path / "d", "mark", True)
-with atomic.written_whole(path / "x[1].bin") as file, whole as folder:
+whole = files.directory_written_whole(path / "d", "mark", True)
+with files.written_whole(path / "x[1].bin") as file, whole as folder:
     file.write_bytes(b"half")
     (folder / "mark").touch()
     if sys.argv[2] == "moved":
@@ -170,9 +170,9 @@ def test_the_next_process_removes_what_a_killed_one_left(tmp_path, state):
         (tmp_path / name).touch()
     subprocess.run([sys.executable, "-c", _DIES, tmp_path, state])
     assert len(list(tmp_path.iterdir())) == len(others) + 3
-    with atomic.written_whole(tmp_path / "x[1].bin") as file:
+    with files.written_whole(tmp_path / "x[1].bin") as file:
         file.write_bytes(b"whole")
-    with pytest.raises(FileExistsError), atomic.directory_written_whole(tmp_path / "d", "mark", False):
+    with pytest.raises(FileExistsError), files.directory_written_whole(tmp_path / "d", "mark", False):
         pass
     assert (tmp_path / "d" / "mark").read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, "d", "x[1].bin"])

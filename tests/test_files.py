@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.formats.tensorflow_file import TensorFlowFile
 from keras_bert.formats.weight_files import H5File, TorchFile, open_safetensors
 from keras_bert.text import SentencePieceTokenizer
 
 
 def test_texts_come_back(tmp_path):
-    atomic.write_texts(tmp_path / "new" / "folder", {"a.json": files.to_json({"é": 1}), "b/c.txt": "ß\n"})
+    files.write_texts(tmp_path / "new" / "folder", {"a.json": files.to_json({"é": 1}), "b/c.txt": "ß\n"})
     assert files.read_json(tmp_path / "new" / "folder" / "a.json") == {"é": 1}
     assert (tmp_path / "new" / "folder" / "b" / "c.txt").read_bytes() == "ß\n".encode()
 
@@ -86,9 +86,9 @@ SHAPE = {
 )
 def test_values_of_another_type_are_named(tmp_path, change, message):
     good = {"model": {"type": "a", "vocab": {"b": 7}, "more": 1}, "added": [{"id": 2}], "score": 1, "pair": ["c", 3]}
-    atomic.write_texts(tmp_path, {"x.json": files.to_json(good)})
+    files.write_texts(tmp_path, {"x.json": files.to_json(good)})
     assert files.read_json(tmp_path / "x.json", SHAPE) == good
-    atomic.write_texts(tmp_path, {"x.json": files.to_json(good | change)})
+    files.write_texts(tmp_path, {"x.json": files.to_json(good | change)})
     with pytest.raises(ValueError, match=message):
         files.read_json(tmp_path / "x.json", SHAPE)
 

@@ -3,7 +3,6 @@
 import ast
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import keras_bert
@@ -15,7 +14,6 @@ PACKAGE = Path(keras_bert.__file__).parent
 ORDER = [
     "extras",
     "files",
-    "atomic",
     "processes",
     "parts",
     "pipelines",
@@ -109,18 +107,6 @@ def function():
 """
     found = _run_imports(ast.parse(source), {"keras_bert.files"})
     assert sorted(found) == ["keras_bert.files", "keras_bert.files", "typing", "y"]
-
-
-def test_names_of_modules_and_classes_are_used_once():
-    """But a module of `cli` has the name of its subcommand."""
-    paths = [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" and path.parent.name != "cli"]
-    assert _several(path.name for path in paths) == set()
-    nodes = [node for path in PACKAGE.rglob("*.py") for node in ast.walk(_tree(path))]
-    assert _several(node.name for node in nodes if isinstance(node, ast.ClassDef)) == set()
-
-
-def _several(names):
-    return {name for name, count in Counter(names).items() if count > 1}
 
 
 def _module_name(path):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from keras_bert import atomic
-from keras_bert.cli import directories, models, quiet
+from keras_bert import files
+from keras_bert.cli import models, output_directories, quiet
 from keras_bert.cli.errors import Misuse
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def convert(source: Path, destination: str, format: str) -> None:
     path = Path(destination)
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise Misuse(f"{destination} exists; choose another name")
-    directories.check(destination)
+    output_directories.check(destination)
     with quiet.imports():
         import tensorflow  # noqa: F401  for tokenizers and some formats
         from tqdm import tqdm
@@ -54,12 +54,12 @@ def convert(source: Path, destination: str, format: str) -> None:
         from keras_bert.formats import cross_encoder, hugging_face, sentence_transformers, sparse_encoder
 
     with ExitStack() as stack:
-        stack.enter_context(directories.written(destination))
+        stack.enter_context(output_directories.written(destination))
         checkpoint = stack.enter_context(formats.open_checkpoint(source))
         parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
         total = sum(map(len, parts.values()))
         bar = stack.enter_context(tqdm(total=total, unit=" weights", delay=1, disable=None))
-        unfinished = stack.enter_context(atomic.directory_written_whole(path, "", overwrite=False))
+        unfinished = stack.enter_context(files.directory_written_whole(path, "", overwrite=False))
         counted = {part: _Counted(weights, bar) for part, weights in parts.items()}
         scores, sparse = cross_encoder.read(source), sparse_encoder.read(source)
         is_cross_encoder = scores.is_stated and format == "hugging_face"

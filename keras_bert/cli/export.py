@@ -1,5 +1,7 @@
 """keras-bert export: a preset -> SavedModels for TF Hub and TF Serving, and models for other runtimes."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable
 from pathlib import Path
@@ -7,13 +9,42 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import directories, precision, quiet, runtimes
+from keras_bert.cli import output_directories, precision, quiet
 from keras_bert.cli.errors import Misuse, one_line
 from keras_bert.cli.options import preset_option, prompt_option, together
 
+_PACKAGES = {"export_onnx": "onnxruntime", "export_openvino": "openvino", "export_litert": "ai-edge-litert"}
+options = together(
+    click.option(
+        "--precision",
+        type=click.Choice(["float32", "float16", "bfloat16", "int8"]),
+        default="float32",
+        help="The type to store the weights in: 16 bits halve the size, int8 makes it a quarter.",
+    ),
+    click.option("--encoder", is_flag=True, help="Export the encoder alone: hidden states instead of answers."),
+)
+
+
+def _export_runtime(function: str, preset: Path, output: str, encoder: bool, precision: str, **settings: Any) -> None:
+    """Calls a function of `keras_bert.runtimes`, and tells how far its answers are from Keras's."""
+    with quiet.imports():
+        from keras_bert import BertEncoder, BertPreprocessor, runtimes
+        from keras_bert.tasks.table import task_of
+
+        write: Callable[..., Any] = getattr(runtimes, function)
+    if encoder:
+        model, settings["preprocessor"] = BertEncoder.from_preset(preset), BertPreprocessor.from_preset(preset)
+    else:
+        model = task_of(preset).from_preset(preset)
+    differences = write(model, output, precision, **settings)
+    for each in differences:
+        click.echo(each)
+    if not differences:
+        click.echo(f"not compared with Keras: pip install {_PACKAGES[function]}", err=True)
+
 
 def _checked(ctx: click.Context, parameter: click.Parameter, output: str) -> str:
-    directories.check(output)
+    output_directories.check(output)
     return output
 
 
@@ -142,36 +173,36 @@ def serving(
 
 @export.command()
 @_options
-@runtimes.options
+@options
 def onnx(output: str, **settings: Any) -> None:
     """Export a model for ONNX Runtime, sentence-transformers and optimum: ids to answers.
 
     A fine-tuned preset has its task's outputs; any other has sentence vectors. The outputs are compared with Keras's;
     if they differ by more than the precision explains, nothing is written.
     """
-    _export(lambda: runtimes.export("export_onnx", output=output, **settings), output)
+    _export(lambda: export("export_onnx", output=output, **settings), output)
 
 
 @export.command()
 @_options
-@runtimes.options
+@options
 def openvino(output: str, **settings: Any) -> None:
     """Export a model for OpenVINO, sentence-transformers and optimum: ids to answers. See `onnx`."""
-    _export(lambda: runtimes.export("export_openvino", output=output, **settings), output)
+    _export(lambda: export("export_openvino", output=output, **settings), output)
 
 
 @export.command()
 @_options
-@runtimes.options
+@options
 @click.option("--sequence-length", type=int, help="Tokens per row, with one row at a time. By default any size.")
 def litert(output: str, **settings: Any) -> None:
     """Export a model for LiteRT (TensorFlow Lite) and MediaPipe: ids to answers. See `onnx`."""
-    _export(lambda: runtimes.export("export_litert", output=output, **settings), output)
+    _export(lambda: export("export_litert", output=output, **settings), output)
 
 
 def _export(write: Callable[[], Path | None], output: str) -> None:
     """Runs an export and prints its path and size."""
-    with directories.written(output):
+    with output_directories.written(output):
         written = Path(write() or output)
     size = sum(each.stat().st_size for each in written.rglob("*") if each.is_file())
     click.echo(f"{written}: {size / 1e6:.1f} MB")

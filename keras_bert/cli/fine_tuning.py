@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import overwriting, quiet, runs, training_options
+from keras_bert.cli import output_directories, quiet, runs, training_options
 from keras_bert.cli.errors import Misuse
 from keras_bert.cli.options import together
 from keras_bert.recipe import EPOCHS, FineTuningRecipe
@@ -25,7 +25,7 @@ def options(kind: type[FineTuningRecipe], without: str = "") -> Callable[[Callab
         click.option(
             "--output", required=True, metavar="DIR", help="Write the model into DIR, or resume the run in it."
         ),
-        overwriting.option,
+        output_directories.option,
         training_options.recipe_options(kind, without),
         click.option(
             "--sequence-length",
@@ -67,7 +67,7 @@ def train_on_examples(
         from keras_bert.tasks import columns
         from keras_bert.tasks.preset import UntrainedWarning
         from keras_bert.training import report, workers
-        from keras_bert.training.held_out import hold_out
+        from keras_bert.training.batches import hold_out
 
     def after(epoch: int, step: int = 0, batches: int = 0) -> str:
         if not step:
@@ -99,10 +99,10 @@ def train_on_examples(
                 click.echo(message, err=True)
             with workers.chief_first(devices):
                 if overwrite and workers.is_chief(devices):
-                    overwriting.clear(directory)
+                    output_directories.clear(directory)
             lines = runs.told_each_epoch(devices, after)
             more |= {"callbacks": lines, **vars(recipe)}
-            history = training.fine_tune(model, learned.xy, given, directory / overwriting.RUN, **more)
+            history = training.fine_tune(model, learned.xy, given, directory / output_directories.RUN, **more)
             if not workers.is_chief(devices):
                 return
             model.save_preset(directory, overwrite=True)

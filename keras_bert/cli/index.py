@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from keras_bert.cli import directories, interrupts, quiet
+from keras_bert.cli import interrupts, output_directories, quiet
 from keras_bert.cli.errors import misuse
 from keras_bert.cli.options import batch_tokens_option, handle_option
 
@@ -35,7 +35,7 @@ def index(
       $ keras-bert index reviews.csv --text-column review --output reviews-index
       $ keras-bert index more.csv --text-column review --output reviews-index --add
     """
-    directories.check(output)
+    output_directories.check(output)
     with quiet.imports():
         from keras_bert.search import build_index
     with (

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import click
 
-from keras_bert import atomic
+from keras_bert import files
 
 RESUMABLE = "Interrupted; run the same command to resume."
 
@@ -23,7 +23,7 @@ def end_the_command(
     Not by KeyboardInterrupt, which TensorFlow ignores while it is imported or traces a function.
 
     Args:
-        clean_up: called first. Incomplete files of `keras_bert.atomic` are always removed.
+        clean_up: called first. Incomplete files of `keras_bert.files` are always removed.
         message: the line on standard error.
     """
     stderr = os.dup(2)  # `quiet.imports` redirects 2 to /dev/null
@@ -55,7 +55,7 @@ def killed_processes() -> Iterator[None]:
 
 def end(number: int, message: str, stderr: int = 2) -> NoReturn:
     """Ends the process after a signal, with a line on the file descriptor `stderr`."""
-    atomic.remove_temporary()
+    files.remove_temporary()
     after_progress_bar = "\n" if os.isatty(stderr) else ""
     os.write(stderr, f"{after_progress_bar}{message}\n".encode())
     os._exit(128 + number)

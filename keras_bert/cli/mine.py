@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_bert import atomic
+from keras_bert import files
 from keras_bert.cli import example_files, interrupts, models, quiet, streams
 from keras_bert.cli.errors import misuse
 from keras_bert.cli.options import batch_tokens_option, handle_option, output_option, overwrite_option
@@ -92,7 +92,7 @@ def mine(
         chosen_by = NegativeRules(**rules)
         texts = [row.text for row in read_corpus(corpus, text_column)] if corpus else []
         reranker = rerank and load_reranker(rerank)
-        with atomic.only_writer(unfinished):
+        with files.only_writer(unfinished):
             given = (*learned.columns, texts, preset, chosen_by, reranker, batch_tokens)
             found = mine_negatives(*given, encoded=unfinished / "vectors.bin")
             count, writer = 0, streams.RowWriter(results, output_format)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from keras_bert.cli import interrupts, overwriting, quiet, runs, training_options
+from keras_bert.cli import interrupts, output_directories, quiet, runs, training_options
 from keras_bert.cli.options import together
 from keras_bert.recipe import PretrainingRecipe, SecondPhase
 
@@ -35,7 +35,7 @@ def options(kind: type[PretrainingRecipe], objective: str) -> Callable[[Callable
     return together(
         click.argument("corpus", metavar="FILE...", nargs=-1, required=True),
         click.option("--output", required=True, metavar="DIR", help="Write the model into DIR, or resume its run."),
-        overwriting.option,
+        output_directories.option,
         click.option("--eval", "validation", metavar="FILE", help="Validation text: a file or a directory."),
         training_options.recipe_options(kind),
         click.option(
@@ -123,7 +123,7 @@ def train_on_text(
         recipe, ...: see `options`.
     """
     directory = Path(output)
-    run = directory / overwriting.RUN
+    run = directory / output_directories.RUN
     runs.check_output(directory, overwrite)
     with quiet.imports():
         import keras
@@ -180,7 +180,7 @@ def train_on_text(
                 )
             with workers.chief_first(devices):
                 if overwrite and workers.is_chief(devices):
-                    overwriting.clear(directory)
+                    output_directories.clear(directory)
                 first, counts = phase(run, preprocessor, recipe.steps, recipe.batch_size)
                 if longer is not None:
                     then, _ = phase(run / _THEN, longer, second.then_steps, second.then_batch_size)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_bert import atomic
-from keras_bert.cli import directories, interrupts, overwriting
+from keras_bert import files
+from keras_bert.cli import interrupts, output_directories
 from keras_bert.cli.errors import Misuse, one_line
-from keras_bert.cli.overwriting import RUN
+from keras_bert.cli.output_directories import RUN
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -111,7 +111,7 @@ def finishing(directory: Path, trainers: tf.distribute.Strategy) -> Iterator[Cal
     def finish(of_run: Mapping[str, float]) -> None:
         measures.update({name: float(value) for name, value in of_run.items()})
         run_files.seal(directory / RUN, measures)
-        atomic.remove_left_over(directory)
+        files.remove_left_over(directory)
 
     try:
         yield finish
@@ -135,9 +135,9 @@ def _check_model(directory: Path, finished: FinishedError) -> None:
 
 def _misuse(error: Exception, directory: Path) -> Misuse:
     """An error of a run, in the words of the command."""
-    from keras_bert.training import run_files, state
+    from keras_bert.training import run_files
 
-    message = one_line(error).replace(state.ADVICE, _ADVICE)
+    message = one_line(error).replace(run_files.ADVICE, _ADVICE)
     command = click.get_current_context().command
     if isinstance(error, run_files.AnotherRunError) and error.is_finished and _has_preset(command):
         message += f"; to train its model further, use --preset {directory} and another --output"
@@ -151,11 +151,11 @@ def _has_preset(command: click.Command) -> bool:
 def check_output(directory: Path, overwrite: bool) -> None:
     """Raises Misuse unless `--output` is new, empty, or the directory of a run; or has only what may be removed."""
     if overwrite and directory.is_dir():
-        overwriting.check(directory)
+        output_directories.check_overwriting(directory)
     elif directory.exists() and not (directory / RUN).is_dir() and (not directory.is_dir() or any(directory.iterdir())):
         advice = _ADVICE if (directory / "config.json").is_file() else "choose another --output"
         raise Misuse(f"{directory} exists and is not a run of this command; {advice}")
-    directories.check(directory)
+    output_directories.check(directory)
 
 
 def told_each_epoch(trainers: tf.distribute.Strategy, name: Callable[[int], str]) -> list[Any]:

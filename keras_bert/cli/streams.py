@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
-from keras_bert import atomic
+from keras_bert import files
 from keras_bert.cli.errors import Misuse
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def open_output(output: str | None, overwrite: bool) -> Iterator[BinaryIO]:
         return
     path = Path(output).resolve()  # the target of a link is replaced, not the link
     _check_output(output, path, overwrite)
-    with atomic.written_whole(path) as unfinished:
+    with files.written_whole(path) as unfinished:
         with open(unfinished, "xb") as file:
             yield file
         _check_output(output, path, overwrite)  # another process may have written it

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from keras_bert import atomic
+from keras_bert import files
 from keras_bert.cli import quiet
 from keras_bert.cli.errors import Misuse, misuse
 
@@ -61,9 +61,9 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
         fits = fertility(tokenizer, paths)
         _refuse_to_replace(path, output)  # another process may have written it
         if one_file:
-            atomic.write_texts(path.parent, {path.name: "".join(f"{token}\n" for token in tokenizer.vocabulary)})
+            files.write_texts(path.parent, {path.name: "".join(f"{token}\n" for token in tokenizer.vocabulary)})
         else:
-            with atomic.directory_written_whole(path, "", overwrite=False) as unfinished:
+            with files.directory_written_whole(path, "", overwrite=False) as unfinished:
                 tokenizer.save_preset(unfinished)
     read = sum(each.stat().st_size for each in paths)
     click.echo(f"{output}: {tokenizer.vocabulary_size:,} tokens from {read:,} bytes")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_bert import atomic, files
+from keras_bert import files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +54,7 @@ def write_projector(
         'a cat\\na dog\\n'
     """
     count = 0
-    with atomic.directory_written_whole(Path(directory), CONFIG, overwrite) as unfinished:
+    with files.directory_written_whole(Path(directory), CONFIG, overwrite) as unfinished:
         with open(unfinished / VECTORS, "wb") as vectors, open(unfinished / METADATA, "wb") as metadata:
             for texts, rows in blocks:
                 vectors.writelines(("\t".join(files.decimals(row)) + "\n").encode() for row in rows)
@@ -62,5 +62,5 @@ def write_projector(
                 count += len(texts)
         if not count:
             raise ValueError("there are no texts")
-        atomic.write_texts(unfinished, {CONFIG: _CONFIG_TEXT})
+        files.write_texts(unfinished, {CONFIG: _CONFIG_TEXT})
     return count

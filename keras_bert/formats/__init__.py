@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats import garden, hugging_face, keras_hub, model_files, saved_model, tf1
 from keras_bert.formats.checkpoint import Checkpoint
@@ -129,4 +129,4 @@ def write_config(path: str | Path, config: BertConfig) -> None:
     """
     path = Path(path)
     values = tf1.values_of(config) if path.name in tf1.CONFIGS else hugging_face.values_of(config)
-    atomic.write_texts(path.parent, {path.name: files.to_json(values)})
+    files.write_texts(path.parent, {path.name: files.to_json(values)})

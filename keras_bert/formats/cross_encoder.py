@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.formats.hugging_face import CONFIG
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.layout_table import check_plain, warn_of_unknown
@@ -98,7 +98,7 @@ def entries(activation: str) -> dict[str, Any]:
 def write_length(directory: Path, length: int) -> None:
     """Writes the maximum length of a sequence, in tokens, into the tokenizer's settings in a directory."""
     settings = files.read_json(directory / TOKENIZER)
-    atomic.write_texts(directory, {TOKENIZER: files.to_json({**settings, "model_max_length": length})})
+    files.write_texts(directory, {TOKENIZER: files.to_json({**settings, "model_max_length": length})})
 
 
 def _check_modules(path: Path) -> None:

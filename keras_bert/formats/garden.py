@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats import tf1
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, config_from_shapes, names_of_any_size
@@ -154,7 +154,7 @@ def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str
     values = tf1.values_with_warnings(config, "Model Garden's")
     tensors = _with_second_pooler(Tensors(config, _BERT, weights), "next_sentence" in weights)
     write_object_graph((directory / index).with_suffix(""), tensors, _path, aliases=_aliases(config, weights))
-    atomic.write_texts(directory, {config_file: files.to_json(values)})
+    files.write_texts(directory, {config_file: files.to_json(values)})
 
 
 def _weights_of(layer: str) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, WeightFile, open_shards
 from keras_bert.formats.families import FAMILIES, table_of
@@ -103,7 +103,7 @@ def write(
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # never overwrite a model card
         texts[CARD] = model_card(config, heads, values["architectures"][0])
-    atomic.write_texts(directory, texts)
+    files.write_texts(directory, texts)
 
 
 def config_of(values: dict[str, Any], source: Path) -> BertConfig:

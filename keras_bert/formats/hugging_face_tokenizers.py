@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert import atomic
+from keras_bert import files
 from keras_bert.formats import model_files
 
 VOCABULARY = "vocab.txt"
@@ -64,7 +64,7 @@ def write_tokenizer(directory: str | Path, texts: Mapping[str, str | bytes], ove
         FileExistsError: there are files of a tokenizer, and `overwrite` is False.
     """
     with model_files.replacing(Path(directory), model_files.TOKENIZER, texts, overwrite):
-        atomic.write_texts(directory, texts)
+        files.write_texts(directory, texts)
 
 
 def added_token(token: str, index: int, special: bool = True, lstrip: bool = False) -> dict[str, Any]:

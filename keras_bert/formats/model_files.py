@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from keras_bert import atomic
+from keras_bert import files
 
 # Patterns of paths in a model's directory; * does not match a slash.
 VOCABULARIES = ("vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.json")
@@ -78,7 +78,7 @@ def replacing(directory: Path, patterns: Collection[str], written: Collection[st
         FileExistsError: there are files of a model and `overwrite` is False.
     """
     before = present(directory, patterns)
-    atomic.refuse_to_overwrite(directory, before, overwrite)
+    files.refuse_to_overwrite(directory, before, overwrite)
     yield
     for name in before:
         if not matches(name, written):

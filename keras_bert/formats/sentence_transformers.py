@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.formats.checkpoint import WeightFile
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.layout_table import check_plain, warn_of_unknown
@@ -184,7 +184,7 @@ def write(
     Raises:
         FileExistsError: one of them exists and `overwrite` is False.
     """
-    atomic.refuse_to_overwrite(directory, FILES, overwrite)
+    files.refuse_to_overwrite(directory, FILES, overwrite)
     kinds = ["Transformer", "Pooling", *["Dense"] * bool(settings.dense), *["Normalize"] * settings.normalize]
     paths = ["", *(f"{i}_{kind}" for i, kind in enumerate(kinds) if i)]
     modules = [
@@ -204,7 +204,7 @@ def write(
     }
     if settings.dense:
         _write_dense(directory / _DENSE, hidden_size, settings.dense, dense_weights)
-    atomic.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
+    files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
     for path in paths:
         (directory / path).mkdir(exist_ok=True)
 
@@ -223,7 +223,7 @@ def _write_dense(directory: Path, inputs: int, settings: dict[str, Any], weights
     write_safetensors(
         directory / "model.safetensors", {name: each.shape for name, each in tensors.items()}, tensors.items()
     )
-    atomic.write_texts(directory, {"config.json": files.to_json(config)})
+    files.write_texts(directory, {"config.json": files.to_json(config)})
 
 
 def _check_model_type(values: Mapping[str, Any], path: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.layout_table import check_plain, warn_of_unknown
 from keras_bert.formats.sentence_transformers import (
@@ -100,7 +100,7 @@ def write(directory: Path, settings: SparseSettings, overwrite: bool = False) ->
     Raises:
         FileExistsError: one of them exists and `overwrite` is False.
     """
-    atomic.refuse_to_overwrite(directory, FILES, overwrite)
+    files.refuse_to_overwrite(directory, FILES, overwrite)
     modules = [
         {"idx": i, "name": str(i), "path": path, "type": f"{_PACKAGE}.{kind}"}
         for i, (kind, path) in enumerate({"MLMTransformer": "", "SpladePooling": "1_SpladePooling"}.items())
@@ -116,4 +116,4 @@ def write(directory: Path, settings: SparseSettings, overwrite: bool = False) ->
             "similarity_fn_name": "dot",
         },
     }
-    atomic.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})
+    files.write_texts(directory, {name: files.to_json(value) for name, value in values.items()})

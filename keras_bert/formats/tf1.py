@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats.checkpoint import Checkpoint, config_from_shapes
 from keras_bert.formats.families import FAMILIES
@@ -182,7 +182,7 @@ def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str
     tensors = Tensors(config, GENERATOR if is_generator else TABLES[config.family], weights)
     values = values_with_warnings(config, "Google's")
     write_tensorflow((directory / index).with_suffix(""), tensors)
-    atomic.write_texts(directory, {config_file: files.to_json(values)})
+    files.write_texts(directory, {config_file: files.to_json(values)})
 
 
 def read_config(path: Path) -> BertConfig:

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.formats import storage
 from keras_bert.formats.shapes import Shape
 
@@ -92,7 +92,7 @@ def write_safetensors(
         header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [start, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the values start at a multiple of 8
-    with atomic.written_whole(path) as unfinished, unfinished.open("wb") as file:
+    with files.written_whole(path) as unfinished, unfinished.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for (name, value), (expected, shape) in zip(tensors, shapes.items(), strict=True):
             if name != expected or value.shape != tuple(shape):

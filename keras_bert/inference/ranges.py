@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from keras_bert import atomic
+from keras_bert import files
 
 FILE = "int8_ranges.safetensors"
 PRODUCTS = ("qkv", "context", "intermediate", "output")  # of a block, in order
@@ -61,7 +61,7 @@ def write_ranges(directory: str | Path, ranges: Int8Ranges) -> None:
             if divisors is not None:
                 tensors[f"block_{i}/{name}/divisors"] = np.ascontiguousarray(divisors, np.float32)
     told = {"weights": ranges.weights, "blocks": str(len(ranges.blocks)), "built_in": str(ranges.is_built_in)}
-    with atomic.written_whole(Path(directory) / FILE) as unfinished:
+    with files.written_whole(Path(directory) / FILE) as unfinished:
         save_file(tensors, unfinished, told)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_bert import atomic, files
+from keras_bert import files
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE
@@ -128,14 +128,14 @@ def write(
     """
     preprocessor = getattr(model, "preprocessor", None) or preprocessor
     _check(runtime, model, precision)
-    with atomic.directory_written_whole(Path(directory), runtime.file, overwrite) as unfinished:
+    with files.directory_written_whole(Path(directory), runtime.file, overwrite) as unfinished:
         path = unfinished / runtime.file
         path.parent.mkdir(parents=True, exist_ok=True)
         packed_model = PackedModel(model, runtime.names, runtime.ids_dtype, runtime.only_answers)
         runtime.convert(packed_model, path, precision)
         _write_settings(model, preprocessor, unfinished)
         card = text(model, preprocessor, packed_model.names_of_inputs, runtime.program, length)
-        atomic.write_texts(unfinished, {FILE: card})
+        files.write_texts(unfinished, {FILE: card})
         run = runtime.load(path)
         if run is None:
             return []
@@ -168,11 +168,11 @@ def _write_settings(model: BertTask | BertEncoder, preprocessor: BertPreprocesso
     """Writes the tokenizer's files, the configuration, the labels, and the task's own files."""
     if preprocessor is not None:
         preprocessor.save_preset(directory, overwrite=True)
-        atomic.write_texts(directory, {ALL_IN_ONE: files.to_json(preprocessor.tokenizer.tokenizer_json())})
+        files.write_texts(directory, {ALL_IN_ONE: files.to_json(preprocessor.tokenizer.tokenizer_json())})
     if isinstance(model, BertTask):
         model.save_settings(directory)
         if labels := getattr(model, "labels", None):
-            atomic.write_texts(directory, {LABELS: "".join(f"{label}\n" for label in labels)})
+            files.write_texts(directory, {LABELS: "".join(f"{label}\n" for label in labels)})
     else:
         values = hugging_face.values_of(config_of(model))
-        atomic.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
+        files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert import atomic
+from keras_bert import files
 from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
 from keras_bert.saved_model.saving import callable_object, new_directory
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer
@@ -55,7 +55,7 @@ def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, o
         raise ValueError("TF Hub's preprocessors make one row per text, but this one makes windows; leave stride out")
     with new_directory(directory, overwrite) as unfinished, tempfile.TemporaryDirectory(dir=unfinished) as temporary:
         tokenizer = preprocessor.tokenizer
-        atomic.write_texts(temporary, {VOCABULARY: "".join(token + "\n" for token in tokenizer.vocabulary)})
+        files.write_texts(temporary, {VOCABULARY: "".join(token + "\n" for token in tokenizer.vocabulary)})
         call = tf.function(lambda sentences: preprocessor(sentences), autograph=False)
         call.get_concrete_function(_SENTENCES)
         root = callable_object(

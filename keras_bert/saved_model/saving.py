@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert import atomic
+from keras_bert import files
 from keras_bert.formats.saved_model import MODEL
 
 FILE = "README.md"
@@ -56,4 +56,4 @@ def new_directory(directory: str | Path, overwrite: bool) -> AbstractContextMana
 
     Raises FileExistsError if `directory` exists, and it is not a SavedModel or `overwrite` is False.
     """
-    return atomic.directory_written_whole(Path(directory), MODEL, overwrite)
+    return files.directory_written_whole(Path(directory), MODEL, overwrite)

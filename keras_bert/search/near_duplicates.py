@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert.embedding import shared_model
+from keras_bert.embedding import file_embedding
 from keras_bert.embedding.similar_pairs import similar_pairs
 from keras_bert.search import neighbours
 from keras_bert.search.corpus_rows import CorpusRow, read_corpus
@@ -69,7 +69,7 @@ def near_duplicates(
     different = list(firsts.values())
     if len(different) > neighbours.EXACT_UP_TO:
         neighbours.check_installed()
-    model = shared_model.model_of(preset, shared_model.load(preset, to_compare=True), to_compare=True)
+    model = file_embedding.model_of(preset, file_embedding.load(preset, to_compare=True), to_compare=True)
     threshold = _checked(threshold, model.similarity)
     vectors = model.encode(list(firsts), batch_tokens, progress)
     most = 1.0 if model.similarity == "cosine" else np.inf

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert.embedding import shared_model
+from keras_bert.embedding import file_embedding
 
 # Names of prompts, as sentence-transformers' `encode_query` and `encode_document` look for them.
 _QUERY = ("query",)
@@ -16,14 +16,14 @@ _DOCUMENT = ("document", "passage", "corpus")
 
 def load(preset: str | Path) -> str:
     """Loads the model, and returns its digest. Raises as `BertSentenceEncoder.from_preset`."""
-    return shared_model.load(preset, to_compare=True)
+    return file_embedding.load(preset, to_compare=True)
 
 
 class SearchModel:
     """A loaded model. Raises ValueError if the preset holds a model with another digest."""
 
     def __init__(self, preset: str | Path, digest: str) -> None:
-        self._model = shared_model.model_of(preset, digest, to_compare=True)
+        self._model = file_embedding.model_of(preset, digest, to_compare=True)
         self.width = self._model.vector_size
         self.similarity = self._model.similarity
 

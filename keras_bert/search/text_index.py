@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_bert.search import search_model
-from keras_bert.search.index_record import RECORD, IndexRecord, read_index
-from keras_bert.search.index_rows import IndexRows
+from keras_bert.search.index_files import RECORD, IndexRecord, IndexRows, read_index
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
 from keras_bert.tasks.columns import check_top_k, one_or_many

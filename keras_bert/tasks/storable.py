@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import keras
 import numpy as np
 
-from keras_bert import atomic, files, formats
+from keras_bert import files, formats
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import hugging_face, model_files
@@ -171,7 +171,7 @@ class Storable:
         directory = Path(directory)
         tokenizer = () if self.preprocessor is None else model_files.TOKENIZER
         before = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))
-        atomic.refuse_to_overwrite(directory, before, overwrite)
+        files.refuse_to_overwrite(directory, before, overwrite)
         entries = {**self.hugging_face_settings(), **preset.entries(self)}
         formats.write(
             directory, self.encoder.config, self.parts(), overwrite=overwrite, settings=entries, kept=self._own_files
@@ -185,7 +185,7 @@ class Storable:
         """Writes the files of `save_preset` without the encoder's weights and the tokenizer's files."""
         values = hugging_face.model_values(self.encoder.config, self.heads)
         values |= {**self.hugging_face_settings(), **preset.entries(self)}
-        atomic.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
+        files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
         self._save_own_files(Path(directory), overwrite=True)
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks.loss_means import Part
 from keras_bert.tasks.task import BertTask
-from keras_bert.training import fingerprints
+from keras_bert.training import run_files
 
 Model = TypeVar("Model", bound=BertTask)
 
@@ -113,5 +113,5 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
 def lesson(teacher: Model | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run with a digest of its teacher; without a teacher, the temperature is None."""
     if teacher is None:
-        return {fingerprints.TEACHER: None, **settings, "temperature": None}
-    return {fingerprints.TEACHER: fingerprints.of_weights(teacher.weights), **settings}
+        return {run_files.TEACHER: None, **settings, "temperature": None}
+    return {run_files.TEACHER: run_files.of_weights(teacher.weights), **settings}

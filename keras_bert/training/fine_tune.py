@@ -17,11 +17,10 @@ import tensorflow as tf
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes
 from keras_bert.tasks.columns import columns_of, count_of, plain, plain_labels
 from keras_bert.tasks.task import BertTask, TokenizedExamples
-from keras_bert.training import evaluation, fingerprints, workers
+from keras_bert.training import evaluation, run_files, workers
 from keras_bert.training.adapting import adapting
+from keras_bert.training.batches import batches_of_epoch, hold_out, padding_share
 from keras_bert.training.distillation import learning_from, lesson
-from keras_bert.training.epoch_batches import batches_of_epoch, padding_share
-from keras_bert.training.held_out import hold_out
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
 from keras_bert.training.run_files import Run
 
@@ -130,9 +129,9 @@ def fine_tune(
     layers = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
     settings = {
         **lesson(teacher, vars(recipe)),
-        **fingerprints.of_model(model),
-        fingerprints.EXAMPLES: fingerprints.of_tokens(examples),
-        fingerprints.VALIDATION: validation and fingerprints.of_examples(*validation),
+        **run_files.of_model(model),
+        run_files.EXAMPLES: run_files.of_tokens(examples),
+        run_files.VALIDATION: validation and run_files.of_examples(*validation),
     }
     if loss is not None:
         settings["loss"] = json.dumps(keras.saving.serialize_keras_object(loss), sort_keys=True)

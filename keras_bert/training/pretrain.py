@@ -17,7 +17,7 @@ from keras_bert.pretraining.masking import MaskedLMMasking, unmasked
 from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, WINDOW_TOTALS, BertPretrainer
 from keras_bert.pretraining.records import Records
 from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes
-from keras_bert.training import fingerprints, workers
+from keras_bert.training import run_files, workers
 from keras_bert.training.distillation import learning_from, lesson
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
 from keras_bert.training.run_files import Run
@@ -122,11 +122,11 @@ def pretrain(
         epoch(i, first) for i, phase in enumerate(phases) for first in range(0, phase.steps, recipe.measure_every)
     ]
     settings = {
-        **lesson(teacher, vars(recipe)), **fingerprints.of_model(model),
+        **lesson(teacher, vars(recipe)), **run_files.of_model(model),
         "steps": [phase.steps for phase in phases], "batch_size": [phase.batch_size for phase in phases],
         "masking": [_told(phase.masking) for phase in phases],
-        fingerprints.EXAMPLES: [fingerprints.of_records(each) for each in found],
-        fingerprints.VALIDATION: [each and fingerprints.of_records(each) for each in measured_by],
+        run_files.EXAMPLES: [run_files.of_records(each) for each in found],
+        run_files.VALIDATION: [each and run_files.of_records(each) for each in measured_by],
     }  # fmt: skip
     kind = {"adamw": AdamW, "lamb": LAMB}[recipe.optimizer]
     with learning_from(teacher, model, recipe.temperature):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import atomic
+from keras_bert import files
 from keras_bert.extras import needed
 
 REPORT = "report.md"
@@ -64,7 +64,7 @@ def write_report(
             warnings.warn(f"{directory / name} could not be drawn: {type(error).__name__}: {error}", stacklevel=2)
             (directory / name).unlink(missing_ok=True)  # of another run
             continue
-        with atomic.written_whole(directory / name) as unfinished:
+        with files.written_whole(directory / name) as unfinished:
             unfinished.write_bytes(picture)
         pictures.append(name)
     parts = [
@@ -76,7 +76,7 @@ def write_report(
         "## Settings",
         _table(["setting", "value"], [[name, str(value)] for name, value in settings.items()]),
     ]
-    atomic.write_texts(directory, {REPORT: "\n\n".join(parts) + "\n"})
+    files.write_texts(directory, {REPORT: "\n\n".join(parts) + "\n"})
 
 
 def shares(counts: np.ndarray) -> np.ndarray:

@@ -3,16 +3,155 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+import tensorflow as tf
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
-from keras_bert import atomic
-from keras_bert.training import fingerprints, workers
-from keras_bert.training.state import ADVICE, assign, load_state, read_notes, save_state
+from keras_bert import files
+from keras_bert.pretraining.records import Records
+from keras_bert.tasks.columns import columns_of, plain
+from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.training import workers
+
+ADVICE = "choose another directory, or delete this one to start again"  # for a state that cannot be used
+
+
+def save_state(path: Path, values: Sequence[np.ndarray], notes: dict[str, Any]) -> None:
+    """Writes the values of variables, and notes beside them.
+
+    Args:
+        path: a safetensors file, replaced when the new one is complete.
+        values: the values of variables; `load_state` returns them in this order.
+        notes: JSON values, for `read_notes`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The keys are numbers, because Keras numbers the names of layers anew in each process.
+    numbered = {str(i): np.asarray(value, order="C") for i, value in enumerate(values)}
+    told = json.dumps(notes)
+    with files.written_whole(path) as unfinished:
+        save_file(numbered, unfinished, metadata={"notes": told, "sha256": _checksum(told, numbered)})
+
+
+def read_notes(path: Path) -> dict[str, Any]:
+    """The notes that were saved beside the variables.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    return load_state(path)[1]
+
+
+def load_state(path: Path) -> tuple[list[np.ndarray], dict[str, Any]]:
+    """The values and the notes that `save_state` wrote.
+
+    Raises:
+        ValueError: the file is damaged, even by a single bit.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            numbered = {name: file.get_tensor(name) for name in sorted(file.keys(), key=int)}
+    except (SafetensorError, ValueError, TypeError, AttributeError, KeyError) as error:  # or a type that NumPy lacks
+        raise ValueError(f"{path} is damaged ({error}); {ADVICE}") from None
+    if _checksum(metadata.get("notes", ""), numbered) != metadata.get("sha256"):
+        raise ValueError(f"{path} is damaged: its checksum is wrong; {ADVICE}")
+    return list(numbered.values()), json.loads(metadata["notes"])
+
+
+def assign(variables: Sequence[keras.Variable], values: Sequence[np.ndarray], path: Path) -> None:
+    """Assigns values from a file to variables. Raises ValueError if they belong to other variables."""
+    if len(values) != len(variables):
+        raise ValueError(f"{path} holds {len(values)} variables, but the model has {len(variables)}; {ADVICE}")
+    for variable, value in zip(variables, values, strict=True):
+        if value.shape != tuple(variable.shape):
+            shapes = f"{variable.path} has shape {tuple(variable.shape)}, there {value.shape}"
+            raise ValueError(f"{path} belongs to another model: {shapes}; {ADVICE}")
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
+
+
+def _checksum(notes: str, values: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(notes.encode())
+    for name, value in values.items():
+        digest.update(f"{name} {value.dtype.str} {value.shape}".encode())
+        digest.update(value.reshape(-1).view(np.uint8))
+    return digest.hexdigest()
+
+
+# -- Digests of a run's model, examples and teacher. A run is resumed only if all of them are the same.
+
+_RECORD_BYTES = 1 << 20  # of each file; a corpus may have a terabyte of records
+
+# The names of the digests in the settings of a run. Messages show the names only, as the values mean nothing to people.
+WEIGHTS = "weights of its preset"
+CONFIGURATION = "configuration of the model"
+EXAMPLES = "examples"
+VALIDATION = "validation examples"
+TEACHER = "teacher"
+NAMES = (WEIGHTS, CONFIGURATION, EXAMPLES, VALIDATION, TEACHER)
+
+
+def of_model(model: BertTask) -> dict[str, str | None]:
+    """Digests of the model that a run starts with: of its preset's weights, if it has a preset, and of its settings.
+
+    New weights, such as a head's, differ in each run of a program, so they do not count. Weights learned since loading
+    do not count either, so that an interrupted notebook cell may run again.
+    """
+    encoder, ours = model.encoder, model.preprocessor
+    text = ("truncation", "sequence_length", "max_sequence_length", "pad_to_multiple_of", "stride")
+    told = [sorted(model.heads), encoder.config.to_dict(), model.settings()]
+    told += [{name: getattr(ours, name) for name in text}, ours.tokenizer.get_config()]
+    configuration = json.dumps(told, sort_keys=True, default=repr)
+    digests = {WEIGHTS: encoder.origin, CONFIGURATION: _of([configuration.encode()])}
+    return {**digests, "dtype": encoder.dtype_policy.name}
+
+
+def of_weights(variables: Iterable[keras.Variable]) -> str:
+    return _of(np.ascontiguousarray(variable.numpy()).tobytes() for variable in variables)
+
+
+def of_tokens(examples: TokenizedExamples) -> str:
+    parts = tf.nest.flatten([*examples.segments, examples.targets], expand_composites=True)
+    return _of(np.ascontiguousarray(part).tobytes() for part in parts)
+
+
+def of_examples(x: Any, y: Any) -> str:
+    """A digest of examples and, if there are any, their labels."""
+    y = () if y is None else y
+    return _of(part for column in (*columns_of(x, None), plain(y)) for part in (*map(_bytes, column), b"\0"))
+
+
+def of_records(records: Records) -> str:
+    """A digest of names, sizes and first bytes of files."""
+    paths = [Path(path) for path in records.files]
+    return _of(part for path in paths for part in (_bytes((path.name, path.stat().st_size)), _beginning(path)))
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_RECORD_BYTES)
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, np.ndarray) or tf.is_tensor(value):
+        value = np.asarray(value).tolist()
+    return repr(value).encode(errors="surrogatepass") + b"\n"
+
+
+def _of(parts: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
 
 _STATE = "state.safetensors"
 
@@ -94,7 +233,7 @@ def _check_settings(directory: Path, notes: Mapping[str, Any], settings: Mapping
     for name, value in settings.items():
         before = notes["settings"].get(name)
         if before != value:
-            others.append(f"other {name}" + ("" if name in fingerprints.NAMES else f" ({before!r}, now {value!r})"))
+            others.append(f"other {name}" + ("" if name in NAMES else f" ({before!r}, now {value!r})"))
     if others:
         kind = "finished run" if notes["is_finished"] else "run"
         message = f"{directory} holds a {kind} with {', '.join(others)}; continue with the same ones, {ADVICE}"
@@ -145,10 +284,10 @@ class Run:
         self._is_finished = False
 
     def only_writer(self) -> contextlib.AbstractContextManager[None]:
-        """A block that only one run at a time can enter for a directory; see `atomic.only_writer`."""
+        """A block that only one run at a time can enter for a directory; see `files.only_writer`."""
         if self.directory is None or not self.is_chief:
             return contextlib.nullcontext()
-        return atomic.only_writer(self.directory)
+        return files.only_writer(self.directory)
 
     def resume(self) -> None:
         """Restores the last saved state of the run. Without one, the run starts at the beginning.
@@ -218,7 +357,7 @@ class Run:
             self._is_finished = True
             self.save()
             if self.directory is not None and self.is_chief:
-                atomic.remove_left_over(self.directory)
+                files.remove_left_over(self.directory)
 
     def _variables(self) -> list[keras.Variable]:
         """Weights and random state; before the end, also the optimizer's variables and this epoch's loss so far."""

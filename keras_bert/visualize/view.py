@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_bert import atomic
+from keras_bert import files
 from keras_bert.extras import needed
 from keras_bert.visualize.attention_weights import Weights, clearest_head, weights_of
 from keras_bert.visualize.page import page
@@ -184,8 +184,8 @@ class AttentionView:
         """
         path = Path(path)
         content = self.rendered(path, layer, head)
-        atomic.refuse_to_overwrite(path.parent, [path.name], overwrite)
-        with atomic.written_whole(path) as unfinished:
+        files.refuse_to_overwrite(path.parent, [path.name], overwrite)
+        with files.written_whole(path) as unfinished:
             unfinished.write_bytes(content)
 
     def rendered(self, path: str | Path, layer: int | None = None, head: int | None = None) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 import pytest
 
-from keras_bert import BertSentenceEncoder, atomic
+from keras_bert import BertSentenceEncoder, files
 from keras_bert.embedding.file_embedding import NOTES
 
 from ..support import small
@@ -48,7 +48,7 @@ def test_mistakes(fails, tmp_path, small_preset):
 def test_a_second_run(fails, tmp_path):
     path, directory = tmp_path / "texts.jsonl", tmp_path / "vectors"
     path.write_text('{"text": "good"}\n')
-    with atomic.only_writer(directory):
+    with files.only_writer(directory):
         told = fails("embed", str(path), "--output", str(directory), exit_code=1)
     assert told == f"{directory}: another process is writing there; wait until it ends, or choose another directory"
 

@@ -5,7 +5,7 @@ import io
 import click
 import pytest
 
-from keras_bert.cli import explanations
+from keras_bert.cli import tokenize
 from keras_bert.text.explanation import explain
 from keras_bert.text.loading import load_tokenizer
 
@@ -20,7 +20,7 @@ def tokenizer(small_preset):
 
 def coloured(tokenizer, text: str) -> str:
     (tokens,) = explain(tokenizer, [text])
-    return explanations._coloured(text, tokens)
+    return tokenize._coloured(text, tokens)
 
 
 def test_a_table_for_each_text(run):
@@ -70,7 +70,7 @@ COLOURED = "\x1b[30m\x1b[46ma\x1b[0m \x1b[30m\x1b[43mb\x1b[0m"
 def test_colours_on_a_terminal_only(run, tokenizer):
     assert "\x1b" not in run("tokenize", "--explain", "a b").stdout
     terminal = Terminal()
-    explanations.write(terminal, tokenizer, [["a b"]])
+    tokenize.write(terminal, tokenizer, [["a b"]])
     assert terminal.getvalue().decode().startswith(COLOURED)
 
 

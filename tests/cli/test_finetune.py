@@ -14,7 +14,7 @@ from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer, BertTo
 from keras_bert.cli import main, runs
 from keras_bert.data import Answer
 from keras_bert.tasks import ranking_losses, sentence_losses
-from keras_bert.training.state import read_notes, save_state
+from keras_bert.training.run_files import read_notes, save_state
 
 from ..support import small
 from ..support.commands import KINDS, QUICK, columns, flat

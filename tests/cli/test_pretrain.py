@@ -16,7 +16,7 @@ from keras_bert.pretraining.records import SETTINGS
 from keras_bert.text import BytePairTokenizer
 from keras_bert.text.bytepair import byte_symbols
 from keras_bert.text.loading import load_tokenizer
-from keras_bert.training.state import save_state
+from keras_bert.training.run_files import save_state
 
 from ..support import small
 from ..support.commands import SIZES, flat, write_documents

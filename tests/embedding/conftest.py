@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from keras_bert.embedding import file_embedding
-from keras_bert.embedding import shared_model as model_module
+from keras_bert.embedding import file_embedding as model_module
 
 from ..support import small
 

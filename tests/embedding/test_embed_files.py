@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_bert.embedding import embed_files, json_lines, shared_model
+from keras_bert.embedding import embed_files, file_embedding, json_lines
 from keras_bert.embedding.file_embedding import NOTES, FileEmbedder
 
 from ..support import small
@@ -157,12 +157,12 @@ def test_a_preset_that_changes_meanwhile(tmp_path, small_preset, shards):
     """Processes that begin later see it."""
     other = tmp_path / "other"
     shutil.copytree(small_preset, other)
-    embedder = pickle.loads(pickle.dumps(FileEmbedder(shards, other, shared_model.load(other), "text", 1024)))
+    embedder = pickle.loads(pickle.dumps(FileEmbedder(shards, other, file_embedding.load(other), "text", 1024)))
     (other / "vocab.txt").write_text("\n".join([*small.VOCABULARY[:-2], small.VOCABULARY[-1], small.VOCABULARY[-2]]))
     list(embedder.write(2, tmp_path / "c.jsonl"))  # this process has it
-    shared_model.load(small_preset)  # and now another one, which is the same
+    file_embedding.load(small_preset)  # and now another one, which is the same
     list(embedder.write(2, tmp_path / "c.jsonl"))
-    shared_model.load(other)
+    file_embedding.load(other)
     with pytest.raises(ValueError, match="no longer holds the model of the earlier vectors"):
         list(embedder.write(2, tmp_path / "c.jsonl"))
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from keras_bert import BertSentenceEncoder
-from keras_bert.embedding import shared_model
-from keras_bert.search import building, encoded_texts
+from keras_bert.embedding import file_embedding
+from keras_bert.search import building
 
 from ..support import small
 
@@ -18,10 +18,10 @@ WORDS = small.WORDS.split()
 @pytest.fixture(scope="package", autouse=True)
 def _few_texts_at_a_time_and_few_models(read_once):
     with pytest.MonkeyPatch.context() as patch:
-        for module in (building, encoded_texts):
-            patch.setattr(module, "TEXTS_AT_A_TIME", 16)
+        patch.setattr(building, "TEXTS_AT_A_TIME", 16)
         compared = functools.partial(read_once, make="to_compare")
-        patch.setattr(shared_model, "BertSentenceEncoder", SimpleNamespace(from_preset=read_once, to_compare=compared))
+        model = SimpleNamespace(from_preset=read_once, to_compare=compared)
+        patch.setattr(file_embedding, "BertSentenceEncoder", model)
         yield
 
 

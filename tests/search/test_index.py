@@ -12,9 +12,8 @@ import pytest
 
 from keras_bert import BertReranker, BertSentenceEncoder
 from keras_bert.search import TextIndex, build_index, building, neighbours
-from keras_bert.search.encoded_texts import EncodedTexts
-from keras_bert.search.index_record import RECORD, read_index
-from keras_bert.search.index_rows import IndexRows
+from keras_bert.search.building import EncodedTexts
+from keras_bert.search.index_files import RECORD, IndexRows, read_index
 
 from ..support import small
 

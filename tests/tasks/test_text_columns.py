@@ -13,7 +13,7 @@ from keras_bert.tasks.sentence_losses import (
     MultipleNegativesRankingLoss,
     VectorMSELoss,
 )
-from keras_bert.training.held_out import hold_out
+from keras_bert.training.batches import hold_out
 
 from ..support import small
 

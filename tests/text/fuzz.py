@@ -18,7 +18,7 @@ from pathlib import Path
 import tensorflow as tf
 
 import keras_bert
-from keras_bert import atomic
+from keras_bert import files
 from keras_bert.text import SentencePieceTokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.sentencepiece_files import tokenizer_json
@@ -67,7 +67,7 @@ def valid(kind, directory):
             "bytepair-json": lambda: tokenization.bytepair_json(byte_pairs),
             "unigram-json": lambda: tokenizer_json(tokenization.train_albert(), "albert-transformers", True, True),
         }
-        atomic.write_texts(directory, {"tokenizer.json": json.dumps(content[kind]())})
+        files.write_texts(directory, {"tokenizer.json": json.dumps(content[kind]())})
     else:
         byte_pairs.save_preset(directory)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert.training.epoch_batches import batches_of_epoch, padding_share
+from keras_bert.training.batches import batches_of_epoch, padding_share
 
 LENGTHS = st.lists(st.integers(2, 40), min_size=1, max_size=300).map(np.array)
 

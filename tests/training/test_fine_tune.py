@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 
 from keras_bert import BertClassifier, BertReranker, BertSentenceEncoder, BertTokenClassifier
 from keras_bert.training import fine_tune
-from keras_bert.training.epoch_batches import batches_of_epoch
+from keras_bert.training.batches import batches_of_epoch
 
 from ..support import small
 from ..support.reviews import LABELS, SETTINGS, classifier, examples

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.training import evaluation, fine_tune
-from keras_bert.training.held_out import hold_out
+from keras_bert.training.batches import hold_out
 
 from ..support.reviews import SETTINGS, classifier, examples
 

@@ -11,11 +11,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, atomic
-from keras_bert.training import evaluation, fine_tune, fingerprints
+from keras_bert import BertClassifier, files
+from keras_bert.training import evaluation, fine_tune, run_files
 from keras_bert.training.interruption import Interrupted, signals_noticed
-from keras_bert.training.run_files import AnotherRunError, FinishedError, position, seal
-from keras_bert.training.state import load_state
+from keras_bert.training.run_files import AnotherRunError, FinishedError, load_state, position, seal
 
 from ..support import reviews, warm
 from ..support.data import ROOT
@@ -132,7 +131,7 @@ def test_which_weights_are_those_of_a_preset(another, small_preset, tmp_path):
     """New weights, which differ in each process, do not count."""
 
     def digest(model):
-        return fingerprints.of_model(model)[fingerprints.WEIGHTS]
+        return run_files.of_model(model)[run_files.WEIGHTS]
 
     assert digest(another) is None
     first, second = (BertClassifier.from_preset(small_preset, labels=["a", "b"]) for _ in range(2))
@@ -144,12 +143,12 @@ def test_which_weights_are_those_of_a_preset(another, small_preset, tmp_path):
     second.preprocessor.save_preset(tmp_path)
     second = BertClassifier.from_preset(tmp_path, labels=["a", "b"])
     assert digest(first) != digest(second)
-    assert fingerprints.of_model(first) == fingerprints.of_model(second) | {fingerprints.WEIGHTS: digest(first)}
+    assert run_files.of_model(first) == run_files.of_model(second) | {run_files.WEIGHTS: digest(first)}
 
 
 def test_two_runs_at_once_are_refused(begun, another):
     """They would mix: the report of one, the weights of the other."""
-    with atomic.only_writer(begun), pytest.raises(BlockingIOError, match="another process is writing there"):
+    with files.only_writer(begun), pytest.raises(BlockingIOError, match="another process is writing there"):
         fine_tune(another, examples(), examples(6), begun, **SETTINGS)
 
 

@@ -1,17 +1,50 @@
-"""--overwrite of the commands that train: what a directory may hold to be emptied."""
+"""Output directories: checks before the work, --overwrite, and errors that name them."""
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from keras_bert import atomic
+from keras_bert import files
 from keras_bert.cli import quiet
-from keras_bert.cli.errors import Misuse
+from keras_bert.cli.errors import Misuse, misuse
+
+
+def check(output: str | Path) -> None:
+    """Raises Misuse if this directory cannot be created or written."""
+    path = Path(output).absolute()
+    try:
+        existing = next(each for each in (path, *path.parents) if each.exists())
+        tempfile.TemporaryDirectory(dir=existing).cleanup()
+    except OSError as error:
+        raise Misuse(f"cannot write into {output}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def written(output: str | Path) -> Iterator[None]:
+    """Around the writing of a directory: errors become one line, with its name."""
+    with quiet.imports():
+        import tensorflow as tf
+
+    with misuse(OSError):
+        try:
+            yield
+        except tf.errors.OpError as error:  # "{{...}} /path/of/a/hidden/file; No space left on device [Op:SaveV2]"
+            reason = error.message.rpartition("; ")[2].partition(" [")[0]
+            raise click.ClickException(f"{output}: {reason}") from error
+        except OSError as error:
+            if error.strerror:  # an error of the system, such as a full disk
+                raise click.ClickException(f"{error.filename or output}: {error.strerror}") from error
+            raise
+
+
+# -- --overwrite of the commands that train: what a directory may hold to be emptied.
 
 RUN = "training"  # the folder of the run's files, in the model's directory
 _RUN_FILES = (  # patterns; * may also stand for folders
@@ -27,7 +60,7 @@ _PASSING = (".lock", ".*.tmp")  # names of files that a killed process leaves
 option = click.option("--overwrite", is_flag=True, help="Remove the run or the model in DIR first, and start again.")
 
 
-def check(directory: Path) -> None:
+def check_overwriting(directory: Path) -> None:
     """Raises Misuse if a directory has a file that no run writes, or one that the command reads."""
     foreign = sorted(str(path.relative_to(directory)) for path in _foreign(directory))
     if foreign:
@@ -46,8 +79,8 @@ def clear(directory: Path) -> None:
     """
     if not directory.exists():
         return
-    check(directory)
-    with atomic.only_writer(directory / RUN):
+    check_overwriting(directory)
+    with files.only_writer(directory / RUN):
         for path in directory.iterdir():
             if path.is_file() and path.name != _card():
                 path.unlink()

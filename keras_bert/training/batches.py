@@ -1,0 +1,106 @@
+"""Batches of examples of similar length, in another order every epoch; and the examples held out for validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.tasks.columns import columns_of, plain, plain_labels
+
+# Rows are sorted by length within groups of this many batches. The lengths in a batch are then almost equal, and the
+# order of an epoch is still random.
+_BATCHES_AT_A_TIME = 50
+
+
+def batches_of_epoch(
+    lengths: np.ndarray, seed: int, epoch: int, batch_size: int | None = None, batch_tokens: int | None = None
+) -> list[np.ndarray]:
+    """The batches of one epoch; every row is in exactly one. The same arguments always give the same batches.
+
+    Args:
+        lengths: int `[examples]`, in tokens.
+        seed: the seed of the run.
+        epoch: the number of the epoch, from 0.
+        batch_size: rows per batch; give this or `batch_tokens`.
+        batch_tokens: the most tokens in a batch, padding included; a longer row is a batch of its own.
+
+    Returns:
+        The row numbers of each batch, int64 `[rows]`.
+
+    Example:
+        >>> batches = batches_of_epoch(np.array([3, 9, 3, 9]), seed=0, epoch=0, batch_size=2)
+        >>> sorted(sorted(batch.tolist()) for batch in batches)
+        [[0, 2], [1, 3]]
+    """
+    if (batch_size is None) == (batch_tokens is None):
+        raise ValueError(f"batch_size is {batch_size} and batch_tokens {batch_tokens}; give exactly one of them")
+    generator = np.random.default_rng([seed, epoch])
+    order = generator.permutation(len(lengths))
+    rows_a_batch = batch_size or max(1, int(batch_tokens / np.mean(lengths)))
+    at_a_time = rows_a_batch * _BATCHES_AT_A_TIME
+    batches = []
+    for start in range(0, len(order), at_a_time):
+        rows = order[start : start + at_a_time]
+        rows = rows[np.argsort(-lengths[rows], kind="stable")]
+        while len(rows):
+            count = batch_size or max(1, batch_tokens // int(lengths[rows[0]]))
+            batches.append(rows[:count])
+            rows = rows[count:]
+    return [batches[i] for i in generator.permutation(len(batches))]
+
+
+def padding_share(lengths: np.ndarray, batches: list[np.ndarray]) -> float:
+    """The share of padding among the tokens of all batches: 0 to 1."""
+    padded = sum(len(rows) * int(lengths[rows].max()) for rows in batches)
+    return 1 - sum(int(lengths[rows].sum()) for rows in batches) / padded
+
+
+# -- Holds out a share of the training examples for validation.
+
+
+def hold_out(examples: tuple[Any, Any], share: float, seed: int) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Splits examples at random; the same arguments always give the same split.
+
+    Args:
+        examples: `(x, y)`, as `fine_tune` takes them.
+        share: between 0 and 1: the share of the examples to hold out.
+        seed: the seed of the split.
+
+    Returns:
+        The examples to train on and the held-out examples, both in the given order.
+
+    Raises:
+        ValueError: one of the two would be empty, or the numbers of examples and labels differ.
+
+    Example:
+        >>> hold_out((["a", "b", "c", "d"], [1, 2, 3, 4]), share=0.25, seed=1)
+        ((['a', 'b', 'c'], [1, 2, 3]), (['d'], [4]))
+    """
+    x, y = plain(examples[0]), plain_labels(examples[1])
+    columns = [*columns_of(x, None), *([] if y is None else [y])]
+    counts = {len(column) for column in columns}
+    if len(counts) > 1:
+        raise ValueError(f"there are {' and '.join(f'{each:,}' for each in sorted(counts))} examples and labels")
+    (count,) = counts
+    held = round(share * count)
+    if not 0 < held < count:
+        raise ValueError(
+            f"validation_split is {share}, which holds out {held:,} of {count:,} examples and leaves {count - held:,} "
+            "to train on; neither may be empty"
+        )
+    order = np.random.default_rng([seed, count]).permutation(count)
+    parts = np.sort(order[held:]), np.sort(order[:held])
+    return tuple((_chosen(x, rows), _chosen(y, rows)) for rows in parts)
+
+
+def _chosen(column: Any, rows: np.ndarray) -> Any:
+    """Some rows of texts, pairs (a tuple of two columns) or labels."""
+    if column is None:  # there are no labels
+        return None
+    if isinstance(column, tuple):
+        return tuple(_chosen(each, rows) for each in column)
+    if tf.is_tensor(column):
+        return tf.gather(column, rows)
+    return column[rows] if isinstance(column, np.ndarray) else [column[i] for i in rows]
