@@ -7,8 +7,6 @@ import reprlib
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from keras_bert.sizes import SIZES
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
@@ -133,8 +131,8 @@ class BertConfig:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, np.generic):
-                value = value.item()  # Python's own number, for JSON
+            if hasattr(value, "item"):  # a number of NumPy's
+                value = value.item()  # Python's own, for JSON
                 object.__setattr__(self, field.name, value)
             check_field(field.name, value)
         if self.hidden_size % self.num_heads:

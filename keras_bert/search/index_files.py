@@ -25,7 +25,7 @@ _SHAPE = {
     "stored": str,
     "texts": int,
     "version": int,
-    "similarity": (str, None),  # older versions had only cosines
+    "similarity": str,
     "bytes": {str: int},
     "checksums": {str: int},
 }
@@ -97,7 +97,7 @@ def _read_record(directory: Path) -> IndexRecord | None:
         return None
     if values.pop("checksum") != _checksum_of_record(values):
         raise _damaged(directory, RECORD, "has changed")
-    return IndexRecord(**{name: values[name] for name in _SHAPE if values.get(name) is not None})
+    return IndexRecord(**{name: values[name] for name in _SHAPE})
 
 
 def _check_files(directory: Path, record: IndexRecord) -> None:

@@ -163,7 +163,7 @@ def as_tensors(inputs: Any) -> Any:
     """Lists of str -> string tensors; packed inputs, Keras inputs and tensors stay as they are."""
     if isinstance(inputs, tuple) and inputs:
         return tuple(as_tensors(each) for each in inputs)
-    if isinstance(inputs, keras.KerasTensor) or (isinstance(inputs, dict) and NAMES[0] in inputs):
+    if isinstance(inputs, keras.KerasTensor) or _are_packed(inputs):
         return inputs
     if isinstance(inputs, str | bytes | dict):
         check_many(inputs)  # raises
@@ -171,6 +171,11 @@ def as_tensors(inputs: Any) -> Any:
     if strings.shape.rank == 0:
         raise TypeError(f"texts is a single {type(inputs).__name__} without dimensions; pass a list: [text]")
     return strings
+
+
+def _are_packed(inputs: Any) -> bool:
+    """Whether these are arrays with a row for each text, which the encoder checks, and not columns of texts."""
+    return isinstance(inputs, dict) and (NAMES[0] in inputs or all(rank_of(each) == 2 for each in inputs.values()))
 
 
 def as_arrays(x: Any) -> Any:

@@ -244,10 +244,12 @@ def preprocessor(found: TaskPreset, positions: int, rows: RowSettings, **argumen
     text |= _long_text(rows.long_text, rows.stride, text["sequence_length"] or positions)
     longest = found.preprocessor.get("max_sequence_length")
     if longest is not None and longest > positions:
-        raise ValueError(
-            f"{found.directory / hugging_face.CONFIG}: {_SETTINGS}.preprocessor.max_sequence_length is {longest}, but "
-            f"this model has {positions} positions"
-        )
+        if text["sequence_length"] is None:
+            raise ValueError(
+                f"{found.directory / hugging_face.CONFIG}: {_SETTINGS}.preprocessor.max_sequence_length is {longest}, "
+                f"but this model has {positions} positions"
+            )
+        text["max_sequence_length"] = positions  # all rows have the same length, whatever the most was
     stated = [name for name, value in found.preprocessor.items() if text.get(name) == value]
     with errors_name(found.directory / hugging_face.CONFIG, stated):
         return BertPreprocessor.from_preset(found.directory, **text)

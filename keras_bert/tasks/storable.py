@@ -89,9 +89,7 @@ class Storable:
         encoder = BertEncoder.from_preset(found.directory, **fields, **({} if dtype is None else {"dtype": dtype}))
         rows = preset.RowSettings(sequence_length, long_text, stride)
         preprocessor = cls._read_preprocessor(found, encoder, rows)
-        with preset.errors_name(
-            found.directory / hugging_face.CONFIG, [name for name in found.settings if name not in given]
-        ):
+        with preset.errors_name(found.directory / hugging_face.CONFIG, () if given else found.settings):
             model = cls(encoder, preprocessor, **arguments)
         model._load_heads(found)
         model._warn_of_heads(found)

@@ -228,7 +228,7 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
         """Arrays of examples and labels. Raises TypeError or ValueError for those that Keras could not read."""
         check_dataset(x)
         check_inputs(x)
-        inputs, targets = self.arrays(plain(x), plain_labels(y, self.label_columns))
+        inputs, targets = self.arrays(plain(x), y if isinstance(x, dict) else plain_labels(y, self.label_columns))
         count = check_counts(inputs, targets)
         if count == 0:
             raise ValueError(f"there are no examples to {purpose}")

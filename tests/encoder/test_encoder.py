@@ -233,7 +233,7 @@ def _with(**changes):
         (_with(input_mask=np.ones((3, 11), int)), r"input_mask has shape \(3, 11\), but input_word_ids has \(3, 12\)"),
         (_with(input_mask=np.ones((3, 12))), "input_mask is .*float.*, but it must be an integer tensor"),
         ({"input_word_ids": np.ones(4, int)}, r"input_word_ids has shape \(4,\), but it must be \[batch, seq_length\]"),
-        ({"input_ids": np.ones((1, 4), int)}, r"takes a dict with input_word_ids .* not the keys \['input_ids'\]"),
+        ({"input_ids": np.ones((1, 4), int)}, r"takes a dict with input_word_ids .* not the keys input_ids"),
         (_with(input_masks=np.ones((3, 12), int)), "has no input input_masks; it takes input_word_ids, input_mask"),
         (np.ones((1, 4), int), "takes a dict with input_word_ids"),
     ],

@@ -67,15 +67,6 @@ def test_a_model_that_compares_by_dot_product(corpus, tmp_path, dot_preset, sent
     assert build_index(more, tmp_path / "index", dot_preset)["encoded"] == 1
 
 
-def test_an_index_of_an_older_version_has_cosines(corpus, tmp_path, small_preset):
-    build_index(corpus, tmp_path / "index", small_preset)
-    path = tmp_path / "index" / RECORD
-    record = json.loads(path.read_text())
-    assert record.pop("similarity") == "cosine"
-    path.write_text(json.dumps(record))
-    assert TextIndex(tmp_path / "index").search("film", top_k=1)
-
-
 def test_prompts_of_queries_and_documents(corpus, tmp_path, sentences):
     """A model without Normalize, too: similarities are cosines."""
     prompts = {"query": "good ", "passage": "the bad "}

@@ -1,5 +1,7 @@
 """Columns of a table, whose index begins anywhere, and arrays of NumPy: the tasks take them as they take lists."""
 
+import functools
+
 import keras
 import numpy as np
 import pandas as pd
@@ -58,7 +60,12 @@ def test_columns_are_lists(encoder, task, monkeypatch):
     kind, settings, x, y = TASKS[task]
     model, given = new(kind, settings, encoder), []
     for name in ("fit", "evaluate", "predict"):
-        monkeypatch.setattr(keras.Model, name, lambda self, *args, **kwargs: given.append((args, kwargs)))
+
+        @functools.wraps(getattr(keras.Model, name))
+        def record(self, *args, **kwargs):
+            given.append((args, kwargs))
+
+        monkeypatch.setattr(keras.Model, name, record)
     got = []
     for examples in ((x, y), (column(x), column(y))):
         model.fit(*examples, validation_data=examples)

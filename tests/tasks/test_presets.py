@@ -54,7 +54,7 @@ def is_head(model, kernel):
 SETTINGS = [
     ("model", {"fancy": 1}, "keras_bert.model has fancy, which no .* has; known are .*dropout"),
     ("model", {"dropout": "x"}, "keras_bert.model has 'x' in dropout; expected a number or null"),
-    ("model", {"dropout": 2**70}, "of .*dropout.*: .*between 0 and 1"),
+    ("model", {"dropout": 2**70}, "of .*dropout.*: .*a probability"),
     ("preprocessor", {"fancy": 1}, "keras_bert.preprocessor has fancy, which no .* has; known are sequence_length, "),
     ("preprocessor", {"sequence_length": 2**70}, "sequence_length is 1180591620717411303424; expected 3"),
     (

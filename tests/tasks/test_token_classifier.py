@@ -113,7 +113,7 @@ def test_labels_that_only_look_like_a_scheme_make_no_model():
 def test_bad_sentences(model, sentences, message):
     with pytest.raises(TypeError, match=message):
         model.tag(sentences)
-    with pytest.raises(TypeError, match="got a bytes"):
+    with pytest.raises(TypeError, match="text is a single bytes"):
         model.entities(b"film")
 
 

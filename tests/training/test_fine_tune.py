@@ -137,7 +137,7 @@ def test_a_budget_of_tokens_accumulated_gradients_and_a_teacher():
     learner, teacher = (classifier(text={"stride": 8}, seed=seed, scale=0.3) for seed in (0, 1))
     batches = []
     count = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: batches.append(batch))
-    recipe = {"batch_tokens": 30, "accumulate": 2, "learning_rate": 1e-9, "warmup": 0.0, "seed": 3}
+    recipe = {"frozen_layers": 0, "batch_tokens": 30, "accumulate": 2, "learning_rate": 1e-9, "warmup": 0.0, "seed": 3}
     settings = {**SETTINGS, "batch_size": None, "epochs": 1, "callbacks": [count], **recipe}
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".* are cut")  # nothing is
@@ -160,7 +160,7 @@ def tagged(**recipe):
     x = [words[:1], words[1:3], words, words[::-1], words[3:4]]
     y = [["O", "B-x"] * 4, ["B-x"] * 8, ["O"] * 8, ["B-x", "O"] * 4, ["O"]]
     labels = [row[: len(sentence)] for row, sentence in zip(y, x, strict=True)]
-    history = fine_tune(model, (x, labels), **{**SETTINGS, "batch_size": 5, **recipe})
+    history = fine_tune(model, (x, labels), **{**SETTINGS, "frozen_layers": 0, "batch_size": 5, **recipe})
     return model.get_weights(), [entry["loss"] for entry in history], int(model.optimizer.iterations)
 
 
