@@ -18,7 +18,7 @@ from keras_bert import (
     BertSparseEncoder,
     BertTokenClassifier,
 )
-from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION
+from keras_bert.tasks.problem_types import MultiLabel, Regression
 from keras_bert.training import evaluate, fine_tune
 
 from ..support import small
@@ -61,8 +61,8 @@ def models(encoder):
     return {
         "classifier": BertClassifier(encoder, ours, labels),
         "pairs": BertClassifier(encoder, ours, labels, pairs=True),
-        "several labels": BertClassifier(encoder, ours, labels, MULTI_LABEL),
-        "numbers": BertClassifier(encoder, ours, ["a"], REGRESSION),
+        "several labels": BertClassifier(encoder, ours, labels, MultiLabel.NAME),
+        "numbers": BertClassifier(encoder, ours, ["a"], Regression.NAME),
         "sentences": BertSentenceEncoder(encoder, ours, prompts={"query": "you ask: "}),
         "words": BertTokenClassifier(encoder, ours, ["O", "B-x"]),
         "questions": BertQuestionAnswerer(encoder, small.preprocessor(stride=5)),

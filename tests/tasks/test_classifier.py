@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from keras_bert import BertClassifier, BertPreprocessor
 from keras_bert.saved_model import export_serving
-from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION
 from keras_bert.tasks.long_text import classify_texts
+from keras_bert.tasks.problem_types import MultiLabel, Regression
 from keras_bert.training import fine_tune
 
 from ..support import small
@@ -127,7 +127,7 @@ def test_classes(model):
 
 
 def test_several_labels(model, monkeypatch):
-    monkeypatch.setattr(model, "problem_type", MULTI_LABEL)
+    monkeypatch.setattr(model, "_problem", MultiLabel(LABELS))
     expected = 1 / (1 + np.exp(-model(TEXTS).numpy()))
     classified = model.classify(TEXTS)
     for answers, row in zip(classified, expected, strict=True):
@@ -143,15 +143,16 @@ def test_several_labels(model, monkeypatch):
 
 
 def test_numbers(model, monkeypatch):
-    monkeypatch.setattr(model, "problem_type", REGRESSION)
+    monkeypatch.setattr(model, "_problem", Regression(LABELS))
     expected = model(TEXTS).numpy()
     for answer, row in zip(model.classify(TEXTS), expected, strict=True):
         assert answer == pytest.approx(dict(zip(LABELS, row, strict=True)), abs=1e-5)
     np.testing.assert_allclose(model.serve(tf.constant(TEXTS))["values"], expected, atol=1e-5)
-    assert model.targets([1, 2.5]).tolist() == [[1.0], [2.5]]
-    for bad in (None, float("nan"), float("inf")):
+    number = Regression(["number"])
+    assert number.targets([1, 2.5]).tolist() == [[1.0], [2.5]]
+    for bad in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match=r"label 1 \(from 0\) is \[(nan|inf)\], which is not finite"):
-            model.targets([0.5, bad, None])
+            number.targets([0.5, bad, float("nan")])
 
 
 def test_pairs(of_pairs):
@@ -196,7 +197,7 @@ class Counted(BertClassifier):
     "problem_type",
     [
         "single_label_classification",
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in (MULTI_LABEL, REGRESSION)),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in (MultiLabel.NAME, Regression.NAME)),
     ],
 )
 def test_it_learns_from_strings(problem_type):
@@ -205,9 +206,9 @@ def test_it_learns_from_strings(problem_type):
     generator = np.random.default_rng(0)
     words = {"film": ["film", "plot", "music"], "number": ["1", "2", "3"]}
     texts = [" ".join(generator.choice(words[kind], 3)) for kind in kinds]
-    y = {MULTI_LABEL: [[kind] for kind in kinds], REGRESSION: [float(kind == "film") for kind in kinds]}
+    y = {MultiLabel.NAME: [[kind] for kind in kinds], Regression.NAME: [float(kind == "film") for kind in kinds]}
     y = y.get(problem_type, kinds)
-    labels = ["value"] if problem_type == REGRESSION else list(words)
+    labels = ["value"] if problem_type == Regression.NAME else list(words)
     model = new(labels, kind=Counted, problem_type=problem_type, scale=0.1)
     model.compile(keras.optimizers.Adam(1e-2), model.training_loss())
     losses = model.fit(texts, y, epochs=12, batch_size=8, verbose=0).history["loss"]
@@ -216,9 +217,9 @@ def test_it_learns_from_strings(problem_type):
     assert model.traced == 1
     assert model.optimizer.iterations == 24
     answers = model.classify(["2 1 1", "plot film music"])
-    if problem_type == REGRESSION:
+    if problem_type == Regression.NAME:
         assert [round(answer["value"]) for answer in answers] == [0, 1]
-    elif problem_type == MULTI_LABEL:
+    elif problem_type == MultiLabel.NAME:
         assert [[each["label"] for each in answer] for answer in answers] == [["number"], ["film"]]
     else:
         assert [answer["label"] for answer in answers] == ["number", "film"]

@@ -10,8 +10,8 @@ import pytest
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertReranker, BertSentenceEncoder, BertTokenClassifier
 from keras_bert.tasks import BertMaskedLM
-from keras_bert.tasks.classifier import MULTI_LABEL
 from keras_bert.tasks.preset import UntrainedWarning
+from keras_bert.tasks.problem_types import MultiLabel
 from keras_bert.tasks.table import task_of
 from keras_bert.training import fine_tune
 
@@ -81,14 +81,16 @@ def test_settings_that_no_task_has(saved, part, change, message, tmp_path):
 
 
 def test_a_classifier(tmp_path):
-    model = new(BertClassifier, text=WINDOWS, pairs=True, problem_type=MULTI_LABEL, window_pooling="max", dropout=0.3)
+    model = new(
+        BertClassifier, text=WINDOWS, pairs=True, problem_type=MultiLabel.NAME, window_pooling="max", dropout=0.3
+    )
     model.save_preset(tmp_path / "preset")
     model.save(tmp_path / "model.keras")
     for again in (BertClassifier.from_preset(tmp_path / "preset"), keras.models.load_model(tmp_path / "model.keras")):
         assert small.same(again, model)
         assert again.labels == FIRST
         assert (again.problem_type, again.window_pooling, again.pairs, again.dropout_rate) == (
-            MULTI_LABEL,
+            MultiLabel.NAME,
             "max",
             True,
             0.3,

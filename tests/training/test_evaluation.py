@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertTokenClassifier
-from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION
+from keras_bert.tasks.problem_types import MultiLabel, Regression
 from keras_bert.training import evaluate
 
 from ..support import small
@@ -73,11 +73,11 @@ def test_classifiers():
     assert evaluate(learner, x, y) == {"accuracy": pytest.approx(right)}
     numbers = [learner.labels.index(label) for label in y]
     assert evaluate(learner, x, numbers) == evaluate(learner, x, y)
-    several = BertClassifier(learner.encoder, learner.preprocessor, ["a", "b"], problem_type=MULTI_LABEL)
+    several = BertClassifier(learner.encoder, learner.preprocessor, ["a", "b"], problem_type=MultiLabel.NAME)
     given = [[each["label"] for each in answer] for answer in several.classify(x)]
     measures = evaluate(several, x, given)
     assert (next(iter(measures)), measures["accuracy"]) == ("micro_f1", 1.0)
-    numbers = BertClassifier(learner.encoder, learner.preprocessor, ["a"], problem_type=REGRESSION)
+    numbers = BertClassifier(learner.encoder, learner.preprocessor, ["a"], problem_type=Regression.NAME)
     given = [-answer["a"] for answer in numbers.classify(x)]
     assert evaluate(numbers, x, given) == {"spearman": pytest.approx(-1), "pearson": pytest.approx(-1, abs=1e-5)}
 
