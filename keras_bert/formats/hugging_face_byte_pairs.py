@@ -66,10 +66,10 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
         FileExistsError: one of the files exists, and `overwrite` is False.
     """
     stated = {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
-    if stated["unk_token"] == stated["pad_token"]:
-        del stated["unk_token"]
     stated["mask_token"] = mask_with_space(stated["mask_token"])
     if any(arguments[name] != value for name, value in ROBERTA_ARGUMENTS.items()):
+        if stated["unk_token"] == stated["pad_token"]:
+            del stated["unk_token"]  # no text is unknown, see `read_bytepair_files`
         config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": ["input_ids", "attention_mask"]}
         write_whole_file(directory, tokenizer_json(arguments), config, IDS, overwrite)
         return
