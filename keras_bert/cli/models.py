@@ -43,7 +43,7 @@ def tokenizer_of(directory: Path) -> Any:
 
 
 def encoded(model: BertSentenceEncoder, lines: Lines, batch_tokens: int) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Chunks of texts with their vectors. Raises Misuse if `--batch-tokens` is too small."""
+    """Chunks of texts with their vectors. Raises Misuse if `--batch-tokens` is less than 1."""
     with lines.progress() as bar:
         for texts in lines.chunks():
             with misuse():

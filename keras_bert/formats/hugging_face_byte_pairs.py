@@ -135,10 +135,10 @@ def write_bytepair_files(directory: str | Path, arguments: dict[str, Any], overw
         FileExistsError: there are files of a tokenizer, and `overwrite` is False.
     """
     stated = {theirs: arguments[ours] for ours, theirs in _NAMES.items()}
-    if stated["unk_token"] == stated["pad_token"]:
-        del stated["unk_token"]
     stated["mask_token"] = mask_with_space(stated["mask_token"])
     if any(arguments[name] != value for name, value in ROBERTA_ARGUMENTS.items()):
+        if stated["unk_token"] == stated["pad_token"]:
+            del stated["unk_token"]  # no text is unknown, see `read_bytepair_files`
         types = ["token_type_ids"] if arguments["second_type_id"] else []
         config = {"tokenizer_class": ANY_CLASS, **stated, "model_input_names": ["input_ids", *types, "attention_mask"]}
         texts = {ALL_IN_ONE: files.to_json(tokenizer_json(arguments))}

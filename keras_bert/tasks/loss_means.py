@@ -43,11 +43,8 @@ def count_of(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
         y_true, y_pred, sample_weight: its arguments.
     """
     loss = getattr(loss, "loss", loss)  # of a `GlobalMean`
-    here = (
-        loss.count(y_true, y_pred)
-        if hasattr(loss, "count") and not isinstance(loss, str)
-        else divisor_of(loss, y_true, sample_weight)
-    )
+    counts = isinstance(loss, keras.losses.Loss) and hasattr(loss, "count")
+    here = loss.count(y_true, y_pred) if counts else divisor_of(loss, y_true, sample_weight)
     return over_all(ops.cast(here, "float32"))
 
 

@@ -67,8 +67,8 @@ def load_task(handle: str | Path, **arguments: Any) -> BertTask:
 
 
 def load_reranker(handle: str | Path, **arguments: Any) -> BertReranker:
-    """The reranker of a preset: any model with a trained head for texts of one output, or of two labels, the last of
-    which is that of an answer.
+    """The reranker of a preset: any model with one trained score for a pair, or two labels, of which the second is that
+    of an answer.
 
     Args:
         handle, **arguments: as for `load_task`.
@@ -77,6 +77,7 @@ def load_reranker(handle: str | Path, **arguments: Any) -> BertReranker:
         FileNotFoundError: there is no such preset, or it lacks a file.
         ValueError: a file is damaged, or the preset has no such head.
     """
-    if preset.read(handle, BertReranker).head_size not in (1, 2):
+    reads_single_texts = preset.read(handle, BertClassifier).settings.get("pairs") is False
+    if reads_single_texts or preset.read(handle, BertReranker).head_size not in (1, 2):
         raise ValueError(f"{handle} has no head that scores pairs; use a cross-encoder, or fine-tune a BertReranker")
     return BertReranker.from_preset(handle, **arguments)

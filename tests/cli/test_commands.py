@@ -79,7 +79,7 @@ def test_encode_says_how_many_texts_were_cut(run):
 
 
 def test_encode_batch_tokens(run, fails):
-    assert fails("encode", "a", "--batch-tokens", "0").startswith("batch_tokens is 0, ")
+    assert fails("encode", "a", "--batch-tokens", "0").startswith("batch_tokens is 0; expected at least 1")
     assert run("encode", "a", "--batch-tokens", "512").exit_code == 0
 
 

@@ -61,7 +61,7 @@ def test_what_fails_leaves_nothing(fails, tmp_path, data, message):
 
 def test_batch_tokens(fails, tmp_path):
     message = fails("project", "--output", str(tmp_path / "out"), "--batch-tokens", "0", input=b"a\n")
-    assert message.startswith("batch_tokens is 0, ")
+    assert message.startswith("batch_tokens is 0; expected at least 1")
 
 
 def test_blocks_are_written_as_they_come(tmp_path):

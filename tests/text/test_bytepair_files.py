@@ -35,6 +35,13 @@ def test_preset_round_trip(merges, tmp_path, untraced):
         tokenizer.save_preset(tmp_path)
 
 
+def test_an_unknown_token_that_is_the_padding_is_saved(merges, tmp_path, untraced):
+    """As EuroBERT's, which names no unknown token."""
+    tokenizer = small.byte_pairs(merges[:20], unk_token="<pad>")
+    tokenizer.save_preset(tmp_path)
+    assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
+
+
 @pytest.mark.parametrize("prefix", [False, True])
 def test_reads_tokenizer_json(merges, prefix, tmp_path, untraced):
     tokenizer = small.byte_pairs(merges[:20], add_prefix_space=prefix)
