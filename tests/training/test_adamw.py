@@ -95,7 +95,7 @@ def test_same_as_pytorch():
 
 @pytest.mark.parametrize("kind", [BertSentenceEncoder, BertReranker])
 def test_tasks_are_compiled_with_it(kind):
-    model = small.task(kind)
+    model = kind(small.encoder(), small.preprocessor())
     model.compile(loss="mse")
     assert isinstance(model.optimizer, AdamW)
     assert float(model.optimizer.learning_rate) == pytest.approx(5e-5)  # the highest of Devlin et al. 2018, A.3
