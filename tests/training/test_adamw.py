@@ -4,10 +4,12 @@ import keras
 import numpy as np
 import pytest
 
+from keras_bert import BertReranker, BertSentenceEncoder
 from keras_bert.optimizers import AdamW, WarmupThenDecay
 
 from ..support import small
 from ..support.optimizers import STEPS, problem, trained
+from ..support.processes import run_python
 
 
 def by_hand(weights, gradients, rate, decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-8):
@@ -89,3 +91,36 @@ def test_same_as_pytorch():
     ours = trained(AdamW(WarmupThenDecay(0.01, 5, STEPS), global_clipnorm=1.0), weights, gradients)
     for got, expected in zip(ours, (matrix, vector), strict=True):
         np.testing.assert_allclose(got, expected.detach().numpy(), atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", [BertSentenceEncoder, BertReranker])
+def test_tasks_are_compiled_with_it(kind):
+    model = kind(small.encoder(), small.preprocessor())
+    model.compile(loss="mse")
+    assert isinstance(model.optimizer, AdamW)
+    assert float(model.optimizer.learning_rate) == pytest.approx(5e-5)  # the highest of Devlin et al. 2018, A.3
+    model.compile("sgd", "mse")
+    assert isinstance(model.optimizer, keras.optimizers.SGD)
+
+
+def test_it_takes_the_gradients_of_keras_embeddings():
+    """TensorFlow's have a row for each lookup; the rows of a token count as their sum."""
+    model = keras.Sequential([keras.layers.Embedding(5, 2, embeddings_initializer="ones")])
+    model.compile(AdamW(0.1, weight_decay=0.0), lambda y, predicted: predicted[..., 0])
+    model.fit(np.array([[1, 1, 3]]), np.zeros((1, 3)), verbose=0)
+    expected = np.ones((5, 2))
+    expected[[1, 3], 0] = 0.9  # Adam's first step has the size of the learning rate
+    np.testing.assert_allclose(model.get_weights()[0], expected, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_file_that_it_trained_needs_no_import_of_it(tmp_path):
+    path = str(tmp_path / "model.keras")
+    inputs = {name: keras.Input([None], dtype="int32", name=name) for name in ("input_word_ids", "input_mask")}
+    model = keras.Model(inputs, small.encoder()(inputs)["pooled_output"])
+    model.compile(AdamW(2e-5), "mse")
+    model.save(path)
+    code = (
+        "import sys, keras; from keras_bert import BertEncoder; print(keras.models.load_model(sys.argv[1]).optimizer)"
+    )
+    assert "AdamW" in run_python(code, path)
