@@ -64,7 +64,12 @@ TOKENIZERS = {
 OWN = {"README.md", "notes.txt", "logs/1.log", "1_Pooling/why.txt", "data.json", "model.weights.h5", "best.keras"}
 BARE = {"config.json", "model.safetensors"}
 PLAIN_TOKENIZER = {"vocab.txt", "tokenizer_config.json"}
-SENTENCES = {"modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json"}
+OF_SENTENCES = {
+    "modules.json",
+    "1_Pooling/config.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+}
 
 
 def names_in(directory):
@@ -95,11 +100,11 @@ WRITERS = {
     "tokenizer": (lambda: small.tokenizer().save_preset, PLAIN_TOKENIZER, WEIGHTS | SETTINGS),
     "classifier": (lambda: task(BertClassifier, ["a", "b"]).save_preset, BARE | PLAIN_TOKENIZER, set()),
     "reranker": (lambda: task(BertReranker).save_preset, BARE | PLAIN_TOKENIZER, set()),
-    "sentences": (lambda: sentences().save_preset, BARE | PLAIN_TOKENIZER | SENTENCES, set()),
+    "sentences": (lambda: sentences().save_preset, BARE | PLAIN_TOKENIZER | OF_SENTENCES, set()),
     **{
         form: (
-            lambda form=form: lambda directory, **settings: BertEncoder(CONFIGS["bert"]).save_checkpoint(
-                directory, form, **settings
+            lambda form=form: (
+                lambda directory, **settings: BertEncoder(CONFIGS["bert"]).save_checkpoint(directory, form, **settings)
             ),
             {"bert_config.json", "bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001"},
             TOKENIZERS,

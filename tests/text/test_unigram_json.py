@@ -2,8 +2,8 @@
 
 import base64
 import json
-import shutil
 import re
+import shutil
 
 import pytest
 
