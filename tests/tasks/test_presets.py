@@ -234,7 +234,7 @@ def without_pooler(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("kind", "settings"),
-    [(BertClassifier, {"labels": FIRST}), (BertReranker, {}), (BertPretrainer, {"pairs": True})],
+    [(BertClassifier, {"labels": FIRST}), (BertReranker, {}), (BertPretrainer, {"pairs": True, "sequence_length": 16})],
 )
 def test_a_new_head_that_reads_the_pooler_gets_one(without_pooler, kind, settings, tmp_path):
     model = kind.from_preset(without_pooler, **settings)
