@@ -102,7 +102,8 @@ def write(
     write_safetensors(directory / WEIGHTS, tensors.shapes, tensors)
     texts = {CONFIG: files.to_json(values)}
     if not (directory / CARD).exists():  # never overwrite a model card
-        texts[CARD] = model_card(config, heads, values["architectures"][0])
+        lacks_pooler = bool(table.pooler) and not heads and not config.pooler
+        texts[CARD] = model_card(config, heads, values["architectures"][0], lacks_pooler)
     files.write_texts(directory, texts)
 
 

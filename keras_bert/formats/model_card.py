@@ -12,10 +12,18 @@ _HEADS = {
 }
 
 
-def model_card(config: BertConfig, heads: set[str], architecture: str) -> str:
-    """The text of a model card; `architecture` is the class in `transformers` that reads the model."""
+def model_card(config: BertConfig, heads: set[str], architecture: str, lacks_pooler: bool) -> str:
+    """The text of a model card.
+
+    Args:
+        config: the encoder's config.
+        heads: the names of the heads.
+        architecture: the class in `transformers` that reads the model.
+        lacks_pooler: whether that class may draw a pooler at random, because the file has none.
+    """
     purpose = ", ".join(text for head, text in _HEADS.items() if head in heads) or "none: the bare encoder"
     auto = architecture if heads else "AutoModel"
+    given = ", add_pooling_layer=False" if lacks_pooler else ""
     return f"""---
 library_name: transformers
 tags:
@@ -43,7 +51,7 @@ Read it with `keras_bert`:
 or with `transformers` (PyTorch):
 
     from transformers import {auto}
-    model = {auto}.from_pretrained("this directory")
+    model = {auto}.from_pretrained("this directory"{given})
 
 Before you share it, describe its training data and training, its purpose and limits, its quality, and its licence.
 """

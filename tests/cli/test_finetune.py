@@ -10,8 +10,16 @@ import tensorflow as tf
 from click.testing import CliRunner
 from safetensors import safe_open
 
-from keras_bert import BertClassifier, BertEncoder, BertQuestionAnswerer, BertTokenClassifier, training
-from keras_bert.cli import main, runs
+from keras_bert import (
+    BertClassifier,
+    BertEncoder,
+    BertQuestionAnswerer,
+    BertSentenceEncoder,
+    BertTokenClassifier,
+    training,
+)
+from keras_bert.cli import main, overwriting, runs
+from keras_bert.cli.errors import Misuse
 from keras_bert.data import Answer
 from keras_bert.tasks import ranking_losses, sentence_losses
 from keras_bert.training.run_files import read_notes, save_state
@@ -120,6 +128,18 @@ def test_overwrite(run, mine, untrained):
     again = run("finetune", "classify", *flat(options | {"--seed": "1"}))
     assert (again.exit_code, again.stdout) == (0, result.stdout)
     assert "is finished, after epoch 1 of 1; nothing is trained" in again.stderr
+
+
+def test_the_model_of_any_task_may_be_overwritten(tmp_path):
+    """Its settings too, such as a sentence encoder's."""
+    model = BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor(), dense={"units": 3})
+    model.save_preset(tmp_path)
+    assert (tmp_path / "2_Dense/config.json").exists()
+    with main.make_context("keras-bert", ["finetune"], resilient_parsing=True):
+        overwriting.check(tmp_path)  # raises nothing
+        (tmp_path / "1_Pooling/mine.txt").touch()
+        with pytest.raises(Misuse, match=r"holds 1_Pooling/mine\.txt, which no run wrote"):
+            overwriting.check(tmp_path)
 
 
 def test_what_is_not_overwritten(fails, mine, tmp_path):

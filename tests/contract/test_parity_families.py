@@ -1,17 +1,28 @@
 """transformers (torch), live: every family, bare and with each head: the same numbers, and files for either side."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from keras_bert import BertEncoder, formats
+from keras_bert import (
+    BertClassifier,
+    BertEncoder,
+    BertQuestionAnswerer,
+    BertReranker,
+    BertTokenClassifier,
+    formats,
+)
 from keras_bert.formats import FAMILIES
 from keras_bert.formats.shapes import shapes
+from keras_bert.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks import BertMaskedLM
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.long_text import classify_texts
+
+from ..support import small
 
 pytestmark = pytest.mark.parity
 torch = pytest.importorskip("torch")
@@ -282,21 +293,104 @@ def each_head_alone():
 def test_transformers_has_the_class_that_we_name(name, heads, tmp_path):
     their_model(name, "AutoModel").save_pretrained(tmp_path / "theirs")
     with formats.open_checkpoint(tmp_path / "theirs") as checkpoint:
+        table = FAMILIES[family_of(name)]
+        pooler = checkpoint.config.pooler or any(map(table.reads_pooler, heads.split("+")))
+        config = dataclasses.replace(checkpoint.config, pooler=pooler)
         parts = {"encoder": checkpoint.read("encoder")}
+        for weight, shape in shapes(config, "encoder", table.parts(config)["encoder"]).items():
+            parts["encoder"].setdefault(weight, np.full(shape, 0.5, "float32"))  # NomicBERT's and GTE's have no pooler
         for head in heads.split("+"):
             labels = 1 if head == "replaced_tokens" else 2
-            sizes = shapes(checkpoint.config, head, FAMILIES[family_of(name)].parts(checkpoint.config)[head], labels)
+            sizes = shapes(config, head, table.parts(config)[head], labels)
             parts[head] = {weight: np.full(shape, 0.5, "float32") for weight, shape in sizes.items()}
-        formats.write(tmp_path / "ours", checkpoint.config, parts)
+        formats.write(tmp_path / "ours", config, parts)
     (named,) = json.loads((tmp_path / "ours/config.json").read_text())["architectures"]
     _, report = getattr(transformers, named).from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert all("pooler" in key for key in report["unexpected_keys"])  # not every class has it
-    # ALBERT's head for the order of sentences is in no class without that for masked tokens; NomicBERT's and GTE's
-    # encoders by themselves have no pooler.
+    # ALBERT's head for the order of sentences is in no class without that for masked tokens.
     missing = {("next_sentence", "AlbertForPreTraining"): "predictions."}.get((heads, named), ())
-    if named in ("NomicBertForSequenceClassification", "GteForSequenceClassification"):
-        missing = f"{family_of(name)}.pooler."
     assert all(key.startswith(missing) for key in report["missing_keys"])
+
+
+def begun_from(directory, kind):
+    """A task from an encoder alone: its head is new, and so is its pooler if it reads one; no weight is 0 or 1."""
+    settings = {"labels": ["O", "B-x", "I-x"]} if kind in (BertClassifier, BertTokenClassifier) else {}
+    if (
+        kind is BertPretrainer
+        and "next_sentence" not in FAMILIES[BertEncoder.from_preset(directory).config.family].heads
+    ):
+        settings = {"pairs": False}
+    model = kind.from_preset(directory, sequence_length=12, **settings)
+    new = [*model.heads.values(), *([] if model.encoder.pooler is None else [model.encoder.pooler])]
+    generator = np.random.default_rng(1)
+    for variable in (variable for layer in new for variable in layer.weights):
+        variable.assign(variable + generator.normal(0, 0.3, variable.shape))
+    return model
+
+
+def logits_of(model, packed):
+    """Our logits, under the names of their outputs."""
+    if isinstance(model, BertQuestionAnswerer):
+        rows = {name: each[:, 0] if each.ndim == 3 else each for name, each in packed.items()}
+        both = np.asarray(model.head(model.encoder(rows)["sequence_output"]))
+        return {"start_logits": both[..., 0], "end_logits": both[..., 1]}
+    if not isinstance(model, BertPretrainer):
+        return {"logits": np.asarray(model(packed))}
+    positions = np.tile(np.arange(packed["input_word_ids"].shape[1]), (len(packed["input_word_ids"]), 1))
+    found = model({**packed, "masked_lm_positions": positions.astype("int32")})
+    both = {"prediction_logits": found["masked_lm"], "next_sentence": found.get("next_sentence")}
+    return {name: np.asarray(each) for name, each in both.items() if each is not None}
+
+
+TASKS = [BertClassifier, BertReranker, BertTokenClassifier, BertQuestionAnswerer, BertPretrainer]
+
+
+@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_tasks_begun_from_a_masked_language_model(name, kind, tmp_path):
+    """transformers computes what we do from every file that we write, with the class that the file names."""
+    if kind.HEAD is not None and kind.HEAD not in FAMILIES[family_of(name)].heads:
+        pytest.skip(f"{family_of(name)} has no such head")
+    sizes = {**SMALL, "vocab_size": len(small.VOCABULARY)}
+    their_model(name, "AutoModelForMaskedLM", sizes).save_pretrained(tmp_path / "theirs")
+    small.tokenizer().save_preset(tmp_path / "theirs")
+    model = begun_from(tmp_path / "theirs", kind)
+    model.save_preset(tmp_path / "ours")
+    (named,) = json.loads((tmp_path / "ours/config.json").read_text())["architectures"]
+    again, report = getattr(transformers, named).from_pretrained(tmp_path / "ours", output_loading_info=True)
+    unread = [] if model.reads_pooler else ["pooler"]  # kept in the file, but not in this class
+    assert all(unread and unread[0] in key for key in report["unexpected_keys"])
+    assert not any(report[key] for key in ("missing_keys", "mismatched_keys", "error_msgs"))
+    packed = small.preprocessor(sequence_length=12)((["the film", "good"], ["very good", "not so bad"]))
+    theirs = {"input_ids": packed["input_word_ids"], "attention_mask": packed["input_mask"]}
+    if getattr(again.config, "type_vocab_size", 0) == 2:
+        theirs["token_type_ids"] = packed["input_type_ids"]
+    else:
+        del packed["input_type_ids"]
+    theirs = {key: torch.tensor(each.numpy()) for key, each in theirs.items()}
+    expected, real = run(again.eval(), theirs), packed["input_mask"].numpy() > 0
+    for key, ours in logits_of(model, packed).items():
+        names = {"next_sentence": ("seq_relationship_logits", "sop_logits"), "prediction_logits": (key, "logits")}
+        want = next(getattr(expected, each) for each in names.get(key, (key,)) if hasattr(expected, each)).numpy()
+        each_token = ours.shape[:2] == real.shape
+        close(ours[real] if each_token else ours, want[real] if each_token else want, 1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name in FAMILIES and FAMILIES[name].pooler])
+def test_the_model_card_of_an_encoder_without_the_pooler_of_its_family(name, tmp_path):
+    """transformers draws a pooler at random unless it is told that there is none."""
+    model = their_model(name, "AutoModelForMaskedLM")
+    model.save_pretrained(tmp_path / "theirs")
+    encoder = BertEncoder.from_preset(tmp_path / "theirs")
+    assert not encoder.config.pooler
+    encoder.save_preset(tmp_path / "ours")
+    card = (tmp_path / "ours/README.md").read_text()
+    (line,) = [line.strip() for line in card.splitlines() if ".from_pretrained(" in line]
+    assert line == 'model = AutoModel.from_pretrained("this directory", add_pooling_layer=False)'
+    settings = {"add_pooling_layer": False, "output_loading_info": True}
+    again, report = transformers.AutoModel.from_pretrained(tmp_path / "ours", **settings)
+    assert {key: names for key, names in report.items() if names} == {}
+    compare_encoder(encoder, again.eval())
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -1,5 +1,6 @@
 """Tasks saved and read again; which head a task has whose labels are given: the preset's, or a new one."""
 
+import dataclasses
 import json
 import shutil
 import warnings
@@ -8,15 +9,24 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertQuestionAnswerer, BertReranker, BertSentenceEncoder, BertTokenClassifier
-from keras_bert.tasks import BertMaskedLM
+from keras_bert import (
+    BertClassifier,
+    BertEncoder,
+    BertMaskedLM,
+    BertQuestionAnswerer,
+    BertReranker,
+    BertSentenceEncoder,
+    BertTokenClassifier,
+    formats,
+)
+from keras_bert.pretraining.pretrainer import BertPretrainer
 from keras_bert.tasks.preset import UntrainedWarning
 from keras_bert.tasks.problem_types import MultiLabel
 from keras_bert.tasks.table import task_of
 from keras_bert.training import fine_tune
 
 from ..support import small
-from ..support.checkpoints import CONFIGS
+from ..support.checkpoints import CONFIGS, random_weights
 from ..support.keras_hub import TOKENS, write_weights, write_wordpiece
 
 TASKS = [BertClassifier, BertTokenClassifier]
@@ -349,3 +359,53 @@ def test_settings_of_another_task(tmp_path):
     new(BertClassifier, window_pooling="max", pairs=True).save_preset(tmp_path)
     assert task_of(tmp_path) is BertClassifier
     assert BertSentenceEncoder.from_preset(tmp_path).pooling == "mean"
+
+
+# -- Poolers
+
+
+@pytest.fixture(scope="module")
+def without_pooler(tmp_path_factory):
+    """The directory of a masked language model, which has no pooler in any file of transformers."""
+    directory = tmp_path_factory.mktemp("masked_lm")
+    BertMaskedLM(small.encoder(num_layers=1, pooler=False)).save_preset(directory)
+    small.tokenizer().save_preset(directory)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [(BertClassifier, {"labels": FIRST}), (BertReranker, {}), (BertPretrainer, {"pairs": True, "sequence_length": 16})],
+)
+def test_a_new_head_that_reads_the_pooler_gets_one(without_pooler, kind, settings, tmp_path):
+    model = kind.from_preset(without_pooler, **settings)
+    assert model.encoder.config.pooler
+    trained = {variable.path for variable in model.trainable_variables}
+    assert {variable.path for variable in model.encoder.pooler.variables} <= trained
+    model.save_preset(tmp_path)
+    assert small.same(kind.from_preset(tmp_path), model)
+    kernels = [kind.from_preset(without_pooler, **settings).encoder.pooler.kernel, model.encoder.pooler.kernel]
+    assert not np.array_equal(*kernels)  # drawn at random
+
+
+def test_heads_of_tokens_need_no_pooler(without_pooler):
+    assert BertTokenClassifier.from_preset(without_pooler, labels=FIRST).encoder.pooler is None
+    assert BertEncoder.from_preset(without_pooler).pooler is None
+    assert BertEncoder.from_preset(without_pooler, pooler=True).pooler is not None
+    assert BertClassifier.from_preset(without_pooler, labels=FIRST).encoder.pooler is not None
+
+
+def test_a_head_without_the_pooler_that_it_reads_is_refused(without_pooler, tmp_path):
+    message = "the head 'sequence' of a bert reads the pooler, but the encoder has none; .* with pooler=True"
+    with pytest.raises(ValueError, match=message):
+        BertClassifier.from_preset(without_pooler, labels=FIRST, pooler=False)
+    with pytest.raises(ValueError, match=message):
+        BertReranker(BertEncoder.from_preset(without_pooler), small.preprocessor())
+    config = dataclasses.replace(CONFIGS["bert"], pooler=False)
+    for form in formats.FORMATS[:2]:
+        with pytest.raises(ValueError, match=message):
+            formats.write(tmp_path, config, random_weights(config, "sequence"), form)
+    assert not any(tmp_path.iterdir())
+    for family in ("distilbert", "electra", "modernbert"):
+        with pytest.raises(ValueError, match=f"a {family} has no pooler in this layout; make the encoder with pooler"):
+            BertEncoder(dataclasses.replace(CONFIGS[family], pooler=True))

@@ -66,8 +66,8 @@ def test_files_that_agree(words, pairs, albert_model, tmp_path):
 def test_tokens_that_were_added_to_tokenizer_json_alone(words, pairs):
     """As transformers, whichever other files are there."""
     for directory, vocabulary in ((words, VOCABULARY), (pairs, load_tokenizer(pairs).vocabulary)):
-        path, new = directory / "tokenizer.json", len(vocabulary)
-        change(path, lambda whole, new=new: whole["added_tokens"].append(added("[WORLD]", new)))
+        new = added("[WORLD]", len(vocabulary))
+        change(directory / "tokenizer.json", lambda whole, new=new: whole["added_tokens"].append(new))
         tokenizer = load_tokenizer(directory)
         assert tokenizer.vocabulary == [*vocabulary, "[WORLD]"]
         assert tokenizer.added_tokens == ["[WORLD]"]
