@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert.tasks.replicas import of_all_replicas, of_this_replica
@@ -65,6 +66,11 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
             return among_candidates - right
         of_positives = scores[:, : ops.shape(anchors)[0]]
         return (among_candidates + ops.logsumexp(of_positives, axis=0)) / 2 - right
+
+    def has_contrast(self, y_true: np.ndarray) -> bool:
+        """Whether a batch with these numbers of texts has a negative, without which nothing can be learned."""
+        own = np.eye(len(y_true), len(y_true) * (y_true.shape[1] - 1), dtype=bool)
+        return not np.all(own | ops.convert_to_numpy(_alike(ops.convert_to_tensor(y_true))))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}

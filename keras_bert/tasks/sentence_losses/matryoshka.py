@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 
@@ -60,6 +61,10 @@ class MatryoshkaLoss(keras.losses.Loss):
         parts = [ops.normalize(y_pred[..., :dim], axis=-1) for dim in self.dims]
         losses = (weight * self.loss.call(y_true, part) for weight, part in zip(self.weights, parts, strict=True))
         return sum(losses)
+
+    def has_contrast(self, y_true: np.ndarray) -> bool:
+        """That of the loss, see there."""
+        return not hasattr(self.loss, "has_contrast") or self.loss.has_contrast(y_true)
 
     def get_config(self) -> dict[str, Any]:
         loss = keras.saving.serialize_keras_object(self.loss)

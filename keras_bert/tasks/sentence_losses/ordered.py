@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert.tasks.replicas import of_all_replicas
@@ -51,6 +52,10 @@ class CoSENTLoss(keras.losses.Loss):
         apart = ops.where(scores[:, None] < scores[None], apart, LOWEST)
         of_batch = ops.logsumexp(ops.concatenate([ops.zeros([1]), ops.reshape(apart, (-1,))]))
         return of_batch + ops.zeros_like(numbers(y_true))
+
+    def has_contrast(self, y_true: np.ndarray) -> bool:
+        """Whether a batch with these scores has two that differ, without which nothing can be learned."""
+        return len(np.unique(y_true)) > 1
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self.scale}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert.tasks.sentence_losses.vector_columns import columns_of_vectors, distances, numbers
@@ -87,6 +88,10 @@ class TripletLoss(keras.losses.Loss):
     def call(self, y_true: Any, y_pred: Any) -> Any:
         anchor, positive, negative = columns_of_vectors(y_pred, 3, normalize=False)
         return ops.relu(distances(anchor, positive) - distances(anchor, negative) + self.margin)
+
+    def has_contrast(self, y_true: np.ndarray) -> bool:
+        """Whether a batch with these numbers of texts has a negative that is not the positive."""
+        return bool(np.any(y_true[:, 1] != y_true[:, 2]))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "margin": self.margin}
