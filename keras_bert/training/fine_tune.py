@@ -74,8 +74,8 @@ def fine_tune(
     are merged into the kernels. LoRA's paper uses learning rates of 2e-4 to 5e-4 and a rank of 8.
 
     Returns:
-        For each epoch: `epoch`, from 1; `loss`, the mean over its texts, words or windows; `padding`, the share of padding among its
-        tokens; and the measures on the validation examples.
+        For each epoch: `epoch`, from 1; `loss`, the mean over its texts, words or windows; `padding`, the share of
+            padding among its tokens; and the measures on the validation examples.
 
     Raises:
         TypeError, ValueError: an argument is bad, the examples cannot be used, nothing can be learned from them (a

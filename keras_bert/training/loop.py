@@ -125,7 +125,9 @@ def train_epochs(
 
 
 class Measures(keras.callbacks.Callback):
-    """After each epoch, makes its last update, measures the model, extends the run's history, keeps the best weights, and may stop the run.
+    """After each epoch, makes its last update, measures the model, extends the run's history, keeps the best weights.
+
+    It may stop the run.
 
     Args:
         run: the run.

@@ -92,7 +92,11 @@ TASKS = {
     "ListNet": (reranker, ListNetLoss(), (THREE, [[1, 0], [0, 1], [1, 0], [1, 1]])),
     "margins of passages": (reranker, MarginsOfPassages(), (THREE, [[1.5, 0.5], [0.0, 1.0], [2.0, 0.0], [1.0, 1.0]])),
     "pairs of texts": (vectors, None, (PAIRS, NUMBERS)),
-    "of several sizes": (vectors, MatryoshkaLoss(MultipleNegativesRankingLoss(symmetric=True), [32, 8]), (PAIRS, NUMBERS)),
+    "of several sizes": (
+        vectors,
+        MatryoshkaLoss(MultipleNegativesRankingLoss(symmetric=True), [32, 8]),
+        (PAIRS, NUMBERS),
+    ),
     "triplets": (vectors, TripletLoss(margin=2.0), (THREE, np.zeros(4))),
     "margins": (vectors, MarginMSELoss(), (THREE, np.zeros(4))),
     "vectors": (vectors, VectorMSELoss(), (PAIRS, np.ones((4, 32)))),
@@ -107,15 +111,17 @@ def data_of(name, model):
     """The examples as Keras takes them. Only then can half of them be a batch."""
     examples = TASKS[name][2]
     if examples is None:  # weights that another model gave
-        return POSITIONS and ({key: POSITIONS[key] for key in POSITIONS if key != "masked_lm_positions"}, model.predict(
-            TEXTS, verbose=0) + 1.0)
+        return POSITIONS and (
+            {key: POSITIONS[key] for key in POSITIONS if key != "masked_lm_positions"},
+            model.predict(TEXTS, verbose=0) + 1.0,
+        )
     x, y = model.arrays(*examples)
     return keras.tree.map_structure(np.asarray, (x, y))
 
 
 def learn(model, data, batches):
-    for batch in batches:
-        model.train_on_batch(*keras.tree.map_structure(lambda each: each[batch::2], data))
+    for start in batches:
+        model.train_on_batch(*keras.tree.map_structure(lambda each, start=start: each[start::2], data))
 
 
 def assert_goes_on(model, again, data):

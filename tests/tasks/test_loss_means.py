@@ -88,7 +88,11 @@ def test_an_evaluation_does_not_depend_on_the_size_of_its_batches(name):
         model.evaluate(tf.data.Dataset.from_tensor_slices(data).batch(size), verbose=0, return_dict=True)
         for size in (4, 2)
     )
-    assert whole.keys() == parts.keys() == ({"loss", "masked_lm_loss", "next_sentence_loss"} if "both" in name else {"loss"})
+    assert (
+        whole.keys()
+        == parts.keys()
+        == ({"loss", "masked_lm_loss", "next_sentence_loss"} if "both" in name else {"loss"})
+    )
     for measure in whole:
         assert parts[measure] == pytest.approx(whole[measure], rel=1e-5)
     # As Keras computes it for one batch.

@@ -56,7 +56,8 @@ def test_the_best_epoch_is_kept_and_classes_have_weights(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "class_weight", [{"good": 0.5, "bad": 3}, {0: 0.5, 1: 3}, {np.int64(0): np.float32(0.5), "bad": 3.0}, {"bad": 6, 0: 1}]
+    "class_weight",
+    [{"good": 0.5, "bad": 3}, {0: 0.5, 1: 3}, {np.int64(0): np.float32(0.5), "bad": 3.0}, {"bad": 6, 0: 1}],
 )
 def test_fit_weights_classes_by_name_and_by_index(class_weight):
     learner = classifier()
@@ -69,7 +70,9 @@ def test_fit_weights_classes_by_name_and_by_index(class_weight):
     for arguments in ((x, y), (dataset,)):
         learner = classifier()
         learner.compile("sgd", learner.training_loss(), run_eagerly=True)
-        history = learner.fit(*arguments, batch_size=None if len(arguments) == 1 else 6, class_weight=class_weight, verbose=0)
+        history = learner.fit(
+            *arguments, batch_size=None if len(arguments) == 1 else 6, class_weight=class_weight, verbose=0
+        )
         assert history.history["loss"][0] == pytest.approx((losses * given).mean(), rel=1e-5)
 
 
