@@ -145,7 +145,7 @@ class _Beside:
 
     def __call__(self, hidden: Any, **settings: Any) -> Any:
         exact = self._exact(hidden, **settings)
-        self.losses.append(tf.reduce_mean(1 - _cosines(exact, self._lower(hidden, **settings))))
+        self.losses.append(tf.reshape(1 - _cosines(exact, self._lower(hidden, **settings)), [-1]))  # [tokens]
         return exact
 
 
@@ -157,21 +157,21 @@ def losses_of_blocks(encoder: BertEncoder, lower: Sequence[Block], batches: Iter
     def losses(inputs: dict[str, Any]) -> tf.Tensor:
         both = [_Beside(one, other) for one, other in zip(encoder.blocks, lower, strict=True)]
         encoder.run(inputs, both)
-        return tf.stack([tf.reduce_mean(tf.stack(block.losses)) for block in both])
+        return tf.stack([tf.concat(block.losses, axis=0) for block in both])  # [blocks, tokens]
 
-    return np.mean([losses(batch).numpy() for batch in batches], axis=0)
+    return np.concatenate([losses(batch).numpy() for batch in batches], axis=1).mean(axis=1)
 
 
 def mean_cosine(encoder: BertEncoder, lower: Sequence[Block], words: Any, batches: Iterable[dict[str, Any]]) -> float:
     """The mean cosine of the tokens' last hidden states, with these blocks and embeddings, to the encoder's own."""
 
     @tf.function(autograph=False, reduce_retracing=True)
-    def cosine(inputs: dict[str, Any]) -> tf.Tensor:
+    def cosines(inputs: dict[str, Any]) -> tf.Tensor:
         one = encoder.run(inputs, encoder.blocks)["sequence_output"]
         other = encoder.run(inputs, lower, words=words)["sequence_output"]
-        return tf.reduce_mean(tf.boolean_mask(_cosines(one, other), tf.not_equal(inputs["input_mask"], 0)))
+        return tf.boolean_mask(_cosines(one, other), tf.not_equal(inputs["input_mask"], 0))  # [tokens]
 
-    return float(np.mean([cosine(batch).numpy() for batch in batches]))
+    return float(np.concatenate([cosines(batch).numpy() for batch in batches]).mean())
 
 
 def _cosines(one: Any, other: Any) -> tf.Tensor:

@@ -1,8 +1,8 @@
 """The loss of several batches is the mean over all their rows, or words, or masked tokens: not the mean of their means.
 
 Keras weights the loss of a batch by its rows, whatever it is the mean of, and gives each batch whose gradients are
-accumulated the same weight. Here a batch counts by what it holds, in the loss of an epoch, in that of an evaluation,
-and in an update. Several batches then come to what one large batch would come to.
+accumulated the same weight. Here a batch counts by what it holds: in the loss of an epoch, of an evaluation, and of an
+update. Several batches then come to what one large batch would come to.
 """
 
 from __future__ import annotations

@@ -118,6 +118,10 @@ class LambdaLoss(keras.losses.Loss):
         share = over_all(ops.cast(ops.shape(labels)[0], "float32")) / ops.maximum(count, 1.0)
         return ops.sum(weights * losses * pairs, axis=(1, 2)) * share
 
+    def has_contrast(self, y_true: np.ndarray) -> bool:
+        """Whether a query of a batch has passages with different labels, without which nothing can be learned."""
+        return bool(np.any(y_true != y_true[:, :1]))
+
     def count(self, y_true: Any, y_pred: Any) -> Any:
         """The number of pairs that the loss is the mean of."""
         return ops.sum(self._pairs(_by_score(y_true, y_pred)[0]))

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert.tasks.replicas import of_all_replicas, of_this_replica
@@ -113,6 +114,11 @@ class MultipleNegativesRankingLoss(keras.losses.Loss):
             return among_candidates - right
         of_positives = scores[:, : ops.shape(anchors)[0]]
         return (among_candidates + ops.logsumexp(of_positives, axis=0)) / 2 - right
+
+    def has_contrast(self, y_true: np.ndarray) -> bool:
+        """Whether a batch with these numbers of texts has a negative, without which nothing can be learned."""
+        own = np.eye(len(y_true), len(y_true) * (y_true.shape[1] - 1), dtype=bool)
+        return not np.all(own | ops.convert_to_numpy(_alike(ops.convert_to_tensor(y_true))))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}
@@ -209,6 +215,10 @@ class TripletLoss(keras.losses.Loss):
         anchor, positive, negative = columns_of_vectors(y_pred, 3, normalize=False)
         return ops.relu(distances(anchor, positive) - distances(anchor, negative) + self.margin)
 
+    def has_contrast(self, y_true: np.ndarray) -> bool:
+        """Whether a batch with these numbers of texts has a negative that is not the positive."""
+        return bool(np.any(y_true[:, 1] != y_true[:, 2]))
+
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "margin": self.margin}
 
@@ -256,6 +266,10 @@ class CoSENTLoss(keras.losses.Loss):
         apart = ops.where(scores[:, None] < scores[None], apart, LOWEST)
         of_batch = ops.logsumexp(ops.concatenate([ops.zeros([1]), ops.reshape(apart, (-1,))]))
         return of_batch + ops.zeros_like(numbers(y_true))
+
+    def has_contrast(self, y_true: np.ndarray) -> bool:
+        """Whether a batch with these scores has two that differ, without which nothing can be learned."""
+        return len(np.unique(y_true)) > 1
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self.scale}
@@ -426,6 +440,10 @@ class MatryoshkaLoss(keras.losses.Loss):
         parts = [ops.normalize(y_pred[..., :dim], axis=-1) for dim in self.dims]
         losses = (weight * self.loss.call(y_true, part) for weight, part in zip(self.weights, parts, strict=True))
         return sum(losses)
+
+    def has_contrast(self, y_true: np.ndarray) -> bool:
+        """That of the loss, see there."""
+        return not hasattr(self.loss, "has_contrast") or self.loss.has_contrast(y_true)
 
     def get_config(self) -> dict[str, Any]:
         loss = keras.saving.serialize_keras_object(self.loss)

@@ -74,11 +74,13 @@ def fine_tune(
 
     Returns:
         For each epoch: `epoch`, from 1; `loss`, the mean over its texts, words or windows; `padding`, the share of
-        padding among its tokens; and the measures on the validation examples.
+            padding among its tokens; and the measures on the validation examples.
 
     Raises:
-        TypeError, ValueError: an argument is bad, the examples cannot be used, the loss is not finite, or the directory
-            holds a run that is damaged or has other settings, examples, validation examples or preset.
+        TypeError, ValueError: an argument is bad, the examples cannot be used, nothing can be learned from them (a
+            single text, equal texts or equal scores in each batch of a loss that compares them), the loss is not
+            finite, or the directory holds a run that is damaged or has other settings, examples, validation examples or
+            preset.
 
     Warns:
         UserWarning: the number of truncated examples; a label has very few examples; all labels are numbers; there are
@@ -115,8 +117,14 @@ def fine_tune(
     for doubt in model.doubts(examples.targets):
         warnings.warn(doubt, stacklevel=2)
 
-    def epoch(number: int) -> Epoch:
-        batches = batches_of_epoch(lengths, recipe.seed, number, recipe.batch_size, recipe.batch_tokens)
+    plan = [
+        batches_of_epoch(lengths, recipe.seed, number, recipe.batch_size, recipe.batch_tokens)
+        for number in range(recipe.epochs)
+    ]
+    used = loss or model.loss_for(examples)
+    _check_contrast(used, examples.targets, plan, recipe)
+
+    def epoch(batches: list[np.ndarray]) -> Epoch:
         return Epoch(
             batches=len(batches),
             dataset=lambda start: dataset_of(pack, batches[start:]),
@@ -124,7 +132,7 @@ def fine_tune(
             notes={"padding": padding_share(lengths, batches)},
         )
 
-    epochs = [epoch(number) for number in range(recipe.epochs)]
+    epochs = [epoch(batches) for batches in plan]
     updates = sum(-(-each.batches // recipe.accumulate) for each in epochs)
     layers = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
     settings = {
@@ -142,8 +150,7 @@ def fine_tune(
         learning_from(teacher, model, recipe.temperature),
         _computing(model, mini_batch_size),
     ):
-        loss = loss or model.loss_for(examples)
-        compile_model(model, recipe, updates, loss, **layers)
+        compile_model(model, recipe, updates, used, **layers)
         if few := _few_updates(recipe, updates):
             warnings.warn(few, stacklevel=2)
         run = Run(model, directory and Path(directory), settings)
@@ -152,7 +159,7 @@ def fine_tune(
         train_epochs(model, run, epochs, callbacks, progress, checkpoint_seconds, **best, class_weight=weights)
     if recipe.frozen_layers or recipe.lora_rank is not None:
         # The optimizer knows only the weights that were trainable. Now `fit` trains all of them.
-        compile_model(model, recipe, updates, loss, **layers)
+        compile_model(model, recipe, updates, used, **layers)
     return run.history
 
 
@@ -194,11 +201,30 @@ def _few_updates(recipe: FineTuningWithTeacher, updates: int) -> str:
     """A warning if a run has too few updates to change a model much; else an empty string."""
     if updates >= ENOUGH_UPDATES:
         return ""
-    smaller = "batch_tokens" if recipe.batch_tokens else "batch_size"
     return (
         f"updates in all: {updates}; with fewer than {ENOUGH_UPDATES}, a model may learn little: raise epochs, now "
-        f"{recipe.epochs}, or lower {smaller}, now {getattr(recipe, smaller):,}"
+        f"{recipe.epochs}, or lower {_size_of_batches(recipe)}"
     )
+
+
+def _check_contrast(
+    loss: keras.losses.Loss, targets: Any, plan: list[list[np.ndarray]], recipe: FineTuningWithTeacher
+) -> None:
+    """Raises ValueError if a loss compares what is in a batch, and no batch of a run has anything to compare."""
+    if not hasattr(loss, "has_contrast"):
+        return
+    targets, batches = np.asarray(targets), [batch for epoch in plan for batch in epoch]
+    if any(loss.has_contrast(targets[rows]) for rows in batches):
+        return
+    reason = "the texts or the scores that it compares are equal; give others that differ"
+    if all(len(rows) == 1 for rows in batches):
+        reason = f"it compares the rows of a batch, and each batch has one; raise {_size_of_batches(recipe)}"
+    raise ValueError(f"nothing can be learned with the loss {loss.name}: {reason}")
+
+
+def _size_of_batches(recipe: FineTuningWithTeacher) -> str:
+    name = "batch_tokens" if recipe.batch_tokens else "batch_size"
+    return f"{name}, now {getattr(recipe, name):,}"
 
 
 def packing(model: BertTask, examples: TokenizedExamples) -> Callable[[tf.Tensor], tuple[Any, Any]]:

@@ -10,6 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertSentenceEncoder
 from keras_bert.inference import onednn, precision, read_ranges, set_precision
+from keras_bert.inference.losses import losses_of_blocks, mean_cosine
 from keras_bert.inference.ranges import FILE
 
 from ..support import small
@@ -164,3 +165,17 @@ def test_other_backends():
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
     last = result.stderr.strip().splitlines()[-1]
     assert last == "ValueError: precision='int8' needs Keras's TensorFlow backend, not jax"
+
+
+def test_losses_are_means_over_the_tokens_of_all_batches():
+    """Whatever batches they are in; a text of two words counts less than one of nine."""
+    exact, other = small.encoder(seed=0), small.encoder(seed=1)
+    texts = ["good film", "she loved the plot and hated the music not"]
+    whole, parts = ([small.preprocessor()(each) for each in batches] for batches in ([texts], [texts[:1], texts[1:]]))
+    of_texts = [mean_cosine(exact, other.blocks, None, [part]) for part in parts]
+    tokens = [int(np.sum(part["input_mask"])) for part in parts]
+    expected = np.average(of_texts, weights=tokens)
+    assert abs(expected - np.mean(of_texts)) > 1e-3
+    for batches in (whole, parts):
+        assert mean_cosine(exact, other.blocks, None, batches) == pytest.approx(expected, abs=1e-5)
+    np.testing.assert_allclose(*(losses_of_blocks(exact, other.blocks, each) for each in (whole, parts)), atol=1e-5)

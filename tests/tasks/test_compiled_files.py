@@ -120,8 +120,8 @@ def data_of(name, model):
 
 
 def learn(model, data, batches):
-    for batch in batches:
-        model.train_on_batch(*keras.tree.map_structure(lambda each, batch=batch: each[batch::2], data))
+    for start in batches:
+        model.train_on_batch(*keras.tree.map_structure(lambda each, start=start: each[start::2], data))
 
 
 def assert_goes_on(model, again, data):

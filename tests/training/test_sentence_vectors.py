@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from keras_bert import BertSentenceEncoder
-from keras_bert.tasks.sentence_losses import MatryoshkaLoss, MultipleNegativesRankingLoss
+from keras_bert import BertReranker, BertSentenceEncoder
+from keras_bert.tasks.ranking_losses import LambdaLoss
+from keras_bert.tasks.sentence_losses import (
+    CoSENTLoss,
+    CosineSimilarityLoss,
+    MatryoshkaLoss,
+    MultipleNegativesRankingLoss,
+    TripletLoss,
+)
 from keras_bert.training import evaluate, fine_tune
 from keras_bert.training.run_files import AnotherRunError
 
@@ -65,3 +72,61 @@ def test_examples_without_labels_are_for_vectors_only():
     model = new()
     with pytest.raises(ValueError, match="vectors learn from texts that are compared"):
         fine_tune(model, (train[0][0], None), **SETTINGS)
+
+
+ONE_ROW = "it compares the rows of a batch, and each batch has one; raise {}"
+EQUAL = "the texts or the scores that it compares are equal; give others that differ"
+RANKING = "multiple_negatives_ranking"
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "settings", "name", "reason"),
+    [
+        ((["a", "b"], ["c", "d"]), None, {"batch_size": 1}, RANKING, ONE_ROW.format("batch_size, now 1")),
+        (
+            (["a", "b"], ["c", "d"]),
+            None,
+            {"batch_size": None, "batch_tokens": 3},
+            RANKING,
+            ONE_ROW.format("batch_tokens, now 3"),
+        ),
+        ((["a", "b"], ["c", "d"]), [0.0, 1.0], {"batch_size": 1}, "cosent", ONE_ROW.format("batch_size, now 1")),
+        ((["a", "a"], ["c", "d"]), None, {}, RANKING, EQUAL),  # each is a positive of both
+        ((["a", "b"], ["c", "c"]), None, {}, RANKING, EQUAL),
+        ((["a", "b"], ["c", "d"]), [0.5, 0.5], {}, "cosent", EQUAL),
+        ((["a", "b"], ["c", "d"], ["c", "d"]), None, {"loss": TripletLoss()}, "triplet", EQUAL),
+        (
+            (["a", "a"], ["c", "c"]),
+            None,
+            {"loss": MatryoshkaLoss(MultipleNegativesRankingLoss(), [8])},
+            "matryoshka",
+            EQUAL,
+        ),
+    ],
+)
+def test_batches_from_which_nothing_can_be_learned_are_refused(x, y, settings, name, reason):
+    with pytest.raises(ValueError, match=f"^nothing can be learned with the loss {name}: {reason}$"):
+        fine_tune(new(), (x, y), **{**SETTINGS, **settings})
+
+
+@pytest.mark.parametrize(
+    ("loss", "y_true"),
+    [
+        (MultipleNegativesRankingLoss(), [[0, 1, 2]]),  # one row, with a negative
+        (MultipleNegativesRankingLoss(), [[0, 0], [1, 1]]),  # each text is its own positive, as in SimCSE
+        (MultipleNegativesRankingLoss(), [[0, 1], [0, 1], [2, 3]]),
+        (TripletLoss(), [[0, 1, 2]]),
+        (CoSENTLoss(), [0.0, 0.0, 0.5]),
+        (MatryoshkaLoss(CosineSimilarityLoss(), [8]), [0.5]),
+        (LambdaLoss(), [[0.0, 0.0], [1.0, 0.0]]),
+    ],
+)
+def test_others_have_something_to_compare(loss, y_true):
+    assert loss.has_contrast(np.array(y_true))
+
+
+def test_lists_of_passages_with_equal_labels_are_refused():
+    model = BertReranker(small.encoder(num_layers=1), small.preprocessor())
+    train = (["a", "b"], ["c", "d"], ["e", "f"]), [[1, 1], [0, 0]]
+    with pytest.raises(ValueError, match=f"^nothing can be learned with the loss lambda: {EQUAL}$"):
+        fine_tune(model, train, **SETTINGS)
