@@ -95,10 +95,12 @@ def kept_run() -> None:
 
 def pretrained() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "text.txt").write_text("\n\n".join(["It rains. We stay at home. The sun shines."] * 8))
+        Path(folder, "text.txt").write_text("It rains.\nWe stay at home.\nThe sun shines.\n\n" * 8)
         preprocessor = BertPreprocessor.from_preset(PRESET, sequence_length=32)
-        write_records([f"{folder}/text.txt"], f"{folder}/records", preprocessor, progress=False)
-        pretrain(BertPretrainer(encoder(), preprocessor), f"{folder}/records", 3, batch_size=2, progress=False)
+        settings = {"layout": "sentences", "progress": False}
+        write_records([f"{folder}/text.txt"], f"{folder}/records", preprocessor, **settings)
+        model = BertPretrainer(encoder(), preprocessor)
+        pretrain(model, f"{folder}/records", 3, f"{folder}/run", batch_size=2, progress=False)
 
 
 def from_preset(precision: str | None = None) -> None:

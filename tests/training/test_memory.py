@@ -72,7 +72,7 @@ def test_a_loop_over_models_does_not_grow(kind):
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     sizes = [int(size) for size in re.findall(r"\d+", output.removeprefix(kind))]
     assert len(sizes) == 6
-    assert max(sizes[3:]) - sizes[1] < WEIGHTS, output
+    assert max(sizes[3:]) - sizes[1] < 2 * WEIGHTS, output  # what is freed last varies by one table
 
 
 @pytest.mark.slow
