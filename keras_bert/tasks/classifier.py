@@ -220,9 +220,9 @@ for values in outputs.get("probabilities", outputs.get("values")):
             return y
         if self.problem_type == REGRESSION:
             numbers = np.reshape(numbers_of(y, "labels"), (len(y), -1 if len(y) else len(self.labels)))
-            self._check_width(numbers)
             if bad := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
                 raise ValueError(f"label {bad[0]} (from 0) is {numbers[bad[0]].tolist()}, which is not finite")
+            self._check_width(numbers)
             return numbers
         if self.problem_type == CLASSES:
             if isinstance(y, np.ndarray) and y.ndim > 1 and y.dtype.kind in "biuf":  # probabilities, for another loss

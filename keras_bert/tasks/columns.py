@@ -96,7 +96,7 @@ def check_inputs(x: Any) -> None:
         return
     for number, column in enumerate(x if isinstance(x, tuple) else (x,)):
         name = f"x[{number}]" if isinstance(x, tuple) else "x"
-        if not (isinstance(column, dict) and NAMES[0] in column):
+        if not _is_packed(column):
             check_many(column, name)
             continue
         for key, value in column.items():  # packed
@@ -162,7 +162,7 @@ def as_tensors(inputs: Any) -> Any:
     """Lists of str -> string tensors; packed inputs, Keras inputs and tensors stay as they are."""
     if isinstance(inputs, tuple) and inputs:
         return tuple(as_tensors(each) for each in inputs)
-    if isinstance(inputs, keras.KerasTensor) or (isinstance(inputs, dict) and NAMES[0] in inputs):
+    if isinstance(inputs, keras.KerasTensor) or _is_packed(inputs):
         return inputs
     if isinstance(inputs, str | bytes | dict):
         check_many(inputs)  # raises
@@ -170,6 +170,13 @@ def as_tensors(inputs: Any) -> Any:
     if strings.shape.rank == 0:
         raise TypeError(f"texts is a single {type(inputs).__name__} without dimensions; pass a list: [text]")
     return strings
+
+
+def _is_packed(inputs: Any) -> bool:
+    """Whether these are inputs of the encoder, and not columns of texts by name."""
+    if not isinstance(inputs, dict):
+        return False
+    return NAMES[0] in inputs or all((rank_of(value) or 0) > 1 for value in inputs.values())
 
 
 def as_arrays(x: Any) -> Any:

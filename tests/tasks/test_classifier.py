@@ -146,7 +146,7 @@ def test_numbers(model, monkeypatch):
     for answer, row in zip(model.classify(TEXTS), expected, strict=True):
         assert answer == pytest.approx(dict(zip(LABELS, row, strict=True)), abs=1e-5)
     np.testing.assert_allclose(model.serve(tf.constant(TEXTS))["values"], expected, atol=1e-5)
-    assert model.targets([1, 2.5]).tolist() == [[1.0], [2.5]]
+    assert model.targets([[1, 2.5, 0]]).tolist() == [[1.0, 2.5, 0.0]]
     for bad in (None, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=r"label 1 \(from 0\) is \[(nan|inf)\], which is not finite"):
             model.targets([0.5, bad, None])

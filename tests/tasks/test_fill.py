@@ -163,9 +163,9 @@ def test_real_tokens_in_a_text(real_tokenizer):
 @pytest.mark.parametrize(
     ("texts", "error", "message"),
     [
-        (b"[MASK]", TypeError, "got a bytes"),
+        (b"[MASK]", TypeError, "text is a single bytes"),
         ("a", ValueError, r"text 0 \(from 0\) has no \[MASK\]: 'a'"),
-        (["a [MASK]", 5], TypeError, "text 1 is 5"),
+        (["a [MASK]", 5], TypeError, r"text 1 \(from 0\) is 5"),
         (["a [MASK]", "b"], ValueError, r"text 1 \(from 0\) has no \[MASK\]: 'b'"),
         (["[MASK] " + "the " * 50 + "[MASK]"], ValueError, r"\[MASK\] 2 times, but only 1 in the 48 tokens"),
     ],

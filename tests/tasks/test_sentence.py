@@ -188,7 +188,7 @@ def test_cut_texts_are_counted_out_loud(model, recwarn):
 @pytest.mark.parametrize(
     ("texts", "error", "message"),
     [
-        (b"bytes", TypeError, "got a bytes; pass a single str"),
+        (b"bytes", TypeError, "text is a single bytes"),
         (["good", None], TypeError, "text 1 is None"),
         (["good", 3], TypeError, "text 1 is 3"),
         (["good", "\ud800"], ValueError, "lone surrogate"),

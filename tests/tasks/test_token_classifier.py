@@ -91,7 +91,7 @@ def test_nothing_to_tag(model):
 def test_bad_sentences(model, sentences, message):
     with pytest.raises(TypeError, match=message):
         model.tag(sentences)
-    with pytest.raises(TypeError, match="got a bytes"):
+    with pytest.raises(TypeError, match="text is a single bytes"):
         model.entities(b"film")
 
 
