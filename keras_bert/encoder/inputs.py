@@ -40,7 +40,7 @@ def checked(inputs: dict[str, Any], config: BertConfig) -> tuple[Any, ...]:
 def check_tensors(inputs: Any) -> None:
     """Raises ValueError if these are not tensors by the names of the inputs."""
     if not isinstance(inputs, dict) or NAMES[0] not in inputs:
-        given = f"the keys {', '.join(map(str, inputs))}" if isinstance(inputs, dict) else f"a {type(inputs).__name__}"
+        given = f"the keys {list(inputs)}" if isinstance(inputs, dict) else f"a {type(inputs).__name__}"
         raise ValueError(f"the encoder takes a dict with {NAMES[0]} (and {', '.join(ALL_NAMES[1:])}), not {given}")
     unknown = sorted(map(str, set(inputs) - set(ALL_NAMES)))
     if unknown:
