@@ -97,7 +97,7 @@ def check_inputs(x: Any) -> None:
         return
     for number, column in enumerate(x if isinstance(x, tuple) else (x,)):
         name = f"x[{number}]" if isinstance(x, tuple) else "x"
-        if not (isinstance(column, dict) and NAMES[0] in column):
+        if not _is_packed(column):
             check_many(column, name)
             continue
         for key, value in column.items():  # packed
@@ -163,7 +163,7 @@ def as_tensors(inputs: Any) -> Any:
     """Lists of str -> string tensors; packed inputs, Keras inputs and tensors stay as they are."""
     if isinstance(inputs, tuple) and inputs:
         return tuple(as_tensors(each) for each in inputs)
-    if isinstance(inputs, keras.KerasTensor) or _are_packed(inputs):
+    if isinstance(inputs, keras.KerasTensor) or _is_packed(inputs):
         return inputs
     if isinstance(inputs, str | bytes | dict):
         check_many(inputs)  # raises
@@ -173,9 +173,11 @@ def as_tensors(inputs: Any) -> Any:
     return strings
 
 
-def _are_packed(inputs: Any) -> bool:
-    """Whether these are arrays with a row for each text, which the encoder checks, and not columns of texts."""
-    return isinstance(inputs, dict) and (NAMES[0] in inputs or all(rank_of(each) == 2 for each in inputs.values()))
+def _is_packed(inputs: Any) -> bool:
+    """Whether these are inputs of the encoder, and not columns of texts by name."""
+    if not isinstance(inputs, dict):
+        return False
+    return NAMES[0] in inputs or all((rank_of(value) or 0) > 1 for value in inputs.values())
 
 
 def as_arrays(x: Any) -> Any:

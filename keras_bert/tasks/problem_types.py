@@ -230,9 +230,9 @@ class Regression(ProblemType):
 
     def _targets(self, y: Any) -> np.ndarray:
         numbers = np.reshape(numbers_of(y, "labels"), (len(y), -1 if len(y) else len(self.labels)))
-        _check_width(numbers, self.labels)
         if bad := np.flatnonzero(~np.isfinite(numbers).all(axis=1)).tolist():
             raise ValueError(f"label {bad[0]} (from 0) is {numbers[bad[0]].tolist()}, which is not finite")
+        _check_width(numbers, self.labels)
         return numbers
 
     def initial_bias(self, targets: Any) -> np.ndarray | None:

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertTokenClassifier
-from keras_bert.tasks.classifier import MULTI_LABEL, REGRESSION
+from keras_bert.tasks.problem_types import MultiLabel, Regression
 from keras_bert.training import evaluate, fine_tune
 
 from ..support import small
@@ -21,8 +21,8 @@ TASKS = {
     "classes": (BertClassifier, LABELS, TEXTS, ["a", "b", "b", "a"]),
     "numbers of classes": (BertClassifier, LABELS, TEXTS, [0, 1, 1, 0]),
     "pairs": (BertClassifier, LABELS | {"pairs": True}, (TEXTS, TEXTS[::-1]), ["a", "b", "b", "a"]),
-    "several labels": (BertClassifier, LABELS | {"problem_type": MULTI_LABEL}, TEXTS, [["a"], [], ["a", "b"], ["b"]]),
-    "numbers": (BertClassifier, {"labels": ["a"], "problem_type": REGRESSION}, TEXTS, [0.5, 1.0, 2.0, 1.5]),
+    "several labels": (BertClassifier, LABELS | {"problem_type": MultiLabel.NAME}, TEXTS, [["a"], [], ["a", "b"], ["b"]]),
+    "numbers": (BertClassifier, {"labels": ["a"], "problem_type": Regression.NAME}, TEXTS, [0.5, 1.0, 2.0, 1.5]),
     "words": (
         BertTokenClassifier, {"labels": ["O", "B-x"]},
         [text.split() for text in TEXTS], [["O", "B-x"], ["O"], ["B-x", "O", "O"], ["B-x"]],

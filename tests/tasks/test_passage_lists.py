@@ -131,7 +131,7 @@ def test_default_losses():
         ((QUERIES, *PASSAGES[:2], ["one"]), None, "the columns have 1 and 3 texts"),
         ((QUERIES, *PASSAGES), [[1, 0, 0]], "there are 3 queries, but labels of 1"),
         ((QUERIES, *PASSAGES), [1, 0, 0], "there are 3 passages a query, but 1 labels"),
-        ((QUERIES, *PASSAGES), [[1], [1, 0], [0, 1]], "as many in each row"),
+        ((QUERIES, *PASSAGES), [[1], [1, 0], [0, 1]], "scores must be numbers, as many in each row"),
         ((QUERIES, *PASSAGES), np.full([3, 3], np.nan), "which is not finite"),
     ],
 )

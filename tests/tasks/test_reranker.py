@@ -87,7 +87,7 @@ def test_rank(model):
         (lambda model: model.answers([QUERY]), ValueError, "this model takes pairs"),
         (lambda model: model.examples([QUERY], [1]), ValueError, "this model takes pairs"),
         (lambda model: model.targets([0, 1.5]), ValueError, "label 1 is 1.5; expected a number from 0"),
-        (lambda model: model.targets(["yes"]), ValueError, "labels, .*, must be numbers"),
+        (lambda model: model.targets(["yes"]), ValueError, r"labels, from 0 .* must be numbers.*'yes'"),
         (lambda model: new(activation="tanh"), ValueError, "activation is 'tanh'; expected sigmoid or identity"),
         (lambda model: new(text={"stride": 4}), ValueError, "stride is 4"),
         (lambda model: new(labels=["a", "b", "c"]), ValueError, "labels are a, b, c; a reranker has two"),

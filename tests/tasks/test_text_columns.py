@@ -105,7 +105,7 @@ def test_text_numbers():
             "4 columns of texts, but one score a row",
         ),
         ((ANCHORS, POSITIVES), [1, 2], "there are 4 rows of texts, but 2 of scores"),
-        ((ANCHORS, POSITIVES, NEGATIVES), [[1, 2], [1, 2], [1], [1, 2]], "as many in each row"),
+        ((ANCHORS, POSITIVES, NEGATIVES), [[1, 2], [1, 2], [1], [1, 2]], "scores must be numbers, as many in each row"),
         ((ANCHORS, POSITIVES), [1, 2, float("nan"), 4], r"score 2 \(from 0\) is nan, which is not finite"),
     ],
 )
