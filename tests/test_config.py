@@ -1,5 +1,8 @@
 """BertConfig: the sizes of the paper, and what it says of values that make no sense."""
 
+import json
+
+import numpy as np
 import pytest
 
 from keras_bert import BertConfig
@@ -69,3 +72,11 @@ def test_a_table_may_have_spare_rows(tokens, rows):
 def test_a_vocabulary_of_another_model(tokens, is_whole):
     with pytest.raises(ValueError, match=f"the vocabulary has {tokens} tokens, but .* has 30522 rows"):
         BertConfig().check_vocabulary(tokens, is_whole)
+
+
+def test_numbers_of_numpy_are_python_s():
+    config = BertConfig.tiny(vocab_size=np.int64(100), hidden_dropout=np.float32(0.5), pooler=np.False_)
+    assert (
+        json.loads(json.dumps(config.to_dict()))
+        == BertConfig.tiny(vocab_size=100, hidden_dropout=0.5, pooler=False).to_dict()
+    )

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from keras_bert.text.arguments import check_many
+
 LAYOUTS = ("prose", "sentences")
 # Long files are split, at the end of a paragraph, into documents of at least this many characters, so that a document
 # fills many sequences, and a book has several documents.
@@ -38,6 +40,7 @@ def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Corpu
         part_bytes: the approximate size of a part, in bytes.
 
     Raises:
+        TypeError: `files` is a single path.
         FileNotFoundError: a file does not exist.
         ValueError: a file is not text, or all files are empty.
 
@@ -47,6 +50,7 @@ def parts_of(files: Sequence[str | Path], part_bytes: int = 2**24) -> list[Corpu
         >>> len(parts_of([path], part_bytes=2000)) > 1
         True
     """
+    check_many(files, "corpus", "path")
     paths = tuple(map(Path, files))
     for path in paths:
         if not path.is_file():

@@ -180,6 +180,7 @@ def test_what_cannot_be_embedded(tmp_path, small_preset, shards):
     before = sorted(tmp_path.rglob("*"))
     for given, directory, options, error, message in (
         ([], "new", {}, ValueError, "there are no files to embed"),
+        (str(source), "new", {}, TypeError, r"files is a single str; pass a list: \[path\]"),
         ([shards[0], twin], "new", {}, ValueError, "2 files are called a.jsonl"),
         ([table], "new", {}, ValueError, "table.csv does not end in .jsonl, .ndjson, .parquet"),
         ([tmp_path / "none.jsonl"], "new", {}, FileNotFoundError, "there is no file .*none.jsonl"),

@@ -233,14 +233,35 @@ def _with(**changes):
         (_with(input_mask=np.ones((3, 11), int)), r"input_mask has shape \(3, 11\), but input_word_ids has \(3, 12\)"),
         (_with(input_mask=np.ones((3, 12))), "input_mask is .*float.*, but it must be an integer tensor"),
         ({"input_word_ids": np.ones(4, int)}, r"input_word_ids has shape \(4,\), but it must be \[batch, seq_length\]"),
-        ({"input_ids": np.ones((1, 4), int)}, r"takes a dict with input_word_ids .* not the keys \['input_ids'\]"),
+        ({"input_ids": np.ones((1, 4), int)}, r"takes a dict with input_word_ids .* not the keys input_ids"),
         (_with(input_masks=np.ones((3, 12), int)), "has no input input_masks; it takes input_word_ids, input_mask"),
         (np.ones((1, 4), int), "takes a dict with input_word_ids"),
+        (None, "takes a dict with input_word_ids .* not a NoneType"),
+        (["good"], "takes a dict with input_word_ids .* not a list"),
+        (_with(input_mask=np.full((3, 12), 2)), "input_mask holds 2, but a mask holds 0 to 1"),
+        (_with(input_mask=np.full((3, 12), -1)), "input_mask holds -1"),
+        (_with(input_mask=None), "input_mask is a NoneType, but it must be an integer array"),
+        (_with(input_mask=np.ones((3, 12), bool)), "input_mask is .*bool.*, but it must be an integer tensor"),
+        ({"input_word_ids": [[2, 3]]}, "input_word_ids is a list, but it must be an integer array"),
+        ({"input_word_ids": tf.ragged.constant([[2, 3], [4]])}, "input_word_ids is a RaggedTensor"),
+        ({"input_word_ids": np.zeros((2, 0), int)}, r"has shape \(2, 0\): the sequences have no tokens"),
     ],
 )
 def test_bad_inputs_are_named(encoder, inputs, message):
     with pytest.raises(ValueError, match=message):
         encoder(inputs)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "uint32", "int64", "uint64"])
+def test_ids_may_be_integers_of_any_width(encoder, dtype):
+    inputs = random_inputs()
+    narrow = {name: np.asarray(values).astype(dtype) for name, values in inputs.items()}
+    np.testing.assert_array_equal(encoder(narrow)["sequence_output"], encoder(inputs)["sequence_output"])
+
+
+def test_an_encoder_is_made_from_a_configuration():
+    with pytest.raises(TypeError, match="config is 'bert-base'; expected a BertConfig"):
+        BertEncoder("bert-base")
 
 
 def test_too_long_is_seen_when_a_functional_model_is_built(encoder):

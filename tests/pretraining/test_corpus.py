@@ -92,6 +92,8 @@ def test_a_line_of_megabytes(tmp_path):
 def test_what_is_no_text(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no file .*nowhere\.txt"):
         parts_of([tmp_path / "nowhere.txt"])
+    with pytest.raises(TypeError, match=r"corpus is a single str; pass a list: \[path\]"):
+        parts_of("corpus.txt")
     with pytest.raises(ValueError, match="the corpus is empty"):
         parts_of([write(tmp_path / "a.txt", "")])
     (tmp_path / "b.txt").write_bytes(b"text\0\1")

@@ -108,6 +108,10 @@ def test_what_was_encoded_is_not_encoded_again(pairs, sentences, small_preset, r
 def test_mistakes(small_preset):
     with pytest.raises(ValueError, match="there are 2 queries, but 1 positives; expected pairs"):
         list(mine_negatives(["a", "b"], ["c"], preset=small_preset))
+    with pytest.raises(TypeError, match=r"queries is a single str; pass a list: \[query\]"):
+        list(mine_negatives("a", "b", preset=small_preset))
+    with pytest.raises(TypeError, match=r"text 1 \(from 0\) is None \(NoneType\), not a str"):
+        list(mine_negatives(["a"], ["b"], ["c", None], preset=small_preset))
     for given, message in [
         ({"negatives": 0}, "negatives is 0; expected 1 or more"),
         ({"range_min": -1}, "range_min is -1; expected 0 or more"),

@@ -79,6 +79,10 @@ def test_what_is_no_text():
         learn_vocabulary("corpus.txt", 100)
     with pytest.raises(TypeError, match="^text 1 is 5 \\(int\\); expected a str or a pathlib.Path$"):
         learn_vocabulary(["a", 5], 100)
+    with pytest.raises(TypeError, match=r"^corpus is a dict with .*; pass one column, such as table\['text'\]$"):
+        learn_vocabulary({"text": ["a"]}, 100)
+    with pytest.raises(TypeError, match="^corpus is None"):
+        learn_vocabulary(None, 100)
     with pytest.raises(ValueError, match="^text 2 has the lone surrogate '.ud800' at character 1, "):
         learn_vocabulary(["a", "b", "c\ud800"], 100)
 

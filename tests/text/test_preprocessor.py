@@ -121,6 +121,58 @@ def test_bad_arguments(tokenizer, options, message):
         BertPreprocessor(tokenizer, **options)
 
 
+@pytest.mark.parametrize("name", ["sequence_length", "max_sequence_length", "pad_to_multiple_of", "stride"])
+@pytest.mark.parametrize("value", ["128", 12.5, True, [8]])
+def test_lengths_are_whole_numbers(tokenizer, name, value):
+    with pytest.raises(TypeError, match=f"{name} is .*; expected a whole number"):
+        BertPreprocessor(tokenizer, **{name: value})
+
+
+def test_a_preprocessor_has_a_tokenizer():
+    with pytest.raises(TypeError, match="tokenizer is 'bert'; expected a tokenizer"):
+        BertPreprocessor("bert")
+
+
+@pytest.mark.parametrize("truncation", ["longest_first", "head_tail", "error"])
+def test_a_pair_needs_room_for_its_special_tokens(truncation, untraced):
+    roberta = small.byte_pairs([])
+    short = BertPreprocessor(roberta, sequence_length=3, truncation=truncation)
+    with pytest.raises(ValueError, match="rows of 3 tokens have no room for a pair, whose special tokens are 4; set"):
+        short((["a"], ["b"]))
+    assert short([""])["input_word_ids"].shape == (1, 3)
+
+
+BAD_IDS = {
+    "None": (None, "ids is None"),
+    "a str": ("abc", "ids is a single str"),
+    "a set": ({1}, "ids is a set, which has no order"),
+    "a dict": ({"ids": [1]}, "ids is a dict with the columns 'ids'"),
+    "floats": ([[1.5]], r"ids are \[\[1.5\]\]; expected integers: for each text, a list of its ids"),
+    "texts": ([["a"]], r"ids are \[\['a'\]\]; expected integers"),
+    "None inside": ([[1, None]], r"ids are \[\[1, None\]\]; expected integers"),
+    "more digits than 64 bits": ([[2**70]], "expected integers"),
+    "more than 32 bits": ([[2**40]], "an id outside the vocabulary, .* 1099511627776"),
+    "negative": ([[-1]], "an id outside the vocabulary, .* -1"),
+    "three dimensions": ([[[1]]], "expected integer ids"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_IDS)
+def test_what_are_no_ids(preprocessor, tokenizer, case):
+    ids, message = BAD_IDS[case]
+    for read in (preprocessor.pack, tokenizer.detokenize):
+        with pytest.raises((TypeError, ValueError), match=message):
+            read(ids)
+
+
+@pytest.mark.parametrize("words", [None, ["a", "b"], [["a"], ["b"]], np.array(["a"]), tf.constant(["a"])])
+def test_words_are_a_ragged_tensor(tokenizer, words):
+    with pytest.raises(TypeError, match=r"words is a .*; expected a ragged tensor \[batch, \(words\)\]"):
+        tokenizer.tokenize_words(words)
+    with pytest.raises(TypeError, match=r"ids is a .*; expected a ragged tensor \[batch, \(ids\)\]"):
+        tokenizer.group_by_word(words)
+
+
 def test_in_tf_data(preprocessor):
     rows = tf.data.Dataset.from_tensor_slices(TEXTS)
     want = values(preprocessor(TEXTS))

@@ -70,3 +70,17 @@ def test_whole_words_only():
 def test_what_cannot_be_compared(encoder, word, text, message):
     with pytest.raises(ValueError, match=message):
         find_senses(encoder, small.preprocessor(), word, text)
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "message"),
+    [
+        (None, ["a bank"], "word is None"),
+        ("bank", "a bank, the bank", r"paragraphs is a single str; pass a list: \[paragraph\]"),
+        ("bank", {"text": ["a bank"]}, "paragraphs is a dict with the columns 'text'"),
+        ("bank", ["a bank", None], r"paragraph 1 \(from 0\) is None"),
+    ],
+)
+def test_what_is_no_text(word, text, message):
+    with pytest.raises(TypeError, match=message):
+        find_occurrences(word, text)

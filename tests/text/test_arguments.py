@@ -1,0 +1,80 @@
+"""What holds many texts, and what does not, whichever library made it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from keras_bert.text import WordPieceTokenizer
+from keras_bert.text.arguments import check_many, columns_of_table, list_of_str
+from keras_bert.text.explanation import explain
+
+from ..support import small
+
+
+class Column:
+    """An old kind of sequence, as of data sets that predate Python 2.2's iterators."""
+
+    def __getitem__(self, row: int) -> str:
+        return ["a", "b"][row]
+
+
+@pytest.mark.parametrize(
+    "many",
+    [[], (), ["a"], np.array(["a"]), pd.Series(["a"]), pd.Index(["a"]), {"a": 1}.keys(), range(2), Column(), iter("a")],
+)
+def test_what_holds_many(many):
+    check_many(many)
+
+
+def test_nothing_is_read_by_the_check():
+    texts = iter(["a", "b"])
+    check_many(texts)
+    assert list_of_str(texts) == ["a", "b"]
+
+
+TABLES = {
+    "pyarrow": lambda pyarrow, data: pyarrow.table(data),
+    "datasets": lambda datasets, data: datasets.Dataset.from_dict(data),
+    "polars": lambda polars, data: polars.DataFrame(data),
+}
+
+
+@pytest.mark.parametrize("library", TABLES)
+def test_tables_of_other_libraries(library):
+    table = TABLES[library](pytest.importorskip(library), {"text": ["a", "b"], "label": [0, 1]})
+    assert columns_of_table(table) == ["text", "label"]
+    with pytest.raises(TypeError, match=r"with the columns 'text', 'label'; pass one column, such as table\['text'\]"):
+        check_many(table)
+    check_many(table["text"])
+
+
+def test_a_message_has_five_columns_and_their_table_may_be_empty():
+    with pytest.raises(TypeError, match=r"the columns 0, 1, 2, 3, 4, \.\.\.; pass one column, such as table\[0\]$"):
+        check_many(pd.DataFrame(np.zeros((1, 7))))
+    with pytest.raises(TypeError, match="texts is an empty dict; pass a list"):
+        check_many({})
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("a", r"texts is a single str; pass a list: \[text\]"),
+        ({"text": "a"}, "texts is a dict with the columns 'text'"),
+        ([b"a"], r"text 0 \(from 0\) is b'a' \(bytes\), not a str; pass text.decode\(\)"),
+        (["a", None], r"text 1 \(from 0\) is None"),
+    ],
+)
+def test_explain_reads_texts(texts, message):
+    with pytest.raises(TypeError, match=message):
+        explain(WordPieceTokenizer(small.VOCABULARY), texts)
+
+
+def test_the_check_needs_no_tensorflow():
+    """It serves Keras's other backends as well."""
+    code = "import runpy, sys; runpy.run_path(sys.argv[1]); print('tensorflow' in sys.modules)"
+    path = sys.modules[check_many.__module__].__file__
+    found = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
