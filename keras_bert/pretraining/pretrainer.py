@@ -218,5 +218,8 @@ class BertPretrainer(BertTask):
         length = rows.sequence_length or found.preprocessor.get("sequence_length") or _LENGTH
         return super()._read_preprocessor(found, encoder, rows._replace(sequence_length=length))
 
+    def _labels(self, y: Any) -> Any:
+        return y  # a dict: output -> its targets
+
     def settings(self) -> dict[str, Any]:
         return {"pairs": self.pairs}

@@ -228,7 +228,7 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
         """Arrays of examples and labels. Raises TypeError or ValueError for those that Keras could not read."""
         check_dataset(x)
         check_inputs(x)
-        inputs, targets = self.arrays(plain(x), y if isinstance(x, dict) else plain_labels(y, self.label_columns))
+        inputs, targets = self.arrays(plain(x), self._labels(y))
         count = check_counts(inputs, targets)
         if count == 0:
             raise ValueError(f"there are no examples to {purpose}")
@@ -249,6 +249,10 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
         """The names of the columns of a table of labels, in their order; empty: any."""
         return ()
 
+    def _labels(self, y: Any) -> Any:
+        """Labels as a list or an array. Raises TypeError or ValueError if they are not labels of many texts."""
+        return plain_labels(y, self.label_columns)
+
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
         """Examples and labels -> arrays for Keras to batch; arrays stay as they are."""
         return as_arrays(x), self.targets(y)
@@ -265,7 +269,7 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
 
     def targets(self, y: Any) -> Any:
         """Labels -> targets of a loss; arrays and tensors of numbers stay as they are."""
-        return plain_labels(y, self.label_columns)
+        return self._labels(y)
 
     def examples(self, x: Any, y: Any) -> TokenizedExamples:
         """Tokenizes examples for training.
@@ -278,7 +282,7 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
             ValueError: `x` and `y` differ in length, or a label is not one of the model's.
         """
         columns = columns_of(x)
-        y = plain_labels(y, self.label_columns)
+        y = self._labels(y)
         if y is None:
             raise ValueError(f"there are {len(columns[0]):,} texts, but no labels")
         if len({len(column) for column in (*columns, y)}) > 1:

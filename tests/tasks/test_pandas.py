@@ -21,7 +21,9 @@ TASKS = {
     "classes": (BertClassifier, LABELS, TEXTS, ["a", "b", "b", "a"]),
     "numbers of classes": (BertClassifier, LABELS, TEXTS, [0, 1, 1, 0]),
     "pairs": (BertClassifier, LABELS | {"pairs": True}, (TEXTS, TEXTS[::-1]), ["a", "b", "b", "a"]),
-    "several labels": (BertClassifier, LABELS | {"problem_type": MultiLabel.NAME}, TEXTS, [["a"], [], ["a", "b"], ["b"]]),
+    "several labels": (
+        BertClassifier, LABELS | {"problem_type": MultiLabel.NAME}, TEXTS, [["a"], [], ["a", "b"], ["b"]],
+    ),
     "numbers": (BertClassifier, {"labels": ["a"], "problem_type": Regression.NAME}, TEXTS, [0.5, 1.0, 2.0, 1.5]),
     "words": (
         BertTokenClassifier, {"labels": ["O", "B-x"]},
