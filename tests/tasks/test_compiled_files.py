@@ -148,7 +148,12 @@ def loaded(model, path):
         return keras.models.load_model(path)
 
 
-@pytest.mark.parametrize("name", TASKS)
+QUICK = ("classes", "words", "pre-training")  # for `make test`
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in TASKS]
+)
 def test_each_task_and_loss(tmp_path, name):
     make, loss, _ = TASKS[name]
     model = make()
@@ -168,6 +173,7 @@ OPTIMIZERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_compiled_by_the_user(tmp_path, name):
     make, _, _ = TASKS["classes"]
@@ -197,6 +203,7 @@ def test_not_compiled(tmp_path):
     assert not loaded(make(), tmp_path / "model.keras").compiled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapted", [{"frozen_layers": 1}, {"lora_rank": 2}, {"accumulate": 4}])
 def test_compiled_by_fine_tune(tmp_path, adapted):
     model = reviews.classifier()
@@ -211,6 +218,7 @@ def test_compiled_by_fine_tune(tmp_path, adapted):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_checkpoints_of_keras_go_on(tmp_path):
     """`ModelCheckpoint` writes whole models; `BackupAndRestore` resumes a run that was interrupted."""
     (x, y), settings = reviews.examples(8), {"batch_size": 4, "shuffle": False, "verbose": 0}

@@ -175,7 +175,7 @@ def test_accumulated_batches_train_as_the_large_batch_and_the_last_ones_count_to
     for value, expected in zip(accumulated, weights, strict=True):
         if value.shape == (3 * size,):  # softmax ignores the biases of keys, whose gradients are rounding errors
             value[size : 2 * size] = expected[size : 2 * size]
-        np.testing.assert_allclose(value, expected, atol=1e-5)
+        np.testing.assert_allclose(value, expected, atol=1e-4)
 
 
 def of_numbers(*bias):
