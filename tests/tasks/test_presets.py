@@ -11,7 +11,7 @@ import pytest
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertReranker, BertSentenceEncoder, BertTokenClassifier
 from keras_bert.tasks import BertMaskedLM
 from keras_bert.tasks.classifier import MULTI_LABEL
-from keras_bert.tasks.preset import UntrainedWarning
+from keras_bert.tasks.storable import UntrainedWarning
 from keras_bert.tasks.table import task_of
 from keras_bert.training import fine_tune
 
