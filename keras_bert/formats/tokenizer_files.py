@@ -149,8 +149,10 @@ class TokenizerFiles:
         Raises:
             ValueError: a file has another token for an id, lacks a token, or names another special token.
         """
+        own = {token: index for index, token in enumerate(vocabulary)}
         for name, ids in self.ids.items():
-            for token, index in ids.items():
+            # Token by token only if some differ: there are tens of thousands.
+            for token, index in () if ids.items() <= own.items() else ids.items():
                 known = vocabulary[index] if 0 <= index < len(vocabulary) else None
                 if token not in ("", known) and not (known is None and self._is_unused(name, token)):
                     self._refuse(name, f"{token!r:.60} as token {index}", known)
