@@ -109,6 +109,13 @@ def read_json(path: Path, shape: Any = dict) -> Any:
         ValueError: it is not JSON in UTF-8, is a Git LFS pointer, or has a value of another type; the message names the
             file and the key.
     """
+    value = load_json(path)
+    check_json(value, shape, path)
+    return value
+
+
+def load_json(path: Path) -> Any:
+    """The value in a JSON file, of any shape. Raises as `read_json`."""
     try:
         text = path.read_text(encoding="utf-8")
         value = parse_json(text)
@@ -116,7 +123,6 @@ def read_json(path: Path, shape: Any = dict) -> Any:
     except ValueError as error:  # bad JSON, or bad UTF-8
         refuse_pointer(path)
         raise ValueError(f"{path} is not a JSON file: {error}") from None
-    check_json(value, shape, path)
     return value
 
 

@@ -51,22 +51,23 @@ def convert(source: Path, destination: str, format: str) -> None:
         from tqdm import tqdm
 
         from keras_bert import formats
-        from keras_bert.formats import cross_encoder, hugging_face, sentence_transformers, sparse_encoder
+        from keras_bert.formats import Preset, cross_encoder, hugging_face, sentence_transformers, sparse_encoder
 
     with ExitStack() as stack:
         stack.enter_context(output_directories.written(destination))
-        checkpoint = stack.enter_context(formats.open_checkpoint(source))
+        preset = stack.enter_context(Preset.open(source))
+        checkpoint = preset.checkpoint
         parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
         total = sum(map(len, parts.values()))
         bar = stack.enter_context(tqdm(total=total, unit=" weights", delay=1, disable=None))
         unfinished = stack.enter_context(files.directory_written_whole(path, "", overwrite=False))
         counted = {part: _Counted(weights, bar) for part, weights in parts.items()}
-        scores, sparse = cross_encoder.read(source), sparse_encoder.read(source)
+        scores, sparse = preset.cross_encoder_settings, preset.sparse_settings
         is_cross_encoder = scores.is_stated and format == "hugging_face"
-        settings = hugging_face.task_settings(source)
+        settings = hugging_face.task_settings(preset)
         settings |= cross_encoder.entries(scores.activation) if is_cross_encoder else {}
         formats.write(unfinished, checkpoint.config, counted, format, settings=settings)
-        tokenizer = models.tokenizer_of(source)
+        tokenizer = models.tokenizer_of(preset)
         if tokenizer is not None:
             tokenizer.save_preset(unfinished)
         if is_cross_encoder and tokenizer is not None and scores.max_length:
@@ -74,8 +75,7 @@ def convert(source: Path, destination: str, format: str) -> None:
         elif sparse.is_stated and format == "hugging_face":
             sparse_encoder.write(unfinished, sparse)
         elif not is_cross_encoder and (source / sentence_transformers.MODULES).is_file() and format == "hugging_face":
-            settings = sentence_transformers.read(source)
-            dense = sentence_transformers.read_dense_weights(source)
+            settings, dense = preset.sentence_settings, preset.dense_weights
             sentence_transformers.write(unfinished, checkpoint.config.hidden_size, settings, dense_weights=dense)
     heads = ", ".join(sorted(checkpoint.heads)) or "no head"
     click.echo(f"{destination}: {checkpoint.config.family} from {checkpoint.format} to {format}, with {heads}")

@@ -65,7 +65,7 @@ def train_on_examples(
 
         from keras_bert import training
         from keras_bert.tasks import columns
-        from keras_bert.tasks.preset import UntrainedWarning
+        from keras_bert.tasks.storable import UntrainedWarning
         from keras_bert.training import report, workers
         from keras_bert.training.batches import hold_out
 

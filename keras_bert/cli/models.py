@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from keras_bert import BertSentenceEncoder
+    from keras_bert.formats import Preset
 
 T = TypeVar("T")
 
@@ -32,12 +33,12 @@ def load(from_preset: Callable[..., T], preset: Path, **arguments: Any) -> T:
         return from_preset(preset, **arguments)
 
 
-def tokenizer_of(directory: Path) -> Any:
+def tokenizer_of(preset: Path | Preset) -> Any:
     """A checkpoint's tokenizer; None if it has no vocabulary."""
     from keras_bert.text.loading import load_tokenizer
 
     try:
-        return load_tokenizer(directory)
+        return load_tokenizer(preset)
     except FileNotFoundError:
         return None
 

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert import formats, presets
+from keras_bert import formats
 from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.block import TransformerBlock
@@ -19,6 +19,7 @@ from keras_bert.encoder.embeddings import BertEmbeddings
 from keras_bert.encoder.layers import dense, norm
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.weights import digest, made_with_weights, values_by_name
+from keras_bert.formats import Preset
 from keras_bert.formats.families import table_of
 
 NAMES = ("input_word_ids", "input_mask", "input_type_ids")  # TF Hub's
@@ -276,12 +277,12 @@ class BertEncoder(keras.Model):
             hidden = block(hidden, layout=layout)
 
     @classmethod
-    def from_preset(cls, handle: str | Path, **kwargs: Any) -> BertEncoder:
+    def from_preset(cls, handle: str | Path | Preset, **kwargs: Any) -> BertEncoder:
         """Loads the configuration and the weights of a preset.
 
         Args:
-            handle: a directory in any layout that `formats` reads, the name of a preset, or `hf://org/name`; see
-                `presets.resolve`.
+            handle: a directory in any layout that `formats` reads, the name of a preset, or `hf://org/name`, see
+                `presets.resolve`; or an open preset.
             **kwargs: arguments of the encoder, such as `dtype`; or fields of `BertConfig` that replace the preset's,
                 such as `hidden_dropout=0.0`. With `pooler=True`, a new pooler is drawn at random if the preset has
                 none.
@@ -294,13 +295,12 @@ class BertEncoder(keras.Model):
             UserWarning: the file has weights of an encoder, such as further layers, that this one does not use; or its
                 configuration has settings that are not known here.
         """
-        directory = presets.resolve(handle)
         fields = {field.name for field in dataclasses.fields(BertConfig)}
         given = {name: kwargs.pop(name) for name in list(kwargs) if name in fields}
-        with formats.open_checkpoint(directory) as checkpoint:
-            config = dataclasses.replace(checkpoint.config, **given)
-            encoder = made_with_weights(lambda: cls(config, **kwargs), checkpoint, "encoder")
-            checkpoint.warn_of_unused()
+        with Preset.open(handle) as preset:
+            config = dataclasses.replace(preset.checkpoint.config, **given)
+            encoder = made_with_weights(lambda: cls(config, **kwargs), preset.checkpoint, "encoder")
+            preset.checkpoint.warn_of_unused()
         encoder.origin = digest(encoder)
         return encoder
 

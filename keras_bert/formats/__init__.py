@@ -15,23 +15,14 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import garden, hugging_face, keras_hub, model_files, saved_model, tf1
+from keras_bert.formats import hugging_face, model_files, tf1
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.families import FAMILIES
+from keras_bert.formats.preset import LAYOUTS, Preset, parse_config
 
-__all__ = ["FAMILIES", "FORMATS", "Checkpoint", "open_checkpoint", "read_config", "write", "write_config"]
+__all__ = ["FAMILIES", "FORMATS", "Checkpoint", "Preset", "open_checkpoint", "read_config", "write", "write_config"]
 
-# Each has `recognizes(directory)` and `open_checkpoint(directory)`, and maybe `write` and `files_of(config)`. The first
-# that recognizes a directory reads it.
-_LAYOUTS = {
-    "hugging_face": hugging_face,
-    "saved_model": saved_model,
-    "keras_hub": keras_hub,
-    "tf1": tf1,
-    "garden": garden,
-}
-FORMATS = tuple(name for name, layout in _LAYOUTS.items() if hasattr(layout, "write"))  # of `write`
-CONFIGS = (hugging_face.CONFIG, *tf1.CONFIGS)  # file names of a configuration
+FORMATS = tuple(name for name, layout in LAYOUTS.items() if hasattr(layout, "write"))  # of `write`
 
 
 def open_checkpoint(directory: str | Path) -> Checkpoint:
@@ -57,11 +48,7 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
         ('hugging_face', 'bert', [], [])
         (384,)
     """
-    directory = Path(directory)
-    for layout in _LAYOUTS.values():
-        if layout.recognizes(directory):
-            return layout.open_checkpoint(directory)
-    return hugging_face.open_checkpoint(directory)  # raises, and names the missing files
+    return Preset(directory).checkpoint
 
 
 def write(
@@ -92,7 +79,7 @@ def write(
     if format not in FORMATS:
         raise ValueError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
     more = {"settings": settings} if settings and format == "hugging_face" else {}
-    layout, directory = _LAYOUTS[format], Path(directory)
+    layout, directory = LAYOUTS[format], Path(directory)
     patterns = (*model_files.MODEL, *model_files.SETTINGS)
     with model_files.replacing(directory, patterns, (*layout.files_of(config), *kept), overwrite):
         layout.write(directory, config, weights, **more)
@@ -115,10 +102,7 @@ def read_config(path: str | Path) -> BertConfig:
         6
     """
     path = Path(path)
-    if path.name in tf1.CONFIGS:
-        return tf1.read_config(path)
-    values = files.read_json(path)
-    return (keras_hub if "class_name" in values else hugging_face).config_of(values, path)
+    return parse_config(files.read_json(path), path)
 
 
 def write_config(path: str | Path, config: BertConfig) -> None:

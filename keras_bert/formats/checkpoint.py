@@ -216,6 +216,9 @@ class LazyWeights(Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         return self._checkpoint._read(name, self._names[name], self.shapes[name])
 
+    def __contains__(self, name: object) -> bool:  # Mapping's own would read the weight
+        return name in self._names
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keras_bert import files
 from keras_bert.formats.hugging_face import CONFIG
@@ -22,9 +22,11 @@ from keras_bert.formats.sentence_transformers import (
     PROMPTS,
     check_default_prompt,
     plain_transformer,
-    read_if_there,
     stated_length,
 )
+
+if TYPE_CHECKING:
+    from keras_bert.formats.preset import Preset
 
 _KEY = "sbert_ce_default_activation_function"
 _NEWER = "sentence_transformers"
@@ -62,18 +64,17 @@ class CrossEncoderSettings:
     max_length: int | None
 
 
-def read(directory: Path) -> CrossEncoderSettings:
-    """The settings in a directory.
+def read(preset: Preset) -> CrossEncoderSettings:
+    """The settings of a preset.
 
     Raises:
         ValueError: a setting is not supported, or a value has another type.
     """
-    config, settings, transformer, tokenizer = (
-        read_if_there(directory / name, shape) for name, shape in _SHAPES.items()
-    )
+    directory = preset.directory
+    config, settings, transformer, tokenizer = (preset.json_if_there(*each) for each in _SHAPES.items())
     is_newest = settings.get("model_type") == "CrossEncoder"
     if is_newest:
-        _check_modules(directory / MODULES)
+        _check_modules(preset)
         check_plain(transformer, _PLAIN_TRANSFORMER, directory / LENGTH)
         check_default_prompt(settings, directory / PROMPTS)
         warn_of_unknown(settings, KNOWN[PROMPTS], directory / PROMPTS)
@@ -101,8 +102,9 @@ def write_length(directory: Path, length: int) -> None:
     files.write_texts(directory, {TOKENIZER: files.to_json({**settings, "model_max_length": length})})
 
 
-def _check_modules(path: Path) -> None:
-    modules = files.read_json(path, [{"type": str, "path": str}]) if path.is_file() else []
+def _check_modules(preset: Preset) -> None:
+    modules = preset.json_if_there(MODULES, [{"type": str, "path": str}])
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     if kinds not in ([], ["Transformer"]) or any(module["path"] for module in modules):
+        path = preset.directory / MODULES
         raise ValueError(f"{path} asks for {', '.join(kinds)}; only Transformer is supported, in the same directory")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,14 +15,11 @@ from keras_bert.formats import tf1
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile, config_from_shapes, names_of_any_size
 from keras_bert.formats.layout_table import Layers
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.tensorflow_file import (
-    OBJECT_GRAPH,
-    TensorFlowFile,
-    open_object_graph,
-    spellings,
-    write_object_graph,
-)
+from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, by_variable, spellings, write_object_graph
 from keras_bert.formats.tensors import Tensors
+
+if TYPE_CHECKING:
+    from keras_bert.formats.preset import Preset
 
 _QKV = ("query", "key", "value")
 
@@ -99,20 +96,17 @@ _PATHS_IN_LAYER = {
 }
 
 
-def recognizes(directory: Path) -> bool:
-    index = tf1.find_index(directory)
-    return index is not None and OBJECT_GRAPH in TensorFlowFile(index).names
+def recognizes(preset: Preset) -> bool:
+    return preset.tensorflow_file is not None and OBJECT_GRAPH in preset.tensorflow_file.names
 
 
-def open_checkpoint(directory: Path) -> Checkpoint:
+def open_checkpoint(preset: Preset) -> Checkpoint:
     """Opens a checkpoint; see `formats.open_checkpoint`.
 
     Without Google's configuration file, the configuration is inferred from the shapes (only for BERT: shapes do not
     tell how often ALBERT repeats its layers), with the tanh approximation of gelu, Model Garden's default.
     """
-    file = open_object_graph(tf1.find_index(directory))
-    path = tf1.find_config(directory)
-    return open_graph("garden", file, tf1.read_config(path) if path else None)
+    return open_graph("garden", by_variable(preset.tensorflow_file), tf1.config_beside(preset))
 
 
 def open_graph(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from keras_bert.formats.layout_table import Table
 from keras_bert.formats.model_card import model_card
 from keras_bert.formats.tensors import Tensors
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
+
+if TYPE_CHECKING:
+    from keras_bert.formats.preset import Preset
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -47,17 +50,18 @@ _LABELLED = ("sequence", "tokens")
 _OF_TASK = ("id2label", "label2id", "problem_type", "keras_bert")
 
 
-def recognizes(directory: Path) -> bool:
-    return (directory / CONFIG).is_file() and any((directory / f"{WEIGHTS}{end}").is_file() for end in ("", _INDEX))
+def recognizes(preset: Preset) -> bool:
+    weights = (preset.directory / f"{WEIGHTS}{end}" for end in ("", _INDEX))
+    return (preset.directory / CONFIG).is_file() and any(path.is_file() for path in weights)
 
 
-def open_checkpoint(directory: Path) -> Checkpoint:
+def open_checkpoint(preset: Preset) -> Checkpoint:
     """Opens a directory with `config.json` and weights; see `formats.open_checkpoint`."""
-    path = files.find(directory, CONFIG)
-    values = files.read_json(path, {"architectures": ([str], None)})
-    config = config_of(values, path)
+    files.find(preset.directory, CONFIG)
+    values = preset.json(CONFIG, {"architectures": ([str], None)})
+    config = preset.config_in(CONFIG)
     table = table_of(config)
-    file = open_weights(directory)
+    file = open_weights(preset.directory)
     return Checkpoint(
         "hugging_face",
         config,
@@ -134,9 +138,9 @@ def model_values(config: BertConfig, heads: Collection[str]) -> dict[str, Any]:
     return {**values_of(config), "architectures": _architectures(table_of(config), set(heads))}
 
 
-def task_settings(directory: Path) -> dict[str, Any]:
+def task_settings(preset: Preset) -> dict[str, Any]:
     """The entries of `config.json` that a copy of a model keeps besides its architecture; empty in other formats."""
-    values = files.read_json(directory / CONFIG) if recognizes(directory) else {}
+    values = preset.json(CONFIG) if recognizes(preset) else {}
     return {key: values[key] for key in _OF_TASK if key in values}
 
 

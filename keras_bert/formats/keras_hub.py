@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keras_bert import files
 from keras_bert.config import BertConfig
@@ -16,6 +16,9 @@ from keras_bert.formats.checkpoint import Checkpoint, JoinedFile
 from keras_bert.formats.layout_table import Table, check_plain
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.weight_files import H5File
+
+if TYPE_CHECKING:
+    from keras_bert.formats.preset import Preset
 
 CONFIG = "config.json"
 WEIGHTS = "model.weights.h5"
@@ -150,18 +153,20 @@ TABLES = {
 _EXTRAS_OF_ELECTRA = rf"{_EXTRAS}|layers/dense(_1)?/vars/[01]"
 
 
-def recognizes(directory: Path) -> bool:
-    return (directory / WEIGHTS).is_file()
+def recognizes(preset: Preset) -> bool:
+    return (preset.directory / WEIGHTS).is_file()
 
 
-def open_checkpoint(directory: Path) -> Checkpoint:
+def open_checkpoint(preset: Preset) -> Checkpoint:
     """Opens a preset; see `formats.open_checkpoint`.
 
     KerasHub's masked language model has the exact gelu in its head, and the approximation in the encoder. Here both
     have the approximation, so logits differ by about 1e-3.
     """
-    path = files.find(directory, CONFIG)
-    config = config_of(files.read_json(path), path)
+    directory = preset.directory
+    files.find(directory, CONFIG)
+    preset.json(CONFIG, {"class_name": str})  # raises if it is of another program
+    config = preset.config_in(CONFIG)
     opened = {"": H5File(directory / WEIGHTS)}
     if (directory / TASK_WEIGHTS).is_file():
         opened[_TASK] = H5File(directory / TASK_WEIGHTS)

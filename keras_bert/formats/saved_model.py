@@ -17,18 +17,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats import hugging_face
 from keras_bert.formats.checkpoint import Checkpoint
 from keras_bert.formats.families import table_of
 from keras_bert.formats.garden import open_graph
 from keras_bert.formats.layout_table import Layers, Table
 from keras_bert.formats.storage import Storage
-from keras_bert.formats.tensorflow_file import open_object_graph
+from keras_bert.formats.tensorflow_file import TensorFlowFile, by_variable
 
 if TYPE_CHECKING:
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    from keras_bert.formats.preset import Preset
 
 MODEL = "saved_model.pb"
 CONFIG = "assets.extra/config.json"  # in TensorFlow's folder for other files
@@ -55,13 +55,14 @@ def own_table(config: BertConfig) -> Table:
     )
 
 
-def recognizes(directory: Path) -> bool:
-    return (directory / MODEL).is_file()
+def recognizes(preset: Preset) -> bool:
+    return (preset.directory / MODEL).is_file()
 
 
-def open_checkpoint(directory: Path) -> Checkpoint:
+def open_checkpoint(preset: Preset) -> Checkpoint:
     """Opens the variables of a SavedModel; see `formats.open_checkpoint`."""
-    file = open_object_graph(directory / "variables" / "variables.index")
+    directory = preset.directory
+    file = by_variable(TensorFlowFile(directory / "variables" / "variables.index"))
     if "embeddings/norm/gamma" in file.names and not any(name.startswith("block_0/") for name in file.names):
         raise ValueError(
             f"{directory} was exported in bfloat16 or int8, without float weights, so it cannot be loaded as a "
@@ -71,7 +72,7 @@ def open_checkpoint(directory: Path) -> Checkpoint:
         return open_graph("saved_model", file, None, _activation(directory / MODEL), _EXTRAS)
     if not (directory / CONFIG).is_file():
         raise ValueError(f"{directory} has no {CONFIG}: its number of heads is unknown")
-    config = hugging_face.config_of(files.read_json(directory / CONFIG), directory / CONFIG)
+    config = preset.config_in(CONFIG)
     return Checkpoint("saved_model", config, file, own_table(config), extras=_EXTRAS)
 
 

@@ -3,20 +3,24 @@
 Other options that would change a vector are refused by name.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keras_bert import files
-from keras_bert.formats.checkpoint import WeightFile
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
 from keras_bert.formats.layout_table import check_plain, warn_of_unknown
 from keras_bert.formats.weight_files import TorchFile, open_safetensors, write_safetensors
+
+if TYPE_CHECKING:
+    from keras_bert.formats.preset import Preset
 
 MODULES = "modules.json"
 POOLING = "1_Pooling/config.json"
@@ -106,59 +110,52 @@ class SentenceSettings:
     similarity: str = "cosine"  # of two vectors: one of `SIMILARITIES`
 
 
-def read(directory: Path) -> SentenceSettings:
-    """The settings in `directory`; without any (a plain BERT), mean pooling and vectors of length 1.
+def read(preset: Preset) -> SentenceSettings:
+    """The settings of a preset; without any (a plain BERT), mean pooling and vectors of length 1.
 
     Raises:
         FileNotFoundError: a module has no file.
         ValueError: a setting is not supported, or a value has another type.
     """
-    model = read_if_there(directory / PROMPTS, _MODEL_SHAPE)
+    directory = preset.directory
+    model = preset.json_if_there(PROMPTS, _MODEL_SHAPE)
     _check_model_type(model, directory / PROMPTS)
-    length = _read_length(directory)
-    if not (directory / MODULES).is_file():
+    length = _read_length(preset)
+    modules = _read_modules(preset)
+    if not modules:
         return SentenceSettings("mean", length)
-    modules = _read_modules(directory)
     if "Normalize" in modules:
-        path = modules["Normalize"] / "config.json"
-        values = read_if_there(path)
-        check_plain(values, _PLAIN_NORMALIZE, path)
-        warn_of_unknown(values, KNOWN["Normalize"], path)
+        name = _config_of(modules["Normalize"])
+        values = preset.json_if_there(name)
+        check_plain(values, _PLAIN_NORMALIZE, directory / name)
+        warn_of_unknown(values, KNOWN["Normalize"], directory / name)
     return SentenceSettings(
-        **_read_pooling(modules["Pooling"] / "config.json"),
+        **_read_pooling(preset, _config_of(modules["Pooling"])),
         max_length=length,
         normalize="Normalize" in modules,
-        dense=_read_dense(modules["Dense"]) if "Dense" in modules else None,
+        dense=_read_dense(preset, _config_of(modules["Dense"])) if "Dense" in modules else None,
         **_read_prompts(model, directory / PROMPTS),
         similarity=_read_similarity(model, directory / PROMPTS),
     )
 
 
-def has_dense(directory: Path) -> bool:
+def has_dense(preset: Preset) -> bool:
     """Whether a model has a module Dense, also if other modules are not supported."""
-    return any(each["type"].endswith(".Dense") for each in read_if_there(directory / MODULES, [{"type": str}]))
+    return any(each["type"].endswith(".Dense") for each in preset.json_if_there(MODULES, [{"type": str}]))
 
 
-def read_dense_weights(directory: Path) -> dict[str, np.ndarray]:
+def read_dense_weights(preset: Preset) -> dict[str, np.ndarray]:
     """The weights of the module Dense: `kernel`, float32 `[inputs, units]`, and maybe `bias`; empty without a Dense.
 
     Raises:
         FileNotFoundError: it has no weights.
         ValueError: their shapes contradict its configuration.
     """
-    modules = _read_modules(directory) if (directory / MODULES).is_file() else {}
+    modules = _read_modules(preset)
     if "Dense" not in modules:
         return {}
-    with _dense_file(modules["Dense"]) as file:
-        values = {name.removeprefix("linear."): file.read(name) for name in sorted(file.names)}
-    return {"kernel": values.pop("weight").T, **values}
-
-
-@contextmanager
-def _dense_file(directory: Path) -> Iterator[WeightFile]:
-    """The open weights of a Dense. Raises ValueError if their shapes contradict its configuration."""
-    config = files.read_json(directory / "config.json", _DENSE_SHAPE)
-    path = files.find(directory, *_WEIGHTS)
+    config = preset.json(_config_of(modules["Dense"]), _DENSE_SHAPE)
+    path = files.find(preset.directory / modules["Dense"], *_WEIGHTS)
     expected = {"linear.weight": (config["out_features"], config["in_features"])}
     if config.get("bias") is not False:
         expected["linear.bias"] = (config["out_features"],)
@@ -166,7 +163,8 @@ def _dense_file(directory: Path) -> Iterator[WeightFile]:
         shapes = {name: file.shape(name) for name in sorted(file.names)}
         if shapes != dict(sorted(expected.items())):
             raise ValueError(f"{path} has {shapes}; {path.parent / 'config.json'} says {expected}")
-        yield file
+        values = {name.removeprefix("linear."): file.read(name) for name in shapes}
+    return {"kernel": values.pop("weight").T, **values}
 
 
 def write(
@@ -257,10 +255,12 @@ def _read_similarity(values: Mapping[str, Any], path: Path) -> str:
     return similarity
 
 
-def _read_modules(directory: Path) -> dict[str, Path]:
-    """Kind of each module -> the directory of its files."""
-    path = directory / MODULES
-    modules = files.read_json(path, [{"type": str, "path": str}])
+def _read_modules(preset: Preset) -> dict[str, str]:
+    """Kind of each module -> the folder of its files; empty without `modules.json`."""
+    path = preset.directory / MODULES
+    if not path.is_file():
+        return {}
+    modules = preset.json(MODULES, [{"type": str, "path": str}])
     for module in modules:
         warn_of_unknown(module, KNOWN[MODULES], path)
     modules = [module for module in modules if not _DROPOUT.fullmatch(module["type"])]
@@ -273,14 +273,20 @@ def _read_modules(directory: Path) -> dict[str, Path]:
     for kind, module in zip(kinds, modules, strict=True):
         if not re.fullmatch("" if kind == "Transformer" else r"[\w-]*", module["path"]):
             raise ValueError(f"{path}: the path of {kind} is {module['path']!r}, which is not supported")
-        config = directory / module["path"] / "config.json"
+        config = preset.directory / _config_of(module["path"])
         if kind in ("Pooling", "Dense") and not config.is_file():
             raise FileNotFoundError(f"{path} asks for {kind}, which needs {config}, but there is no such file")
-    return {kind: directory / module["path"] for kind, module in zip(kinds, modules, strict=True)}
+    return {kind: module["path"] for kind, module in zip(kinds, modules, strict=True)}
 
 
-def _read_pooling(path: Path) -> dict[str, Any]:
-    values = files.read_json(path, {"pooling_mode": (str, [str], None), "include_prompt": (bool, None)})
+def _config_of(folder: str) -> str:
+    """The name of the file with a module's settings."""
+    return str(Path(folder, "config.json"))
+
+
+def _read_pooling(preset: Preset, name: str) -> dict[str, Any]:
+    path = preset.directory / name
+    values = preset.json(name, {"pooling_mode": (str, [str], None), "include_prompt": (bool, None)})
     warn_of_unknown(values, {*KNOWN["Pooling"], *(key for key in values if key.startswith("pooling_mode_"))}, path)
     modes = values.get("pooling_mode")
     if modes is None:
@@ -291,25 +297,24 @@ def _read_pooling(path: Path) -> dict[str, Any]:
     raise ValueError(f"{path} asks for the pooling {modes}; expected one of {', '.join(_SWITCHES)}")
 
 
-def _read_dense(directory: Path) -> dict[str, Any]:
-    path = directory / "config.json"
-    values = files.read_json(path, _DENSE_SHAPE)
+def _read_dense(preset: Preset, name: str) -> dict[str, Any]:
+    path = preset.directory / name
+    values = preset.json(name, _DENSE_SHAPE)
     check_plain(values, _PLAIN_DENSE, path)
     warn_of_unknown(values, KNOWN["Dense"], path)
     activation = values.get("activation_function") or "torch.nn.modules.activation.Tanh"
     if activation not in _ACTIVATIONS:
         raise ValueError(f"{path}: activation_function is {activation!r}; supported are {', '.join(_ACTIVATIONS)}")
-    use_bias = values.get("bias") is not False
-    with _dense_file(directory):
-        pass  # raises: a layer of this size is made before its weights are read
+    use_bias = "bias" in preset.dense_weights  # raises, before a layer of this size is made
     return {"units": values["out_features"], "activation": _ACTIVATIONS[activation], "use_bias": use_bias}
 
 
-def _read_length(directory: Path) -> int | None:
+def _read_length(preset: Preset) -> int | None:
     """The maximum length; refuses other options of the Transformer."""
-    path = next((directory / name for name in _LENGTHS if (directory / name).is_file()), directory / LENGTH)
-    values = read_if_there(path, {"max_seq_length": (int, None), "modality_config": (dict, None)})
-    tokenizer = read_if_there(directory / TOKENIZER, {"model_max_length": (float, None)})
+    name = next((name for name in _LENGTHS if (preset.directory / name).is_file()), LENGTH)
+    path = preset.directory / name
+    values = preset.json_if_there(name, {"max_seq_length": (int, None), "modality_config": (dict, None)})
+    tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
     check_plain(values, _PLAIN_TRANSFORMER, path)
     check_plain(values.get("modality_config") or {}, _PLAIN_MODALITIES, path)
     warn_of_unknown(values, KNOWN[LENGTH], path)
@@ -354,8 +359,3 @@ def check_default_prompt(settings: Mapping[str, Any], source: Path) -> None:
             f"{source}: default_prompt_name is {name!r}, which puts {prompt!r} before every text; prompts "
             f"of a {settings.get('model_type')} are not supported"
         )
-
-
-def read_if_there(path: Path, shape: Any = dict) -> Any:
-    """The value in a JSON file, see `files.read_json`; an empty dict if there is no such file."""
-    return files.read_json(path, shape) if path.is_file() else {}

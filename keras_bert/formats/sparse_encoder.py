@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keras_bert import files
 from keras_bert.formats.hugging_face_tokenizers import CONFIG as TOKENIZER
@@ -20,9 +20,11 @@ from keras_bert.formats.sentence_transformers import (
     PROMPTS,
     check_default_prompt,
     plain_transformer,
-    read_if_there,
     stated_length,
 )
+
+if TYPE_CHECKING:
+    from keras_bert.formats.preset import Preset
 
 _POOLING = "1_SpladePooling/config.json"
 FILES = (MODULES, _POOLING, LENGTH, PROMPTS)
@@ -54,16 +56,17 @@ class SparseSettings:
     activation: str = "relu"
 
 
-def read(directory: Path) -> SparseSettings:
-    """The settings in a directory.
+def read(preset: Preset) -> SparseSettings:
+    """The settings of a preset.
 
     Raises:
         ValueError: a setting is not supported, or a value has another type.
     """
-    length = read_if_there(directory / LENGTH, {"max_seq_length": (int, None)})
-    tokenizer = read_if_there(directory / TOKENIZER, {"model_max_length": (float, None)})
+    directory = preset.directory
+    length = preset.json_if_there(LENGTH, {"max_seq_length": (int, None)})
+    tokenizer = preset.json_if_there(TOKENIZER, {"model_max_length": (float, None)})
     longest = stated_length(directory, length, tokenizer)
-    modules = read_if_there(directory / MODULES, [{"type": str, "path": str}]) or []
+    modules = preset.json_if_there(MODULES, [{"type": str, "path": str}])
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     if "SpladePooling" not in kinds:
         return SparseSettings(False, longest)
@@ -74,23 +77,23 @@ def read(directory: Path) -> SparseSettings:
             "same directory, and SpladePooling, in a directory there"
         )
     check_plain(length, _PLAIN_TRANSFORMER, directory / LENGTH)
-    settings = read_if_there(directory / PROMPTS, {"default_prompt_name": (str, None)})
+    settings = preset.json_if_there(PROMPTS, {"default_prompt_name": (str, None)})
     check_plain(settings, _PLAIN_SETTINGS, directory / PROMPTS)
     check_default_prompt(settings, directory / PROMPTS)
     warn_of_unknown(settings, KNOWN[PROMPTS], directory / PROMPTS)
     warn_of_unknown(length, KNOWN[LENGTH], directory / LENGTH)
-    path = directory / modules[1]["path"] / "config.json"
-    shape = {"pooling_strategy": (str, None), "activation_function": (str, None)}
-    stated = files.read_json(path, shape)
+    name = f"{modules[1]['path']}/config.json"
+    path = directory / name
+    stated = preset.json(name, {"pooling_strategy": (str, None), "activation_function": (str, None)})
     warn_of_unknown(stated, KNOWN_POOLING, path)
     found = {}
-    for name, key, known in (
+    for field, key, known in (
         ("pooling", "pooling_strategy", POOLINGS),
         ("activation", "activation_function", ACTIVATIONS),
     ):
-        found[name] = stated.get(key) or known[0]
-        if found[name] not in known:
-            raise ValueError(f"{path}: {key} is {found[name]!r}; supported are {' and '.join(known)}")
+        found[field] = stated.get(key) or known[0]
+        if found[field] not in known:
+            raise ValueError(f"{path}: {key} is {found[field]!r}; supported are {' and '.join(known)}")
     return SparseSettings(True, longest, **found)
 
 

@@ -139,11 +139,11 @@ def _written_whole(prefix: Path) -> Iterator[str]:
 _NOT_OF_THE_MODEL = {"optimizer", "save_counter"}
 
 
-def open_object_graph(path: Path) -> JoinedFile:
-    """Opens a checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel, by the variables' names.
+def by_variable(file: TensorFlowFile) -> JoinedFile:
+    """A checkpoint of `tf.train.Checkpoint`, or the variables of a SavedModel, by the variables' names.
 
     The keys of values are paths from the saved object to its variables, so they depend on that object; the names of the
-    variables do not. The optimizer's variables are left out. `path` is the index.
+    variables do not. The optimizer's variables are left out.
 
     Raises:
         ValueError: a file is damaged.
@@ -151,17 +151,16 @@ def open_object_graph(path: Path) -> JoinedFile:
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-    file = TensorFlowFile(path)
     graph = TrackableObjectGraph()
     try:
         graph.ParseFromString(file.read(OBJECT_GRAPH))
         keys = _keys_by_name(graph)
     except (DecodeError, TypeError, IndexError) as error:
-        raise ValueError(f"{path}: the object graph in it is damaged: {error}") from None
+        raise ValueError(f"{file.path}: the object graph in it is damaged: {error}") from None
     lost = sorted(name for name, key in keys.items() if key not in file.names)
     if lost:
-        raise ValueError(f"{path}: the object graph has {lost[0]}, but its value is not in the file")
-    return JoinedFile(path, {name: (file, key) for name, key in keys.items()})
+        raise ValueError(f"{file.path}: the object graph has {lost[0]}, but its value is not in the file")
+    return JoinedFile(file.path, {name: (file, key) for name, key in keys.items()})
 
 
 def spellings(canonical: set[str], present: set[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from keras_bert.formats.layout_table import Layers
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.tensorflow_file import OBJECT_GRAPH, TensorFlowFile, write_tensorflow
 from keras_bert.formats.tensors import Tensors
+
+if TYPE_CHECKING:
+    from keras_bert.formats.preset import Preset
 
 # The name of the configuration file determines the family.
 CONFIGS = {"bert_config.json": "bert", "albert_config.json": "albert", "electra_config.json": "electra"}
@@ -124,11 +127,11 @@ GENERATOR = dataclasses.replace(
 _SHARED, _OWN = "electra/embeddings/", "generator/embeddings/"
 
 
-def find_index(directory: Path) -> Path | None:
-    """The index of the checkpoint in a directory: the only one, or the latest according to the file `checkpoint`.
+def open_file(directory: Path) -> TensorFlowFile | None:
+    """Opens the checkpoint in a directory, if there is one; of several, the latest according to the file `checkpoint`.
 
     Raises:
-        ValueError: there are several, and no latest one.
+        ValueError: there are several, and no latest one; or it is damaged.
     """
     indexes = sorted(directory.glob("*.index"))
     if len(indexes) > 1 and (directory / "checkpoint").is_file():
@@ -138,22 +141,21 @@ def find_index(directory: Path) -> Path | None:
     if len(indexes) > 1:
         several = ", ".join(index.stem for index in indexes)
         raise ValueError(f"{directory} holds several checkpoints: {several}; keep one")
-    return indexes[0] if indexes else None
+    return TensorFlowFile(indexes[0]) if indexes else None
 
 
-def recognizes(directory: Path) -> bool:
-    index = find_index(directory)
-    return index is not None and OBJECT_GRAPH not in TensorFlowFile(index).names
+def recognizes(preset: Preset) -> bool:
+    return preset.tensorflow_file is not None and OBJECT_GRAPH not in preset.tensorflow_file.names
 
 
-def open_checkpoint(directory: Path) -> Checkpoint:
+def open_checkpoint(preset: Preset) -> Checkpoint:
     """Opens a checkpoint and the configuration beside it; see `formats.open_checkpoint`.
 
     An ELECTRA checkpoint has a generator and a discriminator. The one with the configuration's sizes is read; the
     other's weights are ignored.
     """
-    file = TensorFlowFile(find_index(directory))
-    config = _config(directory, file)
+    file = preset.tensorflow_file
+    config = config_beside(preset) or _inferred(file)
     table, spellings, extras = TABLES[config.family], {}, _EXTRAS
     if config.family == "electra":
         is_generator = _is_generator(file, config)
@@ -185,10 +187,11 @@ def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str
     files.write_texts(directory, {config_file: files.to_json(values)})
 
 
-def read_config(path: Path) -> BertConfig:
-    """The configuration in a file with a name in `CONFIGS`."""
-    family = CONFIGS[path.name]
-    return TABLES[family].config_of(family, files.read_json(path, TABLES[family].shape), path)
+def config_of(values: dict[str, Any], source: Path) -> BertConfig:
+    """The configuration from the content of a file with a name in `CONFIGS`."""
+    family = CONFIGS[source.name]
+    files.check_json(values, TABLES[family].shape, source)
+    return TABLES[family].config_of(family, values, source)
 
 
 def values_of(config: BertConfig) -> dict[str, Any]:
@@ -223,15 +226,14 @@ def values_with_warnings(config: BertConfig, whose: str) -> dict[str, Any]:
     return values_of(config)
 
 
-def find_config(directory: Path) -> Path | None:
-    """The configuration file in a directory, if there is one."""
-    return next((directory / name for name in CONFIGS if (directory / name).is_file()), None)
+def config_beside(preset: Preset) -> BertConfig | None:
+    """The configuration in the file beside the weights, if there is one."""
+    name = next((name for name in CONFIGS if (preset.directory / name).is_file()), None)
+    return None if name is None else preset.config_in(name)
 
 
-def _config(directory: Path, file: TensorFlowFile) -> BertConfig:
-    """The configuration in the file; without one (as in Google's ELECTRA), from the shapes of the weights."""
-    if path := find_config(directory):
-        return read_config(path)
+def _inferred(file: TensorFlowFile) -> BertConfig:
+    """The configuration from the shapes of the weights, for checkpoints without a file of it, as Google's ELECTRA."""
     family = "electra" if any(name.startswith("electra/") for name in file.names) else "bert"
     return config_from_shapes(family, file, TABLES[family], {}, TABLES[family].activations["gelu"])
 

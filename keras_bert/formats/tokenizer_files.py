@@ -1,16 +1,21 @@
 """The files of a tokenizer in a directory, as Hugging Face and KerasHub name them."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, CONFIG, IDS, JSON_SHAPE, TOKENS, VOCABULARY
 from keras_bert.formats.layout_table import check_plain, warn_of_unknown
 from keras_bert.formats.model_files import VOCABULARIES
+
+if TYPE_CHECKING:
+    from keras_bert.formats.preset import Preset
 
 _ADDED, _SPECIAL = "added_tokens.json", "special_tokens_map.json"
 _SWITCHES = ("do_lower_case", "keep_accents", "strip_accents", "tokenize_chinese_chars", "add_prefix_space")
@@ -56,38 +61,36 @@ KNOWN_CONFIG = frozenset([*_CONFIG_SHAPE, *_PLAIN_CONFIG, *_WITHOUT_EFFECT])
 
 
 class TokenizerFiles:
-    """A directory with the files of a tokenizer. Each file is read once, when it is needed: vocabularies are large.
+    """The files of a preset's tokenizer. Each file is read once, when it is needed: vocabularies are large.
 
     Args:
-        directory: of the files.
+        preset: the preset.
 
     Example:
-        >>> from keras_bert import presets
-        >>> found = TokenizerFiles(presets.resolve("all-MiniLM-L6-v2"))
-        >>> found.settings({"lowercase": "do_lower_case"})
+        >>> from keras_bert.formats import Preset
+        >>> Preset("all-MiniLM-L6-v2").tokenizer_files.settings({"lowercase": "do_lower_case"})
         {'lowercase': True}
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.whole_path = directory / ALL_IN_ONE
+    def __init__(self, preset: Preset) -> None:
+        self._preset = preset
+        self.directory = preset.directory
+        self.whole_path = self.directory / ALL_IN_ONE
 
     @functools.cached_property
     def whole(self) -> dict[str, Any]:
         """The content of `tokenizer.json`. Raises FileNotFoundError, or ValueError if it is damaged."""
-        return files.read_json(self.whole_path)
+        return self._preset.json(ALL_IN_ONE)
 
     @functools.cached_property
     def config(self) -> dict[str, Any]:
         """The content of `tokenizer_config.json`; empty if there is none. Raises ValueError if it is damaged."""
-        path = self.directory / CONFIG
-        return files.read_json(path, _CONFIG_SHAPE) if path.is_file() else {}
+        return self._preset.json_if_there(CONFIG, _CONFIG_SHAPE)
 
     @functools.cached_property
     def special_names(self) -> dict[str, Any]:
         """The content of `special_tokens_map.json`, of older versions; empty if there is none. Raises as `config`."""
-        path = self.directory / _SPECIAL
-        return files.read_json(path, _NAMES_SHAPE) if path.is_file() else {}
+        return self._preset.json_if_there(_SPECIAL, _NAMES_SHAPE)
 
     @functools.cached_property
     def has_whole(self) -> bool:
@@ -99,9 +102,9 @@ class TokenizerFiles:
         """File name -> the tokens that it lists, and their ids. Raises ValueError if a file is damaged."""
         texts = {
             VOCABULARY: lambda path: {token: i for i, token in enumerate(files.lines_of(files.read_text(path)))},
-            IDS: lambda path: files.read_json(path, {str: int}),
+            IDS: lambda path: self._preset.json(IDS, {str: int}),
             ALL_IN_ONE: lambda path: _ids_of_whole(path, self.whole) if self.has_whole else {},
-            _ADDED: lambda path: files.read_json(path, {str: int}),
+            _ADDED: lambda path: self._preset.json(_ADDED, {str: int}),
             CONFIG: lambda path: _ids_of_config(path, self.config),
         }
         paths = {name: self.directory / name for name in texts}
@@ -146,8 +149,10 @@ class TokenizerFiles:
         Raises:
             ValueError: a file has another token for an id, lacks a token, or names another special token.
         """
+        own = {token: index for index, token in enumerate(vocabulary)}
         for name, ids in self.ids.items():
-            for token, index in ids.items():
+            # Token by token only if some differ: there are tens of thousands.
+            for token, index in () if ids.items() <= own.items() else ids.items():
                 known = vocabulary[index] if 0 <= index < len(vocabulary) else None
                 if token not in ("", known) and not (known is None and self._is_unused(name, token)):
                     self._refuse(name, f"{token!r:.60} as token {index}", known)
@@ -218,7 +223,7 @@ class TokenizerFiles:
             stated = [*self.special_names.values(), *(self.config.get(name) for name in TOKENS.values())]
             flat = itertools.chain(*(value if isinstance(value, list) else [value] for value in stated))
             special = [value.get("content") if isinstance(value, dict) else value for value in flat]
-            added = files.read_json(others, {str: int})
+            added = self._preset.json(_ADDED, {str: int})
             yield from ((others, token) for token in added if token not in special)
 
 

@@ -18,7 +18,7 @@ from keras_bert.formats import FAMILIES, read_config
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.loss_means import Part, count_of, weighted_mean
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
-from keras_bert.tasks.preset import RowSettings, TaskPreset
+from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.teaching import divergence
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer
@@ -214,9 +214,9 @@ class BertPretrainer(BertTask):
         return (MASKED_LM, NEXT_SENTENCE) if arguments.get("pairs", True) else (MASKED_LM,)
 
     @classmethod
-    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        length = rows.sequence_length or found.preprocessor.get("sequence_length") or _LENGTH
-        return super()._read_preprocessor(found, encoder, rows._replace(sequence_length=length))
+    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
+        length = rows.sequence_length or preset.preprocessor.get("sequence_length") or _LENGTH
+        return super()._read_preprocessor(preset, encoder, rows._replace(sequence_length=length))
 
     def _labels(self, y: Any) -> Any:
         return y  # a dict: output -> its targets

@@ -16,8 +16,8 @@ from keras_bert.tasks.columns import columns_of, one_or_many
 from keras_bert.tasks.label_names import checked_labels
 from keras_bert.tasks.long_text import POOLINGS, classify_texts
 from keras_bert.tasks.loss_means import Part, weighted_mean
-from keras_bert.tasks.preset import TaskPreset
 from keras_bert.tasks.problem_types import PROBLEM_TYPES, SingleLabel
+from keras_bert.tasks.storable import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
 

@@ -16,8 +16,7 @@ from keras_bert.encoder.encoder import NAMES, check_range
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead
-from keras_bert.tasks.preset import RowSettings, TaskPreset
-from keras_bert.tasks.preset import preprocessor as preprocessor_of
+from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor, BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer, loading
 from keras_bert.text.arguments import list_of_str
@@ -323,18 +322,18 @@ class BertMaskedLM(BertTask):
         return [{"filled": answer["text"], "masks": answer["masks"]} for answer in self.fill(*texts, progress=False)]
 
     @classmethod
-    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
-        if not found.has_head:
-            raise ValueError(f"{found.handle} has no masked language modeling head; pre-trained models have one")
-        return super()._arguments(found, given)
+    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+        if not preset.has_head:
+            raise ValueError(f"{preset.files.handle} has no masked language modeling head; pre-trained models have one")
+        return super()._arguments(preset, given)
 
     @classmethod
-    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor | None:
+    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor | None:
         """None, with a warning, if the tokenizer cannot be used: the model takes packed inputs only."""
         if keras.backend.backend() != "tensorflow":
             return None
         try:
-            tokenizer = loading.load_tokenizer(found.directory, special_tokens_in_text=True)
+            tokenizer = loading.load_tokenizer(preset.files, special_tokens_in_text=True)
             encoder.config.check_vocabulary(tokenizer.vocabulary_size, tokenizer.is_whole)
         except FileNotFoundError:
             return None
@@ -342,7 +341,7 @@ class BertMaskedLM(BertTask):
             warnings.warn(f"this model takes packed inputs only, because of its tokenizer: {error}", stacklevel=3)
             return None
         positions = encoder.config.max_positions
-        return preprocessor_of(found, positions, rows, tokenizer=tokenizer, max_sequence_length=positions)
+        return preset.load_preprocessor(positions, rows, tokenizer=tokenizer, max_sequence_length=positions)
 
 
 def _check(preprocessor: BertPreprocessor) -> None:

@@ -13,7 +13,7 @@ from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.tasks import metrics
 from keras_bert.tasks.columns import columns_of, one_or_many, plain_labels
-from keras_bert.tasks.preset import TaskPreset
+from keras_bert.tasks.storable import TaskPreset
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 
@@ -129,10 +129,10 @@ class BertNextSentence(BertTask):
         return [{"probability": float(score)} for score in self.score(*texts, progress=False)]
 
     @classmethod
-    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
-        if not found.has_head:
-            raise ValueError(f"{found.handle} has no next-sentence head; BERT's original checkpoints have one")
-        return super()._arguments(found, given)
+    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+        if not preset.has_head:
+            raise ValueError(f"{preset.files.handle} has no next-sentence head; BERT's original checkpoints have one")
+        return super()._arguments(preset, given)
 
     def settings(self) -> dict[str, Any]:
         return {"dropout": self.dropout_rate}

@@ -26,8 +26,8 @@ from keras_bert.tasks.contexts import (
     tokens_before,
 )
 from keras_bert.tasks.long_text import sequence_output
-from keras_bert.tasks.preset import RowSettings, TaskPreset
 from keras_bert.tasks.spans import NEVER, SpanLoss, best_spans, rank_answers
+from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
@@ -319,13 +319,13 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
     # -- Files
 
     @classmethod
-    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
+    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
         """By default, rows have at most 384 tokens and a stride of 128. They are padded to the longest of a batch."""
         if rows.long_text not in (None, "windows"):
             raise ValueError(f"long_text is {rows.long_text!r}; contexts are always read in windows")
-        saved, positions = found.preprocessor, encoder.config.max_positions
+        saved, positions = preset.preprocessor, encoder.config.max_positions
         if saved and rows == RowSettings():
-            return BertPreprocessor.from_preset(found.directory, **saved)
+            return BertPreprocessor.from_preset(preset.files, **saved)
         longest = saved.get("sequence_length") or saved.get("max_sequence_length") or min(_LONGEST, positions)
         if rows.sequence_length is not None:
             longest = rows.sequence_length
@@ -333,7 +333,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
             raise ValueError(f"sequence_length is {longest}, but this model has {positions} positions")
         stride = (saved.get("stride") or _STRIDE) if rows.stride is None else rows.stride
         limits = {"max_sequence_length": longest, "stride": stride}
-        return BertPreprocessor.from_preset(found.directory, sequence_length=None, **limits)
+        return BertPreprocessor.from_preset(preset.files, sequence_length=None, **limits)
 
     def settings(self) -> dict[str, Any]:
         return {

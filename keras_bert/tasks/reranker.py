@@ -13,13 +13,13 @@ from keras import ops
 
 from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import Checkpoint, cross_encoder, hugging_face
+from keras_bert.formats import Preset, cross_encoder, hugging_face
 from keras_bert.tasks import metrics, passage_lists, ranking_losses
 from keras_bert.tasks.columns import as_arrays, check_top_k, columns_of, one_or_many, plain, plain_labels
 from keras_bert.tasks.heads import check_finite
 from keras_bert.tasks.label_names import checked_labels, numbers_of
 from keras_bert.tasks.long_text import classify_texts
-from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to, read
+from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many
@@ -276,36 +276,37 @@ class BertReranker(BertTask):
     # -- Files
 
     @classmethod
-    def is_in(cls, checkpoint: Checkpoint, directory: Path) -> bool:
-        if not super().is_in(checkpoint, directory):
+    def is_in(cls, preset: Preset) -> bool:
+        if not super().is_in(preset):
             return False
-        size = checkpoint.shapes(cls.HEAD).get("logits/bias")
+        size = preset.checkpoint.shapes(cls.HEAD).get("logits/bias")
         if size == (2,):  # of any classifier, unless a reranker was saved
-            return bool(read(directory, cls).settings)
-        return size == (1,) and cross_encoder.read(directory).is_stated
+            return bool(TaskPreset.read(preset, cls).settings)
+        return size == (1,) and preset.cross_encoder_settings.is_stated
 
     @classmethod
-    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
-        stated = cross_encoder.read(found.directory)
-        if stated.is_stated and found.head_size > 2:
+    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+        stated = preset.files.cross_encoder_settings
+        if stated.is_stated and preset.head_size > 2:
             raise ValueError(
-                f"{found.handle} has {found.head_size} outputs for a pair, not one score; load it as a BertClassifier"
+                f"{preset.files.handle} has {preset.head_size} outputs for a pair, not one score; load it as a "
+                "BertClassifier"
             )
-        activation = {} if found.settings and not stated.is_stated else {"activation": stated.activation}
-        labels = {"labels": found.saved_labels or ["LABEL_0", "LABEL_1"]} if found.head_size == 2 else {}
-        return {**found.settings, **activation, **labels, **given}
+        activation = {} if preset.settings and not stated.is_stated else {"activation": stated.activation}
+        labels = {"labels": preset.saved_labels or ["LABEL_0", "LABEL_1"]} if preset.head_size == 2 else {}
+        return {**preset.settings, **activation, **labels, **given}
 
     @classmethod
-    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        return preprocessor_up_to(cross_encoder.read(found.directory).max_length, found, encoder, rows)
+    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
+        return preset.load_preprocessor_up_to(preset.files.cross_encoder_settings.max_length, encoder, rows)
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes what `CrossEncoder(directory)` reads."""
         longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
         cross_encoder.write_length(directory, longest)
 
-    def _takes_head(self, found: TaskPreset) -> bool:
-        return found.head_fits(self.labels)
+    def _takes_head(self, preset: TaskPreset) -> bool:
+        return preset.head_fits(self.labels)
 
     def settings(self) -> dict[str, Any]:
         return {"activation": self.activation, "dropout": self.dropout_rate, "labels": self.labels}

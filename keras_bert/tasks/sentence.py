@@ -14,17 +14,16 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert import presets
 from keras_bert.data.problems import characters
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import sentence_transformers
+from keras_bert.formats import Preset, sentence_transformers
 from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS, SIMILARITIES
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import one_or_many
 from keras_bert.tasks.gradient_cache import Column
 from keras_bert.tasks.heads import check_finite, pooled
 from keras_bert.tasks.learning_vectors import LearnsByComparing
-from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to
+from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 
@@ -272,7 +271,7 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
         return [{"embedding": vector.tolist()} for vector in self.encode(*texts, progress=False)]
 
     @classmethod
-    def to_compare(cls, handle: str | Path, **arguments: Any) -> BertSentenceEncoder:
+    def to_compare(cls, handle: str | Path | Preset, **arguments: Any) -> BertSentenceEncoder:
         """As `from_preset`, with vectors whose dot product is the model's similarity: for the cosine, of length 1.
 
         Example:
@@ -281,36 +280,36 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
             >>> model.similarity, model.normalize
             ('cosine', True)
         """
-        stated = sentence_transformers.read(presets.resolve(handle))
-        return cls.from_preset(handle, normalize=True if stated.similarity == "cosine" else None, **arguments)
+        with Preset.open(handle) as preset:
+            normalize = True if preset.sentence_settings.similarity == "cosine" else None
+            return cls.from_preset(preset, normalize=normalize, **arguments)
 
     @classmethod
-    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
-        stated = vars(sentence_transformers.read(found.directory))
-        return {**{name: stated[name] for name in cls.STATED_ELSEWHERE}, **found.settings, **given}
+    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+        stated = vars(preset.files.sentence_settings)
+        return {**{name: stated[name] for name in cls.STATED_ELSEWHERE}, **preset.settings, **given}
 
     @classmethod
-    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        return preprocessor_up_to(sentence_transformers.read(found.directory).max_length, found, encoder, rows)
+    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
+        return preset.load_preprocessor_up_to(preset.files.sentence_settings.max_length, encoder, rows)
 
-    def _load_heads(self, found: TaskPreset) -> None:
-        super()._load_heads(found)
-        saved, ours = sentence_transformers.read(found.directory).dense, self.settings()["dense"]
+    def _load_heads(self, preset: TaskPreset) -> None:
+        super()._load_heads(preset)
+        saved, ours = preset.files.sentence_settings.dense, self.settings()["dense"]
         if saved and saved != ours:
             warnings.warn(
-                f"{found.directory} has a trained dense layer, {saved}; for {ours} a new one is drawn at random, and "
-                "must be trained. To use the trained one, leave dense out",
+                f"{preset.files.directory} has a trained dense layer, {saved}; for {ours} a new one is drawn at "
+                "random, and must be trained. To use the trained one, leave dense out",
                 stacklevel=3,
             )
         if self.dense is None or saved != ours:
             return
-        weights = sentence_transformers.read_dense_weights(found.directory)
         for variable in self.dense.weights:
-            value = weights[variable.name]
+            value = preset.files.dense_weights[variable.name]
             if value.shape != tuple(variable.shape):
                 raise ValueError(
-                    f"the {variable.name} of Dense in {found.directory} has the shape {list(value.shape)}; vectors of "
-                    f"this encoder need {list(variable.shape)}"
+                    f"the {variable.name} of Dense in {preset.files.directory} has the shape {list(value.shape)}; "
+                    f"vectors of this encoder need {list(variable.shape)}"
                 )
             variable.assign(value)
 

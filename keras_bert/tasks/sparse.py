@@ -12,12 +12,12 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats import Checkpoint, sparse_encoder
+from keras_bert.formats import Preset, sparse_encoder
 from keras_bert.tasks.by_length import ByLength
 from keras_bert.tasks.columns import check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead, check_finite
 from keras_bert.tasks.masked_lm import Candidates, TokenTexts
-from keras_bert.tasks.preset import RowSettings, TaskPreset, preprocessor_up_to
+from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 
@@ -182,19 +182,19 @@ class BertSparseEncoder(BertTask):
     # -- Files
 
     @classmethod
-    def is_in(cls, checkpoint: Checkpoint, directory: Path) -> bool:
-        return super().is_in(checkpoint, directory) and sparse_encoder.read(directory).is_stated
+    def is_in(cls, preset: Preset) -> bool:
+        return super().is_in(preset) and preset.sparse_settings.is_stated
 
     @classmethod
-    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
-        if not found.has_head:
-            raise ValueError(f"{found.handle} has no masked language modeling head, which computes the weights")
-        stated = vars(sparse_encoder.read(found.directory))
-        return {**{name: stated[name] for name in cls.STATED_ELSEWHERE}, **found.settings, **given}
+    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+        if not preset.has_head:
+            raise ValueError(f"{preset.files.handle} has no masked language modeling head, which computes the weights")
+        stated = vars(preset.files.sparse_settings)
+        return {**{name: stated[name] for name in cls.STATED_ELSEWHERE}, **preset.settings, **given}
 
     @classmethod
-    def _read_preprocessor(cls, found: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
-        return preprocessor_up_to(sparse_encoder.read(found.directory).max_length, found, encoder, rows)
+    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
+        return preset.load_preprocessor_up_to(preset.files.sparse_settings.max_length, encoder, rows)
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes what `SparseEncoder(directory)` reads."""

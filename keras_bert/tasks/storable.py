@@ -1,21 +1,206 @@
-"""Storable: reads and writes the files of a task."""
+"""Storable: reads and writes the files of a task, its head, labels and settings among them."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import inspect
+import re
 import warnings
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import numpy as np
 
 from keras_bert import files, formats
+from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
-from keras_bert.formats import hugging_face, model_files
+from keras_bert.formats import Preset, hugging_face, model_files, sentence_transformers
 from keras_bert.inference import ranges as int8_ranges
-from keras_bert.tasks import preset
+from keras_bert.tasks.label_names import checked_labels
 from keras_bert.text import BertPreprocessor
+
+# The key of our settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.
+_SETTINGS = "keras_bert"
+_OF_PREPROCESSOR = {
+    "sequence_length": (int, None),
+    "truncation": (str, None),
+    "stride": (int, None),
+    "max_sequence_length": (int, None),
+}
+_SHAPE = {
+    "problem_type": (str, None),
+    _SETTINGS: ({"task": (str, None), "preprocessor": (_OF_PREPROCESSOR, None), "model": (dict, None)}, None),
+}
+# Annotations of arguments -> types in JSON.
+_JSON_TYPES = {
+    **{kind.__name__: kind for kind in (bool, int, float, str)},
+    "None": None,
+    "Mapping": dict,
+    "Sequence": list,
+}
+# Heads of fine-tuned models -> what they are for. Those of pre-training are in models to start from.
+_FINE_TUNED = {"sequence": "texts", "tokens": "words", "spans": "answers to questions"}
+_MADE = ("self", "encoder", "preprocessor", "kwargs")  # the arguments of a constructor that from_preset makes
+_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
+
+
+class UntrainedWarning(UserWarning):
+    """A model has a new head, drawn at random, though nobody asked for one; it must be trained."""
+
+
+class RowSettings(NamedTuple):
+    """The arguments of `BertTask.from_preset` for the rows of a model."""
+
+    sequence_length: int | None = None
+    long_text: str | None = None
+    stride: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskPreset:
+    """What an open preset says about one task: its head, labels and settings, and how texts are shortened.
+
+    Attributes:
+        files: the preset.
+        hugging_face: the content of Hugging Face's `config.json`; empty in other formats.
+        has_head: whether there are weights of the task's head.
+        head_size: the number of labels of the head; 0 without a head or labels.
+        settings: the model's settings, as `save_preset` wrote them; empty if it wrote another task.
+        preprocessor: the preprocessor's arguments, in the same way.
+    """
+
+    files: Preset
+    hugging_face: dict[str, Any]
+    has_head: bool
+    head_size: int
+    settings: dict[str, Any]
+    preprocessor: dict[str, Any]
+
+    @classmethod
+    def read(cls, preset: Preset, task: type[Storable]) -> TaskPreset:
+        """Reads a task's part of a preset.
+
+        Raises:
+            FileNotFoundError: the directory lacks a file.
+            ValueError: a file is damaged.
+        """
+        checkpoint = preset.checkpoint
+        has_head = task.HEAD in checkpoint.heads
+        (head_size,) = (checkpoint.shapes(task.HEAD) if has_head else {}).get("logits/bias", (0,))
+        config = preset.json(hugging_face.CONFIG, _SHAPE) if checkpoint.format == "hugging_face" else {}
+        saved = config.get(_SETTINGS) or {}
+        if saved.get("task") != task.__name__:
+            saved = {}
+        settings, preprocessor = (saved.get(name) or {} for name in ("model", "preprocessor"))
+        known = {"model": _shape_of(task), "preprocessor": _OF_PREPROCESSOR}
+        for part, values in (("model", settings), ("preprocessor", preprocessor)):
+            source = f"{preset.directory / hugging_face.CONFIG}: {_SETTINGS}.{part}"
+            if unknown := [name for name in values if name not in known[part]]:
+                raise ValueError(
+                    f"{source} has {', '.join(unknown)}, which no {task.__name__} has; known are "
+                    f"{', '.join(known[part])}. Was it saved by a later version?"
+                )
+            files.check_json(values, {name: known[part][name] for name in values}, source)
+        return cls(preset, config, has_head, head_size, settings, preprocessor)
+
+    @property
+    def source(self) -> Path:
+        """The path of `config.json`, for messages."""
+        return self.files.directory / hugging_face.CONFIG
+
+    @property
+    def saved_labels(self) -> list[str] | None:
+        """The names of the head's labels, in the order of the logits; None without a head or names."""
+        if not self.has_head:
+            return None
+        return hugging_face.labels_of(self.hugging_face, self.source)
+
+    def labels(self, given: Sequence[str] | None) -> list[str]:
+        """The given labels, or the head's.
+
+        Raises:
+            ValueError: there are none.
+        """
+        if given is None and self.saved_labels is None:
+            found = f"no names for its {self.head_size} labels" if self.head_size else "no head of this task"
+            raise ValueError(f"{self.files.directory} has {found}; give the names of your labels: labels=[...]")
+        return self.saved_labels if given is None else checked_labels(given)
+
+    def head_fits(self, labels: list[str] | None) -> bool:
+        """Whether the head fits these labels: it has the same names, or no names and the same number.
+
+        Without names, `transformers` writes LABEL_0, LABEL_1, ...
+
+        Args:
+            labels: the model's labels; None: it has a single output, a score.
+
+        Warns:
+            UserWarning: a trained head does not fit, and is left out, perhaps by mistake.
+        """
+        saved, count = self.saved_labels, 1 if labels is None else len(labels)
+        has_names = labels is not None and saved not in (None, _unnamed(self.head_size))
+        if saved == labels is not None or (count == self.head_size and not has_names):
+            return True
+        if self.has_head:
+            theirs = _listed(saved or _unnamed(self.head_size))
+            ours = "one score" if labels is None else _listed(labels)
+            advice = "leave labels out, or give its names in its order" if labels else "load it as a BertClassifier"
+            warnings.warn(
+                f"{self.files.directory} has a trained head for {theirs}; for {ours} a new one is drawn at random, and "
+                f"must be trained. To use the trained one, {advice}",
+                stacklevel=5,  # where from_preset was called
+            )
+        return False
+
+    @property
+    def trained_parts(self) -> dict[str, str]:
+        """The parts of a model for a task, apart from the encoder -> their names for messages."""
+        parts = {name: f"head for {of}" for name, of in _FINE_TUNED.items() if name in self.files.checkpoint.heads}
+        if sentence_transformers.has_dense(self.files):
+            parts["dense"] = "Dense layer of a sentence encoder"
+        return parts
+
+    @property
+    def is_to_start_from(self) -> bool:
+        """Whether the preset is a pre-trained model, not one for a task."""
+        return not self.trained_parts and not (self.files.directory / sentence_transformers.MODULES).is_file()
+
+    def load_preprocessor(self, positions: int, rows: RowSettings, **arguments: Any) -> BertPreprocessor:
+        """Loads the preprocessor. The given settings replace the saved ones.
+
+        Args:
+            positions: the number of positions of the model.
+            rows: the arguments of `from_preset`.
+            **arguments: further arguments of `BertPreprocessor.from_preset`.
+
+        Raises:
+            FileNotFoundError: the preset has no tokenizer.
+            ValueError: an argument is bad.
+        """
+        text = {"sequence_length": None, **self.preprocessor, **arguments}
+        if rows.sequence_length is not None:
+            text["sequence_length"] = rows.sequence_length
+        text |= _long_text(rows.long_text, rows.stride, text["sequence_length"] or positions)
+        longest = self.preprocessor.get("max_sequence_length")
+        if longest is not None and longest > positions:
+            if text["sequence_length"] is None:
+                raise ValueError(
+                    f"{self.source}: {_SETTINGS}.preprocessor.max_sequence_length is {longest}, but this model has "
+                    f"{positions} positions"
+                )
+            text["max_sequence_length"] = positions  # all rows have the same length, whatever the most was
+        saved = [name for name, value in self.preprocessor.items() if text.get(name) == value]
+        with _errors_name(self.source, saved):
+            return BertPreprocessor.from_preset(self.files, **text)
+
+    def load_preprocessor_up_to(self, longest: int | None, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor:
+        """Loads the preprocessor. It cuts texts at `longest` tokens, if given, and at the model's positions."""
+        positions = encoder.config.max_positions
+        return self.load_preprocessor(positions, rows, max_sequence_length=min(longest or positions, positions))
 
 
 class Storable:
@@ -38,14 +223,14 @@ class Storable:
         return {} if self.HEAD is None else {self.HEAD: self.head}
 
     @classmethod
-    def is_in(cls, checkpoint: formats.Checkpoint, directory: Path) -> bool:
-        """Whether the checkpoint in `directory` has the head of this task."""
-        return cls.HEAD in checkpoint.heads
+    def is_in(cls, preset: Preset) -> bool:
+        """Whether a preset has the head of this task."""
+        return cls.HEAD in preset.checkpoint.heads
 
     @classmethod
     def from_preset(
         cls,
-        handle: str | Path,
+        handle: str | Path | Preset,
         *,
         sequence_length: int | None = None,
         long_text: str | None = None,
@@ -59,7 +244,7 @@ class Storable:
         A new head that reads the pooler gets a new pooler, too, if the preset has none.
 
         Args:
-            handle: a directory, the name of a preset, or `hf://org/name`; see `presets.resolve`.
+            handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
             sequence_length: the length of every row in tokens, or the longest that windows and batches may have; by
                 default the saved one, else the most that the model reads.
             long_text: how to fit longer texts: "truncate" cuts the end off, "head_tail" cuts the middle out, "windows"
@@ -80,28 +265,29 @@ class Storable:
                 another task; or a new head is drawn at random, though the preset is a model for a task; or int8 ranges
                 are not used, because they belong to other weights.
         """
-        fields, given = preset.split(cls, {name: value for name, value in settings.items() if value is not None})
-        found = preset.read(handle, cls)
-        arguments = cls._arguments(found, given)
-        new_heads = set(cls._heads(arguments)) - set(found.heads)
-        if any(formats.FAMILIES[found.family].reads_pooler(head) for head in new_heads):
-            fields.setdefault("pooler", True)  # masked language models have none
-        encoder = BertEncoder.from_preset(found.directory, **fields, **({} if dtype is None else {"dtype": dtype}))
-        rows = preset.RowSettings(sequence_length, long_text, stride)
-        preprocessor = cls._read_preprocessor(found, encoder, rows)
-        with preset.errors_name(found.directory / hugging_face.CONFIG, () if given else found.settings):
-            model = cls(encoder, preprocessor, **arguments)
-        model._load_heads(found)
-        model._warn_of_heads(found)
-        model._load_ranges(found.directory)
+        fields, given = _split(cls, {name: value for name, value in settings.items() if value is not None})
+        rows = RowSettings(sequence_length, long_text, stride)
+        with Preset.open(handle) as opened:
+            preset, checkpoint = TaskPreset.read(opened, cls), opened.checkpoint
+            arguments = cls._arguments(preset, given)
+            new_heads = set(cls._heads(arguments)) - checkpoint.heads
+            if any(formats.FAMILIES[checkpoint.config.family].reads_pooler(head) for head in new_heads):
+                fields.setdefault("pooler", True)  # masked language models have none
+            encoder = BertEncoder.from_preset(opened, **fields, **({} if dtype is None else {"dtype": dtype}))
+            preprocessor = cls._read_preprocessor(preset, encoder, rows)
+            with _errors_name(preset.source, () if given else preset.settings):
+                model = cls(encoder, preprocessor, **arguments)
+            model._load_heads(preset)
+            model._warn_of_heads(preset)
+            model._load_ranges(opened.directory)
         if precision != "float32":
             model.set_precision(precision)
         return model
 
     @classmethod
-    def _arguments(cls, found: preset.TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
         """The constructor's arguments except encoder and preprocessor: the given ones, else those of a preset."""
-        return {**found.settings, **given}
+        return {**preset.settings, **given}
 
     @classmethod
     def _heads(cls, arguments: dict[str, Any]) -> tuple[str, ...]:
@@ -109,40 +295,38 @@ class Storable:
         return () if cls.HEAD is None else (cls.HEAD,)
 
     @classmethod
-    def _read_preprocessor(
-        cls, found: preset.TaskPreset, encoder: BertEncoder, rows: preset.RowSettings
-    ) -> BertPreprocessor | None:
-        return preset.preprocessor(found, encoder.config.max_positions, rows)
+    def _read_preprocessor(cls, preset: TaskPreset, encoder: BertEncoder, rows: RowSettings) -> BertPreprocessor | None:
+        return preset.load_preprocessor(encoder.config.max_positions, rows)
 
-    def _load_heads(self, found: preset.TaskPreset) -> None:
+    def _load_heads(self, preset: TaskPreset) -> None:
         """Loads the parts of a preset other than the encoder."""
-        with formats.open_checkpoint(found.directory) as checkpoint:
-            for name, head in self.heads.items():
-                if name in found.heads and self._takes_head(found):
-                    load_weights(head, checkpoint, name)
+        checkpoint = preset.files.checkpoint
+        for name, head in self.heads.items():
+            if name in checkpoint.heads and self._takes_head(preset):
+                load_weights(head, checkpoint, name)
 
-    def _warn_of_heads(self, found: preset.TaskPreset) -> None:
+    def _warn_of_heads(self, preset: TaskPreset) -> None:
         """Warns of what a preset has and this model does not use, and of what it lacks."""
         kind = type(self).__name__
-        if unused := [part for name, part in found.trained_parts.items() if name not in (*self.heads, *self.PARTS)]:
-            told = f"{found.directory} has a trained {' and a '.join(unused)}, which a {kind} does not use"
-            warnings.warn(told, stacklevel=3)
+        if unused := [part for name, part in preset.trained_parts.items() if name not in (*self.heads, *self.PARTS)]:
+            message = f"{preset.files.directory} has a trained {' and a '.join(unused)}, which a {kind} does not use"
+            warnings.warn(message, stacklevel=3)
         has_labels = getattr(self, "labels", None) is not None  # they ask for a head
-        if self.HEAD is None or found.has_head or has_labels:
+        if self.HEAD is None or preset.has_head or has_labels:
             return
-        told = f"{found.directory} has no head of a {kind}: a new one is drawn at random, and must be trained"
-        if found.is_to_start_from:
-            self._untrained = told
+        message = f"{preset.files.directory} has no head of a {kind}: a new one is drawn at random, and must be trained"
+        if preset.is_to_start_from:
+            self._untrained = message
         else:
-            warnings.warn(told, preset.UntrainedWarning, stacklevel=3)
+            warnings.warn(message, UntrainedWarning, stacklevel=3)
 
     def _warn_if_untrained(self) -> None:
         """Warns before the first answer with a new head that was neither asked for nor trained."""
-        told, self._untrained = self._untrained, None
-        if told and not np.any(self.head.logits.bias):  # training leaves no bias at exactly 0
-            warnings.warn(told, preset.UntrainedWarning, stacklevel=3)
+        message, self._untrained = self._untrained, None
+        if message and not np.any(self.head.logits.bias):  # training leaves no bias at exactly 0
+            warnings.warn(message, UntrainedWarning, stacklevel=3)
 
-    def _takes_head(self, found: preset.TaskPreset) -> bool:
+    def _takes_head(self, preset: TaskPreset) -> bool:
         """Whether to load the heads of a preset."""
         return True
 
@@ -170,7 +354,7 @@ class Storable:
         tokenizer = () if self.preprocessor is None else model_files.TOKENIZER
         before = model_files.present(directory, (*model_files.MODEL, *tokenizer, *model_files.SETTINGS))
         files.refuse_to_overwrite(directory, before, overwrite)
-        entries = {**self.hugging_face_settings(), **preset.entries(self)}
+        entries = {**self.hugging_face_settings(), **_entries(self)}
         formats.write(
             directory, self.encoder.config, self.parts(), overwrite=overwrite, settings=entries, kept=self._own_files
         )
@@ -182,7 +366,7 @@ class Storable:
     def save_settings(self, directory: str | Path) -> None:
         """Writes the files of `save_preset` without the encoder's weights and the tokenizer's files."""
         values = hugging_face.model_values(self.encoder.config, self.heads)
-        values |= {**self.hugging_face_settings(), **preset.entries(self)}
+        values |= {**self.hugging_face_settings(), **_entries(self)}
         files.write_texts(directory, {hugging_face.CONFIG: files.to_json(values)})
         self._save_own_files(Path(directory), overwrite=True)
 
@@ -215,3 +399,77 @@ class Storable:
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         parts = {name: keras.saving.deserialize_keras_object(config[name]) for name in ("encoder", "preprocessor")}
         return cls(**{**config, **parts})
+
+
+def _unnamed(size: int) -> list[str]:
+    return [f"LABEL_{i}" for i in range(size)]
+
+
+def _listed(labels: list[str]) -> str:
+    return ", ".join(labels[:4]) + (", ..." if len(labels) > 4 else "")
+
+
+def _split(task: type[Storable], given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Splits the arguments of `from_preset` into fields of `BertConfig` and arguments of the task.
+
+    A name that both have, such as `pooling`, is the task's.
+
+    Raises:
+        TypeError: there is no such argument.
+    """
+    known = _arguments_of(task)
+    if unknown := [name for name in given if name not in {*known, *_FIELDS, "name"}]:
+        raise TypeError(
+            f"{task.__name__}.from_preset has no argument {', '.join(unknown)}; it takes sequence_length, long_text, "
+            f"stride, dtype, {', '.join(known)}, and the fields of BertConfig"
+        )
+    fields = {name: value for name, value in given.items() if name in _FIELDS and name not in known}
+    return fields, {name: value for name, value in given.items() if name not in fields}
+
+
+def _arguments_of(task: type[Storable]) -> list[str]:
+    return [name for name in inspect.signature(task.__init__).parameters if name not in _MADE]
+
+
+def _shape_of(task: type[Storable]) -> dict[str, Any]:
+    """The types of the settings that `_entries` writes, for `files.check_json`."""
+    parameters = inspect.signature(task.__init__).parameters
+    shape = {}
+    for name in _arguments_of(task):
+        if name not in task.STATED_ELSEWHERE:
+            kinds = re.findall(r"\w+", re.sub(r"\[.*\]", "", str(parameters[name].annotation)))
+            shape[name] = tuple(_JSON_TYPES[kind] for kind in kinds)
+    return shape
+
+
+@contextlib.contextmanager
+def _errors_name(path: Path, values: Collection[str]) -> Iterator[None]:
+    """Puts the path of a file into errors about the values from it; without values, it is not to blame."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not values or str(path.parent) in str(error):
+            raise
+        raise ValueError(f"{path}, of {', '.join(values)}: {error}") from error
+
+
+def _long_text(long_text: str | None, stride: int | None, longest: int) -> dict[str, Any]:
+    """The preprocessor's arguments."""
+    if stride is not None and long_text != "windows":
+        raise ValueError(f"stride is {stride}, but only windows have a stride: pass long_text='windows'")
+    choices = {
+        None: {},
+        "truncate": {"truncation": "longest_first", "stride": None},
+        "head_tail": {"truncation": "head_tail", "stride": None},
+        "windows": {"truncation": "longest_first", "stride": stride or longest // 2},
+    }
+    if long_text not in choices:
+        raise ValueError(f"long_text is {long_text!r}; expected truncate, head_tail or windows")
+    return choices[long_text]
+
+
+def _entries(model: Storable) -> dict[str, Any]:
+    """A model's entries in `config.json`, which `TaskPreset.read` reads."""
+    settings = {name: value for name, value in model.settings().items() if name not in model.STATED_ELSEWHERE}
+    of_text = model.preprocessor and {name: getattr(model.preprocessor, name) for name in _OF_PREPROCESSOR}
+    return {_SETTINGS: {"task": type(model).__name__, "model": settings, "preprocessor": of_text or {}}}

@@ -20,7 +20,7 @@ from keras_bert.tasks.columns import one_or_many, plain, plain_labels
 from keras_bert.tasks.entities import LabelScheme, spans
 from keras_bert.tasks.label_names import checked_labels, number_of, rare
 from keras_bert.tasks.long_text import places_of_tokens, sequence_output
-from keras_bert.tasks.preset import TaskPreset
+from keras_bert.tasks.storable import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.arguments import check_many, list_of_str
@@ -344,11 +344,11 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         return [{"entities": entities} for entities in self.entities(*texts, progress=False)]
 
     @classmethod
-    def _arguments(cls, found: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
-        return {**found.settings, **given, "labels": found.labels(given.get("labels"))}
+    def _arguments(cls, preset: TaskPreset, given: dict[str, Any]) -> dict[str, Any]:
+        return {**preset.settings, **given, "labels": preset.labels(given.get("labels"))}
 
-    def _takes_head(self, found: TaskPreset) -> bool:
-        return found.head_fits(self.labels)
+    def _takes_head(self, preset: TaskPreset) -> bool:
+        return preset.head_fits(self.labels)
 
     def settings(self) -> dict[str, Any]:
         return {"labels": self.labels, "dropout": self.dropout_rate}

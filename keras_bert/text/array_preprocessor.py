@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import files, formats, presets
+from keras_bert import files
 from keras_bert.extras import needed
-from keras_bert.formats import hugging_face_byte_pairs, hugging_face_tokenizers, hugging_face_wordpiece
+from keras_bert.formats import Preset, hugging_face_byte_pairs, hugging_face_tokenizers, hugging_face_wordpiece
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
@@ -125,7 +125,7 @@ class ArrayPreprocessor:
         """Reads a preset's tokenizer.
 
         Args:
-            handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
+            handle: a directory, the name of a preset, or `hf://org/name`; see `presets.resolve`.
             **overrides: arguments of the constructor; see `BertPreprocessor.from_preset`.
 
         Raises:
@@ -133,9 +133,9 @@ class ArrayPreprocessor:
             ImportError: `tokenizers` is not installed.
             TypeError, ValueError: a bad argument, or a damaged file.
         """
-        directory = presets.resolve(handle)
-        config = formats.read_config(files.find(directory, *formats.CONFIGS))
-        content, pad_token = _read(directory)
+        preset = Preset(handle)
+        config = preset.config
+        content, pad_token = _read(preset.tokenizer_files)
         tokenizer = needed("tokenizers", "tokenizers", "runtimes").Tokenizer.from_str(json.dumps(content))
         tokenizer.no_truncation()
         tokenizer.no_padding()
@@ -145,15 +145,14 @@ class ArrayPreprocessor:
         return cls(tokenizer, tokenizer.token_to_id(pad_token), **overrides)
 
 
-def _read(directory: Path) -> tuple[dict[str, Any], str]:
+def _read(found: TokenizerFiles) -> tuple[dict[str, Any], str]:
     """The content of a preset's `tokenizer.json`, set not to find special tokens in texts; and the pad token."""
-    found = TokenizerFiles(directory)
     kind = found.type if found.whole_path.is_file() else None
     if kind not in (None, "WordPiece", "BPE"):
-        content = found.whole
-        content["added_tokens"] = [each for each in content.get("added_tokens") or [] if not each["special"]]
+        added = [each for each in found.whole.get("added_tokens") or [] if not each["special"]]
+        content = {**found.whole, "added_tokens": added}
         return content, (content.get("padding") or {}).get("pad_token", "<pad>")
-    if kind == "BPE" or (directory / hugging_face_tokenizers.MERGES).is_file():
+    if kind == "BPE" or (found.directory / hugging_face_tokenizers.MERGES).is_file():
         read, defaults, write = hugging_face_byte_pairs.read_bytepair_files, _BYTE_PAIRS, _byte_pairs
     else:
         read, defaults, write = hugging_face_wordpiece.read_wordpiece_files, _WORDPIECE, _wordpiece

@@ -254,8 +254,8 @@ class BytePairTokenizer(Tokenizer):
         return tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._text, ids.flat_values)), axis=-1)
 
     @classmethod
-    def from_files(cls, found: TokenizerFiles, **overrides: Any) -> "BytePairTokenizer":
-        tokenizer = super().from_files(found, **overrides)
+    def _from_files(cls, found: TokenizerFiles, overrides: dict[str, Any]) -> "BytePairTokenizer":
+        tokenizer = super()._from_files(found, overrides)
         for path, merges in stated_merges(found):
             if read_merges(merges) != tokenizer.merges:
                 raise ValueError(

@@ -1,11 +1,13 @@
 """Loads the tokenizer of a preset, of any of the three classes."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 
 from keras_bert import files
+from keras_bert.formats import Preset
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, IDS, VOCABULARY
-from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.bytepair import BytePairTokenizer
 from keras_bert.text.sentencepiece import SentencePieceTokenizer
 from keras_bert.text.sentencepiece_files import MODELS
@@ -19,11 +21,11 @@ _TYPES = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer, "Unigram": 
 _DECIDE = {**dict.fromkeys(MODELS, SentencePieceTokenizer), IDS: BytePairTokenizer, VOCABULARY: WordPieceTokenizer}
 
 
-def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
+def load_tokenizer(handle: str | Path | Preset, **overrides: Any) -> Tokenizer:
     """Loads a preset's tokenizer; the files determine its class.
 
     Args:
-        directory: holds one of
+        handle: a directory, the name of a preset, `hf://org/name`, or an open preset; it holds one of
             - `spiece.model`, `sentencepiece.bpe.model` or `spm.model`;
             - `vocab.json` and `merges.txt`;
             - `vocab.txt`;
@@ -36,14 +38,15 @@ def load_tokenizer(directory: Path, **overrides: Any) -> Tokenizer:
         ValueError: a file is damaged, or the kind of tokenizer is not supported.
 
     Example:
-        >>> from keras_bert import presets
-        >>> type(load_tokenizer(presets.resolve("all-MiniLM-L6-v2"))).__name__
+        >>> type(load_tokenizer("all-MiniLM-L6-v2")).__name__
         'WordPieceTokenizer'
     """
-    path = files.find(directory, *_DECIDE, ALL_IN_ONE, advice="copy the files of the model's tokenizer there")
-    found = TokenizerFiles(directory)
-    if path.name in _DECIDE:
-        return _DECIDE[path.name].from_files(found, **overrides)
-    if found.type not in _TYPES:
-        raise ValueError(f"{path} holds a {found.type} tokenizer; supported are {', '.join(_TYPES)}")
-    return _TYPES[found.type].from_files(found, **overrides)
+    with Preset.open(handle) as preset:
+        advice = "copy the files of the model's tokenizer there"
+        path = files.find(preset.directory, *_DECIDE, ALL_IN_ONE, advice=advice)
+        if path.name in _DECIDE:
+            return _DECIDE[path.name].from_preset(preset, **overrides)
+        kind = preset.tokenizer_files.type
+        if kind not in _TYPES:
+            raise ValueError(f"{path} holds a {kind} tokenizer; supported are {', '.join(_TYPES)}")
+        return _TYPES[kind].from_preset(preset, **overrides)

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bert import files, formats, presets
+from keras_bert.formats import Preset
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.packing import TRUNCATIONS, as_ids, pack, truncate, windows
 from keras_bert.text.strings import as_strings, readable_errors
@@ -212,11 +212,11 @@ class BertPreprocessor(keras.layers.Layer):
         return cls(**config | {"tokenizer": keras.saving.deserialize_keras_object(config["tokenizer"])})
 
     @classmethod
-    def from_preset(cls, handle: str | Path, **overrides: Any) -> "BertPreprocessor":
+    def from_preset(cls, handle: str | Path | Preset, **overrides: Any) -> "BertPreprocessor":
         """Loads a preset's tokenizer, of the class that its files determine; see `load_tokenizer`.
 
         Args:
-            handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
+            handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
             **overrides: arguments of the constructor. `max_sequence_length` is by default the number of positions in
                 `config.json` (or `bert_config.json`), and `sequence_length` 128, or fewer if the model has fewer
                 positions.
@@ -225,9 +225,9 @@ class BertPreprocessor(keras.layers.Layer):
             FileNotFoundError: there is no such preset, or a file is missing.
             ValueError: a file is damaged, the vocabulary does not fit the model, or an argument is bad.
         """
-        directory = presets.resolve(handle)
-        config = formats.read_config(files.find(directory, *formats.CONFIGS))
-        tokenizer = overrides.pop("tokenizer", None) or load_tokenizer(directory)
+        with Preset.open(handle) as preset:
+            config = preset.config
+            tokenizer = overrides.pop("tokenizer", None) or load_tokenizer(preset)
         config.check_vocabulary(tokenizer.vocabulary_size, tokenizer.is_whole)
         positions = overrides.setdefault("max_sequence_length", config.max_positions)
         overrides.setdefault("sequence_length", min(128, positions))

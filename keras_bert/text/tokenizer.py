@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 import tensorflow as tf
 
-from keras_bert import presets
+from keras_bert.formats import Preset
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.packing import BERT_PAIRS, PairFormat, as_ids
 from keras_bert.text.strings import Tokens, as_strings, readable_errors, require, tokenize_around
@@ -247,11 +247,11 @@ class Tokenizer:
         return cls(**config)
 
     @classmethod
-    def from_preset(cls: type[T], handle: str | Path, **overrides: Any) -> T:
+    def from_preset(cls: type[T], handle: str | Path | Preset, **overrides: Any) -> T:
         """Reads a preset's tokenizer. `load_tokenizer` lists the files, and finds the class by them.
 
         Args:
-            handle: a directory, the name of an installed preset, or `hf://org/name`; see `presets.resolve`.
+            handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
             **overrides: arguments of the constructor, in place of the files' values. `tokenizer_config.json` takes
                 precedence over other files.
 
@@ -260,11 +260,11 @@ class Tokenizer:
             ValueError: a file is damaged, of another kind, contradicts another file, or has a setting that would change
                 the ids.
         """
-        return cls.from_files(TokenizerFiles(presets.resolve(handle)), **overrides)
+        with Preset.open(handle) as preset:
+            return cls._from_files(preset.tokenizer_files, overrides)
 
     @classmethod
-    def from_files(cls: type[T], found: TokenizerFiles, **overrides: Any) -> T:
-        """As `from_preset`, from files of which some may have been read before."""
+    def _from_files(cls: type[T], found: TokenizerFiles, overrides: dict[str, Any]) -> T:
         arguments = cls._read_files(found)
         try:
             tokenizer = cls(**(arguments | overrides))

@@ -1,5 +1,6 @@
 """WordPiece, BERT's tokenizer, in the TensorFlow graph."""
 
+import functools
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -110,13 +111,7 @@ class WordPieceTokenizer(Tokenizer):
             self._added = {text: tokens.index(token) for token, text in self._normalized(self.added_tokens).items()}
             self._tokens = tf.constant(self.vocabulary)
             try:
-                self._wordpiece = tf_text.FastWordpieceTokenizer(
-                    [_matched(token, index) for index, token in enumerate(self.vocabulary)],
-                    max_bytes_per_word=4 * max_chars_per_word,  # it counts bytes; _limit_word_length counts characters
-                    token_out_type=tf.int32,
-                    unknown_token=unk_token,
-                    no_pretokenization=not split_on_cjk,  # its own word splitting always splits CJK
-                )
+                self._wordpiece = _fast_wordpiece(tuple(tokens), unk_token, split_on_cjk, max_chars_per_word)
             except RuntimeError as error:
                 raise ValueError(f"{source} has only special tokens ({error})") from None
 
@@ -229,6 +224,23 @@ class WordPieceTokenizer(Tokenizer):
 def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> Tokens:
     """`change()` if any of `rows` (bool) is True, else `tokens`: most batches skip the work."""
     return tf.cond(tf.reduce_any(rows), change, lambda: tokens)
+
+
+@functools.lru_cache(maxsize=4)
+def _fast_wordpiece(
+    vocabulary: tuple[str, ...], unk_token: str, split_on_cjk: bool, max_chars_per_word: int
+) -> tf_text.FastWordpieceTokenizer:
+    """TensorFlow Text's tokenizer: the trie of the vocabulary, as a constant.
+
+    It takes most of the time of loading a tokenizer, and many models have the same vocabulary.
+    """
+    return tf_text.FastWordpieceTokenizer(
+        [_matched(token, index) for index, token in enumerate(vocabulary)],
+        max_bytes_per_word=4 * max_chars_per_word,  # it counts bytes; _limit_word_length counts characters
+        token_out_type=tf.int32,
+        unknown_token=unk_token,
+        no_pretokenization=not split_on_cjk,  # its own word splitting always splits CJK
+    )
 
 
 def _matched(token: str, index: int) -> str:

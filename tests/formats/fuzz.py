@@ -19,7 +19,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import formats
-from keras_bert.formats import sentence_transformers
+from keras_bert.formats import Preset, sentence_transformers
 
 from ..support.checkpoints import CONFIGS, random_weights
 from ..support.keras_hub import write_weights
@@ -74,8 +74,8 @@ def valid(kind, directory):
 
 def read(kind, directory):
     if kind == "sentences":
-        sentence_transformers.read(directory)
-        sentence_transformers.read_dense_weights(directory)
+        sentence_transformers.read(Preset(directory))
+        sentence_transformers.read_dense_weights(Preset(directory))
         return {}
     with formats.open_checkpoint(directory) as checkpoint:
         parts = {part: checkpoint.read(part) for part in ("encoder", *sorted(checkpoint.heads))}

@@ -13,8 +13,16 @@ from typing import Any
 
 import pytest
 
-from keras_bert.formats import FAMILIES, cross_encoder, hugging_face, read_config, sentence_transformers, sparse_encoder
-from keras_bert.formats.tokenizer_files import KNOWN_CONFIG, TokenizerFiles
+from keras_bert.formats import (
+    FAMILIES,
+    Preset,
+    cross_encoder,
+    hugging_face,
+    read_config,
+    sentence_transformers,
+    sparse_encoder,
+)
+from keras_bert.formats.tokenizer_files import KNOWN_CONFIG
 from keras_bert.text import WordPieceTokenizer
 from keras_bert.text.loading import load_tokenizer
 
@@ -479,7 +487,7 @@ def sentence_model(tmp_path):
 def test_keys_of_sentence_transformers(file, key, sentence_model):
     path = sentence_model / file
     values = json.loads(path.read_text()) if path.is_file() else {}
-    before, (obeyed, refused) = sentence_transformers.read(sentence_model), SENTENCE[file][key]
+    before, (obeyed, refused) = sentence_transformers.read(Preset(sentence_model)), SENTENCE[file][key]
     for value, expect in ((obeyed, "other"), (refused, "refused"), ("anything", "same")):
         if value is None or (expect == "same" and (obeyed, refused) != (None, None)):
             continue
@@ -488,9 +496,9 @@ def test_keys_of_sentence_transformers(file, key, sentence_model):
             warnings.simplefilter("error")
             if expect == "refused":
                 with pytest.raises(ValueError, match=re.escape(path.name)):
-                    sentence_transformers.read(sentence_model)
+                    sentence_transformers.read(Preset(sentence_model))
             else:
-                assert (sentence_transformers.read(sentence_model) == before) == (expect == "same")
+                assert (sentence_transformers.read(Preset(sentence_model)) == before) == (expect == "same")
 
 
 @pytest.mark.parametrize("file", SENTENCE)
@@ -499,7 +507,7 @@ def test_other_keys_of_sentence_transformers_are_warned_of(file, sentence_model)
     values = json.loads(path.read_text()) if path.is_file() else {}
     path.write_text(json.dumps({**values, "use_magic": True}))
     with pytest.warns(UserWarning, match="not known here, and are not obeyed: use_magic"):
-        sentence_transformers.read(sentence_model)
+        sentence_transformers.read(Preset(sentence_model))
 
 
 @pytest.mark.parity
@@ -518,11 +526,11 @@ def test_the_tables_have_every_key_of_sentence_transformers():
 
 
 def test_dropout_of_sentence_transformers_is_not_in_inference(sentence_model):
-    before = sentence_transformers.read(sentence_model)
+    before = sentence_transformers.read(Preset(sentence_model))
     modules = json.loads((sentence_model / "modules.json").read_text())
     modules.insert(2, {"idx": 2, "name": "2", "path": "2_Dropout", "type": "sentence_transformers.models.Dropout"})
     (sentence_model / "modules.json").write_text(json.dumps(modules))
-    assert sentence_transformers.read(sentence_model) == before
+    assert sentence_transformers.read(Preset(sentence_model)) == before
 
 
 def test_a_pooling_elsewhere_is_not_read(tmp_path):
@@ -531,7 +539,7 @@ def test_a_pooling_elsewhere_is_not_read(tmp_path):
     modules[1]["path"] = "../elsewhere"
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(ValueError, match="SpladePooling, in a directory there"):
-        sparse_encoder.read(tmp_path)
+        sparse_encoder.read(Preset(tmp_path))
 
 
 SPARSE = {"max_active_dims": 3, "similarity_fn_name": "cosine", "default_prompt_name": "query"}
@@ -543,13 +551,13 @@ def test_keys_of_sparse_encoders(key, tmp_path):
     values = json.loads((tmp_path / MODEL).read_text()) | {"prompts": {"query": "q: "}}
     (tmp_path / MODEL).write_text(json.dumps({**values, key: SPARSE[key]}))
     with pytest.raises(ValueError, match=key):
-        sparse_encoder.read(tmp_path)
+        sparse_encoder.read(Preset(tmp_path))
 
 
 def test_other_keys_of_cross_encoders_are_warned_of(tmp_path):
     (tmp_path / MODEL).write_text(json.dumps({"model_type": "CrossEncoder", "use_magic": True}))
     with pytest.warns(UserWarning, match="not known here, and are not obeyed: use_magic"):
-        cross_encoder.read(tmp_path)
+        cross_encoder.read(Preset(tmp_path))
 
 
 # -- tokenizer_config.json: key -> a value that is obeyed (or None), and one that is refused
@@ -625,6 +633,6 @@ def test_published_tokenizers_have_known_keys_only(shared_data):
 def test_special_tokens_beside_a_vocabulary(vocabulary_alone):
     """Older versions have them in a file of their own."""
     (vocabulary_alone / "special_tokens_map.json").write_text(json.dumps({"mask_token": {"content": "good"}}))
-    found = TokenizerFiles(vocabulary_alone).settings({"mask_token": "mask_token", "pad_token": "pad_token"})
+    found = Preset(vocabulary_alone).tokenizer_files.settings({"mask_token": "mask_token", "pad_token": "pad_token"})
     assert found == {"mask_token": "good"}
     assert WordPieceTokenizer.from_preset(vocabulary_alone).special_tokens["mask_token"] == "good"

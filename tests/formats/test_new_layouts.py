@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 from keras_bert import BertConfig, BertEncoder, formats
 from keras_bert.formats import FAMILIES, hugging_face
+from keras_bert.formats.preset import LAYOUTS, Preset
 
 from ..support.checkpoints import CONFIGS, SIZES, random_weights, read_all, same
 
@@ -24,10 +25,10 @@ def test_a_new_family_is_a_table(monkeypatch, tmp_path):
 
 def test_a_new_layout_is_a_module_and_its_line(monkeypatch, tmp_path):
     layout = SimpleNamespace(
-        recognizes=lambda directory: (directory / "theirs").is_dir(),
-        open_checkpoint=lambda directory: hugging_face.open_checkpoint(directory / "theirs"),
+        recognizes=lambda preset: (preset.directory / "theirs").is_dir(),
+        open_checkpoint=lambda preset: hugging_face.open_checkpoint(Preset(preset.directory / "theirs")),
     )
-    monkeypatch.setitem(formats._LAYOUTS, "theirs", layout)
+    monkeypatch.setitem(LAYOUTS, "theirs", layout)
     weights = random_weights(CONFIGS["bert"], "masked_lm")
     formats.write(tmp_path / "theirs", CONFIGS["bert"], weights)
     assert same(read_all(tmp_path)[2], weights)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from keras_bert.formats import sentence_transformers
+from keras_bert.formats import Preset, sentence_transformers
 from keras_bert.formats.sentence_transformers import SentenceSettings
 
 PROMPTS = {"query": "query: ", "none": "", "later": None}
@@ -32,15 +32,15 @@ def test_round_trip(pooling, normalize, tmp_path):
     prompts = {"query": "query: ", "none": ""}
     settings = SentenceSettings(pooling, 24, normalize, None, prompts, "query", include_prompt=normalize)
     sentence_transformers.write(tmp_path, 12, settings)
-    assert sentence_transformers.read(tmp_path) == settings
-    assert sentence_transformers.read_dense_weights(tmp_path) == {}
+    assert sentence_transformers.read(Preset(tmp_path)) == settings
+    assert sentence_transformers.read_dense_weights(Preset(tmp_path)) == {}
 
 
 @pytest.mark.parametrize("similarity", sentence_transformers.SIMILARITIES)
 def test_a_similarity(similarity, tmp_path):
     settings = SentenceSettings("mean", 24, similarity=similarity)
     sentence_transformers.write(tmp_path, 12, settings)
-    assert sentence_transformers.read(tmp_path) == settings
+    assert sentence_transformers.read(Preset(tmp_path)) == settings
     written = json.loads((tmp_path / "config_sentence_transformers.json").read_text())
     assert written["similarity_fn_name"] == similarity  # the library's key
 
@@ -52,18 +52,18 @@ def test_a_dense_layer(activation, use_bias, tmp_path):
     weights = {"kernel": np.arange(36, dtype=np.float32).reshape(12, 3), "bias": np.ones(3, np.float32)}
     settings = SentenceSettings("mean", 24, dense=dense)
     sentence_transformers.write(tmp_path, 12, settings, dense_weights=weights)
-    assert sentence_transformers.read(tmp_path) == settings
-    found = sentence_transformers.read_dense_weights(tmp_path)
+    assert sentence_transformers.read(Preset(tmp_path)) == settings
+    found = sentence_transformers.read_dense_weights(Preset(tmp_path))
     assert list(found) == (["kernel", "bias"] if use_bias else ["kernel"])
     for name, value in found.items():
         np.testing.assert_array_equal(value, weights[name])
     assert load_file(tmp_path / "2_Dense" / "model.safetensors")["linear.weight"].shape == (3, 12)
     change(tmp_path, "2_Dense/config.json", out_features=4)
     with pytest.raises(ValueError, match=r"model\.safetensors has .*\(3, 12\).*config\.json says .*\(4, 12\)"):
-        sentence_transformers.read_dense_weights(tmp_path)
+        sentence_transformers.read_dense_weights(Preset(tmp_path))
     (tmp_path / "2_Dense" / "model.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match=r"2_Dense has no model\.safetensors or pytorch_model\.bin"):
-        sentence_transformers.read_dense_weights(tmp_path)
+        sentence_transformers.read_dense_weights(Preset(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_dense_layers_that_are_refused(values, message, tmp_path):
     sentence_transformers.write(tmp_path, 12, settings, dense_weights={"kernel": np.zeros((12, 3), np.float32)})
     change(tmp_path, "2_Dense/config.json", **values)
     with pytest.raises(ValueError, match=message):
-        sentence_transformers.read(tmp_path)
+        sentence_transformers.read(Preset(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -96,22 +96,22 @@ def test_dense_layers_that_are_refused(values, message, tmp_path):
     ],
 )
 def test_published_directories(shared_data, name, pooling, length, normalize):
-    found = sentence_transformers.read(shared_data / "modern" / name)
+    found = sentence_transformers.read(Preset(shared_data / "modern" / name))
     assert (found.pooling, found.max_length, found.normalize) == (pooling, length, normalize)
     assert (found.dense, found.default_prompt, found.include_prompt) == (None, None, True)
 
 
 def test_published_directories_that_are_refused(shared_data):
     with pytest.raises(ValueError, match="asks for Transformer, Pooling, Pooling, Normalize; supported are"):
-        sentence_transformers.read(shared_data / "modern" / "noinstruct-small-two-poolings")
+        sentence_transformers.read(Preset(shared_data / "modern" / "noinstruct-small-two-poolings"))
     with pytest.raises(ValueError, match=r"asks for custom_st\.Transformer; supported are"):
-        sentence_transformers.read(shared_data / "modern" / "eurobert-jina-v5-nano")
+        sentence_transformers.read(Preset(shared_data / "modern" / "eurobert-jina-v5-nano"))
 
 
 def test_a_directory_without_modules(tmp_path):
-    assert sentence_transformers.read(tmp_path) == SentenceSettings("mean", None)
+    assert sentence_transformers.read(Preset(tmp_path)) == SentenceSettings("mean", None)
     change(tmp_path, "tokenizer_config.json", model_max_length=int(1e30))
-    assert sentence_transformers.read(tmp_path).max_length == 10**9
+    assert sentence_transformers.read(Preset(tmp_path)).max_length == 10**9
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_directory_without_modules(tmp_path):
 )
 def test_settings_that_change_nothing(name, values, directory):
     change(directory, name, **values)
-    assert sentence_transformers.read(directory) == SentenceSettings("mean", 24)
+    assert sentence_transformers.read(Preset(directory)) == SentenceSettings("mean", 24)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_settings_that_change_nothing(name, values, directory):
 def test_settings_that_would_change_a_vector_are_refused(name, values, message, directory):
     change(directory, name, **values)
     with pytest.raises(ValueError, match=message) as raised:
-        sentence_transformers.read(directory)
+        sentence_transformers.read(Preset(directory))
     assert str(directory / name) in str(raised.value)
 
 
@@ -194,24 +194,24 @@ def test_a_cross_encoder_is_told_before_its_settings(directory):
     change(directory, "config_sentence_transformers.json", model_type="CrossEncoder")
     change(directory, "sentence_bert_config.json", transformer_task="sequence-classification")
     with pytest.raises(ValueError, match="'CrossEncoder', not SentenceTransformer; load it with BertReranker.from_pre"):
-        sentence_transformers.read(directory)
+        sentence_transformers.read(Preset(directory))
 
 
 def test_prompts(directory):
     change(directory, "config_sentence_transformers.json", prompts=PROMPTS, default_prompt_name="later")
-    found = sentence_transformers.read(directory)
+    found = sentence_transformers.read(Preset(directory))
     assert (found.prompts, found.default_prompt) == ({"query": "query: ", "none": "", "later": ""}, "later")
 
 
 def test_the_file_of_another_family(directory):
     (directory / "sentence_bert_config.json").rename(directory / "sentence_roberta_config.json")
-    assert sentence_transformers.read(directory).max_length == 24
+    assert sentence_transformers.read(Preset(directory)).max_length == 24
 
 
 def test_lower_case_that_the_tokenizer_makes(directory):
     change(directory, "sentence_bert_config.json", do_lower_case=True)
     change(directory, "tokenizer_config.json", do_lower_case=True)
-    assert sentence_transformers.read(directory).max_length == 24
+    assert sentence_transformers.read(Preset(directory)).max_length == 24
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_other_modules_are_refused(kinds, paths, message, directory):
     modules = [{"type": kind, "path": path} for kind, path in zip(types, paths, strict=True)]
     (directory / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(ValueError, match=message):
-        sentence_transformers.read(directory)
+        sentence_transformers.read(Preset(directory))
 
 
 def test_modules_of_somebody_else_are_refused(directory):
@@ -239,10 +239,10 @@ def test_modules_of_somebody_else_are_refused(directory):
     modules[0]["type"] = "their_package.Transformer"
     (directory / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(ValueError, match=r"asks for their_package.Transformer, Pooling, Normalize"):
-        sentence_transformers.read(directory)
+        sentence_transformers.read(Preset(directory))
 
 
 def test_a_module_without_its_file(directory):
     (directory / "1_Pooling/config.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"1_Pooling/config.json"):
-        sentence_transformers.read(directory)
+        sentence_transformers.read(Preset(directory))

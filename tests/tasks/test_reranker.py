@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertReranker
-from keras_bert.formats import cross_encoder
+from keras_bert.formats import Preset, cross_encoder
 from keras_bert.saved_model import export_serving
 from keras_bert.saved_model.check import check_serving
 from keras_bert.tasks.table import load_reranker, load_task, task_of
@@ -245,12 +245,12 @@ def test_a_head_of_three_labels(tmp_path):
 )
 def test_real_directories(shared_data, folder, activation):
     directory = shared_data / "modern" / folder
-    assert cross_encoder.read(directory) == cross_encoder.CrossEncoderSettings(True, activation, 512)
+    assert cross_encoder.read(Preset(directory)) == cross_encoder.CrossEncoderSettings(True, activation, 512)
 
 
 def test_real_directories_of_others(shared_data):
     for folder in ("e5-small-v2", "all-mpnet-base-v2-st5.5", "modernbert-base-25-labels"):
-        assert not cross_encoder.read(shared_data / "modern" / folder).is_stated
+        assert not cross_encoder.read(Preset(shared_data / "modern" / folder)).is_stated
 
 
 def test_it_learns():

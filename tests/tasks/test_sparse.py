@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertMaskedLM, BertSentenceEncoder, BertSparseEncoder
-from keras_bert.formats import sparse_encoder
+from keras_bert.formats import Preset, sparse_encoder
 from keras_bert.saved_model import export_serving
 from keras_bert.tasks.table import load_task, task_of
 
@@ -123,7 +123,7 @@ def test_other_modules_are_refused(saved):
     modules = json.loads((saved / "modules.json").read_text())
     (saved / "modules.json").write_text(json.dumps([*modules, modules[1]]))
     with pytest.raises(ValueError, match="asks for MLMTransformer, SpladePooling, SpladePooling"):
-        sparse_encoder.read(saved)
+        sparse_encoder.read(Preset(saved))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,158 @@
+"""Preset: what a model's directory says, in any layout; each of its files is opened once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keras_bert import files, presets
+from keras_bert.config import BertConfig
+from keras_bert.formats import (
+    cross_encoder,
+    garden,
+    hugging_face,
+    keras_hub,
+    saved_model,
+    sentence_transformers,
+    sparse_encoder,
+    tf1,
+)
+from keras_bert.formats.checkpoint import Checkpoint
+from keras_bert.formats.tokenizer_files import TokenizerFiles
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from keras_bert.formats.tensorflow_file import TensorFlowFile
+
+# Each has `recognizes(preset)` and `open_checkpoint(preset)`, and maybe `write` and `files_of(config)`. The first that
+# recognizes a preset reads it.
+LAYOUTS = {
+    "hugging_face": hugging_face,
+    "saved_model": saved_model,
+    "keras_hub": keras_hub,
+    "tf1": tf1,
+    "garden": garden,
+}
+CONFIGS = (hugging_face.CONFIG, *tf1.CONFIGS)  # file names of a configuration
+
+
+class Preset:
+    """The files of a model in a directory. Each is opened and parsed once, when it is needed.
+
+    Whatever loads a part of a model (an encoder, a tokenizer, a task) takes an open preset in place of a handle.
+
+    Args:
+        handle: a directory, the name of a preset, or `hf://org/name`; see `presets.resolve`.
+
+    Attributes:
+        handle: as given, for messages.
+        directory: the directory of the files.
+
+    Raises:
+        FileNotFoundError: there is no such preset.
+
+    Example:
+        >>> with Preset.open("all-MiniLM-L6-v2") as preset:
+        ...     preset.config.num_layers, preset.sentence_settings.pooling, preset.checkpoint.path.name
+        (6, 'mean', 'model.safetensors')
+    """
+
+    def __init__(self, handle: str | Path) -> None:
+        self.directory = presets.resolve(handle)
+        self.handle = str(handle)
+        self._json: dict[str, Any] = {}
+        self._configs: dict[str, BertConfig] = {}
+
+    @classmethod
+    @contextmanager
+    def open(cls, handle: str | Path | Preset) -> Iterator[Preset]:
+        """The preset of a handle, closed when the block ends; or an open preset, which stays open."""
+        if isinstance(handle, cls):
+            yield handle
+            return
+        preset = cls(handle)
+        try:
+            yield preset
+        finally:
+            preset.close()
+
+    def json(self, name: str, shape: Any = dict) -> Any:
+        """The content of a JSON file, of a shape that `files.check_json` checks. Nobody may change it.
+
+        Raises:
+            FileNotFoundError, ValueError: as `files.read_json`.
+        """
+        path = self.directory / name
+        if name not in self._json:
+            self._json[name] = files.load_json(path)
+        files.check_json(self._json[name], shape, path)
+        return self._json[name]
+
+    def json_if_there(self, name: str, shape: Any = dict) -> Any:
+        """The same; an empty dict if there is no such file."""
+        return self.json(name, shape) if (self.directory / name).is_file() else {}
+
+    @cached_property
+    def config(self) -> BertConfig:
+        """The configuration, from its file alone. Raises as `formats.read_config`."""
+        return self.config_in(files.find(self.directory, *CONFIGS).name)
+
+    def config_in(self, name: str) -> BertConfig:
+        """The configuration in a file. Raises as `formats.read_config`."""
+        if name not in self._configs:
+            self._configs[name] = parse_config(self.json(name), self.directory / name)
+        return self._configs[name]
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint:
+        """The open weights. Raises as `formats.open_checkpoint`."""
+        for layout in LAYOUTS.values():
+            if layout.recognizes(self):
+                return layout.open_checkpoint(self)
+        return hugging_face.open_checkpoint(self)  # raises, and names the missing files
+
+    @cached_property
+    def tensorflow_file(self) -> TensorFlowFile | None:
+        """The open checkpoint of TensorFlow in the directory, if there is one. Raises as `tf1.open_file`."""
+        return tf1.open_file(self.directory)
+
+    @cached_property
+    def tokenizer_files(self) -> TokenizerFiles:
+        """The files of the tokenizer."""
+        return TokenizerFiles(self)
+
+    @cached_property
+    def sentence_settings(self) -> sentence_transformers.SentenceSettings:
+        """The settings for sentence vectors. Raises as `sentence_transformers.read`."""
+        return sentence_transformers.read(self)
+
+    @cached_property
+    def dense_weights(self) -> dict[str, np.ndarray]:
+        """The weights of a sentence encoder's dense layer. Raises as `sentence_transformers.read_dense_weights`."""
+        return sentence_transformers.read_dense_weights(self)
+
+    @cached_property
+    def cross_encoder_settings(self) -> cross_encoder.CrossEncoderSettings:
+        """The settings for scores of pairs. Raises as `cross_encoder.read`."""
+        return cross_encoder.read(self)
+
+    @cached_property
+    def sparse_settings(self) -> sparse_encoder.SparseSettings:
+        """The settings for sparse vectors. Raises as `sparse_encoder.read`."""
+        return sparse_encoder.read(self)
+
+    def close(self) -> None:
+        """Closes the weights, if they are open."""
+        if "checkpoint" in vars(self):
+            self.checkpoint.close()
+
+
+def parse_config(values: dict[str, Any], path: Path) -> BertConfig:
+    """The configuration from the content of the file at `path`, in the format that its name and keys show."""
+    if path.name in tf1.CONFIGS:
+        return tf1.config_of(values, path)
+    return (keras_hub if "class_name" in values else hugging_face).config_of(values, path)
