@@ -100,15 +100,15 @@ class TokenizerFiles:
     @functools.cached_property
     def ids(self) -> dict[str, dict[str, int]]:
         """File name -> the tokens that it lists, and their ids. Raises ValueError if a file is damaged."""
-        texts = {
+        readers = {
             VOCABULARY: lambda path: {token: i for i, token in enumerate(files.lines_of(files.read_text(path)))},
             IDS: lambda path: self._preset.json(IDS, {str: int}),
             ALL_IN_ONE: lambda path: _ids_of_whole(path, self.whole) if self.has_whole else {},
             _ADDED: lambda path: self._preset.json(_ADDED, {str: int}),
             CONFIG: lambda path: _ids_of_config(path, self.config),
         }
-        paths = {name: self.directory / name for name in texts}
-        return {name: texts[name](path) for name, path in paths.items() if path.is_file()}
+        paths = {name: self.directory / name for name in readers}
+        return {name: readers[name](path) for name, path in paths.items() if path.is_file()}
 
     @property
     def has_one_type(self) -> bool:
@@ -157,8 +157,9 @@ class TokenizerFiles:
                 if token not in ("", known) and not (known is None and self._is_unused(name, token)):
                     self._refuse(name, f"{token!r:.60} as token {index}", known)
         if self.has_whole and len(self.ids[ALL_IN_ONE]) < len(vocabulary):
-            lacking = next(token for token in vocabulary if token not in self.ids[ALL_IN_ONE])
-            self._refuse(ALL_IN_ONE, f"no token {lacking!r:.60}", lacking)
+            for token in vocabulary:
+                if token not in self.ids[ALL_IN_ONE]:
+                    self._refuse(ALL_IN_ONE, f"no token {token!r:.60}", token)
         for key, token in special_tokens.items():
             for name, stated in ((CONFIG, self.config), (_SPECIAL, self.special_names)):
                 if _content(stated.get(key)) not in (None, token):
