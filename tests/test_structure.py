@@ -1,6 +1,7 @@
 """The package as a whole: what it exports, what importing it costs, and which way its imports point."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -149,6 +150,15 @@ def _modules(node):
     if isinstance(node, ast.ImportFrom):
         return [node.module or ""]
     return []
+
+
+def test_the_page_on_the_architecture_names_files_that_exist():
+    page = (PACKAGE.parent / "docs/architecture.md").read_text(encoding="utf-8")
+    named = {name.removeprefix("keras_bert/") for name in re.findall(r"`([\w/]+(?:\.py|/))`", page)}
+    assert len(named) > 40
+    assert [name for name in sorted(named) if not (PACKAGE / name).exists()] == []
+    rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert rooms <= {name.rstrip("/") for name in named}
 
 
 def test_only_tasks_know_which_task_it_is():

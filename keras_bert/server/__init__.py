@@ -1,15 +1,14 @@
 """A small local server that speaks TF Serving's protocols, for any SavedModel with signatures.
 
     run.py              starts and drains the server
-    rest.py             HTTP <-> predicting, with json_tensors.py and example_requests.py
-    grpc_service.py     gRPC <-> predicting, with tensor_protos.py and example_requests.py
-    model_info.py       metadata and status of a model, for both protocols
-    predicting.py       named arrays -> named arrays, for both protocols
-    batching.py         merges waiting requests into batches
-    versions.py         finds, loads, swaps and drains the versions of a model; warmup.py
-    served_model.py     one version: a SavedModel in a session; signatures.py
-    errors.py           errors: a canonical status code and a message
-    limits.py           the largest size of a request
+    rest.py             answers HTTP, with json_tensors.py
+    grpc_service.py     answers gRPC
+    predicting.py       runs the model on named arrays, for both protocols; merges waiting requests into batches
+    versions.py         finds, loads, swaps and drains the versions of a model; metadata and status
+    served_model.py     one version: a SavedModel in a session, and its warm-up requests
+    signatures.py       names, types and shapes of inputs and outputs
+    errors.py           errors, a canonical status code and a message; the largest size of a request
 
-Neither the server nor a served model uses the rest of the package.
+It answers Predict, GetModelMetadata, GetModelStatus and health checks. TF Serving itself also has Classify, Regress and
+tf.Example. Neither the server nor a served model uses the rest of the package.
 """
