@@ -29,10 +29,8 @@ KINDS = [
     "fine_tune into a directory",
     "fine_tune with LoRA",
     "pretrain",
-    "from_preset",
     "from_preset in int8",
     "load_model",
-    "SavedModels",
     "HubLayer",
     "HubLayer, trained",
 ]
@@ -68,11 +66,11 @@ def test_keras_still_needs_this():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loop_over_models_does_not_grow(kind):
-    command = [sys.executable, str(BENCHMARK), kind, "--models", "6"]
+    command = [sys.executable, str(BENCHMARK), kind, "--models", "4"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     sizes = [int(size) for size in re.findall(r"\d+", output.removeprefix(kind))]
-    assert len(sizes) == 6
-    assert max(sizes[3:]) - sizes[1] < 2 * WEIGHTS, output  # what is freed last varies by one table
+    assert len(sizes) == 4
+    assert sizes[3] - sizes[1] < 2 * WEIGHTS, output  # two models' weights and moments are six times these
 
 
 @pytest.mark.slow
