@@ -6,13 +6,14 @@ from keras_bert import inference
 from keras_bert.cli import main
 from keras_bert.pretraining import corpus, masked_examples, masking
 from keras_bert.search import neighbours
-from keras_bert.tasks import classifier, ranking_losses, sentence_losses
+from keras_bert.tasks import ranking_losses, sentence_losses
+from keras_bert.tasks.problem_types import PROBLEM_TYPES
 from keras_bert.text import learning
 from keras_bert.training.strategy import KINDS as STRATEGIES
 
 CHOICES = {
     "encode --precision": inference.PRECISIONS,
-    "finetune classify --problem-type": classifier.PROBLEMS,
+    "finetune classify --problem-type": tuple(PROBLEM_TYPES),
     "finetune classify --strategy": STRATEGIES,
     "finetune embed --loss": sentence_losses.LOSSES,
     "finetune rank --loss": ranking_losses.LOSSES,

@@ -18,7 +18,7 @@ from keras_bert import (
     BertTokenClassifier,
     training,
 )
-from keras_bert.cli import main, overwriting, runs
+from keras_bert.cli import main, output_directories, runs
 from keras_bert.cli.errors import Misuse
 from keras_bert.data import Answer
 from keras_bert.tasks import ranking_losses, sentence_losses
@@ -136,10 +136,10 @@ def test_the_model_of_any_task_may_be_overwritten(tmp_path):
     model.save_preset(tmp_path)
     assert (tmp_path / "2_Dense/config.json").exists()
     with main.make_context("keras-bert", ["finetune"], resilient_parsing=True):
-        overwriting.check(tmp_path)  # raises nothing
+        output_directories.check_overwriting(tmp_path)  # raises nothing
         (tmp_path / "1_Pooling/mine.txt").touch()
         with pytest.raises(Misuse, match=r"holds 1_Pooling/mine\.txt, which no run wrote"):
-            overwriting.check(tmp_path)
+            output_directories.check_overwriting(tmp_path)
 
 
 def test_what_is_not_overwritten(fails, mine, tmp_path):

@@ -6,11 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from keras_bert.inference.losses import losses_of_blocks, mean_cosine
 from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertSentenceEncoder
 from keras_bert.inference import onednn, precision, read_ranges, set_precision
+from keras_bert.inference.calibration import losses_of_blocks, mean_cosine
 from keras_bert.inference.ranges import FILE
 
 from ..support import small
