@@ -180,7 +180,7 @@ def onnx(output: str, **settings: Any) -> None:
     A fine-tuned preset has its task's outputs; any other has sentence vectors. The outputs are compared with Keras's;
     if they differ by more than the precision explains, nothing is written.
     """
-    _export(lambda: export("export_onnx", output=output, **settings), output)
+    _export(lambda: _export_runtime("export_onnx", output=output, **settings), output)
 
 
 @export.command()
@@ -188,7 +188,7 @@ def onnx(output: str, **settings: Any) -> None:
 @options
 def openvino(output: str, **settings: Any) -> None:
     """Export a model for OpenVINO, sentence-transformers and optimum: ids to answers. See `onnx`."""
-    _export(lambda: export("export_openvino", output=output, **settings), output)
+    _export(lambda: _export_runtime("export_openvino", output=output, **settings), output)
 
 
 @export.command()
@@ -197,7 +197,7 @@ def openvino(output: str, **settings: Any) -> None:
 @click.option("--sequence-length", type=int, help="Tokens per row, with one row at a time. By default any size.")
 def litert(output: str, **settings: Any) -> None:
     """Export a model for LiteRT (TensorFlow Lite) and MediaPipe: ids to answers. See `onnx`."""
-    _export(lambda: export("export_litert", output=output, **settings), output)
+    _export(lambda: _export_runtime("export_litert", output=output, **settings), output)
 
 
 def _export(write: Callable[[], Path | None], output: str) -> None:
