@@ -40,7 +40,12 @@ def model_of(tmp_path_factory):
     return lambda family, head=None: write(family, head)
 
 
-@pytest.mark.parametrize("family", LONGER)
+QUICK_FAMILIES = ("modernbert", "xlm-roberta")  # for `make test`
+
+
+@pytest.mark.parametrize(
+    "family", [pytest.param(each, marks=[] if each in QUICK_FAMILIES else [pytest.mark.slow]) for each in LONGER]
+)
 def test_a_short_and_a_long_text_are_answered_by_default(model_of, family):
     model = BertClassifier.from_preset(model_of(family, "sequence"))
     assert model.preprocessor.max_sequence_length == PUBLISHED[family].positions
