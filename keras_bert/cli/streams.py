@@ -12,6 +12,7 @@ import re
 import select
 import stat
 import sys
+import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -251,8 +252,11 @@ def write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
 
 
 def shown(text: str) -> str:
-    """A text in one line, for people."""
-    return " ".join(text.split())
+    """A text in one line, for people. Control characters, which a terminal would obey, are spelled out."""
+    line = " ".join(text.split())
+    if line.isprintable():
+        return line
+    return "".join(f"\\x{ord(each):02x}" if unicodedata.category(each) == "Cc" else each for each in line)
 
 
 def json_line(**fields: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
@@ -68,9 +68,7 @@ def set_precision(
         blocks = _int8_blocks(encoder.config, weights, ranges)
     else:
         ranges, blocks = _calibrated(encoder, weights, words, list(batches))
-    encoder.inference = Inference(
-        precision, functools.partial(encoder.run, blocks=blocks, words=words), ranges if precision == "int8" else None
-    )
+    encoder.inference = Inference(precision, encoder.run, blocks, words, ranges if precision == "int8" else None)
 
 
 def _calibrated(
@@ -99,21 +97,41 @@ def _int8_blocks(config: BertConfig, weights: Weights, ranges: Int8Ranges) -> li
     return _blocks(config, weights, products)
 
 
+def cosine_to_float32(encoder: BertEncoder, batches: Iterable[dict[str, Any]]) -> float:
+    """Measures the mean cosine of the tokens' hidden states, in the encoder's precision, to those in float32.
+
+    Args:
+        encoder: in low precision.
+        batches: inputs for it.
+    """
+    lower = encoder.inference
+    return mean_cosine(encoder, lower.blocks, lower.words, batches)
+
+
 class Inference:
     """An encoder's computation in low precision.
 
     Args:
         precision: "bfloat16" or "int8".
-        run: the encoder's inputs -> its outputs.
+        run: `BertEncoder.run` of the encoder.
+        blocks: its blocks in this precision.
+        words: its table of token embeddings in this precision.
         ranges: the int8 ranges.
     """
 
     def __init__(
-        self, precision: str, run: Callable[[dict[str, Any]], dict[str, Any]], ranges: Int8Ranges | None = None
+        self,
+        precision: str,
+        run: Callable[..., dict[str, Any]],
+        blocks: Sequence[InferenceBlock],
+        words: TokenTable,
+        ranges: Int8Ranges | None = None,
     ) -> None:
         self.precision = precision
+        self.blocks = blocks
+        self.words = words
         self.ranges = ranges
-        self._run = run
+        self._run = run = functools.partial(run, blocks=blocks, words=words)
         self._in_a_graph = tf.function(run, autograph=False, reduce_retracing=True)
 
     def __call__(self, inputs: dict[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.encoder.weights import digest
-from keras_bert.inference import SAMPLE_TEXTS, set_precision
+from keras_bert.inference import SAMPLE_TEXTS, cosine_to_float32, set_precision
 from keras_bert.inference import ranges as int8_ranges
 from keras_bert.tasks.columns import columns_of
 from keras_bert.text import BertPreprocessor
 from keras_bert.text.strings import as_strings
 
 _BATCH = 16  # texts
+_LEAST_COSINE = 0.97  # of hidden states to float32, on texts that were not calibrated with
 
 
 def built_in_texts(columns: int) -> Any:
@@ -79,6 +80,9 @@ class LowPrecision:
                 ranges of the last calibration or of the preset, if they belong to these weights; else those of a few
                 English sentences.
 
+        Warns:
+            UserWarning: the texts are too few: with their ranges, int8 is far from float32 on other texts.
+
         Raises:
             ValueError: the precision is unknown; there are no texts, or pairs for a model that takes single texts; the
                 model has disentangled attention; or the Keras backend, the processor or the build of TensorFlow does
@@ -97,11 +101,24 @@ class LowPrecision:
         elif x is None and self._fitting_ranges is not None:
             set_precision(self.encoder, precision, ranges=self._fitting_ranges)
         else:
-            texts = built_in_texts(len(self.text_names)) if x is None else x
+            built_in = built_in_texts(len(self.text_names))
+            texts = built_in if x is None else x
             set_precision(self.encoder, precision, batches_of(self.preprocessor, texts, self.text_names))
+            if x is not None:
+                self._warn_of_ranges(batches_of(self.preprocessor, built_in, self.text_names))
             self._ranges = dataclasses.replace(self.encoder.inference.ranges, is_built_in=x is None)
             self.encoder.inference.ranges = self._ranges
         self.retrace()
+
+    def _warn_of_ranges(self, batches: Iterator[dict[str, tf.Tensor]]) -> None:
+        """Warns of ranges that are too narrow for other texts than those of the calibration."""
+        cosine = cosine_to_float32(self.encoder, batches)
+        if cosine < _LEAST_COSINE:
+            warnings.warn(
+                f"int8 was calibrated with texts that are too few, or all alike: on the built-in texts, the cosine to "
+                f"float32 is {cosine:.3f}; calibrate with some hundred typical texts, or without texts",
+                stacklevel=3,
+            )
 
     @property
     def _fitting_ranges(self) -> int8_ranges.Int8Ranges | None:

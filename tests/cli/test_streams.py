@@ -206,3 +206,11 @@ def test_formats_follow_the_name_of_the_file(run, fails, tmp_path):
     assert message == "a.npy: tokenize does not write npy; choose --format text or ids or jsonl"
     assert fails("encode", "a", "--format", "npy") == "the format npy needs --output FILE"
     assert fails("similarity", "a", "b", "--format", "npy", "--output", "-") == "the format npy needs --output FILE"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("a\n b", "a b"), ("\x1b[31mred\x07", r"\x1b[31mred\x07"), ("Zürich 你好 👩‍🚀", "Zürich 你好 👩‍🚀")],
+)
+def test_a_terminal_obeys_no_text(text, line):
+    assert streams.shown(text) == line

@@ -20,6 +20,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import formats
 from keras_bert.formats import Preset, sentence_transformers
+from keras_bert.inference import ranges as int8_ranges
 
 from ..support.checkpoints import CONFIGS, random_weights
 from ..support.keras_hub import write_weights
@@ -38,6 +39,8 @@ FILES = {
     "h5": ["model.weights.h5"],
     "h5-config": ["config.json"],
     "sentences": [*sentence_transformers.FILES, "2_Dense/config.json"],
+    "int8-ranges": [int8_ranges.FILE],
+    **{f"config-{family}": ["config.json"] for family in CONFIGS if family not in ("bert", "ernie")},
 }
 if importlib.util.find_spec("torch"):
     FILES["torch"] = ["pytorch_model.bin"]
@@ -48,7 +51,11 @@ VALUES = [None, True, 0, -1, 7, 10**12, 10**400, 1.5, 1e308, "", "512", "../x", 
 
 def valid(kind, directory):
     """Writes a model whose files can all be read."""
-    config = CONFIGS["bert"]
+    config = CONFIGS[kind.partition("config-")[2] or "bert"] if kind.startswith("config-") else CONFIGS["bert"]
+    if kind == "int8-ranges":
+        products = {name: int8_ranges.InputRange(1.5, np.ones(12, np.float32)) for name in int8_ranges.PRODUCTS}
+        int8_ranges.write_ranges(directory, int8_ranges.Int8Ranges((products, None), "digest", True))
+        return
     if kind.startswith("h5"):
         write_weights(directory, "bert")
         return
@@ -73,6 +80,9 @@ def valid(kind, directory):
 
 
 def read(kind, directory):
+    if kind == "int8-ranges":
+        int8_ranges.read_ranges(directory)
+        return {}
     if kind == "sentences":
         sentence_transformers.read(Preset(directory))
         sentence_transformers.read_dense_weights(Preset(directory))

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_bert import BertClassifier, BertQuestionAnswerer, BertSentenceEncoder
 from keras_bert.inference import onednn, precision, read_ranges, set_precision
-from keras_bert.inference.calibration import losses_of_blocks, mean_cosine
+from keras_bert.inference.calibration import SAMPLE_TEXTS, losses_of_blocks, mean_cosine
 from keras_bert.inference.ranges import FILE
 
 from ..support import small
@@ -179,3 +180,14 @@ def test_losses_are_means_over_the_tokens_of_all_batches():
     for batches in (whole, parts):
         assert mean_cosine(exact, other.blocks, None, batches) == pytest.approx(expected, abs=1e-5)
     np.testing.assert_allclose(*(losses_of_blocks(exact, other.blocks, each) for each in (whole, parts)), atol=1e-5)
+
+
+def test_texts_that_are_too_few_are_warned_of():
+    """Of real weights: with the range of one word, hidden states of other texts are clipped."""
+    model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model.set_precision("int8", SAMPLE_TEXTS[::2])
+    for texts in ([""], ["no"]):
+        with pytest.warns(UserWarning, match=r"too few, or all alike: .* the cosine to float32 is 0\.[789]"):
+            model.set_precision("int8", texts)

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import random
 import shutil
 import sys
 import threading
@@ -400,3 +401,30 @@ def test_parquet_with_values_that_python_cannot_hold(tmp_path, small_preset):
     parquet.write_table(pa.table({"text": ["good film"], "word": word}), path)
     with pytest.raises(ValueError, match="films.parquet, row 1: word is not UTF-8: bad byte 0xe9 at byte 1"):
         build_index(path, tmp_path / "other", small_preset)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stored", ["float32", "int8"])
+def test_damaged_files_are_refused_with_their_directory(corpus, tmp_path, small_preset, stored):
+    """A byte or a few, of any file: the same hits, or an error of ours."""
+    directory, refused, unnamed = tmp_path / "index", 0, []
+    build_index(corpus, directory, small_preset, stored=stored)
+    hits = TextIndex(directory).search("film", top_k=3)
+    files = sorted(path for path in directory.iterdir() if path.is_file() and path.stat().st_size)
+    for seed in range(500):
+        chance = random.Random(seed)
+        path = chance.choice(files)
+        content = path.read_bytes()
+        damaged = bytearray(content)
+        for _ in range(chance.choice([1, 1, 2, 4])):
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+        path.write_bytes(damaged[: chance.choice([len(damaged)] * 3 + [chance.randrange(len(damaged))])])
+        try:
+            assert TextIndex(directory).search("film", top_k=3) == hits, (seed, path)
+        except (ValueError, OSError) as error:
+            refused += 1
+            if str(directory) not in str(error):
+                unnamed.append((seed, path.name, str(error)))
+        path.write_bytes(content)
+    assert unnamed == []
+    assert refused > 400
