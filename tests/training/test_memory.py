@@ -66,11 +66,13 @@ def test_keras_still_needs_this():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loop_over_models_does_not_grow(kind):
-    command = [sys.executable, str(BENCHMARK), kind, "--models", "4"]
+    command = [sys.executable, str(BENCHMARK), kind, "--models", "6"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     sizes = [int(size) for size in re.findall(r"\d+", output.removeprefix(kind))]
-    assert len(sizes) == 4
-    assert sizes[3] - sizes[1] < 2 * WEIGHTS, output  # two models' weights and moments are six times these
+    assert len(sizes) == 6
+    assert sizes[5] - sizes[1] < 3.5 * WEIGHTS, (
+        output
+    )  # what is freed last varies; weights alone would be four times these
 
 
 @pytest.mark.slow
