@@ -70,9 +70,8 @@ def test_a_loop_over_models_does_not_grow(kind):
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     sizes = [int(size) for size in re.findall(r"\d+", output.removeprefix(kind))]
     assert len(sizes) == 6
-    assert sizes[5] - sizes[1] < 3.5 * WEIGHTS, (
-        output
-    )  # what is freed last varies; weights alone would be four times these
+    # What is freed last varies. The weights alone would be four times these.
+    assert sizes[5] - sizes[1] < 3.5 * WEIGHTS, output
 
 
 @pytest.mark.slow
