@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import unicodedata
 from collections.abc import Iterator
 
 import click
@@ -12,6 +13,9 @@ class Misuse(click.ClickException):
     """An error that the user can correct: one line on standard error, exit code 2."""
 
     exit_code = 2
+
+    def format_message(self) -> str:
+        return visible(self.message)  # it may quote a file
 
 
 @contextlib.contextmanager
@@ -32,3 +36,12 @@ def misuse(*more: type[Exception], **options: str) -> Iterator[None]:
 def one_line(error: Exception) -> str:
     """An exception's message in one line."""
     return " ".join(str(error).split())
+
+
+def visible(text: str) -> str:
+    """A text whose control characters, which a terminal would obey, are spelled out as in JSON; tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(
+        f"\\u{ord(each):04x}" if unicodedata.category(each) == "Cc" and each not in "\t\n" else each for each in text
+    )

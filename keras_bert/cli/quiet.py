@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import click
 
+from keras_bert.cli.errors import visible
+
 
 @contextlib.contextmanager
 def imports() -> Iterator[None]:
@@ -43,4 +45,4 @@ def _show_warning(message: Warning | str, *_: object) -> None:
     from tqdm import tqdm
 
     with tqdm.external_write_mode():  # clears a progress bar first
-        click.echo(f"Warning: {message}", err=True)
+        click.echo(f"Warning: {visible(str(message))}", err=True)

@@ -12,7 +12,6 @@ import re
 import select
 import stat
 import sys
-import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import click
 
 from keras_bert import files
-from keras_bert.cli.errors import Misuse
+from keras_bert.cli.errors import Misuse, visible
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -247,16 +246,14 @@ def _cell(value: Any) -> str:
 
 def write_lines(file: BinaryIO, lines: Iterable[str]) -> None:
     """Writes lines as UTF-8, in any locale, and flushes the file."""
-    file.writelines(f"{line}\n".encode() for line in lines)
+    spelled = visible if file.isatty() else str
+    file.writelines(f"{spelled(line)}\n".encode() for line in lines)
     file.flush()
 
 
 def shown(text: str) -> str:
-    """A text in one line, for people. Control characters, which a terminal would obey, are spelled out."""
-    line = " ".join(text.split())
-    if line.isprintable():
-        return line
-    return "".join(f"\\x{ord(each):02x}" if unicodedata.category(each) == "Cc" else each for each in line)
+    """A text in one line, for people."""
+    return visible(" ".join(text.split()))
 
 
 def json_line(**fields: Any) -> str:

@@ -31,7 +31,8 @@ def write(results: BinaryIO, tokenizer: Tokenizer, chunks: Iterable[list[str]]) 
     for chunk in chunks:
         for text, tokens in zip(chunk, explain(tokenizer, chunk), strict=True):
             line = _coloured(text, tokens) if results.isatty() else _shown(text)
-            streams.write_lines(results, [*between, line, *_table(tokens)])
+            results.writelines(f"{each}\n".encode() for each in (*between, line))  # colours stay
+            streams.write_lines(results, _table(tokens))
             between = [""]
 
 
