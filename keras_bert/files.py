@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import fcntl
 import glob
+import gzip
+import io
 import json
 import os
 import re
 import reprlib
 import shutil
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +33,7 @@ _NAMES = {
     bool: "true or false",
     type(None): "null",
 }
+_GZIP = b"\x1f\x8b"
 _POINTER = b"version https://git-lfs.github.com/spec/"
 # An escape in JSON: a surrogate pair; half of one (the group); or any other.
 _ESCAPES = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)")
@@ -65,27 +69,72 @@ def refuse_pointer(path: str | Path) -> None:
         )
 
 
+@contextmanager
+def open_bytes(path: str | Path) -> Iterator[BinaryIO]:
+    """Opens a file to read, decompressed if its first bytes are those of gzip.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is a Git LFS pointer, or the compressed data is damaged.
+    """
+    refuse_pointer(path)
+    with open(path, "rb") as file:
+        if not file.peek(2).startswith(_GZIP):
+            yield file
+            return
+        with gzip.GzipFile(fileobj=file) as inner:
+            try:
+                yield inner
+            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+                raise ValueError(f"{path} cannot be decompressed: {error}") from None
+
+
 def read_text(path: str | Path) -> str:
     """A file's text in UTF-8, without a byte order mark; line ends stay.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is not UTF-8 (the message has the first bad line), has only white space, or is a Git LFS pointer.
+        ValueError: as `open_bytes`; or it is not UTF-8 (the message has the first bad line), or has only white space.
     """
-    refuse_pointer(path)
-    raw = Path(path).read_bytes()
+    with open_bytes(path) as file:
+        raw = file.read()
     try:
         text = raw.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        line, before = raw.count(b"\n", 0, error.start) + 1, raw.rfind(b"\n", 0, error.start) + 1
-        likely = "UTF-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
-        raise ValueError(
-            f"{path}, line {line}, is not UTF-8: bad byte {raw[error.start]:#04x} at byte {error.start - before} "
-            f"({error.reason}); convert the file first, for instance with iconv -f {likely} -t UTF-8"
-        ) from None
+        before = raw.rfind(b"\n", 0, error.start) + 1
+        raise _not_utf8(path, raw.count(b"\n", 0, error.start) + 1, raw, error, error.start - before) from None
     if not text.strip():
         raise ValueError(f"{path} is empty")
     return text
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a text of any size, with their ends: `\\n`, or in a file without one, as of old Macs, `\\r`.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: as `open_bytes`; or it is not UTF-8.
+    """
+    with open_bytes(path) as file:
+        for number, raw in enumerate(file, start=1):
+            try:
+                line = raw.decode()
+            except UnicodeDecodeError as error:
+                raise _not_utf8(path, number, raw, error, error.start) from None
+            if number == 1:
+                line = line.removeprefix("\ufeff")
+            if number == 1 and not line.endswith("\n"):  # the only line
+                yield from io.StringIO(line, newline="\r")
+            else:
+                yield line
+
+
+def _not_utf8(path: str | Path, line: int, raw: bytes, error: UnicodeDecodeError, column: int) -> ValueError:
+    likely = "UTF-16" if line == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
+    return ValueError(
+        f"{path}, line {line}, is not UTF-8: bad byte {raw[error.start]:#04x} at byte {column} ({error.reason}); "
+        f"convert the file first, for instance with iconv -f {likely} -t UTF-8"
+    )
 
 
 def lines_of(text: str) -> list[str]:

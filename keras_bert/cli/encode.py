@@ -43,8 +43,7 @@ def encode(
     """
     with quiet.imports():
         from keras_bert import BertSentenceEncoder
-        from keras_bert.embedding.json_lines import with_vector
-        from keras_bert.embedding.npy import write_npy
+        from keras_bert.embedding.vector_files import with_vector, write_npy
     from_preset = functools.partial(BertSentenceEncoder.from_preset, default_prompt=prompt)
     model = precision.load(from_preset, preset, **numeric)
     encoded = models.encoded(model, lines, batch_tokens)

@@ -12,7 +12,7 @@ import click
 from keras_bert import data
 from keras_bert.cli.errors import Misuse, one_line
 from keras_bert.cli.options import together
-from keras_bert.data import tables
+from keras_bert.data import rows
 
 _LABEL_KINDS = {
     "single_label_classification": "class",
@@ -27,7 +27,7 @@ COLUMNS = ("text_column", "text_pair_column", "label_column", "no_header", "form
 format_options = together(
     click.option(
         "--format",
-        type=click.Choice(sorted(set(tables.FORMATS.values()))),
+        type=click.Choice(rows.NAMES),
         help="The format of the file; by default that of its extension.",
     ),
     click.option("--no-header", is_flag=True, help="The first line is an example; choose columns by number, from 1."),
@@ -74,15 +74,15 @@ def read_columns(path: str, **settings: Any) -> data.ColumnExamples:
 def read_rows(path: str, format: str, header: bool) -> tuple[list[str], list[tuple[int, list[str] | str]]]:
     """The names of a table's columns, or their numbers from 1, and its rows. Raises Misuse if it cannot be read."""
     with _in_the_shell(path):
-        found = tables.read_rows(path, format, header)
+        found = rows.read_rows(path, format, header)
     return found.names or [str(number) for number in range(1, found.width + 1)], found.rows
 
 
 def has_any(path: str, columns: Sequence[str], format: str | None, header: bool) -> bool:
     """Whether a table has one of these columns, by name or number. Raises Misuse if it cannot be read."""
     with _in_the_shell(path):
-        found = tables.read_rows(path, tables.format_of(path, format), header)
-    numbers = () if found.names and found.numbered == "row" else map(str, range(1, found.width + 1))
+        found = rows.read_rows(path, format, header)
+    numbers = () if found.names and found.unit == "row" else map(str, range(1, found.width + 1))
     return not {*columns}.isdisjoint([*(found.names or []), *numbers])
 
 

@@ -80,8 +80,8 @@ def mine(
         pairs, text_columns=[query_column, positive_column], header=not no_header, format=format
     )
     with quiet.imports():
+        from keras_bert.data.rows import read_corpus
         from keras_bert.search import NegativeRules, mine_negatives
-        from keras_bert.search.corpus_rows import read_corpus
         from keras_bert.tasks.table import load_reranker
     unfinished = Path(f"{output}.unfinished")
     with (

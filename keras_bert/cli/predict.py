@@ -12,7 +12,7 @@ from keras_bert.cli import example_files, models, precision, quiet, streams
 from keras_bert.cli.errors import Misuse, one_line
 from keras_bert.cli.options import output_option, overwrite_option
 from keras_bert.data.problems import characters, json_object, one_text, whole_row
-from keras_bert.data.tables import FORMATS
+from keras_bert.data.rows import FORMATS
 
 
 @click.command()

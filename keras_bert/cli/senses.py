@@ -60,7 +60,7 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _json_lines(found: Senses) -> Iterator[str]:
-    from keras_bert.embedding.json_lines import with_vector
+    from keras_bert.embedding.vector_files import with_vector
 
     for each, point, vector in zip(found.occurrences, found.points.tolist(), found.vectors, strict=True):
         line = streams.json_line(sentence=each.sentence, start=each.start, end=each.end, point=point)

@@ -1,7 +1,7 @@
 """Reads files of examples, and checks them before any work starts, without models or TensorFlow.
 
-    tables.py     CSV, TSV, JSON lines and Parquet, by column
-    folders.py    a directory per class
+    rows.py       the one reader of tables: CSV, TSV, JSON lines, Parquet and Excel files as rows
+    tables.py     texts, pairs and labels from the columns of a table, or from a directory per class
     conll.py      words and labels, one per line
     squad.py      questions, contexts and answers
     examples.py   the results: dataclasses of parallel lists
@@ -14,9 +14,8 @@ numbers of the first ten. With `skip_bad=True`, bad rows are left out, with a Us
 
 from keras_bert.data.conll import read_conll
 from keras_bert.data.examples import Answer, ColumnExamples, QuestionExamples, TextExamples, WordExamples
-from keras_bert.data.folders import read_folders
 from keras_bert.data.squad import read_squad
-from keras_bert.data.tables import read_columns, read_table
+from keras_bert.data.tables import read_columns, read_folders, read_table
 
 __all__ = [
     "Answer",

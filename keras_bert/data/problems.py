@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from keras_bert.extras import needed
 from keras_bert.files import parse_json
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 SHOWN = 10  # the most bad rows in a message
 
@@ -58,10 +52,7 @@ class Problems:
         warnings.warn(f"{some} are left out: {shown}", stacklevel=3)  # at the call of the reader
 
 
-# -- Checks the texts, the JSON lines and the cells of Parquet in files of examples.
-
-# What pyarrow raises for a cell; UnicodeDecodeError and ArrowInvalid are ValueErrors.
-_NO_VALUE = (ValueError, OverflowError, IndexError, KeyError, TypeError, NotImplementedError)
+# -- Checks the texts and the JSON lines in files of examples.
 
 
 def json_object(line: str) -> dict[str, Any]:
@@ -102,35 +93,3 @@ def whole_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
         characters(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), f"{name!a}")
         characters(name, f"the name of column {name!a}")
     return row
-
-
-@contextmanager
-def reading_parquet(path: str | Path) -> Iterator[None]:
-    """Raises ValueError, with the path, in place of what pyarrow raises for damaged files: OSError, for instance."""
-    pa = needed("pyarrow", "pyarrow", "parquet")
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
-        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
-
-
-def parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[Any]:
-    """The values of a column of Parquet. A value that Python cannot hold is a text, such as the date 12000-01-01, or
-    else a ValueError, to be raised by who needs the cell.
-    """
-    try:
-        return column.to_pylist()
-    except _NO_VALUE:
-        return [_parquet_cell(each, name) for each in column]
-
-
-def _parquet_cell(cell: pa.Scalar, name: str) -> Any:
-    try:
-        return cell.as_py()
-    except UnicodeDecodeError as error:
-        return ValueError(f"{name} is not UTF-8: bad byte {error.object[error.start]:#04x} at byte {error.start}")
-    except _NO_VALUE as error:
-        try:
-            return cell.cast("string").as_py()
-        except _NO_VALUE:
-            return ValueError(f"{name} has a value of {cell.type} that Python cannot hold: {error}")

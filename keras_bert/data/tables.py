@@ -1,155 +1,17 @@
-"""Reads texts, pairs and labels from CSV, TSV, JSON lines and Parquet: rows with their line numbers, then columns."""
+"""Reads texts, pairs and labels from tables, by column, and from a directory per class."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
-import threading
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_bert.data.examples import ColumnExamples, TextExamples
-from keras_bert.data.problems import Problems, characters, json_object, one_text, parquet_cells, reading_parquet
-from keras_bert.extras import needed
-from keras_bert.files import lines_of, read_text, with_line_feeds
-
-_CELL_LIMIT = threading.Lock()
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
-_ALL = "'csv', 'tsv', 'jsonl' or 'parquet'"
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The content of a table."""
-
-    names: list[str] | None  # names of the columns; for JSON lines, the keys of all rows; None without a header line
-    width: int  # the number of columns
-    # Each row: its (first) line number, from 1, and its cells: a list, a dict (JSON lines and Parquet), or an error
-    # message. A cell of Parquet that Python cannot hold is a ValueError.
-    rows: list[tuple[int, list[str] | dict[str, Any] | str]]
-    numbered: str = "line"  # the unit of the numbers: lines, or the rows of Parquet
-
-
-def format_of(path: str | Path, given: str | None) -> str:
-    """The format of a table: `given`, else that of the file's extension. Raises ValueError if it is unknown."""
-    if given is not None and given not in FORMATS.values():
-        raise ValueError(f"format is {given!r}; expected {_ALL}")
-    found = given or FORMATS.get(Path(path).suffix.lower())
-    if not found:
-        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; pass format={_ALL}")
-    return found
-
-
-def read_rows(path: str | Path, format: str, header: bool) -> Rows:
-    """Reads a table in one of `FORMATS`, as `read_table` does. `header`: whether the first line of a CSV or TSV is one.
-
-    Raises:
-        ValueError: as every reader; or the table has only a header, or a quote that is never closed.
-        ImportError: it is Parquet, but pyarrow is not installed.
-    """
-    if format == "parquet":
-        return _parquet_rows(path)
-    text = read_text(path)
-    if format == "jsonl":
-        return _json_rows(text)
-    found = list(_split_csv(text, path) if format == "csv" else _split_tsv(text))
-    while found and not found[-1][1]:  # blank lines at the end
-        found.pop()
-    names = None
-    if header:
-        first = found.pop(0)[1]
-        if not first or isinstance(first, str):
-            raise ValueError(f"{path}: line 1, which should name the columns, is {first or 'blank'}")
-        names = [name.strip() for name in first]
-    if not found:
-        raise ValueError(f"{path} has a header line and no rows")
-    # Without a header, the width is that of most rows, because the first row may be bad.
-    lengths = Counter(len(cells) for _, cells in found if isinstance(cells, list))
-    width = len(names) if names is not None else lengths.most_common(1)[0][0] if lengths else 0
-    return Rows(names, width, [(line, _checked(cells, width)) for line, cells in found])
-
-
-def _checked(cells: list[str] | str, width: int) -> list[str] | str:
-    """A row's cells, or an error message."""
-    if not cells:
-        return "blank"
-    if isinstance(cells, list) and len(cells) != width:
-        return f"{len(cells)} cell{'s' if len(cells) > 1 else ''} instead of {width}"
-    return cells
-
-
-def _split_tsv(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Line numbers and cells; no cells for a blank line."""
-    for line, content in enumerate(lines_of(text), start=1):
-        yield line, content.split("\t") if content else []
-
-
-def _split_csv(text: str, path: str | Path) -> Iterator[tuple[int, list[str] | str]]:
-    """Line numbers and cells; no cells for a blank line, and an error message for a malformed row."""
-    # Lines end with \n or \r\n: as in an editor, a \r in a quoted cell does not end a line.
-    reader = csv.reader(io.StringIO(with_line_feeds(text), newline="\n"), strict=True)
-    with _cells_of_any_length(len(text)):
-        while True:
-            line = reader.line_num + 1
-            try:
-                yield line, next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                if "unexpected end" in str(error):  # the cell takes the rest of the file, so no row can be left out
-                    raise ValueError(
-                        f"{path}, line {line}: a quote is opened and never closed; double the quotes inside texts, "
-                        "or read the file with format='tsv' if it has no quoted cells"
-                    ) from None
-                yield line, f"not CSV ({error})"
-
-
-@contextmanager
-def _cells_of_any_length(length: int) -> Iterator[None]:
-    """Lifts the csv module's process-wide limit of 131,072 characters per cell: a text may be a book."""
-    with _CELL_LIMIT:  # a reader in another thread must not restore the limit too early
-        before = csv.field_size_limit()
-        csv.field_size_limit(max(before, length))
-        try:
-            yield
-        finally:
-            csv.field_size_limit(before)
-
-
-def _json_rows(text: str) -> Rows:
-    rows = [(line, _json_row(content)) for line, content in enumerate(lines_of(text.rstrip()), start=1)]
-    names = list(dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row))
-    return Rows(names, len(names), rows)
-
-
-def _json_row(content: str) -> dict[str, Any] | str:
-    """A line's object, or an error message."""
-    try:
-        return json_object(content)
-    except ValueError as error:
-        return str(error)
-
-
-def _parquet_rows(path: str | Path) -> Rows:
-    parquet = needed("pyarrow.parquet", "pyarrow", "parquet")
-    with open(path, "rb") as file, reading_parquet(path):
-        table = parquet.ParquetFile(file).read()
-        names = table.column_names
-        columns = [parquet_cells(*each) for each in zip(table.columns, names, strict=True)]
-    if not table.num_rows:
-        raise ValueError(f"{path} is empty")
-    name, times = Counter(names).most_common(1)[0]
-    if times > 1:
-        raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
-    rows = (dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True))
-    return Rows(names, len(names), list(enumerate(rows, start=1)), "row")
-
+from keras_bert.data.problems import Problems, characters, one_text
+from keras_bert.data.rows import Rows, missing_column, read_rows, text_in
+from keras_bert.files import read_text
 
 # -- Parses the labels in the cells of a table.
 
@@ -222,20 +84,25 @@ def read_table(
     separator: str = "|",
     header: bool = True,
     format: str | None = None,
+    delimiter: str | None = None,
     skip_bad: bool = False,
 ) -> TextExamples:
     """Reads texts, or pairs of texts, and their labels from a file with one example per row.
 
     Args:
         path: the file.
-        text_column, text_pair_column, label_column: columns by name or, in CSV and TSV, by number, counted from 1 (an
-            int or a str of digits). Without `label_column`, no labels are read.
+        text_column, text_pair_column, label_column: columns by name or, in CSV, TSV and Excel files, by number, counted
+            from 1 (an int or a str of digits). Without `label_column`, no labels are read.
         label_kind: "class", a name; "number"; or "multi_label", any number of names: in CSV and TSV with `separator`
             between them, in JSON lines a list.
         separator: see `label_kind`.
-        header: whether the first line of a CSV or TSV names the columns. If not, choose columns by number.
+        header: whether the first line of a CSV, TSV or Excel file names the columns. If not, choose columns by number.
         format: "csv", quoted as in RFC 4180; "tsv", where a quote is like any other character, as in GLUE's files;
-            "jsonl", an object per line; or "parquet" (the extra `parquet`). Default: by the file's extension.
+            "jsonl", an object per line; "parquet" (the extra `parquet`); or "xlsx", the first sheet of an Excel file
+            (the extra `xlsx`). By default, that of the file's first bytes or its extension. Any of them may be
+            compressed with gzip.
+        delimiter: the character between the cells of a CSV. By default, it is recognised: a comma, a semicolon or a
+            tab.
         skip_bad: leave out bad rows, with a warning, instead of raising.
 
     Raises:
@@ -259,7 +126,7 @@ def read_table(
     """
     if label_kind not in KINDS:
         raise ValueError(f"label_kind is {label_kind!r}; expected {', '.join(map(repr, KINDS))}")
-    rows = read_rows(path, format_of(path, format), header)
+    rows = read_rows(path, format, header, delimiter)
     problems = Problems(path, "rows")
     one_is_good = any(not isinstance(row, str) for _, row in rows.rows)
     text_key, pair_key, label_key = (
@@ -271,11 +138,11 @@ def read_table(
         try:
             if isinstance(row, str):
                 raise ValueError(row)
-            text = one_text(*_string(row, text_key, text_column))
-            pair = one_text(*_string(row, pair_key, text_pair_column)) if has_pairs else None
+            text = _text(row, text_key, text_column)
+            pair = _text(row, pair_key, text_pair_column) if has_pairs else None
             label = parse_label(_cell(row, label_key, label_column), label_kind, separator) if has_labels else None
         except ValueError as error:
-            problems.add(f"{rows.numbered} {line}", str(error))
+            problems.add(f"{rows.unit} {line}", str(error))
         else:
             texts.append(text)
             pairs.append(pair)
@@ -291,6 +158,7 @@ def read_columns(
     score_column: str | int | Sequence[str | int] | None = None,
     header: bool = True,
     format: str | None = None,
+    delimiter: str | None = None,
     skip_bad: bool = False,
 ) -> ColumnExamples:
     """Reads texts to compare from a file with one example per row.
@@ -301,7 +169,7 @@ def read_columns(
             `read_table`.
         score_column: the column of the scores, which are numbers; or several columns, for several scores per row.
             Without it, no scores are read.
-        header, format, skip_bad: see `read_table`.
+        header, format, delimiter, skip_bad: see `read_table`.
 
     Raises:
         ValueError: as for `read_table`; or there are fewer than two columns.
@@ -317,7 +185,7 @@ def read_columns(
         raise ValueError(f"text_columns is {list(text_columns)}; expected two or more")
     is_one = isinstance(score_column, str | int)
     score_columns = [score_column] if is_one else list(score_column or [])
-    rows = read_rows(path, format_of(path, format), header)
+    rows = read_rows(path, format, header, delimiter)
     problems = Problems(path, "rows")
     one_is_good = any(not isinstance(row, str) for _, row in rows.rows)
     columns = [*text_columns, *score_columns]
@@ -328,10 +196,10 @@ def read_columns(
             if isinstance(row, str):
                 raise ValueError(row)
             cells = list(zip(keys, columns, strict=True))
-            texts = [one_text(*_string(row, *each)) for each in cells[: len(text_columns)]]
+            texts = [_text(row, *each) for each in cells[: len(text_columns)]]
             of_row = tuple(parse_label(_cell(row, *each), "number") for each in cells[len(text_columns) :])
         except ValueError as error:
-            problems.add(f"{rows.numbered} {line}", str(error))
+            problems.add(f"{rows.unit} {line}", str(error))
         else:
             found.append(texts)
             scores.append(of_row[0] if is_one else of_row)
@@ -354,17 +222,11 @@ def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | 
             f"{path} is read without a header: choose columns by number, 1 to {rows.width}, not {column!r}"
         )
     if not places:
-        listed = ", ".join(repr(_short(name)) for name in rows.names)
-        advice = "" if as_json else "; if its first line is an example already, read it with header=False, by number"
-        raise ValueError(f"{path} has no column {column!r}; its columns are {listed}{advice}")
+        raise missing_column(path, column, rows.names, not as_json)
     if len(places) > 1:
         numbers = " and ".join(str(place + 1) for place in places)
         raise ValueError(f"{path} has several columns {column!r}; choose one by number, {numbers}")
     return column if as_json else places[0]
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 40 else f"{name[:37]}..."
 
 
 def _cell(row: list[str] | dict[str, Any], key: str | int, column: str | int) -> Any:
@@ -375,10 +237,57 @@ def _cell(row: list[str] | dict[str, Any], key: str | int, column: str | int) ->
     return row[key]
 
 
-def _string(row: list[str] | dict[str, Any], key: str | int, column: str | int) -> tuple[str, str]:
-    """A cell that must be a text, and its name in messages."""
-    name = column if isinstance(column, str) else f"column {column}"
-    value = _cell(row, key, column)
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is {_short(repr(value))}, which is not a text")
-    return value, name
+def _text(row: list[str] | dict[str, Any], key: str | int, column: str | int) -> str:
+    """Returns the text in a cell. Raises ValueError if there is none."""
+    return text_in(_cell(row, key, column), column if isinstance(column, str) else f"column {column}")
+
+
+def read_folders(path: str | Path, *, skip_bad: bool = False) -> TextExamples:
+    """Reads texts, one per file, from directories named after their classes: `pos/*.txt`, `neg/*.txt`.
+
+    Texts are sorted by class and file name. Directories whose name begins with a dot, and files with another extension,
+    are ignored. With `skip_bad`, bad files are left out, with a warning, instead of raising.
+
+    Raises:
+        ValueError: as every reader (see `keras_bert.data`); or a class, or all of them, has no `.txt` files;
+            a class's name cannot be a label; or a file is a broken link.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> for name, text in {"pos/1.txt": "What a film!", "neg/1.txt": "I left."}.items():
+        ...     (root / name).parent.mkdir()
+        ...     _ = (root / name).write_text(text)
+        >>> read_folders(root)
+        TextExamples(texts=['I left.', 'What a film!'], pairs=None, labels=['neg', 'pos'])
+    """
+    path = Path(path)
+    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    for entry in entries:
+        if not entry.exists():
+            raise ValueError(f"{entry} is a link to {entry.readlink()}, which does not exist; repair or remove it")
+    classes = [entry for entry in entries if entry.is_dir()]
+    if not classes:
+        raise ValueError(f"{path} has no directories; expected one for each class")
+    problems = Problems(path, "files")
+    texts, labels, total = [], [], 0
+    for folder in classes:
+        try:
+            checked_name(folder.name)
+        except ValueError as error:
+            raise ValueError(f"{path}: of a directory, the {error}") from None
+        files = sorted(file for file in folder.glob("*.txt") if file.is_file() or not file.exists())
+        if not files:
+            raise ValueError(f"{folder} has no .txt files; expected the texts of a class")
+        total += len(files)
+        for file in files:
+            name = f"{folder.name}/{file.name}"
+            try:
+                if not file.exists():
+                    raise ValueError(f"is a link to {file.readlink()}, which does not exist")
+                texts.append(one_text(read_text(file), name))
+                labels.append(folder.name)
+            except ValueError as error:
+                problems.add(name, str(error).removeprefix(str(file)).lstrip(", "))
+    problems.settle(total, skip_bad)
+    return TextExamples(texts, labels=labels)

@@ -9,13 +9,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from keras import ops
 from tqdm import tqdm
 
-from keras_bert.embedding import json_lines, parquet
+from keras_bert.embedding.vector_files import TableCopy, copy_of, name_of_copy
 from keras_bert.parts import Parts, check_processes
 from keras_bert.tasks import BertSentenceEncoder
 from keras_bert.text.arguments import check_many
@@ -64,7 +63,6 @@ def _digest(model: BertSentenceEncoder) -> str:
 
 
 NOTES = "embedding.json"
-_FORMATS = {".jsonl": json_lines, ".ndjson": json_lines, ".parquet": parquet}
 _ROWS_AT_A_TIME = 4096  # enough to batch by length, and few enough for any memory
 
 
@@ -79,6 +77,8 @@ def embed_files(
     pipeline_options: PipelineOptions | None = None,
     progress: bool | None = None,
     prompt: str | None = None,
+    format: str | None = None,
+    skip_bad: bool = False,
 ) -> dict[str, int]:
     """Writes a copy of each file, with the same rows and an additional column, `vector`.
 
@@ -86,8 +86,8 @@ def embed_files(
     After an interruption, the same call writes the missing files.
 
     Args:
-        files: JSON lines (`.jsonl`, `.ndjson`), one object per line; or Parquet (`.parquet`). A copy has the name and
-            format of its file. The names must differ.
+        files: JSON lines, Parquet, CSV or TSV, or, with `format`, Excel files; see `keras_bert.data.read_table`. A
+            copy has the name and format of its file. The names must differ.
         directory: the directory of the copies; created if missing.
         preset: a preset of a sentence encoder, see `BertSentenceEncoder.from_preset`.
         text_column: the column to embed. Each row must have a text there.
@@ -101,6 +101,8 @@ def embed_files(
         progress: whether to show a progress bar; by default on a terminal. A pipeline has none.
         prompt: the name of the prompt to put before each text; by default the model's default prompt, see
             `BertSentenceEncoder.encode`.
+        format: "parquet" to write Parquet, whatever the files are. In a CSV or TSV, a vector is a JSON list in a cell.
+        skip_bad: leave out rows without a text, with a warning that counts them, instead of raising.
 
     Returns:
         Counts: `files`, `rows`, and `cut`, the texts that were cut to the model's maximum length.
@@ -109,7 +111,8 @@ def embed_files(
         FileNotFoundError, ValueError: a file or a row cannot be used, an argument is bad, or the directory holds
             vectors of another model, or of an older version of a file.
         BlockingIOError: another process is writing into the directory.
-        ImportError: there is a Parquet file, but no pyarrow: `pip install 'keras-bert-models[parquet]'`.
+        ImportError: Parquet is read or written, but pyarrow is not installed: `pip install
+            'keras-bert-models[parquet]'`; or an Excel file is, without the extra `xlsx`.
         OSError: a file cannot be written; incomplete files are removed.
         RuntimeError: one of several processes was killed.
         Exception: any error of a pipeline's workers.
@@ -130,18 +133,21 @@ def embed_files(
     if pipeline_options is not None:  # workers may have another working directory
         sources, directory = [path.absolute() for path in sources], directory.absolute()
         preset = Path(preset).absolute() if Path(preset).is_dir() else preset
-    _check_files(sources, directory)
+    copies = [copy_of(path, text_column, skip_bad, format) for path in _checked(sources)]
+    names = _names(sources, directory, format)
     settings = {"precision": precision, "default_prompt": prompt}
     digest = load(preset, **settings)
     model_of(preset, digest, **settings).encode([], batch_tokens)  # raises if batch_tokens is less than 1
-    embedder = FileEmbedder(sources, preset, digest, text_column, batch_tokens, settings)
+    embedder = FileEmbedder(copies, preset, digest, batch_tokens, settings)
     noted = {"preset": digest, "text_column": text_column, "batch_tokens": batch_tokens}
-    parts = Parts(directory, NOTES, "vectors", noted, [path.name for path in sources], embedder.write)
-    for path in sources:
-        noted = parts.notes.get(path.name)
+    noted |= {"skip_bad": True} if skip_bad else {}
+    parts = Parts(directory, NOTES, "vectors", noted, names, embedder.write)
+    for path, name in zip(sources, names, strict=True):
+        noted = parts.notes.get(name)
         if noted and not _stamp(path).items() <= noted.items():
-            output = directory / path.name
-            raise ValueError(f"{path} has changed since {output} was written; remove that, or choose another directory")
+            raise ValueError(
+                f"{path} has changed since {directory / name} was written; remove that, or choose another directory"
+            )
     bars = {"disable": None if progress is None else not progress}
     with parts.alone() as left:
         if pipeline_options is not None:
@@ -158,54 +164,51 @@ def embed_files(
 class FileEmbedder:
     """Writes copies of files, with vectors; see `embed_files`. It can be pickled."""
 
-    sources: list[Path]
+    copies: list[TableCopy]
     preset: str | Path
     digest: str  # of the preset's model
-    text_column: str
     batch_tokens: int
     settings: dict[str, Any] = field(default_factory=dict)  # arguments of `from_preset`
 
     def count(self, number: int) -> int:
         """The number of rows of a file. Raises ValueError if a row cannot be embedded."""
-        path = self.sources[number]
-        return _format_of(path).count(path, self.text_column)
+        return self.copies[number].count()
 
     def write(self, number: int, output: Path) -> Iterator[dict[str, int]]:
         """Writes the copy of a file. Yields its size and time, and counts of `rows` and `cut` texts."""
-        path = self.sources[number]
-        read, its_format = _stamp(path), _format_of(path)
+        copy = self.copies[number]
+        read = _stamp(copy.source)
         model = model_of(self.preset, self.digest, **self.settings)
         yield {**read, "rows": 0, "cut": 0}
-        with its_format.writer(output, path, model.vector_size) as write:
-            for rows, texts in its_format.parts(path, self.text_column, _ROWS_AT_A_TIME):
+        with copy.writer(output, model.vector_size) as write:
+            for rows, texts in copy.parts(_ROWS_AT_A_TIME):
                 vectors, cut = model.encode_counted(texts, self.batch_tokens)
                 write(rows, vectors)
                 yield {"rows": len(texts), "cut": cut}
-        if _stamp(path) != read:
-            raise ValueError(f"{path} was changed while it was read")
+        if _stamp(copy.source) != read:
+            raise ValueError(f"{copy.source} was changed while it was read")
 
 
-def _format_of(path: Path) -> ModuleType:
-    """The module with `count`, `parts` and `writer` for a file."""
-    try:
-        return _FORMATS[path.suffix.lower()]
-    except KeyError:
-        raise ValueError(f"{path} does not end in {', '.join(_FORMATS)}") from None
-
-
-def _check_files(sources: Sequence[Path], directory: Path) -> None:
+def _checked(sources: Sequence[Path]) -> Sequence[Path]:
     if not sources:
         raise ValueError("there are no files to embed")
-    name, times = Counter(path.name for path in sources).most_common(1)[0]
-    if times > 1:
-        raise ValueError(f"{times} files are called {name}; the names of the copies must differ")
     for path in sources:
-        _format_of(path)
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {path}")
-        output = directory / path.name
+    return sources
+
+
+def _names(sources: Sequence[Path], directory: Path, format: str | None) -> list[str]:
+    """Returns the names of the copies. Raises ValueError if two are alike, or a copy would replace its file."""
+    names = [name_of_copy(path, format) for path in sources]
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"{times} copies are called {name}; the names must differ")
+    for path, name in zip(sources, names, strict=True):
+        output = directory / name
         if output.exists() and output.samefile(path):
             raise ValueError(f"{path} would be replaced by its copy; choose another directory")
+    return names
 
 
 def _stamp(path: Path) -> dict[str, int]:

@@ -12,8 +12,8 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert import files
+from keras_bert.data.rows import read_corpus
 from keras_bert.search import neighbours, search_model
-from keras_bert.search.corpus_rows import read_corpus
 from keras_bert.search.index_files import IndexRecord, IndexRows, read_index, write_record, write_rows
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_bert.data.rows import CorpusRow, read_corpus
 from keras_bert.embedding import file_embedding
 from keras_bert.embedding.similar_pairs import similar_pairs
 from keras_bert.search import neighbours
-from keras_bert.search.corpus_rows import CorpusRow, read_corpus
 from keras_bert.search.neighbours import Neighbours
 
 _NEIGHBOURS = 100  # neighbours of a text to compare in a large corpus

@@ -341,7 +341,7 @@ def test_bad_examples(run, fails, taught, untrained, tmp_path):
     unnamed = tmp_path / "train"
     unnamed.write_bytes(bad.read_bytes())
     message = fails(*command[:4], "--output", str(tmp_path / "other"), "--train", str(unnamed), *read)
-    assert message.endswith("pass --format 'csv', 'tsv', 'jsonl' or 'parquet'")
+    assert message.endswith("pass --format 'csv', 'tsv', 'jsonl', 'parquet' or 'xlsx'")
 
 
 def test_a_label_that_was_not_learned(run, untrained, table, tmp_path):

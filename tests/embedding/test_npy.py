@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert.embedding.npy import write_npy
+from keras_bert.embedding.vector_files import write_npy
 
 
 @pytest.mark.parametrize("counts", [[], [0], [9, 1], [99_999, 1, 30]])

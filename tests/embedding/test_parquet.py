@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from keras_bert.embedding import embed_files, parquet
+from keras_bert.embedding import embed_files, vector_files
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow, the extra parquet")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow, the extra parquet")
@@ -45,12 +45,12 @@ def test_a_table(tmp_path, small_preset, model):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"text": ["a"] * 20 + [None]}, ", row 21: text is null, which is not a text"),
-        ({"text": ["a", " "]}, ", row 2: text is empty"),
+        ({"text": ["a"] * 20 + [None]}, ": 1 of 21 rows cannot be used: row 21: text is empty"),
+        ({"text": ["a", " "]}, ": 1 of 2 rows cannot be used: row 2: text is empty"),
         ({"body": ["a"], "id": [1]}, " has no column 'text'; its columns are 'body', 'id'"),
         ({"text": [1]}, ": the column 'text' is of int64, which is not text"),
         ({"text": ["a"], "vector": [1]}, ": it already has a column 'vector'"),
-        (None, " cannot be read as Parquet: "),
+        (None, " is not a parquet file: it begins with "),
     ],
 )
 def test_a_table_that_cannot_be_used(tmp_path, table, message, monkeypatch):
@@ -59,9 +59,9 @@ def test_a_table_that_cannot_be_used(tmp_path, table, message, monkeypatch):
         path.write_bytes(b'{"text": "good"}')
     else:
         pq.write_table(pa.table(table), path)
-    monkeypatch.setattr(parquet, "_ROWS", 8)
+    monkeypatch.setattr(vector_files.rows, "PARQUET_ROWS", 8)
     with pytest.raises(ValueError) as error:  # noqa: PT011
-        parquet.count(path, "text")
+        vector_files.copy_of(path, "text").count()
     assert str(error.value).startswith(f"{path}{message}")
 
 
@@ -69,7 +69,7 @@ def test_two_columns_of_one_name(tmp_path):
     path = tmp_path / "texts.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), path)
     with pytest.raises(ValueError, match="has several columns 'text'"):
-        parquet.count(path, "text")
+        vector_files.copy_of(path, "text").count()
 
 
 def test_a_file_of_one_row_group_is_not_read_whole(tmp_path):
@@ -79,13 +79,13 @@ def test_a_file_of_one_row_group_is_not_read_whole(tmp_path):
     size = path.stat().st_size
     del texts
     before = pa.total_allocated_bytes()
-    read = parquet.parts(path, "text", 100)
+    read = vector_files.copy_of(path, "text").parts(100)
     held = max(pa.total_allocated_bytes() - before for _, _ in zip(range(3), read, strict=False))
     assert held < size / 4, (held, size)
 
 
 def test_without_pyarrow(tmp_path, small_preset, monkeypatch):
-    (tmp_path / "texts.parquet").write_bytes(b"")
+    (tmp_path / "texts.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"this needs pyarrow: pip install 'keras-bert-models\[parquet\]'"):
         embed_files([tmp_path / "texts.parquet"], tmp_path / "vectors", small_preset)

@@ -312,11 +312,21 @@ def test_what_cannot_be_indexed(corpus, tmp_path, small_preset):
         ("empty.txt", {}, ValueError, "empty.txt is empty"),
         ("blank.txt", {}, ValueError, "blank.txt is empty"),
         ("latin.txt", {}, ValueError, "latin.txt, line 1, is not UTF-8"),
-        ("short.csv", {}, ValueError, "short.csv, line 2: 1 cell instead of 2"),
+        ("short.csv", {}, ValueError, "short.csv: 1 of 1 rows cannot be used, .*: line 2: 1 cell instead of 2"),
         ("twice.csv", {}, ValueError, "twice.csv has 2 columns 'text'; the names must differ"),
-        ("rows.jsonl", {}, ValueError, "rows.jsonl, line 2: there is no text in 'text'"),
-        ("bad.jsonl", {}, ValueError, "bad.jsonl, line 2: not JSON"),
-        ("rows.jsonl", {"text_column": "body"}, ValueError, "rows.jsonl has no column 'body' for text_column"),
+        (
+            "rows.jsonl",
+            {},
+            ValueError,
+            "rows.jsonl: 1 of 2 rows cannot be used: line 2: text is 5, which is not a text",
+        ),
+        ("bad.jsonl", {}, ValueError, "bad.jsonl: 1 of 2 rows cannot be used: line 2: not JSON"),
+        (
+            "rows.jsonl",
+            {"text_column": "body"},
+            ValueError,
+            "rows.jsonl: 2 of 2 rows cannot be used, .*: line 1: no 'body'; its keys are 'text'",
+        ),
         ("sentences.txt", {"stored": "int4"}, ValueError, "stored is 'int4'; expected float32 or int8"),
         ("sentences.txt", {"batch_tokens": 0}, ValueError, "batch_tokens is 0; expected at least 1"),
         ("sentences.txt", {"preset": tmp_path / "no"}, FileNotFoundError, "neither a directory nor a known preset"),
@@ -385,7 +395,9 @@ def test_columns_that_cannot_be_written_are_named(tmp_path, small_preset):
         ('"\\ud83d": 1', "'.ud83d'"),
     ):
         path.write_text(f'{{"text": "good film"}}\n{{"text": "cold river", {other}}}\n')
-        with pytest.raises(ValueError, match=f"films.jsonl, line 2: .*{name} has half of a surrogate pair"):
+        with pytest.raises(
+            ValueError, match=f"films.jsonl: 1 of 2 rows cannot be used: line 2: .*{name} has half of a surrogate pair"
+        ):
             build_index(path, tmp_path / "index", small_preset)
 
 
@@ -399,7 +411,9 @@ def test_parquet_with_values_that_python_cannot_hold(tmp_path, small_preset):
     assert hits[0]["row"] == {"day": "12000-01-01", "text": "cold river"}
     word = pa.StringArray.from_buffers(1, pa.py_buffer(np.int32([0, 3])), pa.py_buffer(b"h\xe9h"))
     parquet.write_table(pa.table({"text": ["good film"], "word": word}), path)
-    with pytest.raises(ValueError, match="films.parquet, row 1: word is not UTF-8: bad byte 0xe9 at byte 1"):
+    with pytest.raises(
+        ValueError, match="films.parquet: 1 of 1 rows .* row 1: word is not UTF-8: bad byte 0xe9 at byte 1"
+    ):
         build_index(path, tmp_path / "other", small_preset)
 
 

@@ -1,0 +1,551 @@
+"""The one reader of tables: CSV, TSV, JSON lines, Parquet and Excel files as numbered rows, of any size."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import difflib
+import itertools
+import re
+import threading
+import warnings
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from keras_bert.data.problems import Problems, json_object, one_text, whole_row
+from keras_bert.extras import needed
+from keras_bert.files import open_bytes, read_lines
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".xlsx": "xlsx",
+}
+NAMES = tuple(dict.fromkeys(FORMATS.values()))
+# The first bytes of the formats that have some of their own.
+_MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "xlsx", b"\xd0\xcf\x11\xe0": "xls"}
+_DELIMITERS = (",", ";", "\t")  # that a CSV file may have
+_LOOKED_AT = 20  # rows of a CSV file, to recognise its delimiter
+_CELL_LIMIT = threading.Lock()
+PARQUET_ROWS = 16384  # to read at a time
+_PARQUET_BUFFER = 2**20  # bytes of a column to read at a time, instead of whole row groups
+# What pyarrow raises for a cell; UnicodeDecodeError and ArrowInvalid are ValueErrors.
+_NO_VALUE = (ValueError, OverflowError, IndexError, KeyError, TypeError, NotImplementedError)
+
+# A row: its cells as a list (CSV, TSV, Excel) or by column (JSON lines, Parquet), or a message that says what is wrong
+# with it. A cell of Parquet that Python cannot hold is a ValueError.
+Row = list[str] | dict[str, Any] | str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a table, in memory.
+
+    Attributes:
+        names: the names of the columns; for JSON lines, the keys of all rows; None without a header line.
+        width: the number of columns.
+        rows: each row with its number from 1, that of its first line.
+        unit: the unit of the numbers: "line", or "row" in Parquet and Excel files.
+    """
+
+    names: list[str] | None
+    width: int
+    rows: list[tuple[int, Row]]
+    unit: str
+
+
+def format_of(path: str | Path, format: str | None = None) -> str | None:
+    """Returns the format of a table: by the first bytes of the file, `format`, or its extension; None if unknown.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: `format` is unknown or contradicts the file.
+    """
+    if format is not None and format not in NAMES:
+        raise ValueError(f"format is {format!r}; expected {', '.join(map(repr, NAMES))}")
+    with open_bytes(path) as file:
+        begin = file.read(4)
+    seen = _MAGIC.get(begin)
+    if seen == "xls":
+        raise ValueError(f"{path} is an Excel file of the old kind, .xls; save it as .xlsx or CSV")
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
+    stated = format or FORMATS.get(suffixes[-1] if suffixes else "")
+    if seen and format not in (None, seen):
+        raise ValueError(f"format is {format!r}, but {path} is {seen}; leave format out")
+    if stated in _MAGIC.values() and not seen:
+        raise ValueError(f"{path} is not a {stated} file: it begins with {begin!r}")
+    return seen or stated
+
+
+def known_format(path: str | Path, format: str | None) -> str:
+    """Returns the format of a table. Raises as `format_of`, and ValueError if it is unknown."""
+    known = format_of(path, format)
+    if known is None:
+        *names, last = map(repr, NAMES)
+        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; pass format={', '.join(names)} or {last}")
+    return known
+
+
+def read_rows(path: str | Path, format: str | None = None, header: bool = True, delimiter: str | None = None) -> Rows:
+    """Reads a table into memory. Arguments and errors are those of `read_table`."""
+    table = Table(path, format, header, delimiter)
+    rows, names = list(table), table.names
+    if not rows:
+        raise table.empty()
+    if names is None and table.format == "jsonl":
+        names = list(dict.fromkeys(name for _, row in rows if isinstance(row, dict) for name in row))
+    if names is not None:
+        return Rows(names, len(names), rows, table.unit)
+    # Without a header, the width is that of most rows, because the first row may be bad.
+    lengths = Counter(len(cells) for _, cells in rows if isinstance(cells, list))
+    width = lengths.most_common(1)[0][0] if lengths else 0
+    return Rows(None, width, [(number, _of_width(cells, width)) for number, cells in rows], table.unit)
+
+
+class Table:
+    """Reads a table row by row: iterating gives `(number, row)`, each time from the beginning.
+
+    Attributes:
+        format: one of `NAMES`.
+        delimiter: of a CSV or TSV.
+        names: the columns; None without a header, and for JSON lines.
+        unit: the unit of the numbers, "line" or "row".
+    """
+
+    def __init__(
+        self, path: str | Path, format: str | None = None, header: bool = True, delimiter: str | None = None
+    ) -> None:
+        self.path, self.format, self._header = path, known_format(path, format), header
+        if delimiter is not None and self.format != "csv":
+            raise ValueError(f"delimiter is {delimiter!r}, but {path} is {self.format}; it is for CSV")
+        if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n'):
+            raise ValueError(f"delimiter is {delimiter!r}; expected one character, such as ';'")
+        self.unit = "row" if self.format in ("parquet", "xlsx") else "line"
+        self.delimiter = "\t" if self.format == "tsv" else delimiter
+        self._skipped = 0  # lines before the table
+        if self.format == "csv" and delimiter is None:
+            self.delimiter, self._skipped = _recognised(path, header)
+        self.names: list[str] | None = None
+        if self.format == "parquet":
+            self.names = _parquet_names(path)
+        elif self.format != "jsonl" and header:
+            self.names = self._names(next(self._cells(), None))
+
+    def empty(self) -> ValueError:
+        """Returns the error for a table without rows."""
+        has_header = self.names is not None and self.format != "parquet"
+        return ValueError(f"{self.path} {'has a header line and no rows' if has_header else 'is empty'}")
+
+    def __iter__(self) -> Iterator[tuple[int, Row]]:
+        if self.format == "jsonl":
+            yield from ((number, json_row(line)) for number, line in json_lines(self.path))
+        elif self.format == "parquet":
+            numbers = itertools.count(1)
+            for batch in parquet_batches(self.path, PARQUET_ROWS):
+                columns = (parquet_cells(*each) for each in zip(batch.columns, self.names, strict=True))
+                for cells in zip(*columns, strict=True):
+                    yield next(numbers), dict(zip(self.names, cells, strict=True))
+        else:
+            yield from self._checked(_without_last_blanks(self._cells()))
+
+    def _cells(self) -> Iterator[tuple[int, list[str] | str]]:
+        """Yields the cells of each row, an empty list for a blank row, and a message for a malformed one."""
+        if self.format == "xlsx":
+            return _excel_cells(self.path)
+        if self.format == "tsv":
+            return ((number, line.split("\t") if line else []) for number, line in _numbered(self.path))
+        return _csv_cells(self.path, self.delimiter, self._skipped)
+
+    def _names(self, first: tuple[int, list[str] | str] | None) -> list[str]:
+        number, cells = first or (1, [])
+        if isinstance(cells, str) or not "".join(cells).strip():
+            if not any(True for _ in _without_last_blanks(self._cells())):
+                raise self.empty()
+            what = cells if isinstance(cells, str) else "blank"
+            raise ValueError(f"{self.path}: {self.unit} {number}, which should name the columns, is {what}")
+        return [name.strip() for name in cells]
+
+    def _checked(self, rows: Iterator[tuple[int, list[str] | str]]) -> Iterator[tuple[int, list[str] | str]]:
+        """Leaves out the header, also where it is repeated, and says which rows have another width."""
+        if self.names is None:
+            yield from ((number, cells or "blank") for number, cells in rows)
+            return
+        next(rows, None)
+        repeated = []
+        for number, cells in rows:
+            if isinstance(cells, list) and len(self.names) > 1 and [cell.strip() for cell in cells] == self.names:
+                repeated.append(number)
+            else:
+                yield number, _of_width(cells, len(self.names))
+        if repeated:
+            warnings.warn(
+                f"{self.path} repeats its header in {self.unit} {', '.join(map(str, repeated[:10]))}"
+                f"{' and others' if len(repeated) > 10 else ''}; {len(repeated):,} rows are left out for it",
+                stacklevel=4,
+            )
+
+
+def _of_width(cells: list[str] | str, width: int) -> list[str] | str:
+    """Returns the cells of a row, or a message if there are too few or too many."""
+    if not cells:
+        return "blank"
+    if isinstance(cells, list) and len(cells) != width:
+        return f"{len(cells)} cell{'s' if len(cells) > 1 else ''} instead of {width}"
+    return cells
+
+
+def _without_last_blanks(rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """Leaves out the blank rows at the end."""
+    blanks: list[tuple[int, Any]] = []
+    for number, row in rows:
+        if not "".join(row).strip():
+            blanks.append((number, row))
+            continue
+        yield from blanks
+        blanks = []
+        yield number, row
+
+
+def json_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yields the lines of a file with their numbers, without the blank ones at the end."""
+    return _without_last_blanks(_numbered(path))
+
+
+def _numbered(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yields each line with its number, without its end."""
+    for number, line in enumerate(read_lines(path), start=1):
+        yield number, line.removesuffix("\n").removesuffix("\r")
+
+
+def json_row(line: str) -> dict[str, Any] | str:
+    """Returns the object in a line, or a message that says what is wrong with it."""
+    try:
+        return json_object(line)
+    except ValueError as error:
+        return str(error)
+
+
+def missing_column(path: str | Path, column: str | int, names: list[str], may_be_example: bool = False) -> ValueError:
+    """Returns the error for a column that a table lacks, with the name that was probably meant.
+
+    Args:
+        path: the table.
+        column: the column.
+        names: the columns that there are.
+        may_be_example: whether the names come from a first line that may be an example instead.
+    """
+    listed = ", ".join(repr(shortened(name)) for name in names)
+    meant = [name for name in names if _folded(name) == _folded(str(column))]
+    meant = meant or difflib.get_close_matches(str(column), names, 1, 0.8)
+    advice = f"; did you mean {meant[0]!r}?" if meant else ""
+    looks_so = any(not name or len(name) > 40 or re.fullmatch(r"[-+.,\d]+", name) for name in names)
+    if may_be_example and not meant and (looks_so or len(set(names)) < len(names)):
+        advice = "; if its first line is an example already, read it with header=False, by number"
+    return ValueError(f"{path} has no column {column!r}; its columns are {listed}{advice}")
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).casefold()
+
+
+def shortened(text: str) -> str:
+    """Returns a text of at most 40 characters, for a message."""
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+# -- Rows that must have texts.
+
+
+class CorpusRow(NamedTuple):
+    """A row of a corpus.
+
+    Attributes:
+        line: its number in the file, from 1, which is that of its (first) line.
+        columns: its cells by column. A line of text has one column: the text column.
+        text: the cell of the text column.
+    """
+
+    line: int
+    columns: dict[str, Any]
+    text: str
+
+
+def text_rows(
+    path: str | Path,
+    columns: Sequence[str],
+    *,
+    format: str | None = None,
+    header: bool = True,
+    delimiter: str | None = None,
+    skip_bad: bool = False,
+    may_be_empty: bool = False,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the rows of a table by column, with their numbers. Each has a text in the columns that are asked for.
+
+    Args:
+        path, format, header, delimiter: see `read_table`. Without a header, the columns are "1", "2" and so on.
+        columns: the names of the columns of texts.
+        skip_bad: leave out bad rows, with a warning, instead of raising; either comes after the last row.
+        may_be_empty: whether a table may have no rows.
+
+    Raises:
+        ValueError: as every reader (see `keras_bert.data`); or a column is missing, or two have one name. A row is bad
+            if it has too many or too few cells, no text in one of the columns, or a cell that UTF-8 cannot hold.
+    """
+    table = Table(path, format, header, delimiter)
+    names = table.names if header or table.format in ("jsonl", "parquet") else _numbers(table)
+    name, times = Counter(names).most_common(1)[0] if names else ("", 0)
+    if times > 1:
+        raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
+    for column in columns if names else ():
+        if column not in names:
+            raise missing_column(path, column, names, header and table.format in ("csv", "tsv", "xlsx"))
+    problems, number_of_rows = Problems(path, "rows"), 0
+    for number_of_rows, (number, cells) in enumerate(table, start=1):  # noqa: B007
+        try:
+            if isinstance(cells, str):
+                raise ValueError(cells)
+            row = cells if isinstance(cells, dict) else dict(zip(names, cells, strict=True))
+            for column in columns:
+                text_of(row, column)
+            yield number, whole_row(row)
+        except ValueError as error:
+            problems.add(f"{table.unit} {number}", str(error))
+    if not number_of_rows and not may_be_empty:
+        raise table.empty()
+    problems.settle(number_of_rows, skip_bad)
+
+
+def text_of(row: Mapping[str, Any], column: str) -> str:
+    """Returns the text of a row in a column. Raises ValueError if there is none."""
+    if column not in row:
+        raise ValueError(f"no {column!r}; its keys are {', '.join(map(repr, row))}")
+    return text_in(row[column], column)
+
+
+def text_in(value: Any, name: str) -> str:
+    """Returns the text in a cell. Raises ValueError, with the name of the column, if there is none."""
+    if isinstance(value, ValueError):
+        raise value
+    if value is None:
+        raise ValueError(f"{name} is empty")
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {shortened(repr(value))}, which is not a text")
+    return one_text(value, name)
+
+
+def _numbers(table: Table) -> list[str]:
+    _, first = next(iter(table))
+    return [str(number) for number in range(1, 1 + (len(first) if isinstance(first, list) else 1))]
+
+
+def read_corpus(path: str | Path, text_column: str = "text", skip_bad: bool = False) -> list[CorpusRow]:
+    """Reads a corpus: a table in any of the formats of `read_table`; any other file has one text per line.
+
+    Blank lines of a text file are skipped.
+
+    Args:
+        path: the file. The first line of a CSV, TSV or Excel file names the columns.
+        text_column: the column of the texts.
+        skip_bad: leave out bad rows, with a warning, instead of raising.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: as every reader (see `keras_bert.data`); or there is no such column, or a row has no text.
+        ImportError: a package for the format is not installed.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "pets.csv")
+        >>> _ = path.write_text("id,text\\n7,a cat\\n8,a kitten\\n")
+        >>> read_corpus(path)[1]
+        CorpusRow(line=3, columns={'id': '8', 'text': 'a kitten'}, text='a kitten')
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    if format_of(path) is not None:
+        found = text_rows(path, [text_column], skip_bad=skip_bad)
+        return [CorpusRow(number, row, row[text_column]) for number, row in found]
+    texts = [CorpusRow(number, {text_column: text}, text) for number, text in _numbered(path) if text.strip()]
+    if not texts:
+        raise ValueError(f"{path} is empty")
+    return texts
+
+
+# -- CSV, quoted as in RFC 4180.
+
+
+def _csv_cells(path: str | Path, delimiter: str, skipped: int = 0) -> Iterator[tuple[int, list[str] | str]]:
+    # Lines end with \n or \r\n: as in an editor, a \r in a quoted cell does not end a line.
+    lines = itertools.islice(read_lines(path), skipped, None)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        number = skipped + reader.line_num + 1
+        try:
+            with _cells_of_any_length():
+                cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "unexpected end" in str(error):  # the cell takes the rest of the file, so no row can be left out
+                raise ValueError(
+                    f"{path}, line {number}: a quote is opened and never closed; double the quotes inside texts, "
+                    "or read the file with format='tsv' if it has no quoted cells"
+                ) from None
+            cells = f"not CSV ({error})"
+        yield number, cells
+
+
+@contextmanager
+def _cells_of_any_length() -> Iterator[None]:
+    """Lifts the csv module's process-wide limit of 131,072 characters per cell: a text may be a book."""
+    with _CELL_LIMIT:  # a reader in another thread must not restore the limit too early
+        before = csv.field_size_limit(2**31 - 1)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
+
+
+def _recognised(path: str | Path, header: bool) -> tuple[str, int]:
+    """Returns the delimiter of a CSV file, and the number of lines before the table.
+
+    It is the one that gives all of the first rows the same number of cells, two or more. Excel writes it into a first
+    line of its own, such as `sep=;`.
+
+    Raises:
+        ValueError: commas and another character divide the rows equally well, and there is no header to decide it.
+    """
+    first = next(read_lines(path), "")
+    if stated := re.fullmatch(r"sep=(.)\r?\n", first):
+        return stated[1], 1
+    widths = {}
+    for delimiter in _DELIMITERS:
+        try:
+            rows = [cells for _, cells in itertools.islice(_csv_cells(path, delimiter), _LOOKED_AT)]
+        except ValueError:  # a quote that is never closed, or bad UTF-8, of which the reader itself will tell
+            rows = []
+        widths[delimiter] = [len(cells) for cells in rows if cells and isinstance(cells, list)]
+    even = [each for each, found in widths.items() if found and found[0] > 1 and len(set(found)) == 1]
+    others = [each for each in even if each != ","]
+    if "," in even and others and not header:
+        raise ValueError(f"{path} may have cells divided by ',' or {others[0]!r}; pass delimiter=")
+    if not even and header and widths[","] and widths[","][0] == 1:  # rows that differ, under a header without a comma
+        others = [each for each in _DELIMITERS if widths[each] and widths[each][0] > 1]
+    return (others[0] if len(others) == 1 and "," not in even else ","), 0
+
+
+# -- Excel.
+
+
+def _excel_cells(path: str | Path) -> Iterator[tuple[int, list[str]]]:
+    """Yields the rows of the first sheet as texts, as in a CSV file."""
+    openpyxl = needed("openpyxl", "openpyxl", "xlsx")
+    with open_bytes(path) as file, _reading_excel(path):
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        sheet, *others = book.worksheets
+        if others := [each.title for each in others if any(map(any, each.iter_rows(values_only=True)))]:
+            names = ", ".join(map(repr, others))
+            warnings.warn(f"{path}: the sheet {sheet.title!r} is read, and not {names}", stacklevel=6)
+        width = 0
+        for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
+            cells = [_excel_cell(value) for value in values]
+            while len(cells) > width and not cells[-1]:
+                cells.pop()
+            width = width or len(cells)
+            yield number, cells if any(cells) else []
+
+
+def _excel_cell(value: Any) -> str:
+    """Returns a cell as a text: a whole number without a point, a date as in ISO 8601, an empty cell as ""."""
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    return str(value)
+
+
+@contextmanager
+def _reading_excel(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, KeyError, SyntaxError, OSError, ValueError, IndexError) as error:
+        raise ValueError(f"{path} cannot be read as an Excel file: {error}") from None
+
+
+# -- Parquet.
+
+
+def parquet_batches(path: str | Path, rows: int, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a Parquet file, up to `rows` at a time. Raises ValueError if it is damaged."""
+    with open_parquet(path) as file:
+        yield from file.iter_batches(rows, columns=columns)
+
+
+@contextmanager
+def open_parquet(path: str | Path) -> Iterator[ParquetFile]:
+    """Opens a Parquet file.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        ValueError: the file is damaged, in place of what pyarrow raises, which is an OSError for instance.
+    """
+    parquet = needed("pyarrow.parquet", "pyarrow", "parquet")
+    pa = needed("pyarrow", "pyarrow", "parquet")
+    try:
+        with (
+            open_bytes(path) as opened,
+            parquet.ParquetFile(opened, buffer_size=_PARQUET_BUFFER, pre_buffer=False) as file,
+        ):
+            yield file
+    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError):
+            raise
+        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
+
+
+def _parquet_names(path: str | Path) -> list[str]:
+    with open_parquet(path) as file:
+        names = file.schema_arrow.names
+    name, times = Counter(names).most_common(1)[0] if names else ("", 0)
+    if times > 1:
+        raise ValueError(f"{path} has {times} columns {name!r}; the names must differ")
+    return names
+
+
+def parquet_cells(column: pa.Array | pa.ChunkedArray, name: str) -> list[Any]:
+    """Returns the values of a column of Parquet.
+
+    A value that Python cannot hold is a text, such as the date 12000-01-01, or else a ValueError, to be raised by who
+    needs the cell.
+    """
+    try:
+        return column.to_pylist()
+    except _NO_VALUE:
+        return [_parquet_cell(each, name) for each in column]
+
+
+def _parquet_cell(cell: pa.Scalar, name: str) -> Any:
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError as error:
+        return ValueError(f"{name} is not UTF-8: bad byte {error.object[error.start]:#04x} at byte {error.start}")
+    except _NO_VALUE as error:
+        try:
+            return cell.cast("string").as_py()
+        except _NO_VALUE:
+            return ValueError(f"{name} has a value of {cell.type} that Python cannot hold: {error}")

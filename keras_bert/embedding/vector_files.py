@@ -1,0 +1,250 @@
+"""Copies of tables with a vector in each row: JSON lines, Parquet, CSV and TSV; and vectors alone in a `.npy` file."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from keras_bert import files
+from keras_bert.data import rows
+from keras_bert.data.problems import Problems
+from keras_bert.extras import needed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VECTOR = "vector"
+PARQUET = "parquet"
+# Takes some rows, as `parts` yields them, and their vectors, float32 `[rows, width]`.
+Write = Callable[[Any, np.ndarray], None]
+
+
+@dataclass(frozen=True)
+class TableCopy:
+    """Copies a CSV, TSV or Excel file, or any table into Parquet.
+
+    Each class of copies has the same methods; `copy_of` chooses the class. All raise ValueError, with the numbers of
+    the bad rows, if the source cannot be used. A row is bad if it has no text to embed.
+
+    Attributes:
+        source: the table.
+        column: the column of the texts.
+        skip_bad: whether to leave out bad rows, with a warning, instead of raising.
+        format: of the copy.
+    """
+
+    source: Path
+    column: str
+    skip_bad: bool
+    format: str
+
+    def count(self) -> int:
+        """Counts the rows that the copy will have."""
+        return sum(len(texts) for _, texts in self.parts(4096))
+
+    def parts(self, size: int) -> Iterator[tuple[Any, list[str]]]:
+        """Yields rows and their texts, up to `size` at a time."""
+        if VECTOR in (rows.Table(self.source).names or ()):
+            raise ValueError(f"{self.source}: it already has a column {VECTOR!r}")
+        found = rows.text_rows(self.source, [self.column], skip_bad=self.skip_bad, may_be_empty=True)
+        for part in _batched((row for _, row in found), size):
+            yield part, [row[self.column] for row in part]
+
+    @contextmanager
+    def writer(self, path: Path, width: int) -> Iterator[Write]:
+        """Creates the copy; yields a function that writes rows and their vectors."""
+        if self.format == PARQUET:
+            with self._parquet_writer(path, width) as write:
+                yield write
+            return
+        table = rows.Table(self.source)
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            quoted = {"quoting": csv.QUOTE_NONE, "quotechar": None} if self.format == "tsv" else {}
+            cells = csv.writer(file, delimiter=table.delimiter, lineterminator="\n", **quoted)
+            cells.writerow([*table.names, VECTOR])
+
+            def write(some: list[dict[str, str]], vectors: np.ndarray) -> None:
+                for row, vector in zip(some, vectors, strict=True):
+                    cells.writerow([*row.values(), f"[{', '.join(files.decimals(vector))}]"])
+
+            yield write
+
+    @contextmanager
+    def _parquet_writer(self, path: Path, width: int) -> Iterator[Write]:
+        pa, parquet = needed("pyarrow", "pyarrow", "parquet"), needed("pyarrow.parquet", "pyarrow", "parquet")
+        schemas = [_table(part, self.source).schema for part, _ in self.parts(4096)]
+        try:
+            plain = pa.unify_schemas(schemas, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise ValueError(f"{self.source} has values that one column of Parquet cannot hold: {error}") from None
+        schema = plain.append(pa.field(VECTOR, pa.list_(pa.float32(), width)))
+        with parquet.ParquetWriter(path, schema) as writer:
+
+            def write(some: list[dict[str, Any]], vectors: np.ndarray) -> None:
+                batch = pa.RecordBatch.from_pylist(some, schema=plain)
+                writer.write_batch(_with_vectors(batch, vectors, schema))
+
+            yield write
+
+
+class JsonLinesCopy(TableCopy):
+    """Copies JSON lines: each line is unchanged, with the vector at the end of its object."""
+
+    def parts(self, size: int) -> Iterator[tuple[list[str], list[str]]]:
+        problems, total = Problems(self.source, "rows"), 0
+
+        def read() -> Iterator[tuple[str, str]]:
+            nonlocal total
+            for total, (number, line) in enumerate(rows.json_lines(self.source), start=1):  # noqa: B007
+                try:
+                    row = rows.json_row(line)
+                    if isinstance(row, str):
+                        raise ValueError(row)
+                    if VECTOR in row:
+                        raise ValueError(f"it already has a {VECTOR}")
+                    yield line.strip(), rows.text_of(row, self.column)
+                except ValueError as error:
+                    problems.add(f"line {number}", str(error))
+
+        for part in _batched(read(), size):
+            lines, texts = zip(*part, strict=True)
+            yield list(lines), list(texts)
+        problems.settle(total, self.skip_bad)
+
+    @contextmanager
+    def writer(self, path: Path, width: int) -> Iterator[Write]:
+        with open(path, "wb") as file:
+            yield lambda lines, vectors: file.writelines(
+                f"{with_vector(*row)}\n".encode() for row in zip(lines, vectors, strict=True)
+            )
+
+
+class ParquetCopy(TableCopy):
+    """Copies Parquet: with the types of its columns, and the vectors as an additional column."""
+
+    def count(self) -> int:
+        return sum(len(texts) for _, texts in self.parts(rows.PARQUET_ROWS, columns=[self.column]))
+
+    def parts(self, size: int, columns: list[str] | None = None) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
+        self._check_columns()
+        problems, total = Problems(self.source, "rows"), 0
+        for batch in rows.parquet_batches(self.source, size, columns):
+            texts, good = [], []
+            for value in rows.parquet_cells(batch.column(self.column), self.column):
+                total += 1
+                try:
+                    texts.append(rows.text_in(value, self.column))
+                    good.append(True)
+                except ValueError as error:
+                    problems.add(f"row {total}", str(error))
+                    good.append(False)
+            yield batch if all(good) else batch.filter(needed("pyarrow", "pyarrow", "parquet").array(good)), texts
+        problems.settle(total, self.skip_bad)
+
+    @contextmanager
+    def writer(self, path: Path, width: int) -> Iterator[Write]:
+        pa, parquet = needed("pyarrow", "pyarrow", "parquet"), needed("pyarrow.parquet", "pyarrow", "parquet")
+        with rows.open_parquet(self.source) as file:
+            schema = file.schema_arrow.append(pa.field(VECTOR, pa.list_(pa.float32(), width)))
+        with parquet.ParquetWriter(path, schema) as writer:
+            yield lambda batch, vectors: writer.write_batch(_with_vectors(batch, vectors, schema))
+
+    def _check_columns(self) -> None:
+        """Raises ValueError if the file has not exactly one text column of this name, or has vectors already."""
+        with rows.open_parquet(self.source) as file:
+            schema = file.schema_arrow
+        if VECTOR in schema.names:
+            raise ValueError(f"{self.source}: it already has a column {VECTOR!r}")
+        if self.column not in schema.names:
+            raise rows.missing_column(self.source, self.column, schema.names)
+        if schema.names.count(self.column) > 1:
+            raise ValueError(f"{self.source} has several columns {self.column!r}; its columns are {schema.names}")
+        kind = schema.field(self.column).type
+        if not _is_text(kind):
+            raise ValueError(f"{self.source}: the column {self.column!r} is of {kind}, which is not text")
+
+
+def copy_of(source: Path, column: str, skip_bad: bool = False, format: str | None = None) -> TableCopy:
+    """Returns the copy of a file: in `format`, "parquet", or in that of the file.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: the format of the file is unknown, or that of the copy is.
+    """
+    kind = rows.known_format(source, None)
+    if format not in (None, PARQUET):
+        raise ValueError(f"format is {format!r}; expected {PARQUET!r}, or None for that of each file")
+    if kind == "xlsx" and format is None:
+        raise ValueError(f"{source} is an Excel file, which has no room for vectors; pass format='parquet'")
+    if kind == PARQUET:
+        return ParquetCopy(source, column, skip_bad, PARQUET)
+    if kind == "jsonl" and format is None:
+        return JsonLinesCopy(source, column, skip_bad, kind)
+    return TableCopy(source, column, skip_bad, format or kind)
+
+
+def name_of_copy(source: Path, format: str | None = None) -> str:
+    """Returns the name of a copy: that of the file, without `.gz`, and with the extension of its format."""
+    name = source.with_suffix("") if source.suffix.lower() == ".gz" else source
+    return name.with_suffix(f".{PARQUET}").name if format and name.suffix.lower() != f".{PARQUET}" else name.name
+
+
+def with_vector(line: str, vector: np.ndarray) -> str:
+    """Adds a vector to a JSON object that is not empty.
+
+    Example:
+        >>> import numpy as np
+        >>> with_vector('{"id": 1.50, "text": "caf\\u00e9"}', np.float32([0.5, -1]))
+        '{"id": 1.50, "text": "café", "vector": [0.5, -1]}'
+    """
+    return f'{line[:-1].rstrip()}, "{VECTOR}": [{", ".join(files.decimals(vector))}]}}'
+
+
+def _batched(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    items = iter(items)
+    while part := list(itertools.islice(items, size)):
+        yield part
+
+
+def _table(some: list[dict[str, Any]], source: Path) -> pa.Table:
+    pa = needed("pyarrow", "pyarrow", "parquet")
+    try:
+        return pa.Table.from_pylist(some)
+    except pa.ArrowException as error:
+        raise ValueError(f"{source} has values that one column of Parquet cannot hold: {error}") from None
+
+
+def _with_vectors(batch: pa.RecordBatch, vectors: np.ndarray, schema: pa.Schema) -> pa.RecordBatch:
+    pa = needed("pyarrow", "pyarrow", "parquet")
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
+    return pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
+
+
+def _is_text(kind: Any) -> bool:
+    types = needed("pyarrow.types", "pyarrow", "parquet")
+    if types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+
+
+def write_npy(file: BinaryIO, blocks: Iterable[np.ndarray], width: int) -> None:
+    """Writes blocks of vectors, float32 `[rows, width]` each, into an empty file. The header is written last."""
+
+    def write_header(count: int) -> None:  # of constant length: NumPy leaves room for digits
+        header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
+        np.lib.format.write_array_header_1_0(file, header)
+
+    write_header(0)
+    count = 0
+    for block in blocks:
+        file.write(block.astype("<f4").tobytes())
+        count += len(block)
+    file.seek(0)
+    write_header(count)

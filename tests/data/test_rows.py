@@ -1,0 +1,193 @@
+"""The one reader of tables: it sees the format in the bytes of a file, and asks where it cannot be certain."""
+
+import csv
+import datetime
+import gzip
+import io
+import tracemalloc
+
+import pytest
+
+from keras_bert.data import TextExamples, read_columns, read_conll, read_table
+from keras_bert.data.rows import read_corpus, read_rows, text_rows
+
+openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl, the extra xlsx")
+
+GOOD_BAD = TextExamples(["a good film, really", "bad; boring"], labels=["pos", "neg"])
+ROWS = [("a good film, really", "pos"), ("bad; boring", "neg")]
+
+
+def as_csv(rows, delimiter):
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter).writerows(rows)
+    return text.getvalue()
+
+
+def as_excel(path, *sheets):
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for number, rows in enumerate(sheets, start=1):
+        sheet = book.create_sheet(f"Sheet{number}")
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    return path
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("first_line", ["", "sep={}\r\n"])
+def test_the_delimiter_of_a_csv_is_recognised(write, delimiter, first_line):
+    content = first_line.format(delimiter) + as_csv([("text", "label"), *ROWS], delimiter)
+    assert read_table(write("a.csv", content), label_column="label") == GOOD_BAD
+
+
+def test_a_header_decides_where_rows_differ(write):
+    path = write("a.csv", "text;label\na good film;pos\nbad; boring;neg\n")
+    with pytest.raises(ValueError, match=r"1 of 2 rows cannot be used: line 3: 3 cells instead of 2\."):
+        read_table(path, label_column="label")
+
+
+def test_semicolons_in_a_column_of_texts_are_texts(write):
+    assert read_table(write("a.csv", "text\none; two\nthree\n")).texts == ["one; two", "three"]
+    assert read_table(write("b.csv", "text,label\none; two,a\nthree; four,b\n")).texts == ["one; two", "three; four"]
+
+
+def test_without_a_header_two_possible_delimiters_are_asked_for(write):
+    path = write("a.csv", "good;4,5\nbad;1,5\n")
+    with pytest.raises(ValueError, match="may have cells divided by ',' or ';'; pass delimiter="):
+        read_rows(path, header=False)
+    assert [cells for _, cells in read_rows(path, header=False, delimiter=";").rows] == [
+        ["good", "4,5"],
+        ["bad", "1,5"],
+    ]
+
+
+@pytest.mark.parametrize("delimiter", [";;", "", '"', "\n", 5])
+def test_delimiters_that_cannot_be(write, delimiter):
+    with pytest.raises(ValueError, match="expected one character, such as ';'"):
+        read_table(write("a.csv", "text\nx\n"), delimiter=delimiter)
+
+
+def test_a_delimiter_is_for_csv(write):
+    with pytest.raises(ValueError, match="delimiter is ';', but .*a.tsv is tsv; it is for CSV"):
+        read_table(write("a.tsv", "text\nx\n"), delimiter=";")
+
+
+@pytest.mark.parametrize(
+    ("header", "column", "advice"),
+    [
+        ("text,Label", "label", "; did you mean 'Label'?"),
+        ("text,star rating", "star_rating", "; did you mean 'star rating'?"),
+        ("text,sentiment", "sentimant", "; did you mean 'sentiment'?"),
+        ("text,kind", "label", ""),  # names of columns: --no-header cannot be the cause
+        ("text,5", "label", "; if its first line is an example already, read it with header=False, by number"),
+    ],
+)
+def test_a_missing_column_is_answered_with_what_was_meant(write, header, column, advice):
+    with pytest.raises(ValueError, match="has no column") as error:
+        read_table(write("a.csv", f"{header}\nx,y\n"), label_column=column)
+    assert str(error.value).endswith(advice if advice else "its columns are 'text', 'kind'")
+
+
+def test_a_repeated_header_is_left_out_with_a_warning(write):
+    path = write("a.csv", "text,label\none,a\n text ,label\ntwo,b\n")
+    with pytest.warns(UserWarning, match=r"a.csv repeats its header in line 3; 1 rows are left out for it"):
+        assert read_table(path, label_column="label").texts == ["one", "two"]
+
+
+def test_blank_rows_at_the_end_are_not_rows(write):
+    assert read_table(write("a.csv", "text,label\none,a\n,\n , \n\n"), label_column="label").texts == ["one"]
+    with pytest.raises(ValueError, match="1 of 2 rows cannot be used: line 2: text is empty"):
+        read_table(write("b.csv", "text,label\n,\none,a\n"), label_column="label")
+
+
+def test_excel_is_read_like_the_csv_that_it_would_be_saved_as(tmp_path):
+    day = datetime.datetime(2026, 11, 25)
+    rows = [["text", "label", "day"], ["one", 5, day], ["two", 4.5, None], [12.0, 3, day], [None, None, None]]
+    path = as_excel(tmp_path / "reviews.xlsx", rows)
+    assert read_table(path, label_column="label") == TextExamples(["one", "two", "12"], labels=["5", "4.5", "3"])
+    assert read_table(path, label_column="label", label_kind="number").labels == [5.0, 4.5, 3.0]
+    assert [row["day"] for _, row in text_rows(path, ["text"])] == ["2026-11-25T00:00:00", "", "2026-11-25T00:00:00"]
+    assert read_table(path, text_column=1, label_column="2").labels == ["5", "4.5", "3"]
+
+
+def test_bad_rows_of_excel_have_the_numbers_that_excel_shows(tmp_path):
+    path = as_excel(tmp_path / "a.xlsx", [["text", "label"], ["one", "a"], [None, "b"], ["two", "b", "more"]])
+    with pytest.raises(
+        ValueError, match="2 of 3 rows cannot be used: row 3: text is empty; row 4: 3 cells instead of 2"
+    ):
+        read_table(path, label_column="label")
+
+
+def test_further_sheets_are_named(tmp_path):
+    path = as_excel(tmp_path / "a.xlsx", [["text"], ["one"]], [["text"], ["two"]], [])
+    with pytest.warns(UserWarning, match="the sheet 'Sheet1' is read, and not 'Sheet2'"):
+        assert read_table(path).texts == ["one"]
+
+
+def test_the_first_bytes_say_what_a_file_is(tmp_path, write):
+    excel = as_excel(tmp_path / "a.xlsx", [["text"], ["one"]]).read_bytes()
+    assert read_table(write("renamed.csv", excel)).texts == ["one"]
+    assert read_table(write("packed.csv.gz", gzip.compress(b"text\none\n"))).texts == ["one"]
+    assert read_table(write("renamed.jsonl", gzip.compress(b'{"text": "one"}\n'))).texts == ["one"]
+    assert read_table(write("packed.xlsx.gz", gzip.compress(excel))).texts == ["one"]
+    assert read_conll(write("packed.conll.gz", gzip.compress(b"Ada B-person\nsang O\n"))).words == [["Ada", "sang"]]
+    assert [row.text for row in read_corpus(write("packed.txt.gz", gzip.compress(b"one\ntwo\n")))] == ["one", "two"]
+    with pytest.raises(ValueError, match="format is 'tsv', but .*renamed.csv is xlsx; leave format out"):
+        read_table(tmp_path / "renamed.csv", format="tsv")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "a.xls",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+            "is an Excel file of the old kind, .xls; save it as .xlsx or CSV",
+        ),
+        ("a.xlsx", b"text\none\n", "is not a xlsx file: it begins with b'text'"),
+        ("a.xlsx", b"PK\x03\x04 and no more", "cannot be read as an Excel file"),
+        ("a.csv.gz", gzip.compress(b"text\none\n")[:-9], "cannot be decompressed"),
+        ("a.csv", "text\none\n".encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
+    ],
+)
+def test_files_that_are_not_what_they_seem(write, name, content, message):
+    with pytest.raises(ValueError, match=message):
+        read_table(write(name, content))
+
+
+def test_without_openpyxl(tmp_path, monkeypatch):
+    path = as_excel(tmp_path / "a.xlsx", [["text"], ["one"]])
+    monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
+    with pytest.raises(ImportError, match=r"this needs openpyxl: pip install 'keras-bert-models\[xlsx\]'"):
+        read_table(path)
+
+
+def test_empty_cells_and_nulls_are_the_same_everywhere(write, tmp_path):
+    paths = [
+        write("a.csv", "text,label\none,a\n,b\n"),
+        write("a.tsv", "text\tlabel\none\ta\n\tb\n"),
+        write("a.jsonl", '{"text": "one", "label": "a"}\n{"text": null, "label": "b"}\n'),
+        as_excel(tmp_path / "a.xlsx", [["text", "label"], ["one", "a"], [None, "b"]]),
+    ]
+    for path in paths:
+        for read in (read_table, read_corpus):
+            with pytest.raises(ValueError, match=r"1 of 2 rows cannot be used: (line|row) \d: text is empty"):
+                read(path)
+            with pytest.warns(UserWarning, match="1 of 2 rows are left out"):
+                read(path, skip_bad=True)
+
+
+def test_a_table_is_read_row_by_row(write):
+    path = write("a.csv", "text,label\n" + "one,a\n" * 200_000)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in text_rows(path, ["text"])) == 200_000
+        assert tracemalloc.get_traced_memory()[1] < 300_000  # the file has 1.2 MB
+    finally:
+        tracemalloc.stop()
+
+
+def test_columns_to_compare_from_excel(tmp_path):
+    path = as_excel(tmp_path / "a.xlsx", [["q", "p", "s"], ["who?", "Ada", 0.5], ["why?", "so", 1]])
+    assert read_columns(path, text_columns=["q", "p"], score_column="s").scores == [0.5, 1.0]
