@@ -1,4 +1,4 @@
-"""Reads SQuAD's JSON, versions 1.1 and 2.0: questions, contexts and answers."""
+"""Reads SQuAD: questions, contexts and answers, in its own JSON or as rows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 
 from keras_bert.data.examples import Answer, QuestionExamples
 from keras_bert.data.problems import Problems, one_text
-from keras_bert.files import parse_json, read_text
+from keras_bert.data.rows import Table, format_of
+from keras_bert.files import parse_json, read_lines, read_text
 
 
 def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
     """Reads questions from a JSON file in SQuAD's format (https://rajpurkar.github.io/SQuAD-explorer/).
 
     In version 2.0, a question that `is_impossible` has no answers. A file without any answers is read for prediction.
+    Rows as the library `datasets` writes them, in JSON lines or Parquet, are read, too: `id`, `question`, `context`,
+    and `answers`, an object of two lists, `text` and `answer_start`; where they are empty, the question is impossible.
 
     Args:
         path: the file.
@@ -35,22 +38,22 @@ def read_squad(path: str | Path, *, skip_bad: bool = False) -> QuestionExamples:
         [(Answer(text='Ada', start=0),)]
     """
     try:
-        asked = list(_questions(_content(path)))
+        asked = list(_rows(path) if _is_table(path) else _questions(_content(path)))
     except (LookupError, TypeError) as error:
         raise ValueError(f"{path} is not in SQuAD's format, data > paragraphs > context and qas: {error!r}") from None
     if not asked:
         raise ValueError(f"{path} has no questions")
-    answered = any(question.get("answers") or question.get("is_impossible") for _, question in asked)
+    answered = any(_given(question) or question.get("is_impossible") for _, question in asked)
     problems = Problems(path, "questions")
     examples: dict[str, tuple[str, str, tuple[Answer, ...]]] = {}  # by id
     for number, (context, question) in enumerate(asked, start=1):
         name = f"question {question.get('id') or number}"
         try:
-            identity = _field(question, "id")
+            identity = _identity(question)
             if identity in examples:
                 raise ValueError("its id is not unique")
             text = _field(question, "question")
-            one_text(context, "context")
+            _field({"context": context}, "context")
             answers = tuple(_answers(question, context)) if answered else ()
         except ValueError as error:
             problems.add(name, str(error))
@@ -80,6 +83,40 @@ def _questions(content: Any) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield context, question
 
 
+def _is_table(path: str | Path) -> bool:
+    """Whether a file has a question in each row. `datasets` gives JSON lines the extension of JSON."""
+    if format_of(path) is not None or Path(path).suffix.lower() != ".json":
+        return format_of(path) in ("jsonl", "parquet")
+    first = next(read_lines(path), "").strip()
+    return first.startswith("{") and first.endswith("}") and '"question"' in first and '"paragraphs"' not in first
+
+
+def _rows(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yields each question of a table with its context. Raises TypeError if a line is no object."""
+    for number, row in Table(path, "jsonl" if Path(path).suffix.lower() == ".json" else None):
+        if not isinstance(row, dict):
+            raise TypeError(f"line {number}: {row}")
+        impossible = {} if row.get("answers") is None else {"is_impossible": not _given(row)}
+        yield row.get("context"), {**impossible, **row}
+
+
+def _given(question: dict[str, Any]) -> list[Any]:
+    """Returns the answers of a question as a list of objects."""
+    answers = question.get("answers") or []
+    if not isinstance(answers, dict):
+        return answers
+    texts, starts = answers.get("text"), answers.get("answer_start")
+    if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+        return answers
+    return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+
+
+def _identity(question: dict[str, Any]) -> str:
+    """Returns the id of a question, of which a whole number is one, too."""
+    identity = question.get("id")
+    return str(identity) if type(identity) is int else _field(question, "id")
+
+
 def _field(question: dict[str, Any], name: str) -> str:
     value = question.get(name)
     if not isinstance(value, str):
@@ -89,13 +126,14 @@ def _field(question: dict[str, Any], name: str) -> str:
 
 def _answers(question: dict[str, Any], context: str) -> list[Answer]:
     """A question's answers. Raises ValueError if they are damaged or contradict `is_impossible`."""
-    given, impossible = question.get("answers") or [], question.get("is_impossible", False)
+    given, impossible = _given(question), question.get("is_impossible", False)
     if impossible and given:
         raise ValueError("is_impossible, but has answers")
     if not impossible and not given:
         raise ValueError("no answers, and is not is_impossible")
     if not isinstance(given, list):
-        raise ValueError(f"answers are a {type(given).__name__} instead of a list")
+        what = "an object" if isinstance(given, dict) else f"a {type(given).__name__}"
+        raise ValueError(f"answers are {what}; expected a list, or an object of two equal lists, text and answer_start")
     return [_answer(each, context) for each in given]
 
 
@@ -103,6 +141,8 @@ def _answer(given: Any, context: str) -> Answer:
     if not isinstance(given, dict):
         raise ValueError(f"an answer is {given!r:.60} instead of an object with text and answer_start")
     text, start = _field(given, "text"), given.get("answer_start")
+    if isinstance(start, float) and start.is_integer():
+        start = int(start)
     if type(start) is not int:  # True is an int as well
         raise ValueError(f"answer_start of {text!r:.60} is {start!r:.60}, which is not a whole number")
     if not 0 <= start < len(context):

@@ -52,13 +52,14 @@ def test_without_answers(write):
     [
         (question(id="q0"), "question q0: its id is not unique"),
         (question(id=None), "question 2: id is None, which is not a text"),
-        (question(id=7), "question 7: id is 7, which is not a text"),
+        (question(id=7.5), "question 7.5: id is 7.5, which is not a text"),
+        (question(id=True), "question True: id is True, which is not a text"),
         (question(question=" "), "question q1: question is empty"),
         (question(question=None), "question q1: question is None, which is not a text"),
         (question(question="\ud83d"), "question q1: question has half of a surrogate pair"),
         (question(answers=[]), "question q1: no answers, and is not is_impossible"),
         (question(is_impossible=True), "question q1: is_impossible, but has answers"),
-        (question(answers={"text": ["Ada"], "answer_start": [0]}), "question q1: answers are a dict instead of a list"),
+        (question(answers={"text": ["Ada"]}), "question q1: answers are an object; expected a list"),
         (question(answers=["Ada"]), "question q1: an answer is 'Ada' instead of an object with text and answer_start"),
         (
             question(answers=[{"text": "Ada"}]),
@@ -71,7 +72,7 @@ def test_without_answers(write):
             )
             for start, told in [
                 ("0", "'0', which is not a whole number"),
-                (0.0, "0.0, which is not a whole number"),
+                (0.5, "0.5, which is not a whole number"),
                 (False, "False, which is not a whole number"),
                 ([0], r"\[0\], which is not a whole number"),
                 (-31, "-31, but its context has 30 characters"),
@@ -123,3 +124,34 @@ def test_a_number_that_python_refuses(write):
     path = write("a.json", f'{{"data": [], "version": {"9" * 5000}}}')
     with pytest.raises(ValueError, match="a.json is not a JSON file: a whole number of more than 4,300 digits"):
         read_squad(path)
+
+
+def test_what_is_certain_is_read(write):
+    """Ids and places as other programs write them."""
+    both = {"text": ["Ada", "Bo"], "answer_start": [0, 10]}
+    examples = read_squad(file_of(write, question(id=17), question(answers=both)))
+    assert examples.ids == ["17", "q1"]
+    assert examples.answers == [(Answer("Ada", 0),), (Answer("Ada", 0), Answer("Bo", 10))]
+    floating = question(answers=[{"text": "Ada", "answer_start": 0.0}])
+    assert read_squad(file_of(write, floating)).answers == [(Answer("Ada", 0),)]
+    none = {"text": [], "answer_start": []}
+    examples = read_squad(file_of(write, question(), question(id="q2", answers=none, is_impossible=True)))
+    assert examples.impossible == [False, True]
+    for answers in ({"text": ["Ada"], "answer_start": []}, {"text": "Ada", "answer_start": 0}):
+        with pytest.raises(ValueError, match="answers are an object; expected a list, or an object of two equal lists"):
+            read_squad(file_of(write, question(answers=answers)))
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.parquet"])
+def test_rows_of_the_library_datasets(write, tmp_path, name):
+    rows = [
+        {"id": "q1", "context": CONTEXT, "question": "Who?", "answers": {"text": ["Bo"], "answer_start": [10]}},
+        {"id": "q2", "context": CONTEXT, "question": "When?", "answers": {"text": [], "answer_start": []}},
+    ]
+    if name == "a.parquet":
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    else:
+        write(name, "".join(json.dumps(row) + "\n" for row in rows))
+    examples = read_squad(tmp_path / name)
+    assert examples == QuestionExamples(["q1", "q2"], ["Who?", "When?"], [CONTEXT] * 2, [(Answer("Bo", 10),), ()])
