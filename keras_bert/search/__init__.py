@@ -1,8 +1,8 @@
 """Semantic search: indexes of corpora, near-duplicates, and hard negatives."""
 
-from keras_bert.search.building import build_index
+from keras_bert.search.building import build_index, remove_rows
 from keras_bert.search.mining import NegativeRules, mine_negatives
 from keras_bert.search.near_duplicates import near_duplicates
 from keras_bert.search.text_index import TextIndex
 
-__all__ = ["NegativeRules", "TextIndex", "build_index", "mine_negatives", "near_duplicates"]
+__all__ = ["NegativeRules", "TextIndex", "build_index", "mine_negatives", "near_duplicates", "remove_rows"]

@@ -6,7 +6,9 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -14,7 +16,7 @@ from tqdm import tqdm
 from keras_bert import files
 from keras_bert.data.rows import read_corpus
 from keras_bert.search import neighbours, search_model
-from keras_bert.search.index_files import IndexRecord, IndexRows, read_index, write_record, write_rows
+from keras_bert.search.index_files import RECORD, IndexRecord, IndexRows, read_index, write_record, write_rows
 from keras_bert.search.neighbours import Neighbours
 from keras_bert.search.search_model import SearchModel
 
@@ -115,6 +117,7 @@ def build_index(
     add: bool = False,
     batch_tokens: int = 1024,
     progress: bool | None = None,
+    skip_bad: bool = False,
 ) -> dict[str, int]:
     """Makes or updates an index of a corpus, for `TextIndex`.
 
@@ -123,7 +126,7 @@ def build_index(
     which misses about one hit in a hundred.
 
     Args:
-        corpus: CSV, TSV, JSON lines or Parquet, by its extension; any other file has one text per line. It must fit
+        corpus: a table in any format of `keras_bert.data.read_table`; any other file has one text per line. It must fit
             into memory.
         directory: created if missing.
         preset: a preset of a sentence encoder, see `BertSentenceEncoder.from_preset`.
@@ -133,6 +136,7 @@ def build_index(
         add: whether to keep the rows of the existing index, too.
         batch_tokens: the most tokens in a batch, padding included; a longer text is a batch of its own.
         progress: whether to show a progress bar; by default on a terminal.
+        skip_bad: leave out rows without a text, with a warning that counts them, instead of raising.
 
     Returns:
         Counts: `texts`, in the index; `encoded`, by this call; and `cut`, the encoded texts that were cut to the
@@ -157,7 +161,7 @@ def build_index(
     if stored not in (None, *neighbours.STORED):
         raise ValueError(f"stored is {stored!r}; expected {' or '.join(neighbours.STORED)}")
     directory = Path(directory)
-    rows = read_corpus(corpus, text_column)
+    rows = read_corpus(corpus, text_column, skip_bad)
     if not rows:
         raise ValueError(f"{corpus} has no texts")
     texts = {_line(row.columns): row.text for row in rows}  # each row once
@@ -181,13 +185,55 @@ def build_index(
             stored = stored or (record.stored if record else "float32")
             version = record.version + 1 if record else 1
             made = IndexRecord(_lasting(preset), digest, text_column, stored, len(texts), version, model.similarity)
-            _write(directory, made, list(texts), keys, old, encoded)
+            _write(directory, made, list(texts), keys, model.width, old, encoded)
         finally:
             encoded.close()
         write_record(directory, made)
         for path in directory.glob(_UNFINISHED):
             path.unlink()
     return {"texts": len(texts), **counts}
+
+
+def remove_rows(directory: str | Path, where: Mapping[str, Any]) -> int:
+    """Removes rows from an index, such as those of deleted documents by their ids. Nothing is encoded.
+
+    Args:
+        directory: of the index.
+        where: the values of the rows to remove, by column, such as `{"id": ["7", "8"]}`; see `TextIndex.search`.
+
+    Returns:
+        The number of rows that were removed.
+
+    Raises:
+        FileNotFoundError: there is no index.
+        ValueError: the index is damaged, no row has such a column, or no row would be left.
+        BlockingIOError: another process is writing into the directory.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "pets.csv").write_text("id,text\\n7,a cat\\n8,income tax\\n")
+        >>> _ = build_index(folder / "pets.csv", folder / "index")
+        >>> remove_rows(folder / "index", {"id": 8})
+        1
+    """
+    neighbours.check_installed()
+    directory = Path(directory)
+    if read_index(directory, lambda record: record) is None:
+        raise FileNotFoundError(f"{directory} holds no {RECORD}; index a corpus there, to the end")
+    with files.only_writer(directory):
+        record = read_index(directory, lambda record: record)
+        old = _OldIndex(directory, record)
+        removed = set(old.rows.matching(where).tolist())
+        lines = [line for number, line in enumerate(old.rows.lines()) if number not in removed]
+        if not lines:
+            raise ValueError(f"all {len(removed):,} rows of {directory} match; remove the directory instead")
+        if removed:
+            keys = [key_of(json.loads(line)[record.text_column].encode()) for line in lines]
+            made = replace(record, texts=len(lines), version=record.version + 1, bytes={}, checksums={})
+            _write(directory, made, lines, keys, old.neighbours.width, old, None)
+            write_record(directory, made)
+    return len(removed)
 
 
 class _OldIndex:
@@ -234,23 +280,24 @@ def _write(
     record: IndexRecord,
     lines: list[bytes],
     keys: list[bytes],
+    width: int,
     old: _OldIndex | None,
-    encoded: EncodedTexts,
+    encoded: EncodedTexts | None,
 ) -> None:
     """Writes the files of an index, without its record."""
 
     def blocks(first: int) -> Iterator[np.ndarray]:
         for start in range(first, len(keys), TEXTS_AT_A_TIME):
-            yield _vectors(keys[start : start + TEXTS_AT_A_TIME], old, encoded)
+            yield _vectors(keys[start : start + TEXTS_AT_A_TIME], width, old, encoded)
 
     is_exact = len(keys) <= neighbours.EXACT_UP_TO
     goes_on = old and old.neighbours.is_exact == is_exact and old.begins(lines)
     first = len(old.rows) if goes_on else 0
-    extremes = _extremes(blocks(first), encoded.width) if record.stored == "int8" else None
+    extremes = _extremes(blocks(first), width) if record.stored == "int8" else None
     if goes_on and (extremes is None or old.neighbours.holds(extremes)):
         index = Neighbours.open(old.path, mapped=False)
     else:
-        index, first = Neighbours.empty(encoded.width, len(keys), record.stored, extremes, old and old.neighbours), 0
+        index, first = Neighbours.empty(width, len(keys), record.stored, extremes, old and old.neighbours), 0
     for vectors in blocks(first):
         index.add(vectors)
     with files.written_whole(directory / record.vectors) as unfinished:
@@ -271,10 +318,10 @@ def _extremes(blocks: Iterator[np.ndarray], width: int) -> np.ndarray:
     return extremes
 
 
-def _vectors(keys: list[bytes], old: _OldIndex | None, encoded: EncodedTexts) -> np.ndarray:
+def _vectors(keys: list[bytes], width: int, old: _OldIndex | None, encoded: EncodedTexts | None) -> np.ndarray:
     """The vectors of texts by their keys, float32 `[keys, width]`."""
     known = np.array([bool(old and key in old.numbers) for key in keys])
-    vectors = np.empty((len(keys), encoded.width), np.float32)
+    vectors = np.empty((len(keys), width), np.float32)
     if known.any():
         numbers = [old.numbers[key] for key, is_known in zip(keys, known, strict=True) if is_known]
         vectors[known] = old.neighbours.vectors(np.array(numbers))

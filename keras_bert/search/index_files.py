@@ -6,7 +6,7 @@ import io
 import json
 import mmap
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from keras_bert import files
+from keras_bert.data.rows import missing_column
 
 T = TypeVar("T")
 
@@ -178,6 +179,34 @@ class IndexRows:
 
     def lines(self) -> Iterator[bytes]:
         return map(self.line, range(len(self)))
+
+    def matching(self, where: Mapping[str, Any]) -> np.ndarray:
+        """Returns the numbers of the rows with a value, or one of several, in each of these columns, int64.
+
+        Raises:
+            ValueError: `where` is empty, or no row has one of the columns.
+        """
+        wanted = {column: {_cell(each) for each in _several(values)} for column, values in where.items()}
+        if not wanted:
+            raise ValueError("where is empty; expected a column and its value, such as {'id': '7'}")
+        found, columns = [], set()
+        for number, line in enumerate(self.lines()):
+            row = json.loads(line)
+            columns |= row.keys()
+            if all(column in row and _cell(row[column]) in values for column, values in wanted.items()):
+                found.append(number)
+        if missing := [column for column in wanted if column not in columns]:
+            raise missing_column("the index", missing[0], sorted(columns))
+        return np.array(found, np.int64)
+
+
+def _several(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, list | tuple | set) else [values]
+
+
+def _cell(value: Any) -> str:
+    """Returns a cell as a text, so that 7 in JSON lines and "7" in CSV are found alike."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def write_rows(lines: Iterable[bytes], rows: Path, starts: Path) -> None:

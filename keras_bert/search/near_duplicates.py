@@ -34,6 +34,7 @@ def near_duplicates(
     text_column: str = "text",
     batch_tokens: int = 1024,
     progress: bool | None = None,
+    skip_bad: bool = False,
 ) -> Iterator[DuplicatePair]:
     """The pairs of texts whose vectors have a similarity of at least `threshold`.
 
@@ -42,7 +43,7 @@ def near_duplicates(
     Faiss: `pip install 'keras-bert-models[search]'`).
 
     Args:
-        corpus, text_column: see `build_index`.
+        corpus, text_column, skip_bad: see `build_index`.
         threshold: the lowest similarity, by default a cosine of 0.9. A model whose similarity is the dot product, which
             has no fixed range, has no default.
         preset: a preset of a sentence encoder.
@@ -62,7 +63,7 @@ def near_duplicates(
         >>> [(pair.first.line, pair.second.line) for pair in near_duplicates(path)]
         [(1, 3)]
     """
-    rows = read_corpus(corpus, text_column)
+    rows = read_corpus(corpus, text_column, skip_bad)
     firsts: dict[str, CorpusRow] = {}
     for row in rows:
         firsts.setdefault(row.text, row)

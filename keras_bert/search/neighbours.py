@@ -16,6 +16,7 @@ EXACT_UP_TO = 100_000
 STORED = ("float32", "int8")
 _LINKS = 32  # links per vector in the graph
 _LOOKED_AT = 200  # candidates in a search of the graph
+_ROWS = 16384  # vectors to compare at a time
 _MARGIN = 0.1  # added to the int8 range of each coordinate, for later vectors
 
 
@@ -135,6 +136,17 @@ class Neighbours:
         products, numbers = self._index.search(queries, count, **settings)
         order = np.lexsort((numbers, -products), axis=-1)  # on a tie, the first
         return np.take_along_axis(products, order, axis=-1), np.take_along_axis(numbers, order, axis=-1)
+
+    def nearest_among(self, among: np.ndarray, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Finds the highest dot products among the vectors of some numbers, int64 `[n]`; exact. See `nearest`."""
+        best = np.full((len(queries), 0), 0, np.float32), np.full((len(queries), 0), 0, np.int64)
+        for start in range(0, len(among), _ROWS):
+            numbers = among[start : start + _ROWS]
+            products = np.concatenate([best[0], queries @ self.vectors(numbers).T], axis=1)
+            numbers = np.concatenate([best[1], np.broadcast_to(numbers, (len(queries), len(numbers)))], axis=1)
+            order = np.lexsort((numbers, -products), axis=-1)[:, :count]
+            best = np.take_along_axis(products, order, axis=1), np.take_along_axis(numbers, order, axis=1)
+        return best
 
 
 def check_installed() -> None:

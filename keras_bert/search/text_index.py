@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,7 @@ class TextIndex:
                 "index the corpus again in another directory"
             )
         self._model = SearchModel(preset, record.model)
+        self._filtered: tuple[str, np.ndarray] = "", np.empty(0, np.int64)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -67,13 +68,22 @@ class TextIndex:
         """Whether a search compares a query with all texts."""
         return self._neighbours.is_exact
 
-    def search(self, query: str | Iterable[str], top_k: int = 10, reranker: BertReranker | None = None) -> Any:
+    def search(
+        self,
+        query: str | Iterable[str],
+        top_k: int = 10,
+        reranker: BertReranker | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> Any:
         """Finds the texts that are closest in meaning to a query, or to each of many.
 
         Args:
             query: a str, or many.
             top_k: the number of texts to find.
             reranker: ranks the 50 closest texts to each query (or `top_k`, if that is more).
+            where: search only the rows with these values, by column, such as `{"language": "en", "year": [2025, 2026]}`
+                with one of several values. Numbers and texts are alike: 7 is "7". The rows are compared one by one, so
+                this suits filters that leave up to some 100,000 of them.
 
         Returns:
             A list of dicts, the best text first: the `similarity` of the vectors of query and text, which is the cosine
@@ -82,7 +92,7 @@ class TextIndex:
 
         Raises:
             TypeError: a query is not a str.
-            ValueError: `top_k` is less than 1.
+            ValueError: `top_k` is less than 1, a query is blank, or no row has a column of `where`.
 
         Warns:
             UserWarning: the number of queries that were cut to the model's maximum length.
@@ -90,8 +100,14 @@ class TextIndex:
         check_top_k(top_k)
         is_one, queries = one_or_many(query, names=("query",))
         queries = list_of_str(queries, "query", "query")
+        if blank := [number for number, each in enumerate(queries, start=1) if not each.strip()]:
+            raise ValueError("query is empty" if is_one else f"query {blank[0]} is empty")
         count = top_k if reranker is None else max(top_k, _CANDIDATES)
-        products, numbers = self._neighbours.nearest(self._model.queries(queries), count)
+        vectors = self._model.queries(queries)
+        if where is None:
+            products, numbers = self._neighbours.nearest(vectors, count)
+        else:
+            products, numbers = self._neighbours.nearest_among(self._matching(where), vectors, count)
         hits = [self._hits(*each) for each in zip(products, numbers, strict=True)]
         if reranker is not None:
             texts = [[hit["text"] for hit in found] for found in hits]
@@ -101,6 +117,13 @@ class TextIndex:
                 for found, order in zip(hits, ranked, strict=True)
             ]
         return hits[0] if is_one else hits
+
+    def _matching(self, where: Mapping[str, Any]) -> np.ndarray:
+        """Returns the numbers of the rows that a filter leaves. Those of the last filter are kept."""
+        key = repr(sorted(where.items(), key=repr))
+        if self._filtered[0] != key:
+            self._filtered = key, self._rows.matching(where)
+        return self._filtered[1]
 
     def _hits(self, products: np.ndarray, numbers: np.ndarray) -> list[dict[str, Any]]:
         hits = []

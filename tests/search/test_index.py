@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from keras_bert import BertReranker, BertSentenceEncoder
-from keras_bert.search import TextIndex, build_index, building, neighbours
+from keras_bert.search import TextIndex, build_index, building, neighbours, remove_rows
 from keras_bert.search.building import EncodedTexts
 from keras_bert.search.index_files import RECORD, IndexRows, read_index
 
@@ -442,3 +442,78 @@ def test_damaged_files_are_refused_with_their_directory(corpus, tmp_path, small_
         path.write_bytes(content)
     assert unnamed == []
     assert refused > 800
+
+
+@pytest.fixture
+def films(tmp_path, small_preset, sentences):
+    """An index of sixty rows: their ids, one of three kinds, and a year that JSON holds as a number."""
+    kinds = itertools.cycle(["drama", "comedy", None])
+    rows = [
+        {"id": f"{number}", "text": text, "kind": kind, "year": 2000 + number % 5}
+        for number, (text, kind) in enumerate(zip(sentences, kinds, strict=False))
+    ]
+    path = tmp_path / "films.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    build_index(path, tmp_path / "index", small_preset)
+    return rows, tmp_path / "index"
+
+
+@pytest.mark.parametrize(
+    ("where", "keeps"),
+    [
+        ({"kind": "drama"}, lambda row: row["kind"] == "drama"),
+        ({"kind": ["drama", "comedy"], "year": 2003}, lambda row: row["kind"] is not None and row["year"] == 2003),
+        ({"year": "2003"}, lambda row: row["year"] == 2003),
+        ({"kind": None}, lambda row: row["kind"] is None),
+        ({"kind": "western"}, lambda row: False),
+    ],
+)
+def test_a_filter_leaves_what_matches_in_the_order_of_the_search(films, where, keeps, monkeypatch):
+    monkeypatch.setattr(neighbours, "_ROWS", 7)
+    rows, directory = films
+    index = TextIndex(directory)
+    for query in ("good film", "cold river"):
+        expected = [hit["row"]["id"] for hit in index.search(query, len(rows)) if keeps(hit["row"])]
+        found = index.search(query, len(rows), where=where)
+        assert [hit["row"]["id"] for hit in found] == expected
+        assert [hit["row"]["id"] for hit in index.search(query, 3, where=where)] == expected[:3]
+    assert len(expected) == sum(map(keeps, rows))
+
+
+def test_filters_that_cannot_be(films):
+    index = TextIndex(films[1])
+    with pytest.raises(ValueError, match="no column 'Kind'; its columns are .*; did you mean 'kind'?"):
+        index.search("good", where={"Kind": "drama"})
+    with pytest.raises(ValueError, match="where is empty"):
+        index.search("good", where={})
+
+
+@pytest.mark.parametrize("query", ["", " \n", ["good", ""]])
+def test_an_empty_query_is_refused(films, query):
+    with pytest.raises(ValueError, match="query( 2)? is empty"):
+        TextIndex(films[1]).search(query)
+
+
+@pytest.mark.parametrize("stored", ["float32", "int8"])
+def test_removed_rows_are_not_found_and_the_others_are_as_before(films, small_preset, tmp_path, stored):
+    rows, _ = films
+    directory = tmp_path / stored
+    build_index(tmp_path / "films.jsonl", directory, small_preset, stored=stored)
+    before = {hit["row"]["id"]: hit["similarity"] for hit in TextIndex(directory).search("good film", len(rows))}
+    assert remove_rows(directory, {"id": ["3", 4, "none"]}) == 2
+    assert remove_rows(directory, {"id": "3"}) == 0
+    after = {hit["row"]["id"]: hit["similarity"] for hit in TextIndex(directory).search("good film", len(rows))}
+    assert after.keys() == before.keys() - {"3", "4"}
+    for key, similarity in after.items():
+        assert similarity == pytest.approx(before[key], abs=1e-6 if stored == "float32" else 1e-3)
+    (tmp_path / "more.jsonl").write_text('{"id": "3", "text": "a new film"}\n')
+    assert build_index(tmp_path / "more.jsonl", directory, small_preset, add=True)["encoded"] == 1
+    assert len(TextIndex(directory)) == len(rows) - 1
+
+
+def test_what_cannot_be_removed(films, tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no index.json"):
+        remove_rows(tmp_path / "none", {"id": "3"})
+    with pytest.raises(ValueError, match="all 60 rows of .* match; remove the directory instead"):
+        remove_rows(films[1], {"year": [2000, 2001, 2002, 2003, 2004]})
+    assert len(TextIndex(films[1])) == 60
