@@ -8,7 +8,7 @@ import click
 
 from keras_bert.cli import quiet, streams
 from keras_bert.cli.errors import misuse
-from keras_bert.cli.options import batch_tokens_option, handle_option, output_options
+from keras_bert.cli.options import batch_tokens_option, handle_option, output_options, skip_bad_option
 
 if TYPE_CHECKING:
     from keras_bert.search.near_duplicates import DuplicatePair
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
 @handle_option
 @output_options("text", *streams.ROWS)
+@skip_bad_option
 @batch_tokens_option
 def duplicates(
     corpus: str,
@@ -29,6 +30,7 @@ def duplicates(
     output_format: str,
     output: str | None,
     overwrite: bool,
+    skip_bad: bool,
     batch_tokens: int,
 ) -> None:
     """Find pairs of texts that say almost the same.
@@ -48,7 +50,7 @@ def duplicates(
         streams.open_output(output, overwrite) as results,
         misuse(FileNotFoundError, text_column="--text-column", threshold="--threshold"),
     ):
-        pairs = near_duplicates(corpus, threshold, preset, text_column, batch_tokens)
+        pairs = near_duplicates(corpus, threshold, preset, text_column, batch_tokens, skip_bad=skip_bad)
         if output_format == "text":
             streams.write_lines(results, map(_text, pairs))
         else:

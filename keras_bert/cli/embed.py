@@ -9,7 +9,7 @@ import click
 from keras_bert.cli import interrupts, quiet
 from keras_bert.cli import precision as numeric
 from keras_bert.cli.errors import misuse
-from keras_bert.cli.options import batch_tokens_option, preset_option, prompt_option
+from keras_bert.cli.options import batch_tokens_option, preset_option, prompt_option, skip_bad_option
 
 
 @click.command()
@@ -21,6 +21,8 @@ from keras_bert.cli.options import batch_tokens_option, preset_option, prompt_op
 @click.option(
     "--processes", type=click.IntRange(1), default=1, help="The number of processes. Each embeds whole files."
 )
+@click.option("--format", type=click.Choice(["parquet"]), help="Write Parquet, whatever the files are.")
+@skip_bad_option
 @batch_tokens_option
 @numeric.option
 def embed(
@@ -30,14 +32,16 @@ def embed(
     preset: Path,
     prompt: str | None,
     processes: int,
+    format: str | None,
+    skip_bad: bool,
     batch_tokens: int,
     precision: str,
 ) -> None:
     """Copy files with a vector in each row.
 
-    Files may have any size. FILE is JSON lines (.jsonl, .ndjson), an object per line, or Parquet (.parquet). The copy
-    has the same name and format: all columns, and `vector`, as `encode` computes it. All rows are checked before the
-    first is embedded. After an interruption, the same command resumes with the incomplete files.
+    Files may have any size. FILE is JSON lines, Parquet, CSV or TSV; or Excel, with --format parquet. The copy has the
+    same name and format: all columns, and `vector`, as `encode` computes it. All rows are checked before the first is
+    embedded. After an interruption, the same command resumes with the incomplete files.
 
     \b
     Example:
@@ -47,6 +51,6 @@ def embed(
         from keras_bert.embedding import embed_files
 
     with misuse(), interrupts.killed_processes(), interrupts.end_the_command(message=interrupts.RESUMABLE):
-        options = {"precision": precision, "prompt": prompt}
+        options = {"precision": precision, "prompt": prompt, "format": format, "skip_bad": skip_bad}
         counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes, **options)
     click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")

@@ -74,7 +74,7 @@ def measured(model: Path, file: str, columns: Columns, options: dict[str, Any]) 
         columns: what to compare.
         options: the other options of `evaluate`.
     """
-    rows = {"header": not options["no_header"], "format": options["format"], "skip_bad": options["skip_bad"]}
+    rows = example_files.reading(options)
     texts = [columns.query, columns.positive, *columns.negatives]
     examples = example_files.read_columns(file, text_columns=texts, score_column=columns.score, **rows)
     with quiet.imports():

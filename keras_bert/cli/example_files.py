@@ -22,13 +22,17 @@ _LABEL_KINDS = {
 PROBLEM_TYPES = tuple(_LABEL_KINDS)
 _IN_THE_SHELL = {"skip_bad=True": "--skip-bad", "header=False": "--no-header", "format=": "--format "}
 
-COLUMNS = ("text_column", "text_pair_column", "label_column", "no_header", "format")
+FORMAT = ("no_header", "format", "delimiter")  # the options in `format_options`
+COLUMNS = ("text_column", "text_pair_column", "label_column", *FORMAT)
 
 format_options = together(
     click.option(
         "--format",
         type=click.Choice(rows.NAMES),
         help="The format of the file; by default that of its extension.",
+    ),
+    click.option(
+        "--delimiter", metavar="X", help="The character between the cells of a CSV; by default, it is recognised."
     ),
     click.option("--no-header", is_flag=True, help="The first line is an example; choose columns by number, from 1."),
 )
@@ -46,6 +50,16 @@ column_options = together(
 )
 
 
+def reading(options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the readers of tables, from the values of `format_options` and maybe `skip_bad`."""
+    return {
+        "header": not options["no_header"],
+        "format": options["format"],
+        "delimiter": options["delimiter"],
+        "skip_bad": options.get("skip_bad", False),
+    }
+
+
 def read(kind: type | None, path: str, skip_bad: bool = False, problem_type: str | None = None, **columns: Any) -> Any:
     """The examples in a file.
 
@@ -61,33 +75,26 @@ def read(kind: type | None, path: str, skip_bad: bool = False, problem_type: str
     """
     if kind is None:
         raise Misuse("this model gives weights of tokens, which cannot be compared with examples")
-    with _in_the_shell(path):
+    with in_the_shell(path):
         return _READERS[kind](path, skip_bad, problem_type, **columns)
 
 
 def read_columns(path: str, **settings: Any) -> data.ColumnExamples:
     """Texts to compare, see `keras_bert.data.read_columns`. Raises Misuse if the file cannot be used."""
-    with _in_the_shell(path):
+    with in_the_shell(path):
         return data.read_columns(path, **settings)
 
 
-def read_rows(path: str, format: str, header: bool) -> tuple[list[str], list[tuple[int, list[str] | str]]]:
-    """The names of a table's columns, or their numbers from 1, and its rows. Raises Misuse if it cannot be read."""
-    with _in_the_shell(path):
-        found = rows.read_rows(path, format, header)
-    return found.names or [str(number) for number in range(1, found.width + 1)], found.rows
-
-
-def has_any(path: str, columns: Sequence[str], format: str | None, header: bool) -> bool:
+def has_any(path: str, columns: Sequence[str], options: dict[str, Any]) -> bool:
     """Whether a table has one of these columns, by name or number. Raises Misuse if it cannot be read."""
-    with _in_the_shell(path):
-        found = rows.read_rows(path, format, header)
+    with in_the_shell(path):
+        found = rows.read_rows(path, options["format"], not options["no_header"], options["delimiter"])
     numbers = () if found.names and found.unit == "row" else map(str, range(1, found.width + 1))
     return not {*columns}.isdisjoint([*(found.names or []), *numbers])
 
 
 @contextlib.contextmanager
-def _in_the_shell(path: str) -> Iterator[None]:
+def in_the_shell(path: str) -> Iterator[None]:
     """Raises Misuse, in the words of the command, in place of a reader's errors."""
     try:
         yield

@@ -67,8 +67,6 @@ def embed(
     loss: str | None,
     matryoshka_dims: str | None,
     mini_batch_size: int | None,
-    no_header: bool,
-    format: str | None,
     **options: Any,
 ) -> None:
     """Train sentence vectors on pairs, triplets or pairs with scores: CSV, TSV, JSON lines or Parquet.
@@ -91,14 +89,11 @@ def embed(
     columns = {"text_columns": [query_column, positive_column, *negative_column], "score_column": scores}
     pairs = {"text_columns": [query_column, positive_column], "score_column": score_column[0] if score_column else None}
     dims = _numbers(matryoshka_dims)
+    table = {name: options.pop(name) for name in example_files.FORMAT} | {"skip_bad": options["skip_bad"]}
 
     def read(path: str) -> data.ColumnExamples:
-        rows = {"header": not no_header, "format": format, "skip_bad": options["skip_bad"]}
-        if (
-            negative_column
-            and path != train
-            and not example_files.has_any(path, negative_column, format, not no_header)
-        ):
+        rows = example_files.reading(table)
+        if negative_column and path != train and not example_files.has_any(path, negative_column, table):
             missing = " and no ".join(map(repr, negative_column))
             click.echo(f"{path} has no {missing}: it measures pairs", err=True)
             return example_files.read_columns(path, **pairs, **rows)

@@ -67,7 +67,7 @@ def rank(
         if not negative_column:
             return example_files.read(data.TextExamples, path, options["skip_bad"], "regression", **columns)
         scores = score_column[0] if len(score_column) == 1 else score_column or None
-        rows = {"header": not columns["no_header"], "format": columns["format"], "skip_bad": options["skip_bad"]}
+        rows = example_files.reading({**columns, "skip_bad": options["skip_bad"]})
         texts = [columns["text_column"], *passages]
         return example_files.read_columns(path, text_columns=texts, score_column=scores, **rows)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from keras_bert.cli import interrupts, output_directories, quiet
-from keras_bert.cli.errors import misuse
-from keras_bert.cli.options import batch_tokens_option, handle_option
+from keras_bert.cli.errors import Misuse, misuse
+from keras_bert.cli.options import batch_tokens_option, handle_option, skip_bad_option, values_by_column
 
 
 @click.command()
-@click.argument("corpus")
+@click.argument("corpus", required=False)
 @click.option("--output", required=True, metavar="DIR", help="Write the index into DIR, or update the index there.")
 @click.option("--text-column", default="text", metavar="C", help="The column of the texts.")
 @handle_option
@@ -20,27 +20,44 @@ from keras_bert.cli.options import batch_tokens_option, handle_option
     help="How vectors are stored; int8 takes a quarter of the memory. By default as in DIR, else float32.",
 )
 @click.option("--add", is_flag=True, help="Keep the rows of the index in DIR, too.")
+@click.option(
+    "--remove",
+    multiple=True,
+    callback=values_by_column,
+    metavar="COLUMN=VALUE",
+    help="Without CORPUS, remove the rows with this value from the index in DIR. May be repeated.",
+)
+@skip_bad_option
 @batch_tokens_option
 def index(
-    corpus: str, output: str, text_column: str, preset: str, stored: str | None, add: bool, batch_tokens: int
-) -> None:
+    corpus: str | None, output: str, text_column: str, preset: str, stored: str | None, add: bool,
+    remove: dict[str, list[str]], skip_bad: bool, batch_tokens: int,
+) -> None:  # fmt: skip
     """Index texts for a search by meaning.
 
-    CORPUS is CSV, TSV, JSON lines or Parquet, by its extension, with a column of texts; any other file has one text per
-    line. Then `keras-bert search DIR` finds its rows. After an interruption, the same command resumes. If CORPUS has
-    changed, it encodes only the new texts.
+    CORPUS is CSV, TSV, JSON lines, Parquet or Excel with a column of texts; any other file has one text per line. Then
+    `keras-bert search DIR` finds its rows. After an interruption, the same command resumes. If CORPUS has changed, it
+    encodes only the new texts.
 
     \b
     Examples:
       $ keras-bert index reviews.csv --text-column review --output reviews-index
       $ keras-bert index more.csv --text-column review --output reviews-index --add
+      $ keras-bert index --remove id=17 --remove id=18 --output reviews-index
     """
+    if bool(corpus) == bool(remove):
+        raise Misuse("give CORPUS to index, or --remove COLUMN=VALUE")
     output_directories.check(output)
     with quiet.imports():
-        from keras_bert.search import build_index
+        from keras_bert.search import build_index, remove_rows
+    if remove:
+        with misuse(FileNotFoundError):
+            removed = remove_rows(output, remove)
+        click.echo(f"{output}: {removed:,} rows removed")
+        return
     with (
         misuse(FileNotFoundError, text_column="--text-column"),
         interrupts.end_the_command(message=interrupts.RESUMABLE),
     ):
-        counts = build_index(corpus, output, preset, text_column, stored, add, batch_tokens)
+        counts = build_index(corpus, output, preset, text_column, stored, add, batch_tokens, skip_bad=skip_bad)
     click.echo(f"{output}: {counts['texts']:,} texts, {counts['encoded']:,} encoded now, {counts['cut']:,} of them cut")

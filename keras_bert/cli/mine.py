@@ -58,8 +58,6 @@ def mine(
     output: str,
     overwrite: bool,
     batch_tokens: int,
-    no_header: bool,
-    format: str | None,
     **rules: Any,
 ) -> None:
     """Find hard negatives for pairs of texts.
@@ -76,9 +74,9 @@ def mine(
       $ keras-bert mine qa.csv --corpus articles.csv --relative-margin 0.05 --output triplets.jsonl
     """
     output_format = streams.format_of(output, streams.ROWS)
-    learned = example_files.read_columns(
-        pairs, text_columns=[query_column, positive_column], header=not no_header, format=format
-    )
+    table = {name: rules.pop(name) for name in example_files.FORMAT}
+    columns = [query_column, positive_column]
+    learned = example_files.read_columns(pairs, text_columns=columns, **example_files.reading(table))
     with quiet.imports():
         from keras_bert.data.rows import read_corpus
         from keras_bert.search import NegativeRules, mine_negatives

@@ -27,12 +27,26 @@ batch_tokens_option = click.option(
     help="The most tokens in a batch, padding included. A longer text is a batch of its own.",
 )
 
+skip_bad_option = click.option(
+    "--skip-bad", is_flag=True, help="Leave out rows that cannot be used, and print their number."
+)
 prompt_option = click.option(
     "--prompt",
     metavar="NAME",
     help='The name of the model\'s prompt to put before each text, such as query; "" for none. By default, the '
     "model's default prompt.",
 )
+
+
+def values_by_column(_: click.Context, option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, list[str]]:
+    """Parses COLUMN=VALUE, which may be repeated: the values of each column."""
+    columns: dict[str, list[str]] = {}
+    for each in pairs:
+        column, sign, value = each.partition("=")
+        if not sign:
+            raise Misuse(f"{option.opts[0]} {each}: expected COLUMN=VALUE, such as language=en")
+        columns.setdefault(column, []).append(value)
+    return columns
 
 
 def together(*options: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:

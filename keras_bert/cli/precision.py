@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from keras_bert import files
-from keras_bert.cli import example_files
 from keras_bert.cli.errors import Misuse, misuse
 from keras_bert.cli.options import together
-from keras_bert.data.rows import FORMATS
+from keras_bert.data.rows import format_of, text_rows
 
 # Copied from `keras_bert.inference`, which takes too long to import for --help.
 PRECISIONS = ("float32", "bfloat16", "int8")
@@ -40,7 +39,7 @@ def load(from_preset: Callable[[Path], Any], preset: Path, precision: str, calib
         raise Misuse("--calibration is for --precision int8")
     with misuse(OSError):
         if calibration is not None:
-            files.read_text(calibration)  # raises before the model is loaded
+            _check(calibration)  # before the model is loaded
         model = from_preset(preset)
         if calibration is not None:
             model.set_precision(precision, _texts(calibration, model.text_names))
@@ -52,23 +51,19 @@ def load(from_preset: Callable[[Path], Any], preset: Path, precision: str, calib
     return model
 
 
+def _check(path: str) -> None:
+    """Raises ValueError or OSError if a file cannot be read."""
+    if format_of(path) is None:
+        files.read_text(path)
+
+
 def _texts(path: str, names: Sequence[str]) -> list[str] | tuple[list[str], ...]:
     """The texts in a file; for a model of pairs, both columns. Raises ValueError or Misuse."""
-    form = FORMATS.get(Path(path).suffix.lower())
-    if form is None and len(names) > 1:
+    if format_of(path) is not None:
+        rows = [row for _, row in text_rows(path, names)]
+        columns = [[row[name] for row in rows] for name in names]
+    elif len(names) > 1:
         raise ValueError(f"{path}: this model reads {' and '.join(names)}; give a .csv, .tsv or .jsonl of both")
-    if form is None:
-        columns = [[line for line in files.lines_of(files.read_text(path)) if line.strip()]]
     else:
-        found, rows = example_files.read_rows(path, form, header=True)
-        if missing := [name for name in names if name not in found]:
-            raise ValueError(f"{path} has no column {missing[0]!r}; its columns are {', '.join(map(repr, found))}")
-        columns = [[_cell(path, line, cells, found, name) for line, cells in rows] for name in names]
+        columns = [[line for line in files.lines_of(files.read_text(path)) if line.strip()]]
     return tuple(columns) if len(columns) > 1 else columns[0]
-
-
-def _cell(path: str, line: int, cells: Any, found: Sequence[str], name: str) -> str:
-    row = cells if isinstance(cells, dict) else None if isinstance(cells, str) else dict(zip(found, cells, strict=True))
-    if row is None or not isinstance(row.get(name), str):
-        raise ValueError(f"{path}, line {line}: {cells if row is None else f'it has no string {name!r}'}")
-    return row[name]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +13,9 @@ import click
 
 from keras_bert.cli import example_files, models, precision, quiet, streams
 from keras_bert.cli.errors import Misuse, one_line
-from keras_bert.cli.options import output_option, overwrite_option
-from keras_bert.data.problems import characters, json_object, one_text, whole_row
-from keras_bert.data.rows import FORMATS
+from keras_bert.cli.options import output_option, overwrite_option, skip_bad_option
+from keras_bert.data.problems import characters, json_object, whole_row
+from keras_bert.data.rows import format_of, text_of, text_rows
 
 
 @click.command()
@@ -20,6 +23,7 @@ from keras_bert.data.rows import FORMATS
 @click.argument("text", nargs=-1)
 @click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")
 @example_files.text_options
+@skip_bad_option
 @output_option()
 @overwrite_option
 @precision.options
@@ -30,12 +34,12 @@ def predict(
     """Apply a fine-tuned model to texts.
 
     MODEL is a directory that `finetune` wrote. Texts come from arguments, a file or a pipe. A file has one text per
-    line, or is a table (CSV, TSV, JSON lines or Parquet) with the columns of `finetune`: a text, and for pairs a second
-    one; questions are in `question` and `context`. The output has a row for each, in the same order: the columns of the
-    row, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`. An input column with such
-    a name is written as `given_label` and so on. Rows are JSON lines, or by the name of --output CSV (.csv) or TSV
-    (.tsv), with JSON in the cells of lists such as `entities`. Pre-trained models of BERT predict, for a pair, the
-    `probability` that the second text follows the first.
+    line, or is a table (CSV, TSV, JSON lines, Parquet or Excel) with the columns of `finetune`: a text, and for pairs a
+    second one; questions are in `question` and `context`. The output has a row for each, in the same order: the columns
+    of the row, and `label` and `probability` (or `labels`, or `values`), or `entities`, or `answer`. An input column
+    with such a name is written as `given_label` and so on. Rows are JSON lines, or by the name of --output CSV (.csv)
+    or TSV (.tsv), with JSON in the cells of lists such as `entities`. Pre-trained models of BERT predict, for a pair,
+    the `probability` that the second text follows the first.
 
     \b
     Example:
@@ -44,9 +48,14 @@ def predict(
     """
     if len(text) == 1 and Path(text[0]).is_file():
         raise Misuse(f"{text[0]} is a file: read it with --file {text[0]}")
-    form = options["format"] or FORMATS.get(Path(file or "").suffix.lower())
+    form = options["format"]
+    if file and file != "-" and Path(file).is_file():
+        with example_files.in_the_shell(file):
+            form = format_of(file, form)
     output_format = streams.format_of(output, streams.ROWS)
-    lines = None if form in ("csv", "tsv", "parquet") else streams.open_texts(text, file)
+    lines = None if form and Path(file or "").is_file() else streams.open_texts(text, file)
+    if lines is not None and (options["skip_bad"] or form not in (None, "jsonl")):
+        raise Misuse("--skip-bad and tables need --file FILE")
     with streams.open_output(output, overwrite) as results:
         with quiet.imports():
             from tqdm import tqdm
@@ -56,12 +65,13 @@ def predict(
         names = task.text_names
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
         columns = {name: columns[name] or name for name in names}  # of the model's texts
+        count = None
         if lines is None:
-            chunks = _of_table(file, form, not options["no_header"], columns)
+            count, chunks = _of_table(file, columns, options)
         else:
             chunks = lines.chunks(lambda line: _of_line(line, columns, form == "jsonl"))
         writer = streams.RowWriter(results, output_format)
-        with tqdm(unit=" texts", delay=1, disable=None) as bar:
+        with tqdm(total=count, unit=" texts", delay=1, disable=None) as bar:
             for rows in chunks:
                 try:
                     answers = task.answer_fields(*([row[column] for row in rows] for column in columns.values()))
@@ -71,24 +81,25 @@ def predict(
                 bar.update(len(rows))
 
 
-def _of_table(file: str, form: str, header: bool, columns: dict[str, str]) -> Iterator[list[dict[str, str]]]:
-    """The rows of a table in chunks, by column."""
-    names, rows = example_files.read_rows(file, form, header)
-    if missing := [column for column in columns.values() if column not in names]:
-        raise Misuse(f"{file} has no column {missing[0]!r}; its columns are {', '.join(map(repr, names))}")
-    found = []
-    for line, cells in rows:
-        try:
-            if isinstance(cells, str):
-                raise ValueError(cells)
-            row = cells if isinstance(cells, dict) else dict(zip(names, cells, strict=True))
-            _check(row, columns)
-        except ValueError as error:
-            numbered = "row" if form == "parquet" else "line"
-            raise Misuse(f"{file}, {numbered} {line}: {error}") from error
-        found.append(row)
-    for first in range(0, len(found), streams.TEXTS_AT_A_TIME):
-        yield found[first : first + streams.TEXTS_AT_A_TIME]
+def _of_table(
+    file: str, columns: dict[str, str], options: dict[str, Any]
+) -> tuple[int, Iterator[list[dict[str, Any]]]]:
+    """The number of rows of a table, all of them checked, and the rows in chunks, by column."""
+    read = functools.partial(
+        text_rows, file, list(columns.values()), format=options["format"], header=not options["no_header"],
+        delimiter=options["delimiter"], skip_bad=options["skip_bad"],
+    )  # fmt: skip
+    with example_files.in_the_shell(file):
+        count = sum(1 for _ in read())
+
+    def chunks() -> Iterator[list[dict[str, Any]]]:
+        with warnings.catch_warnings():  # said at the first reading
+            warnings.simplefilter("ignore", UserWarning)
+            rows = (row for _, row in read())
+            while chunk := list(itertools.islice(rows, streams.TEXTS_AT_A_TIME)):
+                yield chunk
+
+    return count, chunks()
 
 
 def _of_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any]:
@@ -96,20 +107,11 @@ def _of_line(line: str, columns: dict[str, str], is_json: bool) -> dict[str, Any
     if not is_json:
         if len(columns) > 1:
             raise ValueError(f"this model reads {' and '.join(columns)}: give a table, or JSON lines (--format jsonl)")
-        return dict.fromkeys(columns.values(), line)
+        return dict.fromkeys(columns.values(), characters(line, "the text"))
     row = json_object(line)
-    _check(row, columns)
-    return row
-
-
-def _check(row: dict[str, Any], columns: dict[str, str]) -> None:
-    """Raises ValueError if a text is missing or cannot be read. A text may be empty, a question may not."""
-    checked = one_text if "question" in columns else characters
     for column in columns.values():
-        if not isinstance(row.get(column), str):
-            raise ValueError(f"it has no string {column!r}")
-        checked(row[column], column)
-    whole_row(row)
+        text_of(row, column)
+    return whole_row(row)
 
 
 def _row(row: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import click
 
 from keras_bert.cli import models, quiet, streams
 from keras_bert.cli.errors import misuse
-from keras_bert.cli.options import texts_to, together
+from keras_bert.cli.options import texts_to, together, values_by_column
 
 T = TypeVar("T")
 
@@ -23,6 +23,13 @@ _arguments = together(
 @click.command()
 @texts_to("text", *streams.ROWS, preset=False, texts=_arguments)
 @click.option("--preset", metavar="MODEL", help="The model that made the index, if it has moved.")
+@click.option(
+    "--where",
+    multiple=True,
+    callback=values_by_column,
+    metavar="COLUMN=VALUE",
+    help="Search only rows with this value. May be repeated: for one of several values, or several columns.",
+)
 @click.option("--top-k", type=click.IntRange(1), default=10, metavar="K", help="Find K texts for each query.")
 @click.option(
     "--rerank",
@@ -36,6 +43,7 @@ def search(
     directory: str,
     output_format: str,
     preset: str | None,
+    where: dict[str, list[str]],
     top_k: int,
     rerank: Path | None,
 ) -> None:
@@ -51,6 +59,7 @@ def search(
     Examples:
       $ keras-bert search reviews-index "I wanted my money back" --top-k 3
       $ keras-bert search reviews-index --file questions.txt --output hits.jsonl
+      $ keras-bert search reviews-index "too slow" --where language=en --where language=de
     """
     with quiet.imports():
         from keras_bert.search import TextIndex
@@ -61,13 +70,21 @@ def search(
     write = _text if lines.count() == 1 else _text_of_several
     rows, writer = _answer if output_format == "jsonl" else _hits, streams.RowWriter(results, output_format)
     with lines.progress() as bar:
-        for queries in lines.chunks():
-            hits = index.search(queries, top_k, reranker)
+        for queries in lines.chunks(_query):
+            with misuse():
+                hits = index.search(queries, top_k, reranker, where or None)
             if output_format == "text":
                 streams.write_lines(results, _each(queries, hits, write))
             else:
                 writer.write(_each(queries, hits, rows))
             bar.update(len(queries))
+
+
+def _query(line: str) -> str:
+    """A line of the queries. Raises ValueError if it is blank."""
+    if not line.strip():
+        raise ValueError("query is empty")
+    return line
 
 
 def _each(queries: list[str], hits: list[list[dict]], written: Callable[..., Iterator[T]]) -> Iterator[T]:

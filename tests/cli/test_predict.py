@@ -25,7 +25,7 @@ def test_what_predict_cannot_read(fails, untrained, classifier, table):
         b'{"text": "one"}\n{': "line 2: not JSON",
         b"[" * 100_000: "line 1: not JSON that can be read",
         b'{"text": "one"}\n["two"]': "line 2: a JSON list instead of an object",
-        b'{"words": "one"}': "line 1: it has no string 'text'",
+        b'{"words": "one"}': "line 1: no 'text'; its keys are 'words'",
         b'{"text": "one"}\n{"text": "two \\ud83d"}': "line 2: text has half of a surrogate pair",
     }
     for lines, message in bad_rows.items():
@@ -35,8 +35,8 @@ def test_what_predict_cannot_read(fails, untrained, classifier, table):
     assert "no head for classes, labels of words or answers" in fails("predict", untrained, input=b"one")
 
 
-def test_lines_and_json_lines(run, classifier, tmp_path):
-    """JSON lines are known by the file's name."""
+def test_lines_and_json_lines(run, fails, classifier, tmp_path):
+    """JSON lines are known by the file's name. A line of text may be empty; a cell may not."""
     texts = ["bad bad", "", "great"]
     lines = [
         json.loads(line) for line in run("predict", classifier, input="\n".join(texts).encode()).stdout.splitlines()
@@ -46,9 +46,12 @@ def test_lines_and_json_lines(run, classifier, tmp_path):
     for name in ("texts.jsonl", "TEXTS.NDJSON"):
         path = tmp_path / name
         path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-        assert [
-            json.loads(line) for line in run("predict", classifier, "--file", str(path)).stdout.splitlines()
-        ] == lines
+        told = fails("predict", classifier, "--file", str(path))
+        assert told.startswith(f"{path}: 1 of 3 rows cannot be used: line 2: text is empty")
+        result = run("predict", classifier, "--file", str(path), "--skip-bad")
+        assert "1 of 3 rows are left out: line 2: text is empty" in result.stderr
+        rows = [json.loads(line) for line in result.stdout.splitlines()]
+        assert [(row["text"], row["label"]) for row in rows] == [(each["text"], each["label"]) for each in lines[::2]]
 
 
 def test_tables_and_arguments(run, fails, classifier, tmp_path):
@@ -73,7 +76,8 @@ def test_tables_and_arguments(run, fails, classifier, tmp_path):
     (one,) = run("predict", classifier, "great").stdout.splitlines()
     assert json.loads(one)["label"] == answers[1]["label"]
     csv.write_text("text\ngood\na,b\n")
-    assert fails("predict", classifier, "--file", str(csv)) == f"{csv}, line 3: 2 cells instead of 1"
+    told = f"{csv}: 1 of 2 rows cannot be used: line 3: 2 cells instead of 1. Fix the file, or leave them out with"
+    assert fails("predict", classifier, "--file", str(csv)).startswith(told)
 
 
 @pytest.mark.parametrize("end", ["csv", "tsv", "jsonl"])
@@ -210,7 +214,7 @@ def test_the_line_of_what_cannot_be_read(run, fails, untrained, classifier, tmp_
     monkeypatch.setattr(streams, "TEXTS_AT_A_TIME", 2)
     result = run("predict", classifier, "--format", "jsonl", input=b'{"text": "bad"}\n' * 3 + b'{"text": 7}')
     assert (result.exit_code, result.stdout.count("\n")) == (2, 2)
-    assert "standard input, line 4: it has no string 'text'" in result.stderr
+    assert "standard input, line 4: text is 7, which is not a text" in result.stderr
     model = str(tmp_path / "model")
     BertQuestionAnswerer.from_preset(untrained).save_preset(model)
     for name in ("question", "context"):

@@ -41,17 +41,47 @@ def test_index_and_search(run, folder, small_preset):
     assert out(run("search", "films", "good film", "--top-k", "2", small=False)).splitlines() == text
     several = out(run("search", "films", "--top-k", "1", small=False, input=b"good film\nbank\tmoney\n"))
     assert several == "good film\t1.000\tgood film\nbank money\t1.000\tbank money\n"
-    (folder / "queries.txt").write_text("good film\n\n")
+    (folder / "queries.txt").write_text("good film\nbank money\n")
     run(
         "search", "films", "--file", "queries.txt", "--output", "hits.jsonl", "--preset", str(small_preset), small=False
     )
     first, second = map(json.loads, (folder / "hits.jsonl").read_text().splitlines())
-    assert (first["query"], second["query"], len(second["hits"])) == ("good film", "", 4)
+    assert (first["query"], second["query"], len(second["hits"])) == ("good film", "bank money", 4)
     assert first["hits"][0] == {
         "similarity": pytest.approx(1, abs=1e-5),
         "text": "good film",
         "row": {"id": "7", "review": "good film"},
     }
+
+
+def test_rows_are_left_out_by_their_columns_and_removed(run, fails, folder):
+    (folder / "films.jsonl").write_text(
+        '{"id": 1, "text": "good film", "lang": "en"}\n{"id": 2, "text": "good film !", "lang": "de"}\n'
+        '{"id": 3, "text": "bank money", "lang": "de"}\n{"id": 4, "text": null, "lang": "de"}\n'
+    )
+    command = ("index", "films.jsonl", "--output", "films")
+    assert "1 of 4 rows cannot be used: line 4: text is empty" in fails(*command)
+    result = run(*command, "--skip-bad")
+    assert "1 of 4 rows are left out: line 4: text is empty" in result.stderr
+    assert result.stdout == "films: 3 texts, 3 encoded now, 0 of them cut\n"
+
+    def ids(*options):
+        lines = out(run("search", "films", "good film", "--format", "jsonl", *options, small=False))
+        return [hit["row"]["id"] for hit in json.loads(lines)["hits"]]
+
+    assert ids() == [1, 2, 3]
+    assert ids("--where", "lang=de") == [2, 3]
+    assert ids("--where", "lang=de", "--where", "id=3", "--where", "id=1") == [3]
+    assert "no column 'Lang'; its columns are 'id', 'lang', 'text'; did you mean 'lang'?" in fails(
+        "search", "films", "good", "--where", "Lang=de", small=False
+    )
+    assert "--where lang: expected COLUMN=VALUE" in fails("search", "films", "good", "--where", "lang", small=False)
+    assert out(run("index", "--remove", "id=2", "--output", "films", small=False)) == "films: 1 rows removed\n"
+    assert ids() == [1, 3]
+    assert "give CORPUS to index, or --remove" in fails("index", "--output", "films", small=False)
+    (folder / "queries.txt").write_text("good film\n\n")
+    told = fails("search", "films", "--file", "queries.txt", small=False)
+    assert told == "queries.txt, line 2: query is empty"
 
 
 def test_rerank(run, fails, folder, classifier):
