@@ -96,7 +96,7 @@ class ByLength:
             cut += cut_here
             yield results
         if cut:
-            self.warn(self._preprocessor.sequence_length or self._preprocessor.max_sequence_length, cut)
+            self.warn(self._preprocessor.longest, cut)
 
     def counted(
         self,
@@ -109,7 +109,7 @@ class ByLength:
         check_many(texts)
         check_batch_tokens(batch_tokens)
         fixed = self._preprocessor.sequence_length  # None: the longest row of each batch
-        longest = fixed or self._preprocessor.max_sequence_length
+        longest = self._preprocessor.longest
         total = len(texts) if hasattr(texts, "__len__") else None
         has_windows = self._preprocessor.stride is not None
         with tqdm(total=total, unit=" texts", delay=1, disable=None if progress is None else not progress) as bar:

@@ -81,8 +81,7 @@ def read_contexts(preprocessor: BertPreprocessor, questions: tf.Tensor, contexts
     """
     tokenizer = preprocessor.tokenizer
     tokens, starts, ends = tokenizer.tokenize_with_offsets(contexts)
-    longest = preprocessor.sequence_length or preprocessor.max_sequence_length
-    room = longest - tokenizer.pair_format.special_tokens(2)
+    room = preprocessor.longest - tokenizer.pair_format.special_tokens(2)
     cut = windows([tokenizer.tokenize(questions), tokens], room, preprocessor.stride)
     question, window = cut.segments
     is_best = tf.cast(most_context(cut.rows, cut.starts, window.row_lengths()), tf.int32)

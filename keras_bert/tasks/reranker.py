@@ -302,8 +302,7 @@ class BertReranker(BertTask):
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes what `CrossEncoder(directory)` reads."""
-        longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
-        cross_encoder.write_length(directory, longest)
+        cross_encoder.write_length(directory, self.preprocessor.longest)
 
     def _takes_head(self, preset: TaskPreset) -> bool:
         return preset.head_fits(self.labels)

@@ -319,9 +319,8 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes what `SentenceTransformer(directory)` reads."""
-        longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
         stated = {name: value for name, value in self.settings().items() if name in self.STATED_ELSEWHERE}
-        settings = sentence_transformers.SentenceSettings(max_length=longest, **stated)
+        settings = sentence_transformers.SentenceSettings(max_length=self.preprocessor.longest, **stated)
         weights = {} if self.dense is None else {each.name: ops.convert_to_numpy(each) for each in self.dense.weights}
         hidden_size = self.encoder.config.hidden_size
         sentence_transformers.write(directory, hidden_size, settings, overwrite, weights)

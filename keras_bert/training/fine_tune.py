@@ -190,7 +190,7 @@ def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
     """int64 `[examples]`: the number of tokens of each packed row; with windows, roughly the sum over the windows."""
     if model.preprocessor.stride is not None:
         return examples.lengths
-    longest = model.preprocessor.sequence_length or model.preprocessor.max_sequence_length
+    longest = model.preprocessor.longest
     if cut := int(np.sum(examples.lengths > longest)):
         message = f"{cut:,} of {len(examples.lengths):,} examples have more than {longest} tokens, and are cut"
         warnings.warn(f"{message}; with long_text='windows' they are read whole", stacklevel=3)
