@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from keras_bert.tasks import metrics, vector_metrics
 from keras_bert.tasks.columns import as_arrays, columns_of, plain_labels
-from keras_bert.tasks.gradient_cache import cached_step
 from keras_bert.tasks.label_names import numbers_of
 from keras_bert.tasks.sentence_losses import (
     CoSENTLoss,
@@ -150,22 +149,11 @@ def searched(
 class LearnsByComparing:
     """A mixin for a task that gives vectors: how it learns them from columns of texts, and how they are measured.
 
-    List it before `BertTask` in the bases of the task, which has `_text_columns`, `_prompted`, `_encode_column` and
+    List it before `BertTask` in the bases of the task, which has `text_columns`, `_prompted`, `_encode_column` and
     `similarity`.
     """
 
-    _mini_batch_size: int | None = None
-
-    def compute_in_mini_batches(self, size: int | None) -> None:
-        if size is not None and size < 1:
-            raise ValueError(f"mini_batch_size is {size}; expected 1 or more")
-        self._mini_batch_size = size
-
-    def train_step(self, data: Any) -> dict[str, Any]:
-        if self._mini_batch_size is None:
-            return super().train_step(data)
-        columns = self._text_columns(data[0], training=True)
-        return cached_step(self, columns, data, self._mini_batch_size)
+    COMPARES_TEXTS = True
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
         if y is None and isinstance(x, tuple) and all(isinstance(column, list | np.ndarray) for column in x):

@@ -143,14 +143,14 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
             # Nobody knows which prompt is in packed inputs.
             prompt = "" if isinstance(inputs, dict) else self.prompt_text(None)
             return self._vectors(self.packed(_after(prompt, inputs)), self._skipped(prompt), training)
-        columns = self._text_columns(inputs, training)
+        columns = self.text_columns(inputs, training)
         return ops.stack([each.vectors(each.packed) for each in columns], axis=1)  # [batch, columns, size]
 
     def _prompted(self, column: int, texts: Any) -> Any:
         """A string tensor of a column, with the column's prompt before each text; packed inputs as they are."""
         return _after(self._column_prompt(column), texts)
 
-    def _text_columns(self, columns: Sequence[Any], training: bool | None = None) -> list[Column]:
+    def text_columns(self, columns: Sequence[Any], training: bool | None = None) -> list[Column]:
         """Columns of texts, or packed ones, each with what makes vectors of them."""
         found = []
         for number, texts in enumerate(columns):

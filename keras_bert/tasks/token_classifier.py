@@ -259,7 +259,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         except ValueError as error:
             raise ValueError(f"sentence {sentence} (from 0): {error}") from None
 
-    def doubts(self, targets: tf.RaggedTensor) -> list[str]:
+    def target_warnings(self, targets: tf.RaggedTensor) -> list[str]:
         numbers = targets.values.numpy()
         return rare(self.labels, np.bincount(numbers[numbers >= 0], minlength=len(self.labels)), "words")
 

@@ -14,8 +14,8 @@ from tqdm import tqdm
 
 from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.recipe import Recipe
-from keras_bert.tasks.accumulation import fill_window
 from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.training_step import fill_window
 from keras_bert.training.interruption import Interrupted, signals_noticed
 from keras_bert.training.run_files import Run
 
