@@ -124,7 +124,7 @@ def pretrain(
     settings = {
         **teacher_settings(teacher, vars(recipe)), **run_files.of_model(model),
         "steps": [phase.steps for phase in phases], "batch_size": [phase.batch_size for phase in phases],
-        "masking": [_told(phase.masking) for phase in phases],
+        "masking": [_settings_of(phase.masking) for phase in phases],
         run_files.EXAMPLES: [run_files.of_records(each) for each in found],
         run_files.VALIDATION: [each and run_files.of_records(each) for each in measured_by],
     }  # fmt: skip
@@ -206,5 +206,5 @@ def _check(model: BertPretrainer, records: Records) -> None:
     model.encoder({name: record[name] for name in ("input_word_ids", "input_mask", "input_type_ids")})
 
 
-def _told(masking: MaskedLMMasking | None) -> list | None:
+def _settings_of(masking: MaskedLMMasking | None) -> list | None:
     return masking and [masking.predictions, masking.rate, masking.masked_unit]
