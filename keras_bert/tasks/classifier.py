@@ -12,8 +12,7 @@ from keras import ops
 from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
-from keras_bert.tasks.columns import columns_of, one_or_many
-from keras_bert.tasks.label_names import checked_labels
+from keras_bert.tasks.columns import checked_labels, columns_of, one_or_many
 from keras_bert.tasks.long_text import POOLINGS, classify_texts
 from keras_bert.tasks.problem_types import PROBLEM_TYPES, SingleLabel
 from keras_bert.tasks.storable import TaskPreset

@@ -10,8 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tasks import metrics, vector_metrics
-from keras_bert.tasks.columns import as_arrays, columns_of, plain_labels
-from keras_bert.tasks.label_names import numbers_of
+from keras_bert.tasks.columns import as_arrays, columns_of, numbers_of, plain_labels
 from keras_bert.tasks.sentence_losses import (
     CoSENTLoss,
     MarginMSELoss,

@@ -18,8 +18,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.tasks import metrics
-from keras_bert.tasks.columns import plain_labels
-from keras_bert.tasks.label_names import number_of, numbers_of, numeric, rare
+from keras_bert.tasks.columns import number_of, numbers_of, numeric, plain_labels, rare
 from keras_bert.tasks.training_step import divergence
 
 

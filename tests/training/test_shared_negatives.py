@@ -13,7 +13,7 @@ cpus = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(cpus[0], [tf.config.LogicalDeviceConfiguration()] * 2)
 from keras_bert import BertReranker, BertSentenceEncoder
 from keras_bert.tasks.gradient_cache import MiniBatches
-from keras_bert.tasks.passage_lists import packed_lists
+from keras_bert.tasks.reranker import packed_lists
 from keras_bert.tasks.ranking_losses import LambdaLoss
 from keras_bert.tasks.sentence_losses import CoSENTLoss, MatryoshkaLoss, MultipleNegativesRankingLoss
 from keras_bert.tasks.training_step import WHOLE_BATCH
