@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert import data
-from keras_bert.tasks.metrics import accuracy, correlation, entity_f1, f1
-from keras_bert.tasks.squad_metrics import squad_v1
+from keras_bert.tasks.metrics import accuracy, correlation, entity_f1, f1, squad_v1
 
 CLASSES, NUMBERS, WORDS, QUESTIONS = "single_label_classification", "regression", "words", "questions"
 Examples = data.TextExamples | data.WordExamples | data.QuestionExamples

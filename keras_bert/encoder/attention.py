@@ -10,8 +10,7 @@ from keras import ops
 from keras_bert.config import BertConfig
 from keras_bert.encoder.disentangled import Distances, distance_scores
 from keras_bert.encoder.layers import dense, dropout
-from keras_bert.encoder.layout import Layout, shapes_may_vary
-from keras_bert.encoder.local_attention import Band, band_of, local_attention
+from keras_bert.encoder.layout import LOWEST, Band, Layout, shapes_may_vary
 from keras_bert.encoder.positions import rotated
 
 LONG = 1024  # in longer texts, the scores of all queries do not fit into a processor's caches
@@ -81,18 +80,14 @@ class AttentionHeads:
         layer: the layer's index, from 0: layers of some families differ.
 
     Attributes:
-        reach: the largest distance at which a token attends to another; None: no limit.
+        is_local: whether tokens attend to nearby ones only.
     """
 
     def __init__(self, config: BertConfig, layer: int) -> None:
         self.config = config
         self.theta = config.theta(layer)
-        self.reach = config.local_window // 2 if config.is_local(layer) else None
+        self.is_local = config.is_local(layer)
         self._heads_of_all = config.num_heads + 2 * config.key_value_heads
-
-    def band(self, layout: Layout) -> Band | None:
-        """The window of local attention; None: tokens attend to the whole text."""
-        return None if self.reach is None else band_of(layout, self.reach)
 
     def attend(self, qkv: Any, layout: Layout, weights: Weights, may_be_cut: bool = True) -> Any:
         """The weighted means of the values.
@@ -107,8 +102,8 @@ class AttentionHeads:
             float `[rows, hidden]`: the heads, concatenated.
         """
         qkv = self._turned(qkv, layout)
-        if self.reach is not None:
-            context = local_attention(*self._split(qkv), self.band(layout), weights)
+        if self.is_local:
+            context = local_attention(*self._split(qkv), layout.band, weights)
         else:
             query, key, value = self._of_sequences(qkv, layout)
             # In pieces, all heads and queries must be scored alike.
@@ -160,8 +155,21 @@ class AttentionHeads:
         return query, key, value
 
 
-# float32's most negative number is added to the scores of padding. -inf would give NaN for rows of only padding.
-_LOWEST = -3.4028235e38
+def local_attention(query: Any, key: Any, value: Any, band: Band, weights: Callable[[Any, Any], Any]) -> Any:
+    """Attention within a band, at a cost proportional to the window (Beltagy et al. 2020, Longformer, section 3.1).
+
+    Args:
+        query, key, value: float `[rows, num_heads, head_size]`.
+        band: the window.
+        weights: queries and keys of the blocks -> the weights of each query's keys.
+
+    Returns:
+        float `[rows, num_heads, head_size]`.
+    """
+    query = ops.transpose(band.blocks(query), (0, 2, 1, 3))  # [blocks, num_heads, block, head_size]
+    key, value = (ops.transpose(band.neighbours(each), (0, 2, 1, 3)) for each in (key, value))
+    context = ops.matmul(weights(query, key), value)
+    return band.rows(ops.transpose(context, (0, 2, 1, 3)))
 
 
 class SelfAttention(keras.layers.Layer):
@@ -208,11 +216,11 @@ class SelfAttention(keras.layers.Layer):
 
     def scores(self, hidden: Any, layout: Layout) -> Any:
         """float `[batch, num_heads, seq_length, seq_length]`: each position's attention weights, which sum to 1."""
-        scores = masked(self._scores(*self.queries_and_keys(hidden, layout), layout), layout)
-        if self.heads.reach is not None:
+        scores = layout.masked(self._scores(*self.queries_and_keys(hidden, layout), layout))
+        if self.heads.is_local:
             places = ops.arange(layout.shape[1], dtype="int32")
             distances = ops.abs(ops.expand_dims(places, 0) - ops.expand_dims(places, 1))
-            scores = ops.where(distances <= self.heads.reach, scores, _LOWEST)
+            scores = ops.where(distances <= layout.reach, scores, LOWEST)
         return _softmax(scores, self.compute_dtype)
 
     def queries_and_keys(self, hidden: Any, layout: Layout) -> tuple[Any, Any]:
@@ -231,8 +239,8 @@ class SelfAttention(keras.layers.Layer):
 
     def _weights(self, query: Any, key: Any, layout: Layout, training: bool | None) -> Any:
         """The attention weights of sequences, or of the blocks of a band."""
-        scores, band = self._scores(query, key, layout, training), self.heads.band(layout)
-        scores = masked(scores, layout) if band is None else ops.where(band.mask, scores, _LOWEST)
+        scores = self._scores(query, key, layout, training)
+        scores = ops.where(layout.band.mask, scores, LOWEST) if self.heads.is_local else layout.masked(scores)
         return _softmax(scores, query.dtype)
 
     def _scores(self, query: Any, key: Any, layout: Layout, training: bool | None = None) -> Any:
@@ -252,15 +260,3 @@ class SelfAttention(keras.layers.Layer):
 
 def _softmax(scores: Any, dtype: Any) -> Any:
     return ops.cast(ops.softmax(scores, axis=-1), dtype)
-
-
-def masked(scores: Any, layout: Layout) -> Any:
-    """Gives padding and other texts the lowest score, float32 `[batch, num_heads, seq_length, seq_length]`."""
-    if layout.bias is not None:
-        scores = scores + layout.bias
-    if layout.padding_mask is not None:
-        bias = (1.0 - ops.cast(layout.padding_mask, "float32")) * _LOWEST  # [batch, seq_length]
-        scores = scores + ops.expand_dims(bias, (1, 2))
-    if layout.same_document is not None:
-        scores = ops.where(ops.expand_dims(layout.same_document, 1), scores, _LOWEST)
-    return scores

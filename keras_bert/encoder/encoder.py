@@ -217,7 +217,7 @@ class BertEncoder(keras.Model):
         word_ids, padding_mask, type_ids, document_ids = checked(inputs, self.config)
         shape = tuple(ops.shape(word_ids))
         bias, distances = self.embeddings.attention_bias(shape[1]), self.embeddings.distances(shape[1])
-        layout = Layout(shape, padding_mask, document_ids, bias, distances, training)
+        layout = Layout(shape, padding_mask, document_ids, bias, distances, self.config.local_window // 2, training)
         hidden = self.embeddings(word_ids, layout=layout, type_ids=type_ids, training=training, words=words)
         return hidden, layout
 

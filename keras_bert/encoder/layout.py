@@ -1,18 +1,22 @@
-"""Unpadding: layers compute tokens only, not padding (Zeng et al. 2022)."""
+"""Layout: what the layers of an encoder share. They compute tokens only, not padding (Zeng et al. 2022)."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import keras
+import ml_dtypes
 from keras import ops
 
 if TYPE_CHECKING:
     from keras_bert.encoder.disentangled import Distances
+
+# float32's most negative number is added to the scores of padding. -inf would give NaN for rows of only padding.
+LOWEST = -3.4028235e38
 
 _are_fixed = contextvars.ContextVar("are_fixed", default=False)
 
@@ -67,12 +71,12 @@ class Layout:
             sequence is one text.
         bias: float32 `[num_heads, seq_length, seq_length]`, which all layers add to their attention scores; None: 0.
         distances: the embeddings of distances, if attention is disentangled.
+        reach: the largest distance at which a token attends to another in layers with local attention.
         training: whether gradients are computed.
 
     Attributes:
-        shape, padding_mask, document_ids, bias, distances: as above.
+        shape, padding_mask, document_ids, bias, distances, reach: as above.
         same_document: bool `[batch, seq_length, seq_length]`: whether two tokens are of the same text, or None.
-        shared: values computed once for all layers, by name, such as the bands of local attention.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class Layout:
         document_ids: Any = None,
         bias: Any = None,
         distances: Distances | None = None,
+        reach: int | None = None,
         training: bool | None = None,
     ) -> None:
         self.shape = shape
@@ -89,11 +94,12 @@ class Layout:
         self.document_ids = document_ids
         self.bias = bias
         self.distances = distances
-        self.shared: dict[Any, Any] = {}
+        self.reach = reach
         self.same_document = None
         if document_ids is not None:
             self.same_document = ops.equal(ops.expand_dims(document_ids, 2), ops.expand_dims(document_ids, 1))
         self._training = training
+        self._added_masks: dict[tuple[bool, str], Any] = {}
         self._tokens = None  # [rows]: each row's index in the flat batch; None: every position is a row
         if padding_mask is not None and shapes_may_vary():
             mask = ops.reshape(padding_mask, (-1,)) > 0
@@ -141,3 +147,104 @@ class Layout:
             else:  # its gradient would be slower than that of `scatter`
                 rows = gathered(rows, self._row_of)
         return ops.reshape(rows, (*self.shape, *rest))
+
+    @functools.cached_property
+    def band(self) -> Band:
+        """The windows of local attention."""
+        return Band(self, self.reach)
+
+    def masked(self, scores: Any) -> Any:
+        """Adds the bias to scores, and gives padding and other texts the lowest score.
+
+        Args:
+            scores: float32 `[batch, num_heads, seq_length, seq_length]`.
+        """
+        if self.bias is not None:
+            scores = scores + self.bias
+        if self.padding_mask is not None:
+            bias = (1.0 - ops.cast(self.padding_mask, "float32")) * LOWEST  # [batch, seq_length]
+            scores = scores + ops.expand_dims(bias, (1, 2))
+        if self.same_document is not None:
+            scores = ops.where(ops.expand_dims(self.same_document, 1), scores, LOWEST)
+        return scores
+
+    def added_mask(self, is_local: bool, dtype: str) -> Any:
+        """The mask to add to the scores of a layer, in place of `masked` or `band.mask`; computed once for all layers.
+
+        Args:
+            is_local: whether the layer has local attention.
+            dtype: of the scores.
+
+        Returns:
+            `[batch or 1, num_heads or 1, seq_length or 1, seq_length]`; in a band `[blocks, 1, block, 3 * block]`. Very
+            negative numbers hide keys. None: nothing is hidden, and there is no bias.
+        """
+        if (is_local, dtype) not in self._added_masks:
+            lowest, mask = float(ml_dtypes.finfo(dtype).min), None
+            if is_local:
+                mask = ops.where(self.band.mask, ops.cast(0, dtype), ops.cast(lowest, dtype))
+            elif not (self.padding_mask is None and self.bias is None and self.same_document is None):
+                # float32's most negative number would become infinite in bfloat16
+                mask = ops.cast(ops.maximum(self.masked(ops.zeros((1, 1, 1, 1), "float32")), lowest), dtype)
+            self._added_masks[is_local, dtype] = mask
+        return self._added_masks[is_local, dtype]
+
+
+_NOWHERE = -1  # the sequence number of keys that no token attends to
+
+
+class Band:
+    """Splits rows into blocks, so that the window of each row lies in its own block and the two beside it.
+
+    A block is as long as the reach of the window, or as a sequence if that is shorter. It may hold the end of one
+    sequence and the start of the next: `mask` says which rows attend to each other.
+
+    Args:
+        layout: the tokens of the rows.
+        reach: the largest distance at which a token attends to another.
+
+    Attributes:
+        mask: bool `[blocks, 1, block, 3 * block]`: whether a row (third axis) attends to another one (fourth axis).
+    """
+
+    def __init__(self, layout: Layout, reach: int) -> None:
+        places, length = layout.places, layout.shape[1]
+        self._rows = ops.shape(places)[0]
+        self._block = (min if isinstance(length, int) else ops.minimum)(length, max(reach, 1))
+        self._count = (self._rows + self._block - 1) // self._block
+        sequences = places // length
+        keys = sequences
+        if layout.padding_mask is not None:
+            keys = ops.where(layout.rows(layout.padding_mask) > 0, sequences, _NOWHERE)
+        distance = self._from_to(places, places, lambda query, key: ops.abs(query - key))
+        self.mask = (distance <= reach) & self._from_to(sequences, keys, ops.equal)
+        if layout.document_ids is not None:
+            documents = ops.cast(layout.rows(layout.document_ids), "int32")
+            self.mask &= self._from_to(documents, documents, ops.equal)
+        self.mask = ops.expand_dims(self.mask, 1)
+
+    def blocks(self, rows: Any) -> Any:
+        """`[rows, ...]` -> `[blocks, block, ...]`; the last block is filled up with zeros."""
+        return self._cut(rows, 0, self._count)
+
+    def neighbours(self, rows: Any, fill: int = 0) -> Any:
+        """`[rows, ...]` -> `[blocks, 3 * block, ...]`: each block with the blocks before and after it."""
+        blocks = self._cut(rows, 1, self._count + 2, fill)
+        return ops.concatenate([blocks[:-2], blocks[1:-1], blocks[2:]], axis=1)
+
+    def rows(self, blocks: Any) -> Any:
+        """`[blocks, block, ...]` -> `[rows, ...]`."""
+        rest = blocks.shape[2:]
+        return ops.reshape(blocks, (self._count * self._block, *rest))[: self._rows]
+
+    def _cut(self, rows: Any, before: int, count: Any, fill: int = 0) -> Any:
+        """`count` blocks: the rows between blocks of `fill`, of which `before` come first."""
+        rest = tuple(rows.shape[1:])
+        after = (count - before) * self._block - self._rows
+        parts = [ops.full((size, *rest), fill, rows.dtype) for size in (before * self._block, after)]
+        return ops.reshape(ops.concatenate([parts[0], rows, parts[1]]), (count, self._block, *rest))
+
+    def _from_to(self, queries: Any, keys: Any, function: Callable[[Any, Any], Any]) -> Any:
+        """`function(query, key)` for all pairs in a band, from int `[rows]` each: `[blocks, block, 3 * block]`."""
+        queries, keys = self.blocks(queries), self.neighbours(keys, _NOWHERE)
+        return function(ops.expand_dims(queries, 2), ops.expand_dims(keys, 1))

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.encoder.attention import AttentionHeads, masked
+from keras_bert.encoder.attention import AttentionHeads
 from keras_bert.encoder.block import residual
 from keras_bert.encoder.layout import Layout
 from keras_bert.inference import onednn
@@ -58,7 +58,7 @@ class InferenceBlock:
         return residual(self.config, hidden, attention, self._attention_norm, self._feed_forward, self._output_norm)
 
     def _attention(self, hidden: Any, layout: Layout) -> Any:
-        mask = _mask(layout, self._heads, self.products.dtype)
+        mask = layout.added_mask(self._heads.is_local, self.products.dtype.name)
 
         def weights(query: Any, key: Any) -> Any:
             return tf.nn.softmax(onednn.scores(query, key, mask))  # the query is already scaled
@@ -85,26 +85,6 @@ class InferenceBlock:
 def _rms_norm(x: tf.Tensor, gamma: tf.Tensor, epsilon: float) -> tf.Tensor:
     """See `RMSNorm`."""
     return x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), axis=-1, keepdims=True) + epsilon) * gamma
-
-
-def _mask(layout: Layout, heads: AttentionHeads, dtype: tf.DType) -> tf.Tensor | None:
-    """The mask that is added to a layer's scores. Layers with equal masks share it.
-
-    Returns:
-        `[batch or 1, num_heads or 1, seq_length or 1, seq_length]`, in a band `[blocks, 1, block, 3 * block]`: very
-        negative numbers hide keys. None: there is no mask.
-    """
-    key = "mask", heads.reach, dtype
-    if key not in layout.shared:
-        band = heads.band(layout)
-        if band is not None:
-            mask = tf.where(band.mask, tf.constant(0, dtype), dtype.min)
-        elif layout.padding_mask is None and layout.bias is None and layout.same_document is None:
-            mask = None
-        else:  # float32's most negative number would become infinite in bfloat16
-            mask = tf.cast(tf.maximum(masked(tf.zeros((1, 1, 1, 1)), layout), float(dtype.min)), dtype)
-        layout.shared[key] = mask
-    return layout.shared[key]
 
 
 def _dense_weights(config: BertConfig, weights: Weights) -> dict[str, np.ndarray]:

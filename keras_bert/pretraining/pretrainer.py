@@ -16,11 +16,10 @@ from keras_bert.config import SIZES, BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import FAMILIES, read_config
 from keras_bert.tasks.heads import ClassifierHead
-from keras_bert.tasks.loss_means import Part, count_of, weighted_mean
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask
-from keras_bert.tasks.teaching import divergence
+from keras_bert.tasks.training_step import Part, count_of, divergence, weighted_mean
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.tokenizer import Tokenizer

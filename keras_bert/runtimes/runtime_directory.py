@@ -57,7 +57,7 @@ def _program(
     model: Any, preprocessor: BertPreprocessor, names: Mapping[str, str], program: str, length: int | None
 ) -> str:
     tokenizer = preprocessor.tokenizer
-    longest = length or preprocessor.sequence_length or preprocessor.max_sequence_length
+    longest = length or preprocessor.longest
     texts = getattr(model, "ANSWERS_TEXTS", None)
     texts = texts or (_PAIRS if len(getattr(model, "text_names", ("text",))) > 1 else _TEXTS)
     attributes = dict(zip(names.values(), _ATTRIBUTES, strict=False))

@@ -12,13 +12,12 @@ from keras import ops
 from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
-from keras_bert.tasks.columns import columns_of, one_or_many
-from keras_bert.tasks.label_names import checked_labels
+from keras_bert.tasks.columns import checked_labels, columns_of, one_or_many
 from keras_bert.tasks.long_text import POOLINGS, classify_texts
-from keras_bert.tasks.loss_means import Part, weighted_mean
 from keras_bert.tasks.problem_types import PROBLEM_TYPES, SingleLabel
 from keras_bert.tasks.storable import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tasks.training_step import Part, weighted_mean
 from keras_bert.text import BertPreprocessor
 
 
@@ -191,7 +190,7 @@ for values in outputs.get("probabilities", outputs.get("values")):
         wanted = "pairs: two texts, or two lists of texts" if self.pairs else "single texts; pairs need pairs=True"
         raise ValueError(f"this classifier takes {wanted}")
 
-    def doubts(self, targets: Any) -> list[str]:
+    def target_warnings(self, targets: Any) -> list[str]:
         return self._problem.target_warnings(targets)
 
     def start_from(self, targets: Any) -> None:

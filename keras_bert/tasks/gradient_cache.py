@@ -14,10 +14,15 @@ encoded twice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import tensorflow as tf
+
+from keras_bert.tasks.training_step import Gradients, TrainingStep
+
+if TYPE_CHECKING:
+    from keras_bert.tasks.task import BertTask
 
 _DRAWS = 4096  # the most random draws of a mini-batch: a few for each layer
 
@@ -36,26 +41,43 @@ class Column(NamedTuple):
     size: int
 
 
-def cached_step(model: keras.Model, columns: list[Column], data: Any, mini_batch_size: int) -> dict[str, Any]:
-    """Keras's `train_step` on all rows of the columns, `mini_batch_size` texts at a time.
+class MiniBatches(TrainingStep):
+    """A step on all rows of the columns of texts, some texts at a time. For `BertTask.training_with`.
 
     Args:
-        model: a compiled task; its `compute_loss` takes vectors, float32 `[batch, columns, size]`.
-        columns: one or more.
-        data: what `fit` gives to `train_step`.
+        size: the number of texts of a mini-batch.
 
-    Returns:
-        The logs of the step.
+    Raises:
+        ValueError: the size is below 1; or, for the model, its loss does not compare the texts of a batch.
+
+    Example:
+        >>> from keras_bert import BertSentenceEncoder
+        >>> model = BertSentenceEncoder.from_preset("all-MiniLM-L6-v2")
+        >>> with model.training_with(MiniBatches(2)):
+        ...     model.compile(loss=model.training_loss())
+        ...     _ = model.fit((["a cat", "rain", "tax"], ["a kitten", "a storm", "income"]), verbose=0)
     """
-    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-    passes = _Passes(model, columns, mini_batch_size)
-    vectors = passes.vectors()  # [batch, columns, size]
-    with tf.GradientTape() as tape:
-        tape.watch(vectors)
-        parts = model.loss_parts(x, y, vectors, sample_weight, training=True)
-        scaled = model.optimizer.scale_loss(parts[0].mean)
-    gradients = passes.gradients(tape.gradient(scaled, vectors))
-    return model.learned(gradients, parts, (x, y, vectors, sample_weight))
+
+    def __init__(self, size: int) -> None:
+        if size < 1:
+            raise ValueError(f"mini_batch_size is {size}; expected 1 or more")
+        self.size = size
+
+    def check(self, model: BertTask) -> None:
+        if not model.COMPARES_TEXTS:
+            raise ValueError(
+                f"mini_batch_size is for sentence vectors, not for a {type(model).__name__}; with accumulate, several "
+                "small batches make a large one"
+            )
+
+    def gradients(self, model: BertTask, x: Any, y: Any, sample_weight: Any) -> Gradients:
+        passes = _Passes(model, model.text_columns(x, training=True), self.size)
+        vectors = passes.vectors()  # [batch, columns, size]
+        with tf.GradientTape() as tape:
+            tape.watch(vectors)
+            parts = model.loss_parts(x, y, vectors, sample_weight, training=True)
+            scaled = model.optimizer.scale_loss(parts[0].mean)
+        return Gradients(passes.gradients(tape.gradient(scaled, vectors)), parts, vectors)
 
 
 class _Passes:
@@ -70,24 +92,24 @@ class _Passes:
 
     def vectors(self) -> tf.Tensor:
         """The vectors of all texts, float32 `[batch, columns, size]`."""
-        found, before = [], 0
+        vectors, before = [], 0
         for column, parts in zip(self._columns, self._parts, strict=True):
             # One column after the other, so that only one mini-batch is in memory.
-            with tf.control_dependencies(found[-1:]):
-                found.append(self._vectors_of(column, parts, before))
+            with tf.control_dependencies(vectors[-1:]):
+                vectors.append(self._vectors_of(column, parts, before))
             before += parts.count
         for seed, first in zip(self._seeds, self._first_seeds, strict=True):
             seed.assign(_draws_of(first, before))
-        return tf.stack(found, axis=1)
+        return tf.stack(vectors, axis=1)
 
     def _vectors_of(self, column: Column, parts: _Parts, before: int | tf.Tensor) -> tf.Tensor:
-        def step(number: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+        def step(number: tf.Tensor, vectors: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             with self._drawing(before + number):
-                return number + 1, found.write(number, column.vectors(parts.inputs(number)))
+                return number + 1, vectors.write(number, column.vectors(parts.inputs(number)))
 
-        found = tf.TensorArray(tf.float32, parts.count, infer_shape=False, element_shape=[None, column.size])
-        _, found = tf.while_loop(lambda number, _: number < parts.count, step, [0, found], parallel_iterations=1)
-        return parts.in_order(found.concat())
+        vectors = tf.TensorArray(tf.float32, parts.count, infer_shape=False, element_shape=[None, column.size])
+        _, vectors = tf.while_loop(lambda number, _: number < parts.count, step, [0, vectors], parallel_iterations=1)
+        return parts.in_order(vectors.concat())
 
     def gradients(self, cache: tf.Tensor) -> list[tf.Tensor | None]:
         """The gradients of the loss with respect to the trainable weights; None for weights that the vectors do not
@@ -115,11 +137,11 @@ class _Passes:
         def step(number: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
             with self._drawing(before + number), tf.GradientTape() as tape:
                 vectors = column.vectors(parts.inputs(number))
-            found = tape.gradient(vectors, self._weights, tf.gather(cache, parts.rows(number)))
-            connected[:] = [was or each is not None for was, each in zip(connected, found, strict=True)]
+            gradients = tape.gradient(vectors, self._weights, tf.gather(cache, parts.rows(number)))
+            connected[:] = [was or each is not None for was, each in zip(connected, gradients, strict=True)]
             return number + 1, *(
                 total if each is None else total + tf.convert_to_tensor(each)
-                for total, each in zip(sums, found, strict=True)
+                for total, each in zip(sums, gradients, strict=True)
             )
 
         _, *sums = tf.while_loop(lambda number, *_: number < parts.count, step, [0, *sums], parallel_iterations=1)

@@ -115,8 +115,7 @@ def places_of_tokens(preprocessor: BertPreprocessor, tokens: tf.RaggedTensor, pa
         have none. With windows, nothing is truncated, and a token's position is in the window where it has the most
         context.
     """
-    longest = preprocessor.sequence_length or preprocessor.max_sequence_length
-    room = longest - preprocessor.tokenizer.pair_format.special_tokens(1)
+    room = preprocessor.longest - preprocessor.tokenizer.pair_format.special_tokens(1)
     if preprocessor.stride is None:
         count = tf.minimum(tf.cast(tokens.row_lengths(), tf.int64), room)
         here, counts = tf.ones_like(first_tokens(tokens, count), tf.bool), None

@@ -281,9 +281,10 @@ class BertMaskedLM(BertTask):
             if mask not in text:
                 raise ValueError(f"text {number} (from 0) has no {mask}: {text!r:.60}")
             if text.count(mask) > count:
-                longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
                 what = f"text {number} (from 0) has {mask} {text.count(mask)} times"
-                raise ValueError(f"{what}, but only {count} in the {longest} tokens that are read; shorten it")
+                raise ValueError(
+                    f"{what}, but only {count} in the {self.preprocessor.longest} tokens that are read; shorten it"
+                )
 
     def _stacked(self, segments: tuple[tf.RaggedTensor, ...], top_k: int) -> tf.Tensor:
         """float32 `[batch, masks, top_k, 2]`: ids, which float32 holds exactly up to 2^24, and probabilities."""

@@ -18,9 +18,8 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.tasks import metrics
-from keras_bert.tasks.columns import plain_labels
-from keras_bert.tasks.label_names import number_of, numbers_of, numeric, rare
-from keras_bert.tasks.teaching import divergence
+from keras_bert.tasks.columns import number_of, numbers_of, numeric, plain_labels, rare
+from keras_bert.tasks.training_step import divergence
 
 
 class ProblemType:
@@ -48,7 +47,7 @@ class ProblemType:
         return y if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) else self._targets(y)
 
     def target_warnings(self, targets: Any) -> list[str]:
-        """Warns of targets with which little can be learned; see `BertTask.doubts`."""
+        """Warns of targets with which little can be learned; see `BertTask.target_warnings`."""
         return []
 
     def initial_bias(self, targets: Any) -> np.ndarray | None:

@@ -13,20 +13,23 @@ from tqdm import tqdm
 
 from keras_bert.data import QuestionExamples
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks import squad_metrics
+from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import ByLength, check_batch_tokens
 from keras_bert.tasks.columns import check_top_k, plain_labels
-from keras_bert.tasks.contexts import (
+from keras_bert.tasks.long_text import sequence_output
+from keras_bert.tasks.spans import (
+    NEVER,
+    SpanLoss,
+    best_spans,
     bytes_of_answer,
     check_answers,
     checked_questions,
+    rank_answers,
     read_contexts,
     row_lengths,
     span_targets,
     tokens_before,
 )
-from keras_bert.tasks.long_text import sequence_output
-from keras_bert.tasks.spans import NEVER, SpanLoss, best_spans, rank_answers
 from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
@@ -288,13 +291,13 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         """
         right = [[text for text, _ in each] for each in y]
         if all(right):
-            measured = squad_metrics.squad_v1(right, [ranked[0]["answer"] for ranked in answers])
+            measured = metrics.squad_v1(right, [ranked[0]["answer"] for ranked in answers])
         else:
             # "No answer" may rank first; the search for the best threshold needs the answer after it.
             spans = [next((each["answer"] for each in ranked if each["answer"]), "") for ranked in answers]
             scores = [ranked[0]["no_answer_score"] for ranked in answers]
             threshold = float("inf") if self.no_answer_threshold is None else self.no_answer_threshold
-            measured = squad_metrics.squad_v2(right, spans, scores, threshold)
+            measured = metrics.squad_v2(right, spans, scores, threshold)
         return {"f1": measured.pop("f1"), **measured}
 
     def mistakes(self, answers: Sequence[Any], y: Any) -> list[int]:
@@ -302,7 +305,7 @@ for (question, context), row, starts, ends in zip(texts, rows, outputs["start_lo
         return [
             i
             for i, (ranked, right) in enumerate(zip(answers, y, strict=True))
-            if squad_metrics.squad_v1([[text for text, _ in right] or [""]], [ranked[0]["answer"]])["exact_match"] == 0
+            if metrics.squad_v1([[text for text, _ in right] or [""]], [ranked[0]["answer"]])["exact_match"] == 0
         ]
 
     def worst(self, answers: Sequence[Any], y: Any) -> list[int]:

@@ -5,7 +5,6 @@ A replica is one device with the model's weights on it; a global batch is all ro
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -44,8 +43,13 @@ class Replicated:
         if self.distribute_strategy.num_replicas_in_sync > 1:
             loss = keras.tree.map_structure(_global_mean, loss)
         super().compile(optimizer, loss, *args, **kwargs)
-        if self.distribute_strategy.num_replicas_in_sync > 1:
-            self._loss_tracker.update_state = functools.partial(_update_loss, self._loss_tracker)
+        with self.distribute_strategy.scope():
+            if (metric := self._loss_metric()) is not None:
+                vars(self)["_loss_tracker"] = metric  # in place of Keras's; an attribute would be a second metric
+
+    def _loss_metric(self) -> keras.metrics.Metric | None:
+        """The mean loss of an epoch; None: Keras's."""
+        return _LossOfReplicas() if self.distribute_strategy.num_replicas_in_sync > 1 else None
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles a model that was saved as a `.keras` file; Keras does not, for a `compile` that is not its own."""
@@ -156,25 +160,29 @@ def _global_mean(loss: Any) -> Any:
         return loss
     if isinstance(loss, GlobalMean):  # of a saved model
         return loss
-    found = keras.losses.get(loss)
-    if not isinstance(found, keras.losses.Loss):
-        found = LossFunctionWrapper(found, name=loss if isinstance(loss, str) else getattr(loss, "__name__", "loss"))
-    return GlobalMean(found)
+    name = loss if isinstance(loss, str) else getattr(loss, "__name__", "loss")
+    loss = keras.losses.get(loss)
+    return GlobalMean(loss if isinstance(loss, keras.losses.Loss) else LossFunctionWrapper(loss, name=name))
 
 
-def _update_loss(tracker: keras.metrics.Mean, loss: Any, sample_weight: Any) -> None:
-    """Records the loss of a step. Replicas may have different numbers of rows.
+class _LossOfReplicas(keras.metrics.Mean):
+    """The mean loss of an epoch. Replicas may have different numbers of rows."""
 
-    Args:
-        tracker: the mean loss of an epoch.
-        loss: this replica's share of the global batch's loss, times the number of replicas.
-        sample_weight: the number of this replica's rows.
-    """
-    rows = over_all(ops.cast(sample_weight, tracker.dtype))
-    of_batch = over_all(ops.cast(loss, tracker.dtype) / replicas())
-    # Reading the tracker adds the sums of all replicas. This way each replica's own mean is right as well.
-    tracker.total.assign_add(of_batch * rows / replicas())
-    tracker.count.assign_add(rows / replicas())
+    def __init__(self) -> None:
+        super().__init__(name="loss")
+
+    def update_state(self, loss: Any, sample_weight: Any = None) -> None:
+        """Records the loss of a step.
+
+        Args:
+            loss: this replica's share of the global batch's loss, times the number of replicas.
+            sample_weight: the number of this replica's rows.
+        """
+        rows = over_all(ops.cast(sample_weight, self.dtype))
+        of_batch = over_all(ops.cast(loss, self.dtype) / replicas())
+        # Reading the metric adds the sums of all replicas. This way each replica's own mean is right as well.
+        self.total.assign_add(of_batch * rows / replicas())
+        self.count.assign_add(rows / replicas())
 
 
 def replicas() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,21 @@ from keras import ops
 from keras_bert.data import TextExamples
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, cross_encoder, hugging_face
-from keras_bert.tasks import metrics, passage_lists, ranking_losses
-from keras_bert.tasks.columns import as_arrays, check_top_k, columns_of, one_or_many, plain, plain_labels
+from keras_bert.tasks import metrics, ranking_losses
+from keras_bert.tasks.columns import (
+    as_arrays,
+    check_top_k,
+    checked_labels,
+    columns_of,
+    numbers_of,
+    one_or_many,
+    plain,
+    plain_labels,
+)
 from keras_bert.tasks.heads import check_finite
-from keras_bert.tasks.label_names import checked_labels, numbers_of
+from keras_bert.tasks.learning_vectors import scores_of
 from keras_bert.tasks.long_text import classify_texts
+from keras_bert.tasks.sentence_losses import margins_of
 from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
@@ -90,7 +100,7 @@ class BertReranker(BertTask):
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         if not isinstance(inputs, dict):
             _check_pairs(isinstance(inputs, tuple | list))
-            inputs = passage_lists.packed_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
+            inputs = packed_lists(self.packed, inputs) if len(inputs) > 2 else self.packed(inputs)
         shape = inputs["input_word_ids"].shape
         passages = shape[1] if len(shape) == 3 else 1
         if len(shape) == 3:
@@ -198,12 +208,12 @@ class BertReranker(BertTask):
         passages = len(examples.segments) - 1
         if passages == 1:
             return self.training_loss()
-        is_taught = passage_lists.are_scores(np.asarray(examples.targets), passages)
-        return ranking_losses.MarginMSELoss() if is_taught else ranking_losses.LambdaLoss()
+        has_scores = are_scores(np.asarray(examples.targets), passages)
+        return ranking_losses.MarginMSELoss() if has_scores else ranking_losses.LambdaLoss()
 
     def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
         if isinstance(x, tuple) and len(x) > 2 and isinstance(x[0], list | np.ndarray):
-            return as_arrays(x), passage_lists.labels_of(y, *passage_lists.counts_of(x))
+            return as_arrays(x), labels_of(y, *counts_of(x))
         return super().arrays(x, y)
 
     def targets(self, y: Any) -> Any:
@@ -224,12 +234,12 @@ class BertReranker(BertTask):
         return labels
 
     def examples(self, x: Any, y: Any) -> TokenizedExamples:
-        """Tokenizes pairs with labels; or lists, see `passage_lists.labels_of`."""
+        """Tokenizes pairs with labels; or lists, see `labels_of`."""
         columns = columns_of(x, None)
         _check_pairs(len(columns) > 1)
         if len(columns) == 2:
             return super().examples(x, y)
-        labels = passage_lists.labels_of(y, *passage_lists.counts_of(columns))
+        labels = labels_of(y, *counts_of(columns))
         query, *passages = segments = tuple(self.preprocessor.tokenizer.tokenize(list(column)) for column in columns)
         lengths = np.max([self._by_length.lengths([query, passage]) for passage in passages], axis=0)
         return TokenizedExamples(segments, tf.convert_to_tensor(labels), lengths)
@@ -237,7 +247,7 @@ class BertReranker(BertTask):
     def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[dict[str, tf.Tensor], Any]:
         if len(segments) == 2:
             return super().batch(segments, targets)
-        return passage_lists.packed_lists(self.preprocessor.pack, segments), targets
+        return packed_lists(self.preprocessor.pack, segments), targets
 
     # -- Answers, and measures of them
 
@@ -248,7 +258,7 @@ class BertReranker(BertTask):
     def check_examples(self, x: Any, y: Any) -> None:
         columns = columns_of(x, None)
         if len(columns) > 2:
-            passage_lists.labels_of(y, *passage_lists.counts_of(columns))
+            labels_of(y, *counts_of(columns))
             if not len(columns[0]):
                 raise ValueError("there are no examples to evaluate with")
         else:
@@ -263,11 +273,11 @@ class BertReranker(BertTask):
 
     def measures(self, answers: Sequence[Any], y: Any) -> dict[str, float]:
         """For pairs, `average_precision`, where labels of 0.5 or more are answers; for lists, see
-        `passage_lists.measured`.
+        `measured`.
         """
         if len(answers) and isinstance(answers[0], list):
             scores = np.array(answers)
-            return passage_lists.measured(scores, passage_lists.labels_of(y, *scores.shape))
+            return measured(scores, labels_of(y, *scores.shape))
         return metrics.average_precision(np.ravel(self.targets(y)) >= 0.5, answers)
 
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
@@ -302,8 +312,7 @@ class BertReranker(BertTask):
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes what `CrossEncoder(directory)` reads."""
-        longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
-        cross_encoder.write_length(directory, longest)
+        cross_encoder.write_length(directory, self.preprocessor.longest)
 
     def _takes_head(self, preset: TaskPreset) -> bool:
         return preset.head_fits(self.labels)
@@ -325,3 +334,91 @@ def _list(many: Any, name: str) -> list[Any]:
 def _check_pairs(are_pairs: bool) -> None:
     if not are_pairs:
         raise ValueError("this model takes pairs, a query and a passage: a tuple of two, (queries, passages)")
+
+
+# -- Lists for a reranker: queries with several passages each, in columns of texts; and measures of their ranking.
+
+
+def packed_lists(pack: Callable[[tuple[Any, Any]], dict[str, tf.Tensor]], columns: Sequence[Any]) -> dict[str, Any]:
+    """Packs each query with each of its passages.
+
+    Args:
+        pack: queries and passages -> the encoder's inputs.
+        columns: queries, then two or more columns of passages: strings `[batch]`, or ragged tokens.
+
+    Returns:
+        int32 `[batch, passages, seq_length]` each.
+    """
+    queries, *passages = columns
+    count = len(passages)
+    packed = pack((tf.concat([queries] * count, axis=0), tf.concat(passages, axis=0)))
+
+    def by_query(rows: tf.Tensor) -> tf.Tensor:
+        return tf.transpose(tf.reshape(rows, [count, -1, tf.shape(rows)[1]]), [1, 0, 2])
+
+    return {name: by_query(rows) for name, rows in packed.items()}
+
+
+def counts_of(columns: Sequence[Any]) -> tuple[int, int]:
+    """The number of queries, and of passages per query. Raises ValueError if the columns differ in length."""
+    counts = {len(column) for column in columns}
+    if len(counts) > 1:
+        raise ValueError(f"the columns have {' and '.join(f'{count:,}' for count in sorted(counts))} texts")
+    return counts.pop(), len(columns) - 1
+
+
+def labels_of(y: Any, queries: int, passages: int) -> np.ndarray:
+    """Labels, scores or margins of the passages, as float32 `[queries, numbers]`. None: the first passage is the
+    answer.
+
+    Raises:
+        ValueError: the number of labels is wrong, or one is not finite.
+    """
+    if y is None:
+        return np.eye(1, passages, dtype=np.float32).repeat(queries, axis=0)
+    labels = scores_of(plain_labels(y))
+    if len(labels) != queries:
+        raise ValueError(f"there are {queries:,} queries, but labels of {len(labels):,}")
+    labels = labels.reshape(queries, -1)
+    if labels.shape[1] not in (passages, passages - 1):
+        raise ValueError(
+            f"there are {passages} passages a query, but {labels.shape[1]} labels; give one for each passage, or "
+            "margins: the score of the first passage minus that of each other one"
+        )
+    return labels
+
+
+def are_scores(labels: Any, passages: int) -> bool:
+    """Whether the labels are a teacher's scores or margins, and not relevance grades: 0, 1, 2 ..."""
+    return labels.shape[1] != passages or bool(np.any((labels < 0) | (labels != np.round(labels))))
+
+
+def measured(scores: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Measures the ranking of passages.
+
+    Args:
+        scores: float `[queries, passages]`.
+        labels: see `labels_of`.
+
+    Returns:
+        For relevance grades 0, 1, 2 ...: `ndcg@10`, with a gain of `2^grade - 1` (Burges et al. 2005, "Learning to Rank
+        using Gradient Descent", section 6), and `mrr@10`, where grades above 0 are relevant. Else `spearman` and
+        `pearson`, the correlations of the margins.
+
+    Example:
+        >>> measured(np.array([[0.1, 0.9, 0.5]]), np.array([[1.0, 0.0, 0.0]]))
+        {'ndcg@10': 0.5, 'mrr@10': 0.3333333333333333}
+    """
+    if are_scores(labels, scores.shape[1]):
+        margins = (np.ravel(margins_of(each, scores.shape[1] - 1)) for each in (labels, scores))
+        found = metrics.correlation(*margins)
+        return {"spearman": found["spearman"], "pearson": found["pearson"]}
+    labels = np.asarray(labels, np.float64)
+    ranked = np.take_along_axis(labels, np.argsort(-scores, axis=1, kind="stable"), axis=1)[:, :10]
+    best = -np.sort(-labels, axis=1)[:, :10]
+    kept = 1 / np.log2(np.arange(ranked.shape[1]) + 2)
+    found, most = (((2**each - 1) * kept).sum(axis=1) for each in (ranked, best))
+    hits = ranked > 0
+    first = np.where(hits.any(axis=1), 1 / (hits.argmax(axis=1) + 1), 0)
+    ndcg = np.divide(found, most, out=np.zeros_like(found), where=most > 0)
+    return {"ndcg@10": float(ndcg.mean()), "mrr@10": float(first.mean())}

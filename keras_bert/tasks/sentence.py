@@ -19,17 +19,32 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import Preset, sentence_transformers
 from keras_bert.formats.sentence_transformers import DENSE_ACTIVATIONS, POOLINGS, SIMILARITIES
 from keras_bert.tasks.by_length import ByLength
-from keras_bert.tasks.columns import one_or_many
+from keras_bert.tasks.columns import as_arrays, columns_of, one_or_many, plain_labels
 from keras_bert.tasks.gradient_cache import Column
 from keras_bert.tasks.heads import check_finite, pooled
-from keras_bert.tasks.learning_vectors import LearnsByComparing
+from keras_bert.tasks.learning_vectors import (
+    TextVectors,
+    are_text_numbers,
+    are_vectors,
+    measured,
+    scores_of,
+    searched,
+    text_numbers,
+)
+from keras_bert.tasks.sentence_losses import (
+    CoSENTLoss,
+    MarginMSELoss,
+    MultipleNegativesRankingLoss,
+    VectorMSELoss,
+)
 from keras_bert.tasks.storable import RowSettings, TaskPreset
-from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.task import BertTask, TokenizedExamples
 from keras_bert.text import BertPreprocessor
+from keras_bert.text.strings import as_strings
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
-class BertSentenceEncoder(LearnsByComparing, BertTask):
+class BertSentenceEncoder(BertTask):
     """Embeds texts as vectors. The `similarity` of two vectors measures how close their texts are in meaning.
 
     Args:
@@ -73,6 +88,7 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
 
     STATED_ELSEWHERE = ("pooling", "normalize", "dense", "prompts", "default_prompt", "include_prompt", "similarity")
     PARTS = ("dense",)
+    COMPARES_TEXTS = True
     FILES = sentence_transformers.FILES
     ANSWERS_PROGRAM = 'print(outputs["embedding"] @ outputs["embedding"].T)'
 
@@ -143,14 +159,14 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
             # Nobody knows which prompt is in packed inputs.
             prompt = "" if isinstance(inputs, dict) else self.prompt_text(None)
             return self._vectors(self.packed(_after(prompt, inputs)), self._skipped(prompt), training)
-        columns = self._text_columns(inputs, training)
+        columns = self.text_columns(inputs, training)
         return ops.stack([each.vectors(each.packed) for each in columns], axis=1)  # [batch, columns, size]
 
     def _prompted(self, column: int, texts: Any) -> Any:
         """A string tensor of a column, with the column's prompt before each text; packed inputs as they are."""
         return _after(self._column_prompt(column), texts)
 
-    def _text_columns(self, columns: Sequence[Any], training: bool | None = None) -> list[Column]:
+    def text_columns(self, columns: Sequence[Any], training: bool | None = None) -> list[Column]:
         """Columns of texts, or packed ones, each with what makes vectors of them."""
         found = []
         for number, texts in enumerate(columns):
@@ -270,6 +286,103 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
     def answer_fields(self, *texts: list[str]) -> Iterable[dict[str, Any]]:
         return [{"embedding": vector.tolist()} for vector in self.encode(*texts, progress=False)]
 
+    # -- Learning from columns of texts that are compared: anchors, positives, negatives
+
+    def arrays(self, x: Any, y: Any) -> tuple[Any, Any]:
+        if y is None and isinstance(x, tuple) and all(isinstance(column, list | np.ndarray) for column in x):
+            return as_arrays(x), text_numbers(self._columns(x, None))
+        return super().arrays(x, y)
+
+    def targets(self, y: Any) -> Any:
+        """Scores of pairs, several scores a row, or vectors, as float32; tensors and datasets stay as they are.
+
+        Raises:
+            ValueError: the rows have different numbers of scores, or one is not finite.
+        """
+        y = plain_labels(y)
+        return y if y is None or tf.is_tensor(y) or isinstance(y, tf.data.Dataset) else scores_of(y)
+
+    def examples(self, x: Any, y: Any) -> TokenizedExamples:
+        """Tokenizes columns of texts, each with its prompt. Without scores, the targets are `text_numbers`."""
+        scores = self.targets(y)
+        columns = self._columns(x, scores)
+        segments = tuple(
+            self.preprocessor.tokenizer.tokenize(self._prompted(number, as_strings(list(column))))
+            for number, column in enumerate(columns)
+        )
+        lengths = np.max([self._by_length.lengths([segment]) for segment in segments], axis=0)
+        targets = text_numbers(columns) if scores is None else scores
+        return TokenizedExamples(segments, tf.convert_to_tensor(targets), lengths)
+
+    def _columns(self, x: Any, y: Any) -> tuple[Any, ...]:
+        columns = columns_of(x, None)
+        if len(columns) < 2 and (y is None or len(y.shape) < 2):
+            raise ValueError(
+                "vectors learn from texts that are compared: x is a tuple of two lists, (anchors, positives), or of "
+                "more, with negatives"
+            )
+        if len(counts := {len(column) for column in columns}) > 1:
+            raise ValueError(f"the columns have {' and '.join(f'{count:,}' for count in sorted(counts))} texts")
+        if y is not None and len(y) != len(columns[0]):
+            raise ValueError(f"there are {len(columns[0]):,} rows of texts, but {len(y):,} of scores")
+        if y is not None and len(y.shape) == 1 and len(columns) > 3:
+            raise ValueError(f"there are {len(columns)} columns of texts, but one score a row; give one for each text")
+        return columns
+
+    def batch(self, segments: tuple[tf.RaggedTensor, ...], targets: Any) -> tuple[Any, Any]:
+        if are_text_numbers(targets):  # small ones, which a loss may hold as float32
+            _, numbers = tf.unique(tf.reshape(targets, [-1]))
+            targets = tf.reshape(numbers, tf.shape(targets))
+            targets = tf.ensure_shape(targets, [None, len(segments)])
+        return tuple(self.preprocessor.pack(segment) for segment in segments), targets
+
+    def training_loss(self) -> keras.losses.Loss:
+        """The loss of anchors and positives: `MultipleNegativesRankingLoss`."""
+        return MultipleNegativesRankingLoss()
+
+    def loss_for(self, examples: TokenizedExamples) -> keras.losses.Loss:
+        """For scores of pairs `CoSENTLoss`; of the texts of triplets, or of longer rows, `MarginMSELoss`; for vectors
+        `VectorMSELoss`; without any of them `MultipleNegativesRankingLoss`.
+        """
+        if are_text_numbers(examples.targets):
+            return self.training_loss()
+        if are_vectors(examples.targets, len(examples.segments)):
+            return VectorMSELoss()
+        return CoSENTLoss() if len(examples.segments) == 2 else MarginMSELoss()
+
+    def check_examples(self, x: Any, y: Any) -> None:
+        if not len(self._columns(x, self.targets(y))[0]):
+            raise ValueError("there are no examples to evaluate with")
+
+    def answers(self, x: Any) -> list[TextVectors]:
+        """The texts and vectors of each row of columns; each text is encoded once."""
+        columns, by_column = [list(column) for column in columns_of(x, None)], []
+        for number, column in enumerate(columns):
+            texts = list(dict.fromkeys(column))
+            vectors = dict(zip(texts, self._encode_column(number, texts, progress=False), strict=True))
+            by_column.append([vectors[text] for text in column])
+        rows = zip(zip(*columns, strict=True), zip(*by_column, strict=True), strict=True)
+        return [TextVectors(texts, np.stack(vectors)) for texts, vectors in rows]
+
+    def measures(self, answers: Sequence[TextVectors], y: Any) -> dict[str, float]:
+        """For scores `spearman` and `pearson`, or, if they are 0 and 1, `average_precision` and others; for vectors
+        `cosine`; else measures of a search for the positives, `ndcg@10` and others. See `learning_vectors.measured`."""
+        return measured(answers, y, self.similarity)
+
+    def details(self, answers: Sequence[TextVectors], y: Any, corpus: Sequence[str] = ()) -> dict[str, float]:
+        """All measures of the search for the positives, `map@100` and others, if there are no scores.
+
+        Args:
+            corpus: further texts to search.
+        """
+        if y is not None:
+            return {}
+        texts = list(dict.fromkeys(corpus))
+        vectors = self._encode_column(1, texts)
+        return searched(answers, dict(zip(texts, vectors, strict=True)), similarity=self.similarity)
+
+    # -- Files
+
     @classmethod
     def to_compare(cls, handle: str | Path | Preset, **arguments: Any) -> BertSentenceEncoder:
         """As `from_preset`, with vectors whose dot product is the model's similarity: for the cosine, of length 1.
@@ -319,9 +432,8 @@ class BertSentenceEncoder(LearnsByComparing, BertTask):
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes what `SentenceTransformer(directory)` reads."""
-        longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
         stated = {name: value for name, value in self.settings().items() if name in self.STATED_ELSEWHERE}
-        settings = sentence_transformers.SentenceSettings(max_length=longest, **stated)
+        settings = sentence_transformers.SentenceSettings(max_length=self.preprocessor.longest, **stated)
         weights = {} if self.dense is None else {each.name: ops.convert_to_numpy(each) for each in self.dense.weights}
         hidden_size = self.encoder.config.hidden_size
         sentence_transformers.write(directory, hidden_size, settings, overwrite, weights)

@@ -198,10 +198,8 @@ class BertSparseEncoder(BertTask):
 
     def _save_own_files(self, directory: Path, overwrite: bool) -> None:
         """Writes what `SparseEncoder(directory)` reads."""
-        longest = self.preprocessor.sequence_length or self.preprocessor.max_sequence_length
-        sparse_encoder.write(
-            directory, sparse_encoder.SparseSettings(True, longest, self.pooling, self.activation), overwrite
-        )
+        settings = sparse_encoder.SparseSettings(True, self.preprocessor.longest, self.pooling, self.activation)
+        sparse_encoder.write(directory, settings, overwrite)
 
     def settings(self) -> dict[str, Any]:
         return {"pooling": self.pooling, "activation": self.activation}

@@ -20,7 +20,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import load_weights, values_by_name
 from keras_bert.formats import Preset, hugging_face, model_files, sentence_transformers
 from keras_bert.inference import ranges as int8_ranges
-from keras_bert.tasks.label_names import checked_labels
+from keras_bert.tasks.columns import checked_labels
 from keras_bert.text import BertPreprocessor
 
 # The key of our settings in config.json: {"task": "BertClassifier", "preprocessor": {}, "model": {}}.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,7 +18,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats.families import table_of
 from keras_bert.optimizers import AdamW
 from keras_bert.recipe import FineTuningRecipe
-from keras_bert.tasks.by_length import ByLength
+from keras_bert.tasks.by_length import ByLength, OneGraph
 from keras_bert.tasks.columns import (
     as_arrays,
     as_tensors,
@@ -28,68 +30,21 @@ from keras_bert.tasks.columns import (
     plain_labels,
 )
 from keras_bert.tasks.heads import ClassifierHead
-from keras_bert.tasks.loss_means import CountsBatches, Part
 from keras_bert.tasks.low_precision import LowPrecision
-from keras_bert.tasks.replicas import Replicated
+from keras_bert.tasks.replicas import Replicated, is_mean
 from keras_bert.tasks.storable import Storable
+from keras_bert.tasks.training_step import (
+    WHOLE_BATCH,
+    LossMean,
+    Part,
+    TrainingStep,
+    build_window,
+    count_of,
+    steps_of,
+    total,
+    weighted,
+)
 from keras_bert.text import BertPreprocessor
-
-_TEXTS = tf.TensorSpec([None], tf.string)
-
-
-class OneGraph:
-    """Calls a model on texts as one graph, in a tenth of the time of hundreds of eager operations.
-
-    Args:
-        call: texts -> the model's output.
-    """
-
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
-        self.retrace()
-
-    def retrace(self) -> None:
-        """Drops the traced graphs."""
-
-        def graph(*signature: tf.TensorSpec) -> Callable[..., Any]:
-            call = lambda *texts: self._call(texts if len(texts) > 1 else texts[0], training=False)  # noqa: E731
-            return tf.function(call, input_signature=signature, autograph=False)
-
-        self._graphs = {number: graph(*[_TEXTS] * number) for number in (1, 2)}  # number of texts per example -> graph
-
-    @staticmethod
-    def takes(inputs: Any) -> bool:
-        """Whether the inputs are texts, outside of graphs, of strategies, and of `run_eagerly`."""
-        columns = inputs if isinstance(inputs, tuple) else (inputs,)
-        are_texts = all(isinstance(each, tf.Tensor) and _TEXTS.is_compatible_with(each) for each in columns)
-        return are_texts and len(columns) <= 2 and tf.executing_eagerly() and not tf.distribute.has_strategy()
-
-    def __call__(self, inputs: Any) -> Any:
-        """The output for a string tensor `[batch]`, or a tuple of two."""
-        columns = inputs if isinstance(inputs, tuple) else (inputs,)
-        return self._graphs[len(columns)](*columns)
-
-
-# -- XLA (Keras's `jit_compile=True`) for models that read texts and packed inputs.
-
-
-class Compilable:
-    """A mixin for models with a preprocessor, so that `compile(jit_compile=True)` works.
-
-    XLA has no strings, so Keras disables XLA, with a warning, for any model with a preprocessor layer. But a model that
-    gets packed inputs never calls this layer. By default (`jit_compile="auto"`), nothing changes: XLA does not compile
-    the model, and it takes texts.
-
-    List it before `keras.Model` in the bases of a model.
-    """
-
-    @property
-    def jit_compile(self) -> bool:
-        return super().jit_compile
-
-    @jit_compile.setter
-    def jit_compile(self, value: Any) -> None:
-        self._jit_compile = value
 
 
 class TokenizedExamples(NamedTuple):
@@ -106,7 +61,7 @@ class TokenizedExamples(NamedTuple):
     lengths: np.ndarray
 
 
-class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, keras.Model):
+class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     """An encoder with a preprocessor in front and heads on top.
 
     A subclass owns all of a task: heads, targets, loss, answers, measures, serving signature and settings. Training,
@@ -130,6 +85,7 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
 
     READS_PACKED: ClassVar[bool] = False  # whether the task is of use without a preprocessor
     EXAMPLES: ClassVar[type | None] = None  # the class of `keras_bert.data` that holds its examples
+    COMPARES_TEXTS: ClassVar[bool] = False  # whether its losses compare the vectors of all texts of a batch
     # For the README of an export to other runtimes: Python that prints answers. `texts` are the inputs, `rows` their
     # encodings by `tokenizers`, and `outputs` the model's outputs, named as in `serve_packed`.
     ANSWERS_PROGRAM: ClassVar[str] = "print({name: output.shape for name, output in outputs.items()})"
@@ -137,6 +93,7 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
 
     _by_length: ByLength | None = None  # runs the model over texts
     _eager_call: OneGraph  # runs it on a batch of texts
+    _step: TrainingStep = WHOLE_BATCH  # computes the gradients of a batch
 
     def __init__(self, encoder: BertEncoder, preprocessor: BertPreprocessor | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -202,23 +159,46 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
 
     # -- Keras's methods, for lists of str as well
 
+    @property
+    def jit_compile(self) -> bool:
+        """Whether XLA compiles the model.
+
+        XLA has no strings, so Keras disables XLA, with a warning, for any model with a preprocessor layer. But a model
+        that gets packed inputs never calls this layer: with `jit_compile=True`, XLA compiles it. By default
+        (`jit_compile="auto"`), XLA does not compile the model, and it takes texts.
+        """
+        return super().jit_compile
+
+    @jit_compile.setter
+    def jit_compile(self, value: Any) -> None:
+        self._jit_compile = value
+
     def compile(self, optimizer: Any = None, *args: Any, **kwargs: Any) -> None:
         """Keras's `compile`; the optimizer is by default `AdamW()`, with the paper's highest rate of fine-tuning."""
         super().compile(AdamW() if optimizer is None else optimizer, *args, **kwargs)
+
+    def _loss_metric(self) -> keras.metrics.Metric:
+        return LossMean(self.loss_names)
+
+    def build_optimizer(self) -> None:
+        """Makes the variables of the optimizer."""
+        super().build_optimizer()
+        with self.distribute_strategy.scope():
+            build_window(self.optimizer)
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Keras's `fit`; `x` may also be a list of str or a tuple of two lists, and `y` labels, as for `targets`.
 
         `class_weight` takes names or indices of labels.
         """
-        given = inspect.signature(super().fit).bind_partial(x, y, *args, **kwargs).arguments
-        if isinstance(data := given.get("validation_data"), tuple | list):
-            given["validation_data"] = (*self._examples_for_keras("validate with", *data[:2]), *data[2:])
-        if given.get("class_weight") is not None:
-            recipe = FineTuningRecipe.of(class_weight=given["class_weight"])  # checks the values
-            given["class_weight"] = self.class_weights(recipe.class_weight)
-        given["x"], given["y"] = self._examples_for_keras("train on", x, y)
-        return super().fit(**given)
+        arguments = inspect.signature(super().fit).bind_partial(x, y, *args, **kwargs).arguments
+        if isinstance(data := arguments.get("validation_data"), tuple | list):
+            arguments["validation_data"] = (*self._examples_for_keras("validate with", *data[:2]), *data[2:])
+        if arguments.get("class_weight") is not None:
+            recipe = FineTuningRecipe.of(class_weight=arguments["class_weight"])  # checks the values
+            arguments["class_weight"] = self.class_weights(recipe.class_weight)
+        arguments["x"], arguments["y"] = self._examples_for_keras("train on", x, y)
+        return super().fit(**arguments)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras's `evaluate`; see `fit`."""
@@ -296,24 +276,12 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
         """A batch of `examples` -> the `(x, y)` of a training step. For `tf.data`."""
         return self.preprocessor.pack(segments), targets
 
-    def doubts(self, targets: Any) -> list[str]:
-        """Warnings about the targets of `examples`, one sentence each; `fine_tune` shows them."""
+    def target_warnings(self, targets: Any) -> list[str]:
+        """Warns of targets with which little can be learned: a sentence each, which `fine_tune` shows."""
         return []
 
     def start_from(self, targets: Any) -> None:
         """Initializes a new head from the targets of `examples`, if the task can."""
-
-    def compute_in_mini_batches(self, size: int | None) -> None:
-        """Makes training steps compute `size` texts at a time; None: the whole batch.
-
-        Raises:
-            ValueError: `size` is below 1, or the task's loss does not compare the texts of a batch.
-        """
-        if size is not None:
-            raise ValueError(
-                f"mini_batch_size is for sentence vectors, not for a {type(self).__name__}; with accumulate, several "
-                "small batches make a large one"
-            )
 
     def class_weights(self, weights: Mapping[Any, float]) -> dict[int, float]:
         """The weight of each label, by index.
@@ -342,6 +310,100 @@ class BertTask(CountsBatches, Replicated, Compilable, LowPrecision, Storable, ke
     ) -> list[Part]:
         """Combines the loss on the labels with a loss on a teacher's answers; see `learning_from`."""
         raise NotImplementedError
+
+    # -- A step of training
+
+    @contextlib.contextmanager
+    def training_with(self, step: TrainingStep) -> Iterator[None]:
+        """Inside this block, training computes each step in another way; see `gradient_cache` and `learning_from`.
+
+        Args:
+            step: computes the loss and the gradients of a batch.
+
+        Raises:
+            ValueError: the model cannot be trained so.
+        """
+        step.check(self)
+        self._use(step)
+        try:
+            yield
+        finally:
+            self._use(WHOLE_BATCH)
+
+    def _use(self, step: TrainingStep) -> None:
+        if step is self._step:
+            return
+        self._step = step
+        if self.compiled:
+            self.make_train_function(force=True)  # the function so far was traced with the other step
+
+    @property
+    def loss_names(self) -> tuple[str | None, ...]:
+        """The names of the parts of the loss, see `LossMean`."""
+        return (None,)
+
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+    ) -> Any:
+        """Keras's `compute_loss`; for a student that learns from a teacher, its loss."""
+        return total(self._own_parts(x, y, y_pred, sample_weight, training))
+
+    def loss_parts(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool) -> list[Part]:
+        """The parts of `compute_loss`."""
+        if type(self).compute_loss is BertTask.compute_loss:
+            return self._own_parts(x, y, y_pred, sample_weight, training)
+        loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
+        return [Part(loss, self._count(y, y_pred, sample_weight))]  # of a subclass with a loss of its own
+
+    def _own_parts(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool) -> list[Part]:
+        if training:
+            return self._step.parts(self, x, y, y_pred, sample_weight)
+        return self.label_parts(x, y, y_pred, sample_weight)
+
+    def label_parts(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[Part]:
+        """The parts of the loss on the labels. Most losses have one."""
+        loss = super().compute_loss(x, y, y_pred, sample_weight)
+        return [Part(loss, self._count(y, y_pred, sample_weight))]
+
+    def _count(self, y: Any, y_pred: Any, sample_weight: Any) -> Any:
+        loss = (keras.tree.flatten(self.loss) or [None])[0]
+        labels = next((each for each in keras.tree.flatten((y, y_pred)) if each is not None), None)
+        return count_of(loss, labels, y_pred, sample_weight)
+
+    def window_totals(self, x: Any) -> dict[str, Any] | None:
+        """The counts of all batches of an update, by unit, if the inputs of a batch say them."""
+        return None
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        """Computes the gradients of a batch, and updates the weights. Returns the logs."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        gradients, parts, y_pred = self._step.gradients(self, x, y, sample_weight)
+        if steps_of(self.optimizer) > 1 and self.window_totals(x) is None:
+            gradients = self._accumulable(gradients, parts)
+        self._loss_tracker.update_state(parts)
+        if gradients:
+            weights = self.trainable_weights
+            self._updating(lambda *each: self.optimizer.apply_gradients(zip(each, weights, strict=True)), *gradients)
+        return self._reducible(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
+
+    def _accumulable(self, gradients: list[Any], parts: list[Part]) -> list[Any]:
+        """The gradients to give to an optimizer that accumulates them."""
+        if len(parts) > 1:
+            warnings.warn(
+                f"the loss of a {type(self).__name__} is the sum of {len(parts)} means over different counts, so all "
+                "batches of an update count the same, whatever they hold; pretrain(accumulate=...) counts what they "
+                "hold",
+                stacklevel=2,
+            )
+            return gradients
+        count = parts[0].count if all(map(is_mean, keras.tree.flatten(self.loss))) else None
+        return weighted(self.optimizer, gradients, self.trainable_weights, count)
+
+    def test_step(self, data: Any) -> dict[str, Any]:
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        y_pred = self(x, training=False)
+        self._loss_tracker.update_state(self.loss_parts(x, y, y_pred, sample_weight, training=False))
+        return self._reducible(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
     # -- Answers, and measures of them
 

@@ -16,9 +16,8 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.formats import hugging_face
 from keras_bert.tasks import metrics
 from keras_bert.tasks.by_length import BySentence, flat_tokens
-from keras_bert.tasks.columns import one_or_many, plain, plain_labels
+from keras_bert.tasks.columns import checked_labels, number_of, one_or_many, plain, plain_labels, rare
 from keras_bert.tasks.entities import LabelScheme, spans
-from keras_bert.tasks.label_names import checked_labels, number_of, rare
 from keras_bert.tasks.long_text import places_of_tokens, sequence_output
 from keras_bert.tasks.storable import TaskPreset
 from keras_bert.tasks.task import BertTask, TokenizedExamples
@@ -259,7 +258,7 @@ for row, probabilities in zip(rows, outputs["probabilities"]):
         except ValueError as error:
             raise ValueError(f"sentence {sentence} (from 0): {error}") from None
 
-    def doubts(self, targets: tf.RaggedTensor) -> list[str]:
+    def target_warnings(self, targets: tf.RaggedTensor) -> list[str]:
         numbers = targets.values.numpy()
         return rare(self.labels, np.bincount(numbers[numbers >= 0], minlength=len(self.labels)), "words")
 

@@ -66,14 +66,18 @@ class ArrayPreprocessor:
         pad_to_multiple_of: int = 1,
         max_sequence_length: int = 512,
     ) -> None:
-        longest = max_sequence_length if sequence_length is None else sequence_length
-        if not 3 <= longest <= max_sequence_length:
-            raise ValueError(f"sequence_length is {sequence_length}; expected 3 to {max_sequence_length}, or None")
         self.tokenizer = tokenizer
         self.pad_token_id = pad_token_id
         self.sequence_length = sequence_length
         self.pad_to_multiple_of = pad_to_multiple_of
         self.max_sequence_length = max_sequence_length
+        if not 3 <= self.longest <= max_sequence_length:
+            raise ValueError(f"sequence_length is {sequence_length}; expected 3 to {max_sequence_length}, or None")
+
+    @property
+    def longest(self) -> int:
+        """The most tokens that a row may have, special tokens included."""
+        return self.max_sequence_length if self.sequence_length is None else self.sequence_length
 
     def __call__(self, texts: Any) -> dict[str, np.ndarray]:
         columns = texts if isinstance(texts, tuple) else (texts,)
@@ -89,13 +93,12 @@ class ArrayPreprocessor:
 
     def _packed(self, rows: Sequence[tuple[list[int], ...]]) -> dict[str, np.ndarray]:
         """Ids of one or two texts per row -> the inputs."""
-        longest = self.sequence_length or self.max_sequence_length
-        packed = [self._row(segments, longest) for segments in rows]
+        packed = [self._row(segments) for segments in rows]
         length = self.sequence_length
         if length is None:
             multiple = self.pad_to_multiple_of
             length = max([3, *(len(ids) for ids, _ in packed)])
-            length = min((length + multiple - 1) // multiple * multiple, longest)
+            length = min((length + multiple - 1) // multiple * multiple, self.longest)
         inputs = {name: np.zeros((len(packed), length), np.int32) for name in _NAMES}
         inputs["input_word_ids"][:] = self.pad_token_id
         for row, (ids, types) in enumerate(packed):
@@ -103,13 +106,15 @@ class ArrayPreprocessor:
                 inputs[name][row, : len(ids)] = values
         return inputs
 
-    def _row(self, segments: tuple[list[int], ...], longest: int) -> tuple[list[int], list[int]]:
+    def _row(self, segments: tuple[list[int], ...]) -> tuple[list[int], list[int]]:
         """The ids and type ids of a row."""
         empty = self.tokenizer.encode(*[""] * len(segments))  # only special tokens: [CLS], [SEP], ...
-        room = longest - len(empty.ids)
+        special = len(empty.ids)
+        room = self.longest - special
         if room < 0:
-            special = len(empty.ids)
-            raise ValueError(f"rows of {longest} tokens have no room for a pair, whose special tokens are {special}")
+            raise ValueError(
+                f"rows of {self.longest} tokens have no room for a pair, whose special tokens are {special}"
+            )
         first, *others = segments
         if not others:
             ids = [empty.ids[0], *first[:room], empty.ids[-1]]

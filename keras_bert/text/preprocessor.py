@@ -108,6 +108,11 @@ class BertPreprocessor(keras.layers.Layer):
         self._from_one = tf.function(self._preprocess, input_signature=[batch], autograph=False)
         self._from_two = tf.function(self._preprocess, input_signature=[batch, batch], autograph=False)
 
+    @property
+    def longest(self) -> int:
+        """The most tokens that a row may have, special tokens included."""
+        return self.max_sequence_length if self.sequence_length is None else self.sequence_length
+
     def __call__(self, texts: Any, **kwargs: Any) -> dict[str, tf.Tensor]:
         # Here and not in `call`, because Keras takes only tensors as positional arguments.
         texts = _as_texts(texts)
@@ -157,7 +162,7 @@ class BertPreprocessor(keras.layers.Layer):
         is_pair = isinstance(segments, tuple) or (isinstance(segments, list) and all(map(tf.is_tensor, segments)))
         segments = [self._as_ids(segment) for segment in (segments if is_pair and len(segments) else (segments,))]
         _check_pair(segments)
-        limit = self.max_sequence_length if self.sequence_length is None else self.sequence_length
+        limit = self.longest
         room = limit - self.tokenizer.pair_format.special_tokens(len(segments))
         if room < 0:
             raise ValueError(

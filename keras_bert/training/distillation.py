@@ -11,8 +11,8 @@ import keras
 import numpy as np
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.tasks.loss_means import Part
 from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.training_step import Part, TrainingStep
 from keras_bert.training import run_files
 
 Model = TypeVar("Model", bound=BertTask)
@@ -48,10 +48,10 @@ def student_of(teacher: Model, num_layers: int) -> Model:
     student = type(teacher)(encoder, teacher.preprocessor, **teacher.settings())
     chosen = np.round(np.linspace(0, config.groups - 1, small.groups)).astype(int)
     blocks = [teacher.encoder.blocks[i] for i in chosen]
-    for ours, theirs in zip(encoder.blocks, blocks, strict=True):
-        ours.set_weights(theirs.get_weights())
-    for ours, theirs in zip(_beside_blocks(student), _beside_blocks(teacher), strict=True):
-        ours.assign(theirs)
+    for block, source in zip(encoder.blocks, blocks, strict=True):
+        block.set_weights(source.get_weights())
+    for variable, source in zip(_beside_blocks(student), _beside_blocks(teacher), strict=True):
+        variable.assign(source)
     return student
 
 
@@ -95,22 +95,28 @@ def learning_from(teacher: Model | None, student: Model, temperature: float = 2.
     if teacher is None:
         yield
         return
-    student.check_teacher(teacher)
-    if not temperature > 0:
-        raise ValueError(f"temperature is {temperature}; expected a number above 0")
-
-    def taught(parts: list[Part], x: Any, y_pred: Any, sample_weight: Any) -> list[Part]:
-        return student.distillation_parts(parts, teacher, x, y_pred, sample_weight, temperature)
-
-    student.taught = taught  # a function: as an attribute, the teacher would be a layer of the student
-    try:
+    with student.training_with(Distillation(teacher, temperature)):
         yield
-    finally:
-        student.taught = None
-        student.train_function = None  # the old function was traced with the teacher
 
 
-def lesson(teacher: Model | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+class Distillation(TrainingStep):
+    """A step on the labels and on a teacher's answers; see `learning_from`."""
+
+    def __init__(self, teacher: BertTask, temperature: float) -> None:
+        if not temperature > 0:
+            raise ValueError(f"temperature is {temperature}; expected a number above 0")
+        self.teacher = teacher  # not a layer of the student, as it would be as an attribute of the student
+        self.temperature = temperature
+
+    def check(self, model: BertTask) -> None:
+        model.check_teacher(self.teacher)
+
+    def parts(self, model: BertTask, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> list[Part]:
+        parts = super().parts(model, x, y, y_pred, sample_weight)
+        return model.distillation_parts(parts, self.teacher, x, y_pred, sample_weight, self.temperature)
+
+
+def teacher_settings(teacher: Model | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run with a digest of its teacher; without a teacher, the temperature is None."""
     if teacher is None:
         return {run_files.TEACHER: None, **settings, "temperature": None}

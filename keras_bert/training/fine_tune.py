@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,13 @@ import tensorflow as tf
 
 from keras_bert.recipe import ENOUGH_UPDATES, FineTuningWithTeacher, takes
 from keras_bert.tasks.columns import columns_of, count_of, plain, plain_labels
+from keras_bert.tasks.gradient_cache import MiniBatches
 from keras_bert.tasks.task import BertTask, TokenizedExamples
+from keras_bert.tasks.training_step import WHOLE_BATCH
 from keras_bert.training import evaluation, run_files, workers
 from keras_bert.training.adapting import adapting
 from keras_bert.training.batches import batches_of_epoch, hold_out, padding_share
-from keras_bert.training.distillation import learning_from, lesson
+from keras_bert.training.distillation import Distillation, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
 from keras_bert.training.run_files import Run
 
@@ -114,8 +115,8 @@ def fine_tune(
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")
     lengths, pack = _lengths(model, examples), packing(model, examples)
-    for doubt in model.doubts(examples.targets):
-        warnings.warn(doubt, stacklevel=2)
+    for warning in model.target_warnings(examples.targets):
+        warnings.warn(warning, stacklevel=2)
 
     plan = [
         batches_of_epoch(lengths, recipe.seed, number, recipe.batch_size, recipe.batch_tokens)
@@ -136,7 +137,7 @@ def fine_tune(
     updates = sum(-(-each.batches // recipe.accumulate) for each in epochs)
     layers = {"layer_decay": recipe.layer_decay, "num_layers": len(model.encoder.blocks)}
     settings = {
-        **lesson(teacher, vars(recipe)),
+        **teacher_settings(teacher, vars(recipe)),
         **run_files.of_model(model),
         run_files.EXAMPLES: run_files.of_tokens(examples),
         run_files.VALIDATION: validation and run_files.of_examples(*validation),
@@ -145,11 +146,11 @@ def fine_tune(
         settings["loss"] = json.dumps(keras.saving.serialize_keras_object(loss), sort_keys=True)
     if mini_batch_size is not None:
         settings["mini_batch_size"] = mini_batch_size
-    with (
-        adapting(model, recipe.frozen_layers, recipe.lora_rank),
-        learning_from(teacher, model, recipe.temperature),
-        _computing(model, mini_batch_size),
-    ):
+    step = WHOLE_BATCH if mini_batch_size is None else MiniBatches(mini_batch_size)
+    if teacher is not None:
+        step.check(model)
+        step = Distillation(teacher, recipe.temperature)
+    with adapting(model, recipe.frozen_layers, recipe.lora_rank), model.training_with(step):
         compile_model(model, recipe, updates, used, **layers)
         if few := _few_updates(recipe, updates):
             warnings.warn(few, stacklevel=2)
@@ -161,17 +162,6 @@ def fine_tune(
         # The optimizer knows only the weights that were trainable. Now `fit` trains all of them.
         compile_model(model, recipe, updates, used, **layers)
     return run.history
-
-
-@contextlib.contextmanager
-def _computing(model: BertTask, mini_batch_size: int | None) -> Iterator[None]:
-    """Inside this block, a training step computes this many texts at a time; None: the whole batch."""
-    model.compute_in_mini_batches(mini_batch_size)
-    try:
-        yield
-    finally:
-        model.compute_in_mini_batches(None)
-        model.train_function = None  # the old function was traced with mini-batches
 
 
 def _checked_examples(name: str, given: Any, model: BertTask) -> tuple[Any, Any]:
@@ -190,7 +180,7 @@ def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
     """int64 `[examples]`: the number of tokens of each packed row; with windows, roughly the sum over the windows."""
     if model.preprocessor.stride is not None:
         return examples.lengths
-    longest = model.preprocessor.sequence_length or model.preprocessor.max_sequence_length
+    longest = model.preprocessor.longest
     if cut := int(np.sum(examples.lengths > longest)):
         message = f"{cut:,} of {len(examples.lengths):,} examples have more than {longest} tokens, and are cut"
         warnings.warn(f"{message}; with long_text='windows' they are read whole", stacklevel=3)

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
+from keras.callbacks import LambdaCallback
 from tqdm import tqdm
 
 from keras_bert.optimizers import AdamW, WarmupThenDecay
 from keras_bert.recipe import Recipe
-from keras_bert.tasks.accumulation import fill_window
 from keras_bert.tasks.task import BertTask
+from keras_bert.tasks.training_step import fill_window
 from keras_bert.training.interruption import Interrupted, signals_noticed
 from keras_bert.training.run_files import Run
 
@@ -70,7 +71,7 @@ def compile_model(
 
 
 def train_epochs(
-    model: keras.Model,
+    model: BertTask,
     run: Run,
     epochs: Sequence[Epoch],
     callbacks: Sequence[keras.callbacks.Callback],
@@ -85,7 +86,8 @@ def train_epochs(
     Args:
         epochs: all epochs of the run. Each gets an entry in its history.
         callbacks, progress, checkpoint_seconds: see `fine_tune`.
-        keep_best, patience: see `Measures`.
+        keep_best: whether to keep the weights of the best epoch, the one with the highest first measure.
+        patience: the run stops after this many epochs without a better one.
         class_weight: as for `fit`.
 
     Raises:
@@ -96,17 +98,60 @@ def train_epochs(
     """
     with run.only_writer(), signals_noticed(run.directory is not None) as noticed:
         run.resume()
-        # Keras calls the callbacks in this order, after each batch and after each epoch.
-        around = [
-            # First, as the others read the epoch from the history, and its measures from the logs.
-            Measures(run, epochs, keep_best, patience),
+        log, bar, saved_at = TensorBoardLog(model, run), ProgressBar(run, len(epochs), progress), time.monotonic()
+
+        def save() -> None:
+            nonlocal saved_at
+            run.signal = noticed()
+            run.save()
+            saved_at = time.monotonic()
+
+        def begin_epoch(epoch: int, logs: Any) -> None:
+            run.restore_loss()  # Keras has just reset it, but a run may be resumed within an epoch
+            bar.begin_epoch(epoch)
+
+        def end_batch(batch: int, logs: dict[str, float]) -> None:
+            log.end_batch(logs["loss"])
+            if not math.isfinite(logs["loss"]):
+                raise ValueError(
+                    f"the loss is {logs['loss']} after batch {run.step + 1} of epoch {run.epoch + 1}, and cannot "
+                    "recover; train with a lower learning_rate, or a longer warmup, in a new directory"
+                )
+            run.step += 1
+            # After the last batch, `end_epoch` saves, when the model is measured. `is_time` asks all processes.
+            is_due = noticed() > 0 or time.monotonic() - saved_at >= checkpoint_seconds
+            if run.directory is not None and run.step < run.batches and run.is_time(is_due):
+                save()
+            bar.end_batch(logs["loss"])
+
+        def end_epoch(epoch: int, logs: dict[str, float]) -> None:
+            if epochs[epoch].ends_window:
+                fill_window(model)
+            measures = epochs[epoch].measure()
+            logs.update({**run.notes, **{f"val_{name}": value for name, value in measures.items()}})
+            run.end_epoch(float(logs["loss"]), measures)
+            if measures and keep_best:
+                chosen_by = next(iter(measures))
+                values = [each[chosen_by] for each in run.history]
+                best = values.index(max(values))
+                if best == epoch:
+                    run.keep_best()
+                run.stopped = patience is not None and epoch - best >= patience
             # Before the state is saved, so that a run resumed after this epoch does not log it again.
-            *([TensorBoard(run)] if run.directory and run.is_chief and importlib.util.find_spec("tensorboard") else []),
-            Checkpoints(run, checkpoint_seconds, noticed),
-            ProgressBar(run, len(epochs), progress),
-            # After the state is saved: if a callback raises, the batch is already counted.
+            log.end_epoch(logs)
+            save()
+            bar.end_epoch(run.history[-1])
+
+        def end_if_signalled(index: int, logs: Any) -> None:
+            if run.signal:
+                raise Interrupted(run.position(), run.signal)
+
+        # Keras calls the callbacks in this order, after each batch and after each epoch. If the user's raise, the batch
+        # is already counted, and the state saved.
+        in_order = [
+            LambdaCallback(on_epoch_begin=begin_epoch, on_train_batch_end=end_batch, on_epoch_end=end_epoch),
             *callbacks,
-            Interruption(run),
+            LambdaCallback(on_train_batch_end=end_if_signalled, on_epoch_end=end_if_signalled),
         ]
         while run.epoch < len(epochs) and not run.stopped:
             epoch = epochs[run.epoch]
@@ -119,126 +164,36 @@ def train_epochs(
                 class_weight=class_weight,
                 verbose=0,
                 shuffle=False,  # the batches are shuffled already
-                callbacks=around,
+                callbacks=in_order,
             )
         run.finish()
 
 
-class Measures(keras.callbacks.Callback):
-    """After each epoch, makes its last update, measures the model, and extends the run's history.
+class TensorBoardLog:
+    """Scalars for TensorBoard, in the run's `logs`; nothing without a directory, or without `tensorboard`."""
 
-    It also keeps the best weights, and may stop the run.
+    def __init__(self, model: keras.Model, run: Run) -> None:
+        is_used = run.directory and run.is_chief and importlib.util.find_spec("tensorboard")
+        self._writer = tf.summary.create_file_writer(str(run.directory / "logs")) if is_used else None
+        self._model = model
 
-    Args:
-        run: the run.
-        epochs: all epochs of the run.
-        keep_best: whether to keep the weights of the best epoch, the one with the highest first measure.
-        patience: the run stops after this many epochs without a better one.
-    """
+    def end_batch(self, loss: float) -> None:
+        if self._writer is not None:
+            self._write({"loss": loss, "learning_rate": self._model.optimizer.learning_rate})
 
-    def __init__(self, run: Run, epochs: Sequence[Epoch], keep_best: bool, patience: int | None) -> None:
-        super().__init__()
-        self._run = run
-        self._epochs = epochs
-        self._keep_best = keep_best
-        self._patience = patience
+    def end_epoch(self, logs: Mapping[str, float]) -> None:
+        if self._writer is not None:
+            self._write({name: value for name, value in logs.items() if name != "loss"})
+            self._writer.flush()
 
-    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
-        if self._epochs[epoch].ends_window:
-            fill_window(self.model)
-        measures = self._epochs[epoch].measure()
-        logs.update({**self._run.notes, **{f"val_{name}": value for name, value in measures.items()}})
-        self._run.end_epoch(float(logs["loss"]), measures)
-        if not measures or not self._keep_best:
-            return
-        chosen_by = next(iter(measures))
-        values = [each[chosen_by] for each in self._run.history]
-        best = values.index(max(values))
-        if best == epoch:
-            self._run.keep_best()
-        self._run.stopped = self._patience is not None and epoch - best >= self._patience
+    def _write(self, values: Mapping[str, Any]) -> None:
+        """Writes values at the number of updates so far."""
+        with self._writer.as_default(int(self._model.optimizer.iterations.numpy())):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
 
 
-class Checkpoints(keras.callbacks.Callback):
-    """Counts steps, and saves the run's state regularly and after every epoch. Raises if the loss is not finite.
-
-    Args:
-        run: the run.
-        seconds: the time between saves.
-        noticed: returns the number of a signal after which the state is saved too, or 0.
-    """
-
-    def __init__(self, run: Run, seconds: float, noticed: Callable[[], int]) -> None:
-        super().__init__()
-        self._run = run
-        self._seconds = seconds
-        self._noticed = noticed
-        self._saved_at = time.monotonic()
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._run.restore_loss()  # Keras has just reset it, but a run may be resumed within an epoch
-
-    def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
-        if not math.isfinite(logs["loss"]):
-            raise ValueError(
-                f"the loss is {logs['loss']} after batch {self._run.step + 1} of epoch {self._run.epoch + 1}, and "
-                "cannot recover; train with a lower learning_rate, or a longer warmup, in a new directory"
-            )
-        self._run.step += 1
-        if self._run.step == self._run.batches:
-            return  # `on_epoch_end` saves, after the measurement
-        if self._run.directory is None:
-            return
-        due = time.monotonic() - self._saved_at >= self._seconds
-        if self._run.is_time(due or self._noticed() > 0):
-            self._save()
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self._save()
-
-    def _save(self) -> None:
-        self._run.signal = self._noticed()
-        self._run.save()
-        self._saved_at = time.monotonic()
-
-
-class Interruption(keras.callbacks.Callback):
-    """Ends a run that has been saved after a signal."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__()
-        self._run = run
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if self._run.signal:
-            raise Interrupted(self._run.position(), self._run.signal)
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self.on_train_batch_end(0)
-
-
-class TensorBoard(keras.callbacks.Callback):
-    """Writes the loss, the learning rate and the measures for TensorBoard, into `logs`. Needs `tensorboard`."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__()
-        self._writer = tf.summary.create_file_writer(str(run.directory / "logs"))
-
-    def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
-        updates = int(self.model.optimizer.iterations.numpy())
-        with self._writer.as_default(updates):
-            tf.summary.scalar("loss", logs["loss"])
-            tf.summary.scalar("learning_rate", self.model.optimizer.learning_rate)
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, float]) -> None:
-        with self._writer.as_default(int(self.model.optimizer.iterations.numpy())):
-            for name, value in logs.items():
-                if name != "loss":
-                    tf.summary.scalar(name, value)
-        self._writer.flush()
-
-
-class ProgressBar(keras.callbacks.Callback):
+class ProgressBar:
     """A progress bar for each epoch, on standard error. At the end of the epoch it shows the loss and the measures.
 
     Args:
@@ -248,12 +203,11 @@ class ProgressBar(keras.callbacks.Callback):
     """
 
     def __init__(self, run: Run, epochs: int, progress: bool | None) -> None:
-        super().__init__()
         self._run = run
         self._epochs = epochs
         self._disable = (None if progress is None else not progress) if run.is_chief else True
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+    def begin_epoch(self, epoch: int) -> None:
         self._bar = tqdm(
             desc=f"epoch {epoch + 1} of {self._epochs}",
             total=self._run.batches,
@@ -262,11 +216,10 @@ class ProgressBar(keras.callbacks.Callback):
             disable=self._disable,
         )
 
-    def on_train_batch_end(self, batch: int, logs: dict[str, float]) -> None:
-        self._bar.set_postfix_str(f"loss {logs['loss']:.4f}", refresh=False)
+    def end_batch(self, loss: float) -> None:
+        self._bar.set_postfix_str(f"loss {loss:.4f}", refresh=False)
         self._bar.update()
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        entry = self._run.history[-1]
+    def end_epoch(self, entry: dict[str, float]) -> None:
         self._bar.set_postfix_str(", ".join(f"{name} {entry[name]:.4f}" for name in entry if name != "epoch"))
         self._bar.close()

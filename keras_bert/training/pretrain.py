@@ -18,7 +18,7 @@ from keras_bert.pretraining.pretrainer import MASKED_LM, NEXT_SENTENCE, WINDOW_T
 from keras_bert.pretraining.records import Records
 from keras_bert.recipe import PretrainingRecipe, PretrainingWithTeacher, takes
 from keras_bert.training import run_files, workers
-from keras_bert.training.distillation import learning_from, lesson
+from keras_bert.training.distillation import learning_from, teacher_settings
 from keras_bert.training.loop import Epoch, compile_model, train_epochs
 from keras_bert.training.run_files import Run
 
@@ -122,9 +122,9 @@ def pretrain(
         epoch(i, first) for i, phase in enumerate(phases) for first in range(0, phase.steps, recipe.measure_every)
     ]
     settings = {
-        **lesson(teacher, vars(recipe)), **run_files.of_model(model),
+        **teacher_settings(teacher, vars(recipe)), **run_files.of_model(model),
         "steps": [phase.steps for phase in phases], "batch_size": [phase.batch_size for phase in phases],
-        "masking": [_told(phase.masking) for phase in phases],
+        "masking": [_settings_of(phase.masking) for phase in phases],
         run_files.EXAMPLES: [run_files.of_records(each) for each in found],
         run_files.VALIDATION: [each and run_files.of_records(each) for each in measured_by],
     }  # fmt: skip
@@ -206,5 +206,5 @@ def _check(model: BertPretrainer, records: Records) -> None:
     model.encoder({name: record[name] for name in ("input_word_ids", "input_mask", "input_type_ids")})
 
 
-def _told(masking: MaskedLMMasking | None) -> list | None:
+def _settings_of(masking: MaskedLMMasking | None) -> list | None:
     return masking and [masking.predictions, masking.rate, masking.masked_unit]

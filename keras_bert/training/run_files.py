@@ -35,9 +35,9 @@ def save_state(path: Path, values: Sequence[np.ndarray], notes: dict[str, Any]) 
     path.parent.mkdir(parents=True, exist_ok=True)
     # The keys are numbers, because Keras numbers the names of layers anew in each process.
     numbered = {str(i): np.asarray(value, order="C") for i, value in enumerate(values)}
-    told = json.dumps(notes)
+    text = json.dumps(notes)
     with files.written_whole(path) as unfinished:
-        save_file(numbered, unfinished, metadata={"notes": told, "sha256": _checksum(told, numbered)})
+        save_file(numbered, unfinished, metadata={"notes": text, "sha256": _checksum(text, numbered)})
 
 
 def read_notes(path: Path) -> dict[str, Any]:
@@ -105,11 +105,11 @@ def of_model(model: BertTask) -> dict[str, str | None]:
     New weights, such as a head's, differ in each run of a program, so they do not count. Weights learned since loading
     do not count either, so that an interrupted notebook cell may run again.
     """
-    encoder, ours = model.encoder, model.preprocessor
+    encoder, preprocessor = model.encoder, model.preprocessor
     text = ("truncation", "sequence_length", "max_sequence_length", "pad_to_multiple_of", "stride")
-    told = [sorted(model.heads), encoder.config.to_dict(), model.settings()]
-    told += [{name: getattr(ours, name) for name in text}, ours.tokenizer.get_config()]
-    configuration = json.dumps(told, sort_keys=True, default=repr)
+    settings = [sorted(model.heads), encoder.config.to_dict(), model.settings()]
+    settings += [{name: getattr(preprocessor, name) for name in text}, preprocessor.tokenizer.get_config()]
+    configuration = json.dumps(settings, sort_keys=True, default=repr)
     digests = {WEIGHTS: encoder.origin, CONFIGURATION: _of([configuration.encode()])}
     return {**digests, "dtype": encoder.dtype_policy.name}
 

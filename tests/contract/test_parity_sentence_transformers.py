@@ -8,6 +8,7 @@ import pytest
 from keras_bert import BertSentenceEncoder
 from keras_bert.tasks import metrics, vector_metrics
 from keras_bert.tasks import sentence_losses as losses
+from keras_bert.tasks.gradient_cache import MiniBatches
 
 from ..support import small
 
@@ -206,9 +207,9 @@ def test_gradients_by_mini_batches(library, tmp_path, is_cut):
     found.backward()
     ours = losses.MultipleNegativesRankingLoss()
     model.compile(keras.optimizers.SGD(1.0), losses.MatryoshkaLoss(ours, [32, 8]) if is_cut else ours)
-    model.compute_in_mini_batches(3)
     before = BertSentenceEncoder.from_preset(tmp_path).parts()["encoder"]
-    got = float(model.train_on_batch(tuple(map(np.array, columns)), np.zeros(8)))
+    with model.training_with(MiniBatches(3)):
+        got = float(model.train_on_batch(tuple(map(np.array, columns)), np.zeros(8)))
     assert got == pytest.approx(float(found), rel=1e-5)
     after = model.parts()["encoder"]
     gradients = {name: each.grad for name, each in theirs[0].auto_model.named_parameters()}

@@ -9,8 +9,7 @@ from keras_bert import BertConfig, BertEncoder
 from keras_bert.encoder import attention
 from keras_bert.encoder.disentangled import buckets_of_distances, distance_scores, distances_of
 from keras_bert.encoder.layers import RMSNorm, feed_forward_activation
-from keras_bert.encoder.layout import Layout
-from keras_bert.encoder.local_attention import Band
+from keras_bert.encoder.layout import Band, Layout
 from keras_bert.encoder.positions import buckets_of, rotated
 
 from ..support.encoders import MODERN, SMALL, SWITCHES, random_encoder, random_inputs
@@ -75,7 +74,7 @@ def test_local_attention_is_full_attention_with_a_mask(window, length):
     encoder = random_encoder(**{**MODERN, "local_window": window})
     inputs = random_inputs(seq_length=length)
     inputs["input_mask"][1, length // 2 :] = 0
-    layout = Layout((3, length), inputs["input_mask"])
+    layout = Layout((3, length), inputs["input_mask"], reach=window // 2)
     hidden = np.random.default_rng(0).normal(size=(len(layout.places), 24)).astype("float32")
     attention = encoder.blocks[1].attention
     value = attention.heads.of_sequences(attention.qkv(hidden), layout)[2]

@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.tasks import question_answerer
-from keras_bert.tasks.contexts import read_contexts
-from keras_bert.tasks.spans import rank_answers
+from keras_bert.tasks.spans import rank_answers, read_contexts
 
 from ..support import small
 from ..support.answering import CONTEXTS, QUESTIONS, WEIRD, answers_by_hand, lookup, new

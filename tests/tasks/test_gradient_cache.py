@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier, BertEncoder, BertSentenceEncoder
-from keras_bert.tasks.gradient_cache import Column, _Passes
+from keras_bert.tasks.gradient_cache import Column, MiniBatches, _Passes
 from keras_bert.tasks.sentence_losses import CoSENTLoss, MatryoshkaLoss, MultipleNegativesRankingLoss
+from keras_bert.tasks.training_step import WHOLE_BATCH
 
 from ..support import small
 
@@ -35,8 +36,8 @@ def trained(model, mini_batch_size, columns, y, loss):
         if each.name == "seed_generator_state":
             each.assign([1, 0])
     model.compile(keras.optimizers.SGD(0.5), loss)
-    model.compute_in_mini_batches(mini_batch_size)
-    found = float(model.train_on_batch(tuple(map(tf.constant, columns)), y))
+    with model.training_with(WHOLE_BATCH if mini_batch_size is None else MiniBatches(mini_batch_size)):
+        found = float(model.train_on_batch(tuple(map(tf.constant, columns)), y))
     return found, [each.numpy() for each in model.trainable_variables]
 
 
@@ -103,6 +104,6 @@ def test_both_passes_draw_the_same_dropout():
 def test_mistakes():
     model = BertClassifier(small.encoder(num_layers=1), small.preprocessor(), ["good", "bad"])
     with pytest.raises(ValueError, match="mini_batch_size is for sentence vectors, not for a BertClassifier"):
-        model.compute_in_mini_batches(3)
+        model.training_with(MiniBatches(3)).__enter__()
     with pytest.raises(ValueError, match="mini_batch_size is 0; expected 1 or more"):
-        made().compute_in_mini_batches(0)
+        MiniBatches(0)

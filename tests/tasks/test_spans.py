@@ -7,8 +7,17 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_bert.tasks.contexts import bytes_of, characters_of, read_contexts, tokens_of
-from keras_bert.tasks.spans import NEVER, SpanLoss, Spans, best_of_windows, best_spans
+from keras_bert.tasks.spans import (
+    NEVER,
+    SpanLoss,
+    Spans,
+    best_of_windows,
+    best_spans,
+    bytes_of,
+    characters_of,
+    read_contexts,
+    tokens_of,
+)
 
 from ..support import small
 

@@ -12,9 +12,11 @@ import keras, numpy as np, tensorflow as tf
 cpus = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(cpus[0], [tf.config.LogicalDeviceConfiguration()] * 2)
 from keras_bert import BertReranker, BertSentenceEncoder
-from keras_bert.tasks.passage_lists import packed_lists
+from keras_bert.tasks.gradient_cache import MiniBatches
+from keras_bert.tasks.reranker import packed_lists
 from keras_bert.tasks.ranking_losses import LambdaLoss
 from keras_bert.tasks.sentence_losses import CoSENTLoss, MatryoshkaLoss, MultipleNegativesRankingLoss
+from keras_bert.tasks.training_step import WHOLE_BATCH
 from tests.support import small
 
 words = small.WORDS.split()
@@ -35,9 +37,9 @@ def trained(strategy, make, loss, y, mini_batch_size):
     with strategy.scope():
         model, packed = make()
         model.compile(keras.optimizers.SGD(1.0), loss)
-    model.compute_in_mini_batches(mini_batch_size)
     dataset = tf.data.Dataset.from_tensors((packed, tf.constant(y)))
-    found = model.fit(dataset, verbose=0).history["loss"][0]
+    with model.training_with(MiniBatches(mini_batch_size) if mini_batch_size else WHOLE_BATCH):
+        found = model.fit(dataset, verbose=0).history["loss"][0]
     return found, [weight.numpy() for weight in model.trainable_variables]
 
 two = tf.distribute.MirroredStrategy(["cpu:0", "cpu:1"])
