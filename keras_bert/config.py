@@ -7,6 +7,7 @@ import reprlib
 from dataclasses import dataclass
 from typing import Any
 
+from keras_bert.fields import types_of
 from keras_bert.sizes import SIZES
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
@@ -278,9 +279,6 @@ _KNOWN = {
 }
 
 
-_KINDS = {field.name: str(field.type).split(" | ") for field in dataclasses.fields(BertConfig)}
-
-
 def check_field(name: str, value: Any, called: str | None = None) -> None:
     """Raises ValueError if the value of a field of `BertConfig` is of another type or out of range.
 
@@ -289,23 +287,27 @@ def check_field(name: str, value: Any, called: str | None = None) -> None:
         value: its value.
         called: the field's name in the message, such as a key of a file.
     """
-    kinds, most = _KINDS[name], None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if "bool" in kinds:
-        expected, fits = "True or False", isinstance(value, bool)
-    elif name.endswith("dropout"):
-        expected, fits = "a probability, at least 0 and below 1", is_number and 0 <= value < 1
-    elif "str" in kinds or (value is None and "None" in kinds):
+    if name in _KNOWN:
+        return  # a file may have other names
+    field, most = types_of(BertConfig)[name], None
+    if value is None and field.may_be_none:
         return
-    elif "float" in kinds:
+    fits = field.fits(value)
+    if field.kind is bool:
+        expected = "True or False"
+    elif field.kind is str:
+        expected = "a name"
+    elif name.endswith("dropout"):
+        expected, fits = "a probability, at least 0 and below 1", fits and 0 <= value < 1
+    elif field.kind is float:
         most = _MOST_OF_FLOATS
-        expected, fits = "a number above 0", is_number and value > 0
+        expected, fits = "a number above 0", fits and value > 0
         if fits and value < _LEAST_OF_FLOATS:
             expected, fits = f"a number of at least {_LEAST_OF_FLOATS}", False
     else:
         least = 0 if name in ("type_vocab_size", "pad_token_id") else 1
         most = _MOST.get(name, _MOST_OF_INTEGERS)
-        expected, fits = f"a whole number of at least {least}", is_number and isinstance(value, int) and value >= least
+        expected, fits = f"a whole number of at least {least}", fits and value >= least
     if fits and most is not None and value > most:
         expected, fits = f"at most {most:,}", False
     if not fits:

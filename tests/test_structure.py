@@ -19,6 +19,7 @@ ORDER = [
     "parts",
     "pipelines",
     "data",
+    "fields",
     "sizes",
     "config",
     "recipe",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.config import BertConfig, check_field
+from keras_bert.fields import types_of
 from keras_bert.formats.shapes import Names, exists, kinds
 from keras_bert.formats.storage import Storage
 
@@ -18,10 +19,6 @@ Layers = Mapping[str, str | list[str]]
 
 _KINDS = ("kernel", "bias", "gamma", "beta", "embeddings")
 _REQUIRED = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size", "disentangled_buckets")
-_TYPES = {
-    each.name: {"str": str, "float": float, "bool": bool}.get(each.type.split(" ")[0], int)
-    for each in fields(BertConfig)
-}
 _SAID_BY_WEIGHTS = ("family", "pooler")  # or given by `model_type`
 _READ_POOLER = ("sequence", "next_sentence")  # heads of a whole text; others read each token
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
@@ -158,7 +155,8 @@ class Table:
                 inner = shape
                 for each in outer:
                     inner = inner.setdefault(each, ({}, None))[0]
-                inner[last] = _TYPES[ours] if required else (_TYPES[ours], None)
+                kind = types_of(BertConfig)[ours].kind
+                inner[last] = kind if required else (kind, None)
         if self.layer_kinds is not None:
             shape[self.layer_kinds] = ([str], None)
         return shape
