@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from keras_bert.formats import without_effect
-from keras_bert.formats.layout_table import Table
+from keras_bert.formats.layout_table import Dialect, Table, newer_keys
 from keras_bert.formats.storage import Storage
 
 # "gelu" is x * Phi(x), with the error function; "gelu_tanh" is Google's approximation (1.6e-3 apart after 12 layers).
@@ -58,7 +60,7 @@ BERT = Table(
         "layer_norm_epsilon": "layer_norm_eps",
         "pad_token_id": "pad_token_id",
     },
-    activations=ACTIVATIONS,
+    choices={"activation": ACTIVATIONS},
     plain=PLAIN,
     without_effect=without_effect.BERT,
     endings={"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"},
@@ -122,7 +124,9 @@ DISTILBERT = replace(
         "initializer_range": "initializer_range",
         "pad_token_id": "pad_token_id",
     },
-    renamed={"hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads"},
+    dialect=Dialect(
+        read=newer_keys({"hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads"})
+    ),
     values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-12},
     without_effect=without_effect.DISTILBERT,
     block={
@@ -164,7 +168,6 @@ ALBERT = replace(
         "net_structure_type": 0,
         "num_memory_blocks": 0,
     },
-    projects_equal_sizes=True,
     embeddings={**BERT.embeddings, "embeddings/projection": "encoder.embedding_hidden_mapping_in"},
     block={
         "attention/qkv": [f"{_ALBERT_LAYER}.attention.{name}" for name in ("query", "key", "value")],
@@ -182,13 +185,28 @@ ALBERT = replace(
         **_TAGS_AND_SPANS,
     },
 )
+
+
+def without_equal_sizes(embedding: str, hidden: str, default: int | None = None) -> Callable[[dict], dict]:
+    """A `Dialect.read` for a family that projects embeddings only if they are not as wide as the hidden states.
+
+    `embedding` and `hidden` are the keys of these widths; `default` is that of the embeddings.
+    """
+
+    def read(values: dict[str, Any]) -> dict[str, Any]:
+        size = default if values.get(embedding) is None else values[embedding]
+        return {**values, embedding: None if size == values.get(hidden) else size}
+
+    return read
+
+
 # Narrow embeddings in some sizes; no pooler. The discriminator predicts for each token whether it was replaced.
 ELECTRA = replace(
     BERT,
     classes="Electra",
     prefix="electra.",
     config={**BERT.config, "embedding_size": "embedding_size"},
-    values={"embedding_size": 128},
+    dialect=Dialect(read=without_equal_sizes("embedding_size", "hidden_size", default=128)),
     embeddings={**BERT.embeddings, "embeddings/projection": "embeddings_project"},
     pooler={},
     heads={
@@ -229,8 +247,18 @@ MPNET = replace(
         "attention_norm": f"{_LAYER}.attention.LayerNorm",
     },
 )
+
+
+def _deberta_name(name: str) -> str:
+    """The name of a weight: Microsoft's own files have the masked language modeling head under another name."""
+    layer = name.removeprefix("lm_predictions.lm_head.")
+    if layer == name:
+        return name
+    return f"cls.predictions.{'' if layer == 'bias' else 'transform.'}{layer}"
+
+
 # Disentangled attention; no segments, and no position embeddings; the pooler belongs to the classifier (He et al. 2020
-# and 2021). Microsoft's own files have the masked language modeling head under another name.
+# and 2021).
 DEBERTA = replace(
     BERT,
     classes="DebertaV2",
@@ -251,11 +279,7 @@ DEBERTA = replace(
         "share_att_key": (True,),
         "norm_rel_ebd": ("layer_norm",),
     },
-    older_names={
-        "lm_predictions.lm_head.dense": "cls.predictions.transform.dense",
-        "lm_predictions.lm_head.LayerNorm": "cls.predictions.transform.LayerNorm",
-        "lm_predictions.lm_head.bias": "cls.predictions.bias",
-    },
+    dialect=Dialect(name=_deberta_name),
     embeddings={
         "embeddings/word": "embeddings.word_embeddings",
         "embeddings/type": "embeddings.token_type_embeddings",
