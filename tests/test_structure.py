@@ -22,6 +22,7 @@ ORDER = [
     "fields",
     "sizes",
     "config",
+    "shapes",
     "recipe",
     "presets",
     "formats",

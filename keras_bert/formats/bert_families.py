@@ -9,6 +9,7 @@ from typing import Any
 from keras_bert.formats import without_effect
 from keras_bert.formats.layout_table import Dialect, Table, newer_keys
 from keras_bert.formats.storage import Storage
+from keras_bert.sizes import HEADS
 
 # "gelu" is x * Phi(x), with the error function; "gelu_tanh" is Google's approximation (1.6e-3 apart after 12 layers).
 ACTIVATIONS = {
@@ -96,14 +97,12 @@ ROBERTA = replace(
     BERT,
     classes="Roberta",
     prefix="roberta.",
-    values={"positions_after_padding": True, "pad_token_id": 1},
+    values={"positions_after_padding": True, "pad_token_id": 1, **HEADS["roberta"]},
     heads={
         "masked_lm": {"transform": "lm_head.dense", "norm": "lm_head.layer_norm", "bias": "lm_head.bias"},
         "sequence": _TWO_LAYERS,
         **_TAGS_AND_SPANS,
     },
-    masked_lm_activation="gelu",
-    sequence_activation="tanh",
 )
 _DISTILBERT_LAYER = "transformer.layer.{i}"
 # No segments, no pooler.
@@ -127,7 +126,7 @@ DISTILBERT = replace(
     dialect=Dialect(
         read=newer_keys({"hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads"})
     ),
-    values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-12},
+    values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-12, **HEADS["distilbert"]},
     without_effect=without_effect.DISTILBERT,
     block={
         "attention/qkv": [f"{_DISTILBERT_LAYER}.attention.{x}_lin" for x in "qkv"],
@@ -143,7 +142,6 @@ DISTILBERT = replace(
         "sequence": {"transform": "pre_classifier", "logits": "classifier"},
         **_TAGS_AND_SPANS,
     },
-    sequence_activation="relu",
 )
 _ALBERT_LAYER = "encoder.albert_layer_groups.{i}.albert_layers.0"
 # Narrow embeddings, projected to the hidden size; layers that share weights.
@@ -206,6 +204,7 @@ ELECTRA = replace(
     classes="Electra",
     prefix="electra.",
     config={**BERT.config, "embedding_size": "embedding_size"},
+    values=HEADS["electra"],
     dialect=Dialect(read=without_equal_sizes("embedding_size", "hidden_size", default=128)),
     embeddings={**BERT.embeddings, "embeddings/projection": "embeddings_project"},
     pooler={},
@@ -222,8 +221,6 @@ ELECTRA = replace(
         "sequence": _TWO_LAYERS,
         **_TAGS_AND_SPANS,
     },
-    masked_lm_activation="gelu",
-    sequence_activation="gelu",
 )
 # RoBERTa with a relative position bias, and without segments (Song et al. 2020).
 MPNET = replace(
@@ -264,7 +261,7 @@ DEBERTA = replace(
     classes="DebertaV2",
     prefix="deberta.",
     config={**BERT.config, "disentangled_buckets": "position_buckets"},
-    values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-7},
+    values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-7, **HEADS["deberta-v2"]},
     plain={**PLAIN, "max_relative_positions": -1, "conv_kernel_size": 0, "pooler_hidden_act": "gelu", "legacy": True},
     implied={
         "attention_head_size": lambda config: config.head_size,
@@ -297,5 +294,4 @@ DEBERTA = replace(
         "sequence": {"transform": "pooler.dense", "logits": "classifier"},
         **_TAGS_AND_SPANS,
     },
-    sequence_activation="gelu",
 )

@@ -5,23 +5,24 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from keras_bert import files
 from keras_bert.config import BertConfig, check_field
 from keras_bert.fields import types_of
-from keras_bert.formats.shapes import Names, exists, kinds
 from keras_bert.formats.storage import Storage
+from keras_bert.shapes import head_layers, shapes
 
 # Our name of a layer, or of a single weight -> the layout's name or names.
 Layers = Mapping[str, str | list[str]]
+Names = dict[str, list[str]]  # names of weights: ours -> the file's
 
-_KINDS = ("kernel", "bias", "gamma", "beta", "embeddings")
 _REQUIRED = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size", "disentangled_buckets")
 _SAID_BY_WEIGHTS = ("family", "pooler")  # or given by `model_type`
-_READ_POOLER = ("sequence", "next_sentence")  # heads of a whole text; others read each token
+# Decided by the family, and only stored with a head.
+_OF_HEADS = ("masked_lm_activation", "sequence_activation", "head_norm", "own_decoder", "decoder_bias")
 
 
 def _unchanged(value: Any) -> Any:
@@ -95,63 +96,52 @@ class Table:
     storage: Storage = field(default_factory=Storage)
     prefix: str = ""  # of the encoder's weights in a file with heads
     dialect: Dialect = Dialect()
-    masked_lm_activation: str | None = None  # None: the encoder's
-    # The activation of the dense layer before the sequence classifier; None: the pooler is that layer.
-    sequence_activation: str | None = None
 
-    def reads_pooler(self, head: str) -> bool:
-        """Whether a head reads the pooler's output, so that a model with this head must have a pooler.
+    def check(self, config: BertConfig, heads: Iterable[str]) -> None:
+        """Raises ValueError if the family's files have no place for an encoder's pooler or for a head.
 
-        Example:
-            >>> from keras_bert.formats import FAMILIES
-            >>> [FAMILIES[family].reads_pooler("sequence") for family in ("bert", "roberta", "distilbert")]
-            [True, False, False]
+        Its dense layers and activations must be the family's, too: files do not state them.
         """
-        has_own_layer = any(ours.startswith("transform") for ours in self.heads.get(head, ()))
-        return bool(self.pooler) and head in _READ_POOLER and not has_own_layer
-
-    def check_pooler(self, config: BertConfig, heads: Iterable[str]) -> None:
-        """Raises ValueError if an encoder has a pooler that its family lacks, or lacks the pooler that a head reads."""
         if config.pooler and not self.pooler:
             raise ValueError(f"a {config.family} has no pooler in this layout; make the encoder with pooler=False")
-        reading = [head for head in heads if self.reads_pooler(head)]
-        if reading and not config.pooler:
-            raise ValueError(
-                f"the head {reading[0]!r} of a {config.family} reads the pooler, but the encoder has none; make it, or "
-                "load it from its preset, with pooler=True, which draws a new pooler, to be trained with the head"
-            )
+        defaults = BertConfig(family=config.family)
+        fields = {name: self.values.get(name, getattr(defaults, name)) for name in _OF_HEADS}
+        expected = replace(config, **fields)
+        for head in heads:
+            if head not in self.heads:
+                known = ", ".join(name for name in self.heads if name != "masked_lm")
+                raise ValueError(f"{config.family} has no classifier of {head!r}; it has {known}")
+            if _network(config, head) != _network(expected, head):
+                differing = (name for name in _OF_HEADS if getattr(config, name) != getattr(expected, name))
+                raise self._inexpressible(config, next(differing), fields)
+        config.check_pooler(heads)
 
     def parts(self, config: BertConfig) -> dict[str, Names]:
         """The names of the weights of "encoder" (with its pooler, if the config has one) and of each head."""
-        embeddings, pooler = self.weights(self.embeddings), self.weights(self.pooler) if config.pooler else {}
         blocks = {
-            f"block_{i}/{ours}": [name.format(i=i) for name in theirs]
+            f"block_{i}/{ours}": [name.format(i=i) for name in _listed(theirs)]
             for i in range(config.groups)
-            for ours, theirs in self.weights(self.block).items()
+            for ours, theirs in self.block.items()
         }
-        heads = {head: self.weights(layers) for head, layers in self.heads.items()}
-        parts = {"encoder": {**embeddings, **blocks, **self.weights(self.last), **pooler}, **heads}
-        return {
-            part: {ours: each for ours, each in names.items() if exists(config, ours)} for part, names in parts.items()
-        }
+        parts = {"encoder": {**self.embeddings, **blocks, **self.last, **self.pooler}, **self.heads}
+        return {part: self._weights(layers, shapes(config, part)) for part, layers in parts.items()}
 
     @property
     def scopes(self) -> set[str]:
         """The beginnings of the names of an encoder's weights, to the first separator."""
         rows = [*self.embeddings.values(), *self.block.values(), *self.last.values(), *self.pooler.values()]
-        names = [name for row in rows for name in ([row] if isinstance(row, str) else row)]
+        names = [name for row in rows for name in _listed(row)]
         return {re.match(r"[^./]+[./]?", name)[0] for name in names} | ({self.prefix} - {""})
 
-    def weights(self, layers: Layers) -> Names:
-        """The names of the weights of some layers."""
+    def _weights(self, layers: Layers, weights: Collection[str]) -> Names:
+        """The layout's names of those of our `weights` that are of these layers."""
         names: Names = {}
         for ours, theirs in layers.items():
-            theirs = [theirs] if isinstance(theirs, str) else theirs
-            if ours.rpartition("/")[2] in _KINDS:
-                names[ours] = theirs
-            else:
-                for kind in kinds(ours):
-                    names[f"{ours}/{kind}"] = [name + self.endings[kind] for name in theirs]
+            if ours in weights:
+                names[ours] = _listed(theirs)
+            for kind, ending in self.endings.items():
+                if f"{ours}/{kind}" in weights:
+                    names[f"{ours}/{kind}"] = [name + ending for name in _listed(theirs)]
         return names
 
     @property
@@ -262,15 +252,28 @@ class Table:
     def _check_expressible(self, config: BertConfig) -> None:
         """Raises ValueError for fields that the file cannot express."""
         for each in fields(BertConfig):
-            name, value, implied = each.name, getattr(config, each.name), self.values.get(each.name, each.default)
-            if name not in (*self.config, *_SAID_BY_WEIGHTS) and value != implied:
-                raise ValueError(f"a {config.family} in this layout has {name}={implied!r}, not {value!r}")
+            name, implied = each.name, {each.name: self.values.get(each.name, each.default)}
+            if name not in (*self.config, *_SAID_BY_WEIGHTS, *_OF_HEADS) and getattr(config, name) != implied[name]:
+                raise self._inexpressible(config, name, implied)
         for name, names in self.choices.items():
             if getattr(config, name) not in (None, *names.values()):
                 known = ", ".join(dict.fromkeys(names.values()))
                 raise ValueError(
                     f"a {config.family} in this layout has {name}={getattr(config, name)!r}; expected {known}"
                 )
+
+    def _inexpressible(self, config: BertConfig, name: str, implied: Mapping[str, Any]) -> ValueError:
+        value = getattr(config, name)
+        return ValueError(f"a {config.family} in this layout has {name}={implied[name]!r}, not {value!r}")
+
+
+def _network(config: BertConfig, head: str) -> tuple[Any, str]:
+    """The layers of a head, and their activation."""
+    return head_layers(config, head), config.activation_of(head)
+
+
+def _listed(names: str | list[str]) -> list[str]:
+    return [names] if isinstance(names, str) else names
 
 
 def _put(values: dict[str, Any], key: str, value: Any) -> None:

@@ -12,6 +12,7 @@ from keras_bert.formats import without_effect
 from keras_bert.formats.bert_families import ACTIVATIONS, BERT, NO_DECODER, ROBERTA
 from keras_bert.formats.layout_table import Dialect, Table, newer_keys
 from keras_bert.formats.storage import by_head, gate_last
+from keras_bert.sizes import HEADS
 
 
 def published(size: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def _write_layer_types(entries: dict[str, Any]) -> dict[str, Any]:
 
 
 _MODERNBERT_LAYER = "layers.{i}"
-_DENSE_AND_NORM = {"transform/kernel": "head.dense.weight", "norm": "head.norm"}
+_DENSE_AND_NORM = {"transform": "head.dense", "norm": "head.norm"}
 _MODERNBERT_CLASSIFIER = {**_DENSE_AND_NORM, "logits": "classifier"}
 # Rotary embeddings, local attention, pre-normalization, gates, and almost no biases (Warner et al. 2024).
 MODERNBERT = Table(
@@ -92,7 +93,7 @@ MODERNBERT = Table(
         "pooling": {"cls": "first", "mean": "mean"},
     },
     dialect=Dialect(_read_layer_types, _write_layer_types),
-    values=published(sizes.MODERNBERT),
+    values={**published(sizes.MODERNBERT), **HEADS["modernbert"]},
     implied={**_HEAD_SIZE, "sliding_window": lambda config: config.local_window // 2},
     without_effect=without_effect.MODERNBERT,
     plain={
@@ -190,7 +191,7 @@ GTE = replace(
     prefix="gte.",
     dialect=Dialect(name=_without_prefix("new.")),
     config={**BERT.config, "rope_theta": ("rope_parameters.rope_theta", "rope_theta")},
-    values={**published(sizes.GTE), "rope_factor": 1.0},
+    values={**published(sizes.GTE), "rope_factor": 1.0, **HEADS["gte"]},
     implied=_HEAD_SIZE,
     without_effect=without_effect.EVERYWHERE,
     plain={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
@@ -209,7 +210,6 @@ GTE = replace(
         "sequence": {"logits": "classifier"},
         "tokens": {"logits": "classifier"},
     },
-    masked_lm_activation="gelu",
 )
 
 
@@ -239,7 +239,6 @@ NEW = replace(
         "logn_attention_scale": False,
     },
     heads={**GTE.heads, "spans": {"logits": "qa_outputs"}},
-    masked_lm_activation=None,
 )
 _EUROBERT_LAYER = "layers.{i}"
 # Llama's layers, with bidirectional attention (Boizard et al. 2025).
@@ -264,7 +263,7 @@ EUROBERT = Table(
         "attention_bias": "attention_bias",
         "pooling": "classifier_pooling",
     },
-    values={**published(sizes.EUROBERT), "rope_theta": 10_000.0, "pooling": "late"},
+    values={**published(sizes.EUROBERT), "rope_theta": 10_000.0, "pooling": "late", **HEADS["eurobert"]},
     choices={
         "activation": {"silu": "silu", "swish": "silu", **ACTIVATIONS},
         "pooling": {"bos": "first", "mean": "mean", "late": "late"},
@@ -292,11 +291,10 @@ EUROBERT = Table(
     },
     last={"final_norm": "norm"},
     heads={
-        "masked_lm": {"decoder/kernel": "lm_head.weight"},
+        "masked_lm": {"decoder": "lm_head"},
         "sequence": {"transform": "dense", "logits": "classifier"},
         "tokens": {"logits": "classifier"},
     },
-    sequence_activation="gelu",
 )
 _SIZE = "intermediate_size"
 
@@ -331,7 +329,7 @@ NEOBERT = replace(
     },
     choices={},
     dialect=Dialect(_read_two_thirds, _write_two_thirds),
-    values={**published(sizes.NEOBERT), "layer_norm_epsilon": 1e-6, "max_positions": 1024},
+    values={**published(sizes.NEOBERT), "layer_norm_epsilon": 1e-6, "max_positions": 1024, **HEADS["neobert"]},
     implied={"dim_head": lambda config: config.head_size},
     without_effect=without_effect.NEOBERT,
     plain={**NO_DECODER, "hidden_act": "SwiGLU", "ngpt": False, "rms_norm": True, "rope": True},
@@ -347,7 +345,6 @@ NEOBERT = replace(
     },
     last={"final_norm": "layer_norm"},
     heads={"masked_lm": {"decoder": "decoder"}, "sequence": {"transform": "dense", "logits": "classifier"}},
-    sequence_activation="tanh",
 )
 _JINA_LAYER = "encoder.layers.{i}"
 # XLM-RoBERTa with rotary embeddings (Sturua et al. 2024).
@@ -355,7 +352,7 @@ JINA = replace(
     ROBERTA,
     classes="JinaEmbeddingsV3",
     config={**BERT.config, "rope_theta": "rope_parameters.rope_theta"},
-    values=published(sizes.JINA),
+    values={**published(sizes.JINA), **HEADS["jina_embeddings_v3"]},
     implied=_HEAD_SIZE,
     plain={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
     embeddings={
