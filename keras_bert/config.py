@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from keras_bert.sizes import SIZES
+from keras_bert.fields import types_of
+from keras_bert.sizes import HEADS, SIZES
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 NORMS = ("layer_norm", "rms_norm")
@@ -40,7 +42,9 @@ class BertConfig:
         pad_token_id: id of the padding token.
         pooler: whether there is a pooler: a dense layer with tanh over the first hidden state. Without one, `pooling`
             makes `pooled_output`.
-        family: the model family, which decides on files and heads: a key of `formats.FAMILIES`.
+        family: the name of the family, which decides on the names in files: a key of `formats.FAMILIES`, or any other
+            for a model that is kept only in Keras's own files. For known families, the last five fields below default
+            to what their heads have.
         embedding_size: width of the embeddings, which a dense layer projects to `hidden_size` (Lan et al. 2019, section
             3.1). None: they are `hidden_size` wide, without a projection.
         num_groups: the number of groups of layers that share weights. None: each layer has its own.
@@ -76,7 +80,15 @@ class BertConfig:
             `intermediate_size` wide, and the activation of one half is multiplied by the other half.
         pooling: without a pooler, `pooled_output` is the hidden state of the "first" token, or the "mean" of all.
             "late" (EuroBERT): as "first", but a classifier's logits for a text are the mean of its tokens' logits.
-        head_activation: the activation in a head's dense layer; None: the family's.
+        head_activation: the activation in the dense layers of all heads; None: see the next two.
+        masked_lm_activation: the activation in the masked language modeling head; None: `activation`.
+        sequence_activation: the activation of a dense layer that a classifier of texts has before its logits, in place
+            of the pooler (Liu et al. 2019, RoBERTa). None: there is no such layer.
+        head_norm: whether classifiers of texts, tokens and spans begin like the masked language modeling head: with a
+            dense layer, an activation and a normalization. None of these dense layers has a bias then.
+        own_decoder: whether a dense layer with weights of its own is the masked language modeling head, instead of a
+            product with the token embeddings.
+        decoder_bias: whether that layer has a bias.
 
     Raises:
         ValueError: a value is out of range, or two values contradict each other.
@@ -127,8 +139,17 @@ class BertConfig:
     gated: bool = False
     pooling: str = "first"
     head_activation: str | None = None
+    masked_lm_activation: str | None = None
+    sequence_activation: str | None = None
+    head_norm: bool = False
+    own_decoder: bool = False
+    decoder_bias: bool = True
 
     def __post_init__(self) -> None:
+        # Configurations of known families may leave their heads out, as those before these fields did.
+        for name, value in HEADS.get(str(self.family), {}).items():
+            if getattr(self, name) == getattr(BertConfig, name):  # the default
+                object.__setattr__(self, name, value)
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if hasattr(value, "item"):  # a number of NumPy's
@@ -193,6 +214,31 @@ class BertConfig:
     def theta(self, layer: int) -> float | None:
         """The base of rotary embeddings in a layer, from 0, or None."""
         return (self.is_local(layer) and self.local_rope_theta) or self.rope_theta
+
+    def activation_of(self, head: str) -> str:
+        """The activation in a head's dense layer."""
+        own = {"masked_lm": self.masked_lm_activation, "sequence": self.sequence_activation}.get(head)
+        return self.head_activation or own or self.activation
+
+    def reads_pooler(self, head: str) -> bool:
+        """Whether a head reads the pooler's output, so that a model with this head must have a pooler.
+
+        Example:
+            >>> from keras_bert import BertConfig
+            >>> [BertConfig.named(name).reads_pooler("sequence") for name in ("bert-base", "roberta-base")]
+            [True, False]
+        """
+        has_own_layer = self.head_norm or self.sequence_activation is not None
+        return head == "next_sentence" or (head == "sequence" and not has_own_layer)
+
+    def check_pooler(self, heads: Iterable[str]) -> None:
+        """Raises ValueError if one of the heads reads the pooler, and there is none."""
+        reading = [head for head in heads if self.reads_pooler(head)]
+        if reading and not self.pooler:
+            raise ValueError(
+                f"the head {reading[0]!r} of a {self.family} reads the pooler, but the encoder has none; make it, or "
+                "load it from its preset, with pooler=True, which draws a new pooler, to be trained with the head"
+            )
 
     @property
     def position_rows(self) -> int:
@@ -275,10 +321,9 @@ _KNOWN = {
     "norm": NORMS,
     "pooling": POOLINGS,
     "head_activation": (*ACTIVATIONS, None),
+    "masked_lm_activation": (*ACTIVATIONS, None),
+    "sequence_activation": (*ACTIVATIONS, "tanh", None),
 }
-
-
-_KINDS = {field.name: str(field.type).split(" | ") for field in dataclasses.fields(BertConfig)}
 
 
 def check_field(name: str, value: Any, called: str | None = None) -> None:
@@ -289,23 +334,27 @@ def check_field(name: str, value: Any, called: str | None = None) -> None:
         value: its value.
         called: the field's name in the message, such as a key of a file.
     """
-    kinds, most = _KINDS[name], None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if "bool" in kinds:
-        expected, fits = "True or False", isinstance(value, bool)
-    elif name.endswith("dropout"):
-        expected, fits = "a probability, at least 0 and below 1", is_number and 0 <= value < 1
-    elif "str" in kinds or (value is None and "None" in kinds):
+    if name in _KNOWN:
+        return  # a file may have other names
+    field, most = types_of(BertConfig)[name], None
+    if value is None and field.may_be_none:
         return
-    elif "float" in kinds:
+    fits = field.fits(value)
+    if field.kind is bool:
+        expected = "True or False"
+    elif field.kind is str:
+        expected = "a name"
+    elif name.endswith("dropout"):
+        expected, fits = "a probability, at least 0 and below 1", fits and 0 <= value < 1
+    elif field.kind is float:
         most = _MOST_OF_FLOATS
-        expected, fits = "a number above 0", is_number and value > 0
+        expected, fits = "a number above 0", fits and value > 0
         if fits and value < _LEAST_OF_FLOATS:
             expected, fits = f"a number of at least {_LEAST_OF_FLOATS}", False
     else:
         least = 0 if name in ("type_vocab_size", "pad_token_id") else 1
         most = _MOST.get(name, _MOST_OF_INTEGERS)
-        expected, fits = f"a whole number of at least {least}", is_number and isinstance(value, int) and value >= least
+        expected, fits = f"a whole number of at least {least}", fits and value >= least
     if fits and most is not None and value > most:
         expected, fits = f"at most {most:,}", False
     if not fits:

@@ -8,13 +8,13 @@ import dataclasses
 import inspect
 import math
 import re
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
-from numbers import Integral, Real
 from typing import Any
 
-_TYPES = {int: (Integral, "a whole number"), float: (Real, "a number"), str: (str, "a name")}
+from keras_bert.fields import FieldType, types_of
+
+_EXPECTED = {int: "a whole number", float: "a number", str: "a name", Mapping: "a dict"}
 _LIMITS = {
     "1 or more": lambda value: value >= 1,
     "5 or more": lambda value: value >= 5,
@@ -39,9 +39,7 @@ def _field(default: Any, limits: str, help: str, option: str = "") -> Any:
 class _Checked:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if value is not None or type(None) not in typing.get_args(field.type):
-                _check(field.name, value, type_of(field), field.metadata["limits"])
+            _check(field.name, getattr(self, field.name), types_of(type(self))[field.name], field.metadata["limits"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,11 +179,6 @@ class PretrainingWithTeacher(_WithTeacher, PretrainingRecipe):
     """The hyper-parameters of `pretrain` with a teacher."""
 
 
-def type_of(field: dataclasses.Field) -> type:
-    """The type of a field, apart from None: int, float, str or Mapping."""
-    return (typing.get_args(field.type) or (field.type,))[0]
-
-
 def takes(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
     """A decorator that puts the fields of a recipe into a function's signature and docstring, instead of `**recipe`."""
 
@@ -201,15 +194,11 @@ def takes(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
     return named
 
 
-def _check(name: str, value: Any, kind: type, limits: str) -> None:
-    if kind is Mapping:
-        if not isinstance(value, Mapping):
-            raise TypeError(f"{name} is {value!r}; expected a dict")
+def _check(name: str, value: Any, field: FieldType, limits: str) -> None:
+    if not field.fits(value):
+        raise TypeError(f"{name} is {value!r}; expected {_EXPECTED[field.kind]}")
+    if isinstance(value, Mapping):
         for key, each in value.items():
-            _check(f"{name} of {key}", each, float, limits)
-        return
-    of_kind, expected = _TYPES[kind]
-    if not isinstance(value, of_kind):
-        raise TypeError(f"{name} is {value!r}; expected {expected}")
-    if not _LIMITS[limits](value):
-        raise ValueError(f"{name} is {repr(value) if kind is str else value}; expected {limits}")
+            _check(f"{name} of {key}", each, FieldType(float, may_be_none=False), limits)
+    elif value is not None and not _LIMITS[limits](value):
+        raise ValueError(f"{name} is {repr(value) if field.kind is str else value}; expected {limits}")

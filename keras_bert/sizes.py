@@ -1,4 +1,4 @@
-"""The published sizes of models, as fields of `BertConfig`."""
+"""The published sizes of models, and the heads of their families, as fields of `BertConfig`."""
 
 from typing import Any
 
@@ -113,6 +113,19 @@ _DEBERTA = {
     "layer_norm_epsilon": 1e-7,
     "pooler": False,
     "disentangled_buckets": 256,
+}
+
+_ROBERTA_HEADS = {"masked_lm_activation": "gelu", "sequence_activation": "tanh"}
+# Family -> the fields of its heads that differ from BERT's.
+HEADS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("roberta", "xlm-roberta", "mpnet", "jina_embeddings_v3"), _ROBERTA_HEADS),
+    "distilbert": {"sequence_activation": "relu"},
+    "electra": {"masked_lm_activation": "gelu", "sequence_activation": "gelu"},
+    "deberta-v2": {"sequence_activation": "gelu"},
+    "modernbert": {"head_norm": True},
+    "gte": {"masked_lm_activation": "gelu"},
+    "eurobert": {"sequence_activation": "gelu", "own_decoder": True, "decoder_bias": False},
+    "neobert": {"sequence_activation": "tanh", "own_decoder": True},
 }
 
 # Name -> the fields that differ from the defaults of BertConfig.

@@ -44,6 +44,7 @@ def test_a_named_size_takes_changes():
         ({"hidden_dropout": 1.0}, "hidden_dropout must be a probability, at least 0 and below 1, not 1.0"),
         ({"attention_dropout": "0.1"}, "attention_dropout must be a probability"),
         ({"layer_norm_epsilon": 0}, "layer_norm_epsilon must be a number above 0, not 0"),
+        ({"family": 3}, "family must be a name, not 3"),
         ({"activation": "gleu"}, "activation must be one of gelu, gelu_tanh, relu, silu, not 'gleu'"),
         ({"pad_token_id": 30522}, "pad_token_id 30522 is not an id below vocab_size 30522"),
         ({"pooler": None}, "pooler must be True or False, not None"),

@@ -55,6 +55,7 @@ def test_bad_values_are_refused_by_name(name):
     ("given", "message"),
     [
         ({"epochs": 2.0}, "epochs is 2.0; expected a whole number"),
+        ({"accumulate": True}, "accumulate is True; expected a whole number"),
         ({"learning_rate": None}, "learning_rate is None; expected a number"),
         ({"learning_rate": float("inf")}, "learning_rate is inf; expected a number above 0"),
         ({"class_weight": {"good": 1, "bad": -1.0}}, "class_weight of bad is -1.0; expected 0 or more"),

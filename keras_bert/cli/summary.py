@@ -14,8 +14,8 @@ from keras_bert.config import SIZES, BertConfig
 
 if TYPE_CHECKING:
     from keras_bert.encoder.summary import PartSummary
-    from keras_bert.formats.shapes import Shape
     from keras_bert.inference import Int8Ranges
+    from keras_bert.shapes import Shape
 
 
 @click.command()

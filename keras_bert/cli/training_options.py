@@ -12,7 +12,7 @@ import click
 
 from keras_bert.cli.errors import Misuse, one_line
 from keras_bert.cli.options import together
-from keras_bert.recipe import type_of
+from keras_bert.fields import types_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -46,13 +46,13 @@ def recipe_options(kind: type, without: str = "", name: str = "recipe") -> Calla
                 raise Misuse(str(error)) from error
             return command(**{name: recipe}, **options)
 
-        return together(*map(_option, fields))(with_recipe)
+        return together(*(_option(field, types_of(kind)[field.name].kind) for field in fields))(with_recipe)
 
     return add_to
 
 
-def _option(field: dataclasses.Field) -> Callable[[Callable], Callable]:
-    settings: dict[str, Any] = {"type": type_of(field), "help": field.metadata["help"]}
+def _option(field: dataclasses.Field, kind: type) -> Callable[[Callable], Callable]:
+    settings: dict[str, Any] = {"type": kind, "help": field.metadata["help"]}
     if settings["type"] is Mapping:
         help = f"{settings['help']}  [may be repeated]"
         settings = {"multiple": True, "callback": _weights, "metavar": "LABEL=NUMBER", "help": help}

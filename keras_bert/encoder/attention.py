@@ -9,9 +9,10 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.disentangled import Distances, distance_scores
-from keras_bert.encoder.layers import dense, dropout
+from keras_bert.encoder.layers import build, dropout, made
 from keras_bert.encoder.layout import LOWEST, Band, Layout, shapes_may_vary
 from keras_bert.encoder.positions import rotated
+from keras_bert.shapes import block_layers
 
 LONG = 1024  # in longer texts, the scores of all queries do not fit into a processor's caches
 _SCORES = 2**22  # in a piece, of all texts together: 16 MB, which stay in the cache until the softmax
@@ -192,20 +193,20 @@ class SelfAttention(keras.layers.Layer):
 
     def __init__(self, config: BertConfig, layer: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.config = config
+        self.config, self.layer = config, layer
         self.heads = AttentionHeads(config, layer)
         summands = 1 if config.disentangled_buckets is None else 3
         self.scale = 1 / math.sqrt(summands * config.head_size)
-        # One product for Q, K and V: the kernel is [hidden, qkv], where qkv is 3 * hidden without shared K and V.
-        self.qkv = dense(config, sum(config.qkv_sizes), self.dtype_policy, "qkv", config.attention_bias)
-        self.output_dense = dense(config, config.hidden_size, self.dtype_policy, "output", config.attention_bias)
+        layers = block_layers(config, layer)
+        self.qkv = made(layers, "attention/qkv", config, self.dtype_policy)
+        self.output_dense = made(layers, "attention/output", config, self.dtype_policy)
         self.dropout = dropout(config.attention_dropout, self.dtype_policy)
         if config.disentangled_buckets is not None:
             self.distance_dropout = dropout(config.hidden_dropout, self.dtype_policy, "distance_dropout")
 
     def build(self, input_shape: Any = None) -> None:
-        self.qkv.build((None, self.config.hidden_size))
-        self.output_dense.build((None, self.config.hidden_size))
+        layers = {"attention/qkv": self.qkv, "attention/output": self.output_dense}
+        build(block_layers(self.config, self.layer), layers)
 
     def call(self, hidden: Any, layout: Layout, training: bool | None = None) -> Any:
         def weights(query: Any, key: Any) -> Any:

@@ -8,8 +8,9 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import SelfAttention
-from keras_bert.encoder.layers import dense, dropout, feed_forward_activation, norm
+from keras_bert.encoder.layers import build, dropout, feed_forward_activation, made
 from keras_bert.encoder.layout import Layout
+from keras_bert.shapes import block_layers
 
 Function = Callable[[Any], Any]
 
@@ -50,25 +51,25 @@ class TransformerBlock(keras.layers.Layer):
 
     def __init__(self, config: BertConfig, layer: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.config = config
+        self.config, self.layer = config, layer
         self.attention = SelfAttention(config, layer, dtype=self.dtype_policy, name="attention")
-        has_norm = layer > 0 or not (config.pre_norm and config.embedding_norm)
-        self.attention_norm = norm(config, self.dtype_policy, "attention_norm") if has_norm else None
-        units, bias = config.intermediate_size * (2 if config.gated else 1), config.feed_forward_bias
-        self.intermediate = dense(config, units, self.dtype_policy, "intermediate", bias and config.intermediate_bias)
+        layers = block_layers(config, layer)
+        self.attention_norm = made(layers, "attention_norm", config, self.dtype_policy)
+        self.intermediate = made(layers, "intermediate", config, self.dtype_policy)
         self.activation = feed_forward_activation(config)
-        self.output_dense = dense(config, config.hidden_size, self.dtype_policy, "output", bias)
-        self.output_norm = norm(config, self.dtype_policy, "output_norm")
+        self.output_dense = made(layers, "output", config, self.dtype_policy)
+        self.output_norm = made(layers, "output_norm", config, self.dtype_policy)
         self.dropout = dropout(config.hidden_dropout, self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
-        hidden = (None, self.config.hidden_size)
         self.attention.build()
-        if self.attention_norm is not None:
-            self.attention_norm.build(hidden)
-        self.intermediate.build(hidden)
-        self.output_dense.build((None, self.config.intermediate_size))
-        self.output_norm.build(hidden)
+        layers = {
+            "attention_norm": self.attention_norm,
+            "intermediate": self.intermediate,
+            "output": self.output_dense,
+            "output_norm": self.output_norm,
+        }
+        build(block_layers(self.config, self.layer), layers)
 
     def call(self, hidden: Any, layout: Layout, training: bool | None = None) -> Any:
         def attention(x: Any) -> Any:

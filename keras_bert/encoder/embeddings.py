@@ -8,9 +8,10 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.encoder.disentangled import Distances, distances_of
-from keras_bert.encoder.layers import EmbeddingTable, dense, dropout, embedding, norm
+from keras_bert.encoder.layers import build, dropout, made
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.positions import relative_bias
+from keras_bert.shapes import embedding_layers
 
 
 class BertEmbeddings(keras.layers.Layer):
@@ -35,37 +36,29 @@ class BertEmbeddings(keras.layers.Layer):
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.config = config
-        self.word_embeddings = embedding(config, config.vocab_size, self.dtype_policy, "word")
-        self.position_embeddings = self._table(config.position_rows, "position")
-        self.type_embeddings = self._table(config.type_vocab_size, "type")
-        self.relative_table = None
-        if config.relative_buckets is not None:
-            buckets, heads = config.relative_buckets, config.num_heads
-            self.relative_table = embedding(config, buckets, self.dtype_policy, "relative", width=heads)
-        self.distances_table = self.distances_norm = None
-        if config.disentangled_buckets is not None:
-            rows, width = 2 * config.disentangled_buckets, config.hidden_size
-            self.distances_table = embedding(config, rows, self.dtype_policy, "distances", width)
-            self.distances_norm = norm(config, self.dtype_policy, "distances_norm")
-        self.norm = norm(config, self.dtype_policy, "norm") if config.embedding_norm else None
+        layers = embedding_layers(config)
+        self.word_embeddings = made(layers, "word", config, self.dtype_policy)
+        self.position_embeddings = made(layers, "position", config, self.dtype_policy)
+        self.type_embeddings = made(layers, "type", config, self.dtype_policy)
+        self.relative_table = made(layers, "relative", config, self.dtype_policy)
+        self.distances_table = made(layers, "distances", config, self.dtype_policy)
+        self.distances_norm = made(layers, "distances_norm", config, self.dtype_policy)
+        self.norm = made(layers, "norm", config, self.dtype_policy)
         self.dropout = dropout(config.hidden_dropout, self.dtype_policy)
-        is_narrow = config.embedding_size is not None
-        self.projection = dense(config, config.hidden_size, self.dtype_policy, "projection") if is_narrow else None
-
-    def _table(self, rows: int, name: str) -> EmbeddingTable | None:
-        return embedding(self.config, rows, self.dtype_policy, name) if rows else None
+        self.projection = made(layers, "projection", config, self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
-        tables = (self.word_embeddings, self.position_embeddings, self.type_embeddings)
-        for table in (*tables, self.relative_table, self.distances_table):
-            if table is not None:
-                table.build()
-        if self.distances_norm is not None:
-            self.distances_norm.build((None, self.config.hidden_size))
-        if self.norm is not None:
-            self.norm.build((None, self.config.embedding_width))
-        if self.projection is not None:
-            self.projection.build((None, self.config.embedding_width))
+        layers = {
+            "word": self.word_embeddings,
+            "position": self.position_embeddings,
+            "type": self.type_embeddings,
+            "relative": self.relative_table,
+            "distances": self.distances_table,
+            "distances_norm": self.distances_norm,
+            "norm": self.norm,
+            "projection": self.projection,
+        }
+        build(embedding_layers(self.config), layers)
 
     def call(
         self, word_ids: Any, layout: Layout, type_ids: Any = None, training: bool | None = None, words: Any = None

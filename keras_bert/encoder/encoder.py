@@ -16,11 +16,11 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder.attention import SelfAttention
 from keras_bert.encoder.block import TransformerBlock
 from keras_bert.encoder.embeddings import BertEmbeddings
-from keras_bert.encoder.layers import dense, norm
+from keras_bert.encoder.layers import build, made
 from keras_bert.encoder.layout import Layout
 from keras_bert.encoder.weights import digest, made_with_weights, values_by_name
 from keras_bert.formats import Preset
-from keras_bert.formats.families import table_of
+from keras_bert.shapes import encoder_layers
 
 NAMES = ("input_word_ids", "input_mask", "input_type_ids")  # TF Hub's
 ALL_NAMES = (*NAMES, "input_document_ids")
@@ -126,7 +126,7 @@ class BertEncoder(keras.Model):
             `default`: the same as `pooled_output`.
 
     Raises:
-        ValueError: the family is unknown, or has no pooler although the config has one; `seq_length` is above
+        ValueError: the config has a pooler, but the files of its family have none; `seq_length` is above
             `config.max_positions`; an input is missing, of another shape or not integer; or (outside of traced
             functions) an id is not in the vocabulary.
 
@@ -145,15 +145,16 @@ class BertEncoder(keras.Model):
         super().__init__(**kwargs)
         if not isinstance(config, BertConfig):
             raise TypeError(f"config is {config!r:.60}; expected a BertConfig, such as BertConfig.base()")
-        table_of(config).check_pooler(config, ())  # raises, also for an unknown family: it could not be saved
+        formats.check_storable(config)
         self.config = config
         self.origin: str | None = None  # a digest of the preset's weights; None: they started at random
         self.embeddings = BertEmbeddings(config, dtype=self.dtype_policy, name="embeddings")
         self.blocks = [
             TransformerBlock(config, i, dtype=self.dtype_policy, name=f"block_{i}") for i in range(config.groups)
         ]
-        self.final_norm = norm(config, self.dtype_policy, "final_norm") if config.pre_norm else None
-        self.pooler = dense(config, config.hidden_size, self.dtype_policy, "pooler") if config.pooler else None
+        layers = encoder_layers(config)
+        self.final_norm = made(layers, "final_norm", config, self.dtype_policy)
+        self.pooler = made(layers, "pooler", config, self.dtype_policy)
         self.inference: Any = None  # an `inference.Inference`, see `inference.set_precision`
         self.build()
 
@@ -168,10 +169,7 @@ class BertEncoder(keras.Model):
         self.embeddings.build()
         for block in self.blocks:
             block.build()
-        if self.final_norm is not None:
-            self.final_norm.build((None, self.config.hidden_size))
-        if self.pooler is not None:
-            self.pooler.build((None, self.config.hidden_size))
+        build(encoder_layers(self.config), {"final_norm": self.final_norm, "pooler": self.pooler})
         self.built = True
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:

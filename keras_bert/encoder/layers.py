@@ -1,12 +1,13 @@
 """BERT's layers, initialized as in the paper's code: dense, norms, dropout, activations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_bert.config import BertConfig
+from keras_bert.shapes import Embedding, Layers, Norm
 
 _STEPS = 2**16  # of the rate
 
@@ -124,28 +125,34 @@ class EmbeddingTable(keras.layers.Embedding):
         return ops.cast(ops.take(table, ids, axis=0), self.compute_dtype)
 
 
-def _initializer(config: BertConfig) -> keras.Initializer:
-    return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+# -- The layers of an architecture.
 
 
-def embedding(config: BertConfig, rows: int, dtype: Any, name: str, width: int | None = None) -> EmbeddingTable:
-    """An embedding table, `[rows, width]`; the default width is `config.embedding_width`."""
-    width = config.embedding_width if width is None else width
-    return EmbeddingTable(rows, width, embeddings_initializer=_initializer(config), dtype=dtype, name=name)
+def made(layers: Layers, path: str, config: BertConfig, dtype: Any) -> Any:
+    """The Keras layer at a path, such as "attention/qkv", whose last part is its name; None if there is none.
+
+    Kernels and tables start as in the paper's code, biases at zero. Normalization is computed in float32 under any
+    dtype policy.
+    """
+    layer, name = layers.get(path), path.rpartition("/")[2]
+    if layer is None:
+        return None
+    if isinstance(layer, Norm):
+        epsilon = config.layer_norm_epsilon
+        if config.norm == "rms_norm":
+            return RMSNorm(epsilon, dtype=dtype, name=name)
+        return keras.layers.LayerNormalization(epsilon=epsilon, center=layer.bias, dtype=dtype, name=name)
+    initializer = keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+    if isinstance(layer, Embedding):
+        return EmbeddingTable(layer.rows, layer.width, embeddings_initializer=initializer, dtype=dtype, name=name)
+    return keras.layers.Dense(layer.units, use_bias=layer.bias, kernel_initializer=initializer, dtype=dtype, name=name)
 
 
-def dense(config: BertConfig, units: int, dtype: Any, name: str, bias: bool = True) -> keras.layers.Dense:
-    """`x W + b`, with W `[inputs, units]`; b starts at zero. Without `bias`, there is no b."""
-    return keras.layers.Dense(units, use_bias=bias, kernel_initializer=_initializer(config), dtype=dtype, name=name)
-
-
-def norm(config: BertConfig, dtype: Any, name: str) -> keras.layers.Layer:
-    """The architecture's normalization over the last axis, computed in float32 under any dtype policy."""
-    if config.norm == "rms_norm":
-        return RMSNorm(config.layer_norm_epsilon, dtype=dtype, name=name)
-    return keras.layers.LayerNormalization(
-        epsilon=config.layer_norm_epsilon, center=config.norm_bias, dtype=dtype, name=name
-    )
+def build(layers: Layers, keras_layers: Mapping[str, keras.Layer | None]) -> None:
+    """Makes the weights of Keras layers, given by their paths in `layers`."""
+    for path, layer in keras_layers.items():
+        if layer is not None:
+            layer.build((None, layers[path][0]))  # the width of its input; tables need none
 
 
 def dropout(rate: float, dtype: Any, name: str = "dropout") -> Dropout:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from keras_bert.config import BertConfig
-from keras_bert.formats.shapes import Shape, encoder_names, shapes
+from keras_bert.shapes import Dense, Shape, encoder_layers, shapes
 
 _LAYER = "layer"
 _FLOAT32 = 4  # bytes
@@ -113,7 +113,7 @@ def summarize(
 def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tuple[PartSummary, ...]:
     found: dict[str, list[Shape]] = {}
     blocks: dict[str, set[str]] = {}  # part -> the blocks that have it
-    for name, shape in shapes(config, "encoder", {name: [] for name in encoder_names(config)}).items():
+    for name, shape in shapes(config, "encoder").items():
         block, in_block, layer = name.rpartition("/")[0].partition("/") if name.startswith("block_") else ("", "", "")
         part = f"{_LAYER}/{layer}" if in_block else name.rpartition("/")[0]
         blocks.setdefault(part, set()).add(block)
@@ -132,13 +132,15 @@ def _parts(config: BertConfig, heads: Mapping[str, Mapping[str, Shape]]) -> tupl
 
 
 def _flops_per_token(config: BertConfig, length: int) -> float:
-    hidden, products = config.hidden_size, 3 if config.gated else 2
-    layer = 2 * hidden * (sum(config.qkv_sizes) + hidden + products * config.intermediate_size)
+    layers = encoder_layers(config).items()
+    dense = {name: 2 * layer.inputs * layer.units for name, layer in layers if isinstance(layer, Dense)}
+    pooler = dense.pop("pooler", 0) / length
+    shared_by = config.num_layers // config.groups
+    flops = sum(each * (shared_by if name.startswith("block_") else 1) for name, each in dense.items())
+    flops += 4 * config.hidden_size * sum(_keys(config, length))
     if config.disentangled_buckets is not None:
-        layer += 4 * hidden * (2 * length - 1)
-    projection = 2 * config.embedding_width * hidden if config.embedding_size is not None else 0
-    pooler = 2 * hidden * hidden / length if config.pooler else 0
-    return config.num_layers * layer + 4 * hidden * sum(_keys(config, length)) + projection + pooler
+        flops += config.num_layers * 4 * config.hidden_size * (2 * length - 1)
+    return flops + pooler
 
 
 def _activations(config: BertConfig, length: int) -> int:

@@ -17,10 +17,20 @@ from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats import hugging_face, model_files, tf1
 from keras_bert.formats.checkpoint import Checkpoint
-from keras_bert.formats.families import FAMILIES
+from keras_bert.formats.families import FAMILIES, check_storable
 from keras_bert.formats.preset import LAYOUTS, Preset, parse_config
 
-__all__ = ["FAMILIES", "FORMATS", "Checkpoint", "Preset", "open_checkpoint", "read_config", "write", "write_config"]
+__all__ = [
+    "FAMILIES",
+    "FORMATS",
+    "Checkpoint",
+    "Preset",
+    "check_storable",
+    "open_checkpoint",
+    "read_config",
+    "write",
+    "write_config",
+]
 
 FORMATS = tuple(name for name, layout in LAYOUTS.items() if hasattr(layout, "write"))  # of `write`
 

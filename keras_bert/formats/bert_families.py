@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from keras_bert.formats import without_effect
-from keras_bert.formats.layout_table import Table
+from keras_bert.formats.layout_table import Dialect, Table, newer_keys
 from keras_bert.formats.storage import Storage
+from keras_bert.sizes import HEADS
 
 # "gelu" is x * Phi(x), with the error function; "gelu_tanh" is Google's approximation (1.6e-3 apart after 12 layers).
 ACTIVATIONS = {
@@ -58,7 +61,7 @@ BERT = Table(
         "layer_norm_epsilon": "layer_norm_eps",
         "pad_token_id": "pad_token_id",
     },
-    activations=ACTIVATIONS,
+    choices={"activation": ACTIVATIONS},
     plain=PLAIN,
     without_effect=without_effect.BERT,
     endings={"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"},
@@ -94,14 +97,12 @@ ROBERTA = replace(
     BERT,
     classes="Roberta",
     prefix="roberta.",
-    values={"positions_after_padding": True, "pad_token_id": 1},
+    values={"positions_after_padding": True, "pad_token_id": 1, **HEADS["roberta"]},
     heads={
         "masked_lm": {"transform": "lm_head.dense", "norm": "lm_head.layer_norm", "bias": "lm_head.bias"},
         "sequence": _TWO_LAYERS,
         **_TAGS_AND_SPANS,
     },
-    masked_lm_activation="gelu",
-    sequence_activation="tanh",
 )
 _DISTILBERT_LAYER = "transformer.layer.{i}"
 # No segments, no pooler.
@@ -122,8 +123,10 @@ DISTILBERT = replace(
         "initializer_range": "initializer_range",
         "pad_token_id": "pad_token_id",
     },
-    renamed={"hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads"},
-    values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-12},
+    dialect=Dialect(
+        read=newer_keys({"hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads"})
+    ),
+    values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-12, **HEADS["distilbert"]},
     without_effect=without_effect.DISTILBERT,
     block={
         "attention/qkv": [f"{_DISTILBERT_LAYER}.attention.{x}_lin" for x in "qkv"],
@@ -139,7 +142,6 @@ DISTILBERT = replace(
         "sequence": {"transform": "pre_classifier", "logits": "classifier"},
         **_TAGS_AND_SPANS,
     },
-    sequence_activation="relu",
 )
 _ALBERT_LAYER = "encoder.albert_layer_groups.{i}.albert_layers.0"
 # Narrow embeddings, projected to the hidden size; layers that share weights.
@@ -164,7 +166,6 @@ ALBERT = replace(
         "net_structure_type": 0,
         "num_memory_blocks": 0,
     },
-    projects_equal_sizes=True,
     embeddings={**BERT.embeddings, "embeddings/projection": "encoder.embedding_hidden_mapping_in"},
     block={
         "attention/qkv": [f"{_ALBERT_LAYER}.attention.{name}" for name in ("query", "key", "value")],
@@ -182,13 +183,29 @@ ALBERT = replace(
         **_TAGS_AND_SPANS,
     },
 )
+
+
+def without_equal_sizes(embedding: str, hidden: str, default: int | None = None) -> Callable[[dict], dict]:
+    """A `Dialect.read` for a family that projects embeddings only if they are not as wide as the hidden states.
+
+    `embedding` and `hidden` are the keys of these widths; `default` is that of the embeddings.
+    """
+
+    def read(values: dict[str, Any]) -> dict[str, Any]:
+        size = default if values.get(embedding) is None else values[embedding]
+        return {**values, embedding: None if size == values.get(hidden) else size}
+
+    return read
+
+
 # Narrow embeddings in some sizes; no pooler. The discriminator predicts for each token whether it was replaced.
 ELECTRA = replace(
     BERT,
     classes="Electra",
     prefix="electra.",
     config={**BERT.config, "embedding_size": "embedding_size"},
-    values={"embedding_size": 128},
+    values=HEADS["electra"],
+    dialect=Dialect(read=without_equal_sizes("embedding_size", "hidden_size", default=128)),
     embeddings={**BERT.embeddings, "embeddings/projection": "embeddings_project"},
     pooler={},
     heads={
@@ -204,8 +221,6 @@ ELECTRA = replace(
         "sequence": _TWO_LAYERS,
         **_TAGS_AND_SPANS,
     },
-    masked_lm_activation="gelu",
-    sequence_activation="gelu",
 )
 # RoBERTa with a relative position bias, and without segments (Song et al. 2020).
 MPNET = replace(
@@ -229,14 +244,24 @@ MPNET = replace(
         "attention_norm": f"{_LAYER}.attention.LayerNorm",
     },
 )
+
+
+def _deberta_name(name: str) -> str:
+    """The name of a weight: Microsoft's own files have the masked language modeling head under another name."""
+    layer = name.removeprefix("lm_predictions.lm_head.")
+    if layer == name:
+        return name
+    return f"cls.predictions.{'' if layer == 'bias' else 'transform.'}{layer}"
+
+
 # Disentangled attention; no segments, and no position embeddings; the pooler belongs to the classifier (He et al. 2020
-# and 2021). Microsoft's own files have the masked language modeling head under another name.
+# and 2021).
 DEBERTA = replace(
     BERT,
     classes="DebertaV2",
     prefix="deberta.",
     config={**BERT.config, "disentangled_buckets": "position_buckets"},
-    values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-7},
+    values={"type_vocab_size": 0, "layer_norm_epsilon": 1e-7, **HEADS["deberta-v2"]},
     plain={**PLAIN, "max_relative_positions": -1, "conv_kernel_size": 0, "pooler_hidden_act": "gelu", "legacy": True},
     implied={
         "attention_head_size": lambda config: config.head_size,
@@ -251,11 +276,7 @@ DEBERTA = replace(
         "share_att_key": (True,),
         "norm_rel_ebd": ("layer_norm",),
     },
-    older_names={
-        "lm_predictions.lm_head.dense": "cls.predictions.transform.dense",
-        "lm_predictions.lm_head.LayerNorm": "cls.predictions.transform.LayerNorm",
-        "lm_predictions.lm_head.bias": "cls.predictions.bias",
-    },
+    dialect=Dialect(name=_deberta_name),
     embeddings={
         "embeddings/word": "embeddings.word_embeddings",
         "embeddings/type": "embeddings.token_type_embeddings",
@@ -273,5 +294,4 @@ DEBERTA = replace(
         "sequence": {"transform": "pooler.dense", "logits": "classifier"},
         **_TAGS_AND_SPANS,
     },
-    sequence_activation="gelu",
 )

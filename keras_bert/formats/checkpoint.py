@@ -18,8 +18,8 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
-from keras_bert.formats.layout_table import Table
-from keras_bert.formats.shapes import Names, Shape, shapes
+from keras_bert.formats.layout_table import Names, Table
+from keras_bert.shapes import Shape, shapes
 
 # The most bytes in memory per byte of the file, which may be compressed, be float16, or claim false sizes.
 _MOST_TO_A_BYTE = 10
@@ -78,9 +78,11 @@ class Checkpoint:
         self._storage = table.storage
         self._spellings = {name: name for name in file.names} | dict(spellings or {})
         self._copies = copies or {}
-        has_pooler = not self._spellings.keys().isdisjoint(_theirs(table.weights(table.pooler)))
+        self._parts = table.parts(dataclasses.replace(config, pooler=True))
+        pooler = {ours: self._parts["encoder"].pop(ours, []) for ours in ("pooler/kernel", "pooler/bias")}
+        has_pooler = not self._spellings.keys().isdisjoint(_theirs(pooler))
+        self._parts["encoder"] |= pooler if has_pooler else {}
         self.config = dataclasses.replace(config, pooler=has_pooler)
-        self._parts = table.parts(self.config)
         heads = {part: _theirs(names) for part, names in self._parts.items()}
         encoder = heads.pop("encoder")
         self.heads = frozenset(_heads_in(heads, self._spellings.keys(), preferred))
@@ -142,7 +144,8 @@ class Checkpoint:
         names = self._names(part)
         bias = names.get("logits/bias", [""])[0]
         labels = self._file.shape(bias)[-1] if bias in self._file.names and self._file.shape(bias) else None
-        return shapes(self.config, part, names, labels)
+        found = shapes(self.config, part, labels)
+        return {name: found[name] for name in names}
 
     def close(self) -> None:
         self._file.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from keras_bert.config import BertConfig
@@ -33,5 +34,17 @@ FAMILIES = {
 def table_of(config: BertConfig) -> Table:
     """The table of a configuration's family. Raises ValueError if there is none."""
     if config.family not in FAMILIES:
-        raise ValueError(f"family must be one of {', '.join(FAMILIES)}, not {config.family!r}")
+        raise ValueError(
+            f"family must be one of {', '.join(FAMILIES)}, not {config.family!r}; keep a model of another family in "
+            "Keras's own files: model.save('model.keras')"
+        )
     return FAMILIES[config.family]
+
+
+def check_storable(config: BertConfig, heads: Iterable[str] = ()) -> None:
+    """Raises ValueError, before a model is trained, if the files of its family have no place for its pooler or heads.
+
+    Families that no format knows pass: Keras's own files have a place for everything.
+    """
+    if config.family in FAMILIES:
+        FAMILIES[config.family].check(config, heads)

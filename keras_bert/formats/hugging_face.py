@@ -121,10 +121,7 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
             own = ", a model with its own Python code (auto_map), which is not run; set the model_type if it is a"
             own += " known one under another name"
         raise ValueError(f"{source}: model_type is {family!r}{own}; supported are {', '.join(FAMILIES)}")
-    table = FAMILIES[family]
-    values = table.todays(values, source)
-    files.check_json(values, table.shape, source)
-    return table.config_of(family, values, source)
+    return FAMILIES[family].config_of(family, values, source)
 
 
 def values_of(config: BertConfig) -> dict[str, Any]:
@@ -189,8 +186,8 @@ def _copies(table: Table) -> dict[str, str]:
 
 def _plain(name: str, table: Table) -> str:
     """The current spelling of a name from a file, without the prefix of a model with heads."""
-    name = name.removeprefix(table.prefix).removeprefix(table.older_prefix or "")
-    for old, new in {**_OLD_NAMES, **table.older_names}.items():
+    name = table.dialect.name(name.removeprefix(table.prefix))
+    for old, new in _OLD_NAMES.items():
         name = name.replace(old, new)
     return name
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from keras_bert import files
 from keras_bert.config import BertConfig
 from keras_bert.formats import without_effect
+from keras_bert.formats.bert_families import without_equal_sizes
 from keras_bert.formats.checkpoint import Checkpoint, JoinedFile
-from keras_bert.formats.layout_table import Table, check_plain
+from keras_bert.formats.layout_table import Dialect, Table, check_plain
 from keras_bert.formats.storage import Storage
 from keras_bert.formats.weight_files import H5File
 
@@ -92,6 +93,7 @@ _BERT = Table(
     # Keras numbers the weights of a layer instead of naming them.
     endings={"kernel": "/vars/0", "bias": "/vars/1", "gamma": "/vars/0", "beta": "/vars/1", "embeddings": "/vars/0"},
     storage=Storage(splits_heads=True),
+    dialect=Dialect(read=without_equal_sizes("embedding_dim", "hidden_dim")),
     embeddings={
         "embeddings/word": "layers/reversible_embedding",
         "embeddings/position": "layers/position_embedding",
@@ -123,7 +125,7 @@ _ROBERTA = replace(
 _ALBERT = replace(
     _BERT,
     classes="Albert",
-    projects_equal_sizes=True,
+    dialect=Dialect(),  # there is always a projection
     embeddings={**_BERT.embeddings, "embeddings/projection": "layers/dense"},
     pooler={"pooler": "layers/dense_1"},
 )

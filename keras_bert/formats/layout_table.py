@@ -5,26 +5,57 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from keras_bert import files
 from keras_bert.config import BertConfig, check_field
-from keras_bert.formats.shapes import Names, exists, kinds
+from keras_bert.fields import types_of
 from keras_bert.formats.storage import Storage
+from keras_bert.shapes import head_layers, shapes
 
 # Our name of a layer, or of a single weight -> the layout's name or names.
 Layers = Mapping[str, str | list[str]]
+Names = dict[str, list[str]]  # names of weights: ours -> the file's
 
-_KINDS = ("kernel", "bias", "gamma", "beta", "embeddings")
 _REQUIRED = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size", "disentangled_buckets")
-_TYPES = {
-    each.name: {"str": str, "float": float, "bool": bool}.get(each.type.split(" ")[0], int)
-    for each in fields(BertConfig)
-}
 _SAID_BY_WEIGHTS = ("family", "pooler")  # or given by `model_type`
-_READ_POOLER = ("sequence", "next_sentence")  # heads of a whole text; others read each token
-_GLOBAL, _LOCAL = "full_attention", "sliding_attention"
+# Decided by the family, and only stored with a head.
+_OF_HEADS = ("masked_lm_activation", "sequence_activation", "head_norm", "own_decoder", "decoder_bias")
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What a family's files say in a way of their own: functions from their form to the table's, and back."""
+
+    # The values of a configuration file -> those that the table reads. Raises ValueError for what it cannot express.
+    read: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged
+    write: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged  # the entries of the table -> those of a file
+    name: Callable[[str], str] = _unchanged  # the name of a weight in older files -> the table's
+
+
+def newer_keys(names: Mapping[str, str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A `Dialect.read` for files that may have older keys: `names` are older keys -> the table's.
+
+    It raises ValueError if a file has a value under both keys, and they differ.
+    """
+
+    def read(values: dict[str, Any]) -> dict[str, Any]:
+        found = {key: value for key, value in values.items() if key not in names}
+        for older, key in names.items():
+            value, current = values.get(older), value_at(values, key)
+            if value is not None and current not in (None, value):
+                raise ValueError(f"{older} is {value!r}, but {key}, its newer name, is {current!r}; drop one")
+            if value is not None:
+                _put(found, key, value)
+        return found
+
+    return read
 
 
 @dataclass(frozen=True)
@@ -53,16 +84,10 @@ class Table:
     # Field of BertConfig -> key of the configuration file, where dots lead into objects. If there are several keys, the
     # first in a file is read, and all are written.
     config: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    renamed: Mapping[str, str] = field(
-        default_factory=dict
-    )  # keys of an older dialect, which is read but not written -> keys above
-    poolings: Mapping[str, str] = field(default_factory=dict)  # the file's name -> ours; the first one is written
-    keeps_two_thirds: bool = False  # whether the layer is 2/3 of the stated size, in multiples of 8
-    layer_kinds: str | None = None  # the key of a list with the kind of each layer, beside that of `global_every`
     values: Mapping[str, Any] = field(default_factory=dict)  # the values of fields that the file may leave out
-    activations: Mapping[str, str] = field(default_factory=dict)  # the file's name -> ours; the first one is written
+    # Field whose values have names -> the file's name -> ours; the first one is written.
+    choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     plain: Mapping[str, Any] = field(default_factory=dict)  # the only supported values of other options
-    stated: Mapping[str, Any] = field(default_factory=dict)  # those that are written
     # Options that a file must have, and their supported values; the first is written.
     needed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     # Options that follow from others -> the value that a file may repeat, but not contradict.
@@ -70,82 +95,54 @@ class Table:
     without_effect: Collection[str] = ()  # keys of other options: nothing that is computed here depends on them
     storage: Storage = field(default_factory=Storage)
     prefix: str = ""  # of the encoder's weights in a file with heads
-    older_prefix: str | None = None  # the same in older files
-    older_names: Mapping[str, str] = field(default_factory=dict)  # parts of names in older files -> current ones
-    projects_equal_sizes: bool = False  # whether to project embeddings that are as wide as the hidden states
-    masked_lm_activation: str | None = None  # None: the encoder's
-    # The activation of the dense layer before the sequence classifier; None: the pooler is that layer.
-    sequence_activation: str | None = None
+    dialect: Dialect = Dialect()
 
-    def reads_pooler(self, head: str) -> bool:
-        """Whether a head reads the pooler's output, so that a model with this head must have a pooler.
+    def check(self, config: BertConfig, heads: Iterable[str]) -> None:
+        """Raises ValueError if the family's files have no place for an encoder's pooler or for a head.
 
-        Example:
-            >>> from keras_bert.formats import FAMILIES
-            >>> [FAMILIES[family].reads_pooler("sequence") for family in ("bert", "roberta", "distilbert")]
-            [True, False, False]
+        Its dense layers and activations must be the family's, too: files do not state them.
         """
-        has_own_layer = any(ours.startswith("transform") for ours in self.heads.get(head, ()))
-        return bool(self.pooler) and head in _READ_POOLER and not has_own_layer
-
-    def check_pooler(self, config: BertConfig, heads: Iterable[str]) -> None:
-        """Raises ValueError if an encoder has a pooler that its family lacks, or lacks the pooler that a head reads."""
         if config.pooler and not self.pooler:
             raise ValueError(f"a {config.family} has no pooler in this layout; make the encoder with pooler=False")
-        reading = [head for head in heads if self.reads_pooler(head)]
-        if reading and not config.pooler:
-            raise ValueError(
-                f"the head {reading[0]!r} of a {config.family} reads the pooler, but the encoder has none; make it, or "
-                "load it from its preset, with pooler=True, which draws a new pooler, to be trained with the head"
-            )
+        defaults = BertConfig(family=config.family)
+        fields = {name: self.values.get(name, getattr(defaults, name)) for name in _OF_HEADS}
+        expected = replace(config, **fields)
+        for head in heads:
+            if head not in self.heads:
+                known = ", ".join(name for name in self.heads if name != "masked_lm")
+                raise ValueError(f"{config.family} has no classifier of {head!r}; it has {known}")
+            if _network(config, head) != _network(expected, head):
+                differing = (name for name in _OF_HEADS if getattr(config, name) != getattr(expected, name))
+                raise self._inexpressible(config, next(differing), fields)
+        config.check_pooler(heads)
 
     def parts(self, config: BertConfig) -> dict[str, Names]:
         """The names of the weights of "encoder" (with its pooler, if the config has one) and of each head."""
-        embeddings, pooler = self.weights(self.embeddings), self.weights(self.pooler) if config.pooler else {}
         blocks = {
-            f"block_{i}/{ours}": [name.format(i=i) for name in theirs]
+            f"block_{i}/{ours}": [name.format(i=i) for name in _listed(theirs)]
             for i in range(config.groups)
-            for ours, theirs in self.weights(self.block).items()
+            for ours, theirs in self.block.items()
         }
-        heads = {head: self.weights(layers) for head, layers in self.heads.items()}
-        parts = {"encoder": {**embeddings, **blocks, **self.weights(self.last), **pooler}, **heads}
-        return {
-            part: {ours: each for ours, each in names.items() if exists(config, ours)} for part, names in parts.items()
-        }
+        parts = {"encoder": {**self.embeddings, **blocks, **self.last, **self.pooler}, **self.heads}
+        return {part: self._weights(layers, shapes(config, part)) for part, layers in parts.items()}
 
     @property
     def scopes(self) -> set[str]:
         """The beginnings of the names of an encoder's weights, to the first separator."""
         rows = [*self.embeddings.values(), *self.block.values(), *self.last.values(), *self.pooler.values()]
-        names = [name for row in rows for name in ([row] if isinstance(row, str) else row)]
+        names = [name for row in rows for name in _listed(row)]
         return {re.match(r"[^./]+[./]?", name)[0] for name in names} | ({self.prefix} - {""})
 
-    def weights(self, layers: Layers) -> Names:
-        """The names of the weights of some layers."""
+    def _weights(self, layers: Layers, weights: Collection[str]) -> Names:
+        """The layout's names of those of our `weights` that are of these layers."""
         names: Names = {}
         for ours, theirs in layers.items():
-            theirs = [theirs] if isinstance(theirs, str) else theirs
-            if ours.rpartition("/")[2] in _KINDS:
-                names[ours] = theirs
-            else:
-                for kind in kinds(ours):
-                    names[f"{ours}/{kind}"] = [name + self.endings[kind] for name in theirs]
+            if ours in weights:
+                names[ours] = _listed(theirs)
+            for kind, ending in self.endings.items():
+                if f"{ours}/{kind}" in weights:
+                    names[f"{ours}/{kind}"] = [name + ending for name in _listed(theirs)]
         return names
-
-    def todays(self, values: Mapping[str, Any], source: Path) -> dict[str, Any]:
-        """The values of a configuration file, with the keys of the current dialect.
-
-        Raises:
-            ValueError: the file has a value in both dialects, and they differ.
-        """
-        found = dict(values)
-        for older, key in self.renamed.items():
-            value, current = values.get(older), value_at(values, key)
-            if value is not None and current not in (None, value):
-                raise ValueError(f"{source}: {older} is {value!r}, but {key}, its newer name, is {current!r}; drop one")
-            if value is not None:
-                _put(found, key, value)
-        return found
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -158,21 +155,24 @@ class Table:
                 inner = shape
                 for each in outer:
                     inner = inner.setdefault(each, ({}, None))[0]
-                inner[last] = _TYPES[ours] if required else (_TYPES[ours], None)
-        if self.layer_kinds is not None:
-            shape[self.layer_kinds] = ([str], None)
+                kind = types_of(BertConfig)[ours].kind
+                inner[last] = kind if required else (kind, None)
         return shape
 
     def config_of(self, family: str, values: Mapping[str, Any], source: Path) -> BertConfig:
         """The configuration from a file's values; messages name the file `source`.
 
         Raises:
-            ValueError: a value does not have the type in `shape` or is out of range, or an option or an activation is
-                not supported.
+            ValueError: a value is of another type or out of range, or an option or an activation is not supported.
 
         Warns:
             UserWarning: the file has options that are not known here.
         """
+        try:
+            values = self.dialect.read(dict(values))
+        except ValueError as error:
+            raise ValueError(f"{source}: {error}") from None
+        files.check_json(values, self.shape, source)
         check_plain(values, self.plain, source)
         for key, known in self.needed.items():
             if value_at(values, key) not in known:
@@ -189,8 +189,7 @@ class Table:
     def known(self) -> set[str]:
         """The keys of a configuration file that are obeyed, must have a certain value, or have no effect."""
         obeyed = [key for _, keys in self._keys for key in keys]
-        kinds = [] if self.layer_kinds is None else [self.layer_kinds]
-        return {*obeyed, *kinds, *self.renamed, *self.plain, *self.needed, *self.implied, *self.without_effect}
+        return {*obeyed, *self.plain, *self.needed, *self.implied, *self.without_effect}
 
     @property
     def _keys(self) -> list[tuple[str, tuple[str, ...]]]:
@@ -209,24 +208,14 @@ class Table:
                     warnings.warn(
                         f"{key} is {found[ours]!r}, but {', '.join(differing)}; here it is the former", stacklevel=3
                     )
-        for name in ("activation", "head_activation"):
-            if name in found:
-                found[name] = self._activation(self.config[name], found[name])
-        kinds = values.get(self.layer_kinds)
-        if kinds is not None:
-            found["global_every"] = _global_every(kinds, found, self.layer_kinds)
-        if "pooling" in found:
-            if found["pooling"] not in self.poolings:
-                known = ", ".join(self.poolings)
-                raise ValueError(f"{self.config['pooling']} is {found['pooling']!r}; supported are {known}")
-            found["pooling"] = self.poolings[found["pooling"]]
-        if self.keeps_two_thirds:
-            found["intermediate_size"] = -(-(found["intermediate_size"] * 2 // 3) // 8) * 8
+        for ours, names in self.choices.items():
+            if ours in found:
+                if found[ours] not in names:
+                    raise ValueError(f"{self.config[ours]} is {found[ours]!r}; supported are {', '.join(names)}")
+                found[ours] = names[found[ours]]
         fields = {**self.values, **found}
         if not self.pooler:
             fields["pooler"] = False
-        if fields.get("embedding_size") == fields["hidden_size"] and not self.projects_equal_sizes:
-            fields["embedding_size"] = None
         if fields.get("positions_after_padding") and not self.storage.lacks_padding_positions:
             # The file states the number of rows in the table.
             rows, padding = fields.get("max_positions", 512), fields["pad_token_id"] + 1
@@ -237,11 +226,6 @@ class Table:
                 )
             fields["max_positions"] = rows - padding
         return fields
-
-    def _activation(self, key: Any, name: str) -> str:
-        if name not in self.activations:
-            raise ValueError(f"{key} is {name!r}; supported are {', '.join(self.activations)}")
-        return self.activations[name]
 
     def entries(self, config: BertConfig) -> dict[str, Any]:
         """The entries of a configuration file: the inverse of `config_of`.
@@ -256,32 +240,40 @@ class Table:
             "embedding_size": config.embedding_width,
             "num_groups": config.groups,
             "num_key_value_heads": config.key_value_heads,
-            "pooling": next((theirs for theirs, ours in self.poolings.items() if ours == config.pooling), None),
         }
-        if self.keeps_two_thirds:
-            fields["intermediate_size"] = config.intermediate_size * 3 // 2
-        for name in ("activation", "head_activation"):
-            theirs = [theirs for theirs, ours in self.activations.items() if ours == fields[name]]
-            fields[name] = theirs[0] if theirs else fields[name]
-        stated: dict[str, Any] = {key: known[0] for key, known in self.needed.items()}
-        for key, value in self.stated.items():
-            _put(stated, key, value)
+        for name, names in self.choices.items():
+            fields[name] = next((theirs for theirs, ours in names.items() if ours == fields[name]), fields[name])
+        entries: dict[str, Any] = {key: known[0] for key, known in self.needed.items()}
         for ours, keys in self._keys:
             for key in keys:
-                _put(stated, key, fields[ours])
-        if self.layer_kinds is not None:
-            stated[self.layer_kinds] = _kinds_of_layers(config.num_layers, config.global_every)
-        return stated
+                _put(entries, key, fields[ours])
+        return self.dialect.write(entries)
 
     def _check_expressible(self, config: BertConfig) -> None:
         """Raises ValueError for fields that the file cannot express."""
         for each in fields(BertConfig):
-            name, value, implied = each.name, getattr(config, each.name), self.values.get(each.name, each.default)
-            if name not in (*self.config, *_SAID_BY_WEIGHTS) and value != implied:
-                raise ValueError(f"a {config.family} in this layout has {name}={implied!r}, not {value!r}")
-        if self.poolings and config.pooling not in self.poolings.values():
-            known = ", ".join(self.poolings.values())
-            raise ValueError(f"a {config.family} in this layout has pooling={config.pooling!r}; expected {known}")
+            name, implied = each.name, {each.name: self.values.get(each.name, each.default)}
+            if name not in (*self.config, *_SAID_BY_WEIGHTS, *_OF_HEADS) and getattr(config, name) != implied[name]:
+                raise self._inexpressible(config, name, implied)
+        for name, names in self.choices.items():
+            if getattr(config, name) not in (None, *names.values()):
+                known = ", ".join(dict.fromkeys(names.values()))
+                raise ValueError(
+                    f"a {config.family} in this layout has {name}={getattr(config, name)!r}; expected {known}"
+                )
+
+    def _inexpressible(self, config: BertConfig, name: str, implied: Mapping[str, Any]) -> ValueError:
+        value = getattr(config, name)
+        return ValueError(f"a {config.family} in this layout has {name}={implied[name]!r}, not {value!r}")
+
+
+def _network(config: BertConfig, head: str) -> tuple[Any, str]:
+    """The layers of a head, and their activation."""
+    return head_layers(config, head), config.activation_of(head)
+
+
+def _listed(names: str | list[str]) -> list[str]:
+    return [names] if isinstance(names, str) else names
 
 
 def _put(values: dict[str, Any], key: str, value: Any) -> None:
@@ -326,18 +318,3 @@ def _keys_in(values: Mapping[str, Any], known: Collection[str], place: str = "")
             yield from _keys_in(value, known, f"{name}.")
         elif value is not None:
             yield name
-
-
-def _kinds_of_layers(layers: int, every: int) -> list[str]:
-    return [_LOCAL if i % every else _GLOBAL for i in range(layers)]
-
-
-def _global_every(kinds: list[str], found: Mapping[str, Any], key: str) -> int:
-    """The value of `global_every`: as stated, else from the kinds of all layers. Raises if they contradict it."""
-    layers = found["num_layers"]
-    for every in (found.get("global_every", 1), *range(2, layers + 1)):
-        if kinds == _kinds_of_layers(layers, every):
-            return every
-    raise ValueError(
-        f"{key} is {', '.join(kinds)}; only {_GLOBAL} in every n-th of {layers} layers, from the first, is supported"
-    )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from keras_bert import sizes
+from keras_bert import files, sizes
+from keras_bert.config import check_field
 from keras_bert.formats import without_effect
 from keras_bert.formats.bert_families import ACTIVATIONS, BERT, NO_DECODER, ROBERTA
-from keras_bert.formats.layout_table import Table
+from keras_bert.formats.layout_table import Dialect, Table, newer_keys
 from keras_bert.formats.storage import by_head, gate_last
+from keras_bert.sizes import HEADS
 
 
 def published(size: dict[str, Any]) -> dict[str, Any]:
@@ -17,10 +20,45 @@ def published(size: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in size.items() if name not in ("family", "vocab_size", "pooler")}
 
 
+def _without_prefix(prefix: str) -> Callable[[str], str]:
+    """A `Dialect.name` for older files, whose names may begin with `prefix`."""
+    return lambda name: name.removeprefix(prefix)
+
+
 # The width of a head, which some files repeat.
 _HEAD_SIZE = {"head_dim": lambda config: config.head_size}
+_LAYER_TYPES, _LAYERS, _GLOBAL_EVERY = "layer_types", "num_hidden_layers", "global_attn_every_n_layers"
+
+
+def _layer_types(layers: int, every: int) -> list[str]:
+    return ["sliding_attention" if i % every else "full_attention" for i in range(layers)]
+
+
+def _read_layer_types(values: dict[str, Any]) -> dict[str, Any]:
+    """Puts the number of layers from one global layer to the next in place of a list of all layers' types."""
+    types = values.pop(_LAYER_TYPES, None)
+    if types is None:
+        return values
+    layers, every = values.get(_LAYERS), values.get(_GLOBAL_EVERY)
+    every = 1 if every is None else every
+    files.check_json(types, [str], _LAYER_TYPES)
+    check_field("num_layers", layers, _LAYERS)
+    check_field("global_every", every, _GLOBAL_EVERY)
+    for n in (every, *range(2, len(types) + 1)):
+        if len(types) == layers and types == _layer_types(layers, n):
+            return {**values, _GLOBAL_EVERY: n}
+    raise ValueError(
+        f"{_LAYER_TYPES} is {', '.join(types)}; only full_attention in every n-th of {layers} layers, from the first, "
+        "is supported"
+    )
+
+
+def _write_layer_types(entries: dict[str, Any]) -> dict[str, Any]:
+    return {**entries, _LAYER_TYPES: _layer_types(entries[_LAYERS], entries[_GLOBAL_EVERY])}
+
+
 _MODERNBERT_LAYER = "layers.{i}"
-_DENSE_AND_NORM = {"transform/kernel": "head.dense.weight", "norm": "head.norm"}
+_DENSE_AND_NORM = {"transform": "head.dense", "norm": "head.norm"}
 _MODERNBERT_CLASSIFIER = {**_DENSE_AND_NORM, "logits": "classifier"}
 # Rotary embeddings, local attention, pre-normalization, gates, and almost no biases (Warner et al. 2024).
 MODERNBERT = Table(
@@ -49,10 +87,13 @@ MODERNBERT = Table(
         "pooling": "classifier_pooling",
         "head_activation": "classifier_activation",
     },
-    poolings={"cls": "first", "mean": "mean"},
-    layer_kinds="layer_types",
-    values=published(sizes.MODERNBERT),
-    activations=ACTIVATIONS,
+    choices={
+        "activation": ACTIVATIONS,
+        "head_activation": ACTIVATIONS,
+        "pooling": {"cls": "first", "mean": "mean"},
+    },
+    dialect=Dialect(_read_layer_types, _write_layer_types),
+    values={**published(sizes.MODERNBERT), **HEADS["modernbert"]},
     implied={**_HEAD_SIZE, "sliding_window": lambda config: config.local_window // 2},
     without_effect=without_effect.MODERNBERT,
     plain={
@@ -80,6 +121,18 @@ MODERNBERT = Table(
         **dict.fromkeys(("sequence", "tokens", "spans"), _MODERNBERT_CLASSIFIER),
     },
 )
+_GPT2_KEYS = {
+    "n_embd": "hidden_size",
+    "n_layer": "num_hidden_layers",
+    "n_head": "num_attention_heads",
+    "n_inner": "intermediate_size",
+    "n_positions": "max_position_embeddings",
+    "activation_function": "hidden_act",
+    "resid_pdrop": "hidden_dropout_prob",
+    "attn_pdrop": "attention_probs_dropout_prob",
+    "layer_norm_epsilon": "layer_norm_eps",
+    "rotary_emb_base": "rope_parameters.rope_theta",
+}
 _NOMIC_LAYER = "encoder.layers.{i}"
 # Rotary embeddings, gates, no biases in the layers (Nussbaum et al. 2024). Files have the keys of transformers 5, or of
 # the family's own code, which follows GPT-2.
@@ -87,22 +140,10 @@ NOMIC_BERT = replace(
     BERT,
     classes="NomicBert",
     prefix="nomic_bert.",
-    older_prefix="bert.",
     config={**BERT.config, "rope_theta": "rope_parameters.rope_theta"},
-    renamed={
-        "n_embd": "hidden_size",
-        "n_layer": "num_hidden_layers",
-        "n_head": "num_attention_heads",
-        "n_inner": "intermediate_size",
-        "n_positions": "max_position_embeddings",
-        "activation_function": "hidden_act",
-        "resid_pdrop": "hidden_dropout_prob",
-        "attn_pdrop": "attention_probs_dropout_prob",
-        "layer_norm_epsilon": "layer_norm_eps",
-        "rotary_emb_base": "rope_parameters.rope_theta",
-    },
+    dialect=Dialect(read=newer_keys(_GPT2_KEYS), name=_without_prefix("bert.")),
     values=published(sizes.NOMIC_BERT),
-    activations={"silu": "silu", "swiglu": "silu", "swish": "silu", **ACTIVATIONS, "geglu": "gelu"},
+    choices={"activation": {"silu": "silu", "swiglu": "silu", "swish": "silu", **ACTIVATIONS, "geglu": "gelu"}},
     implied=_HEAD_SIZE,
     without_effect=without_effect.NOMIC_BERT,
     plain={
@@ -148,9 +189,9 @@ GTE = replace(
     BERT,
     classes="Gte",
     prefix="gte.",
-    older_prefix="new.",
+    dialect=Dialect(name=_without_prefix("new.")),
     config={**BERT.config, "rope_theta": ("rope_parameters.rope_theta", "rope_theta")},
-    values={**published(sizes.GTE), "rope_factor": 1.0},
+    values={**published(sizes.GTE), "rope_factor": 1.0, **HEADS["gte"]},
     implied=_HEAD_SIZE,
     without_effect=without_effect.EVERYWHERE,
     plain={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
@@ -169,14 +210,22 @@ GTE = replace(
         "sequence": {"logits": "classifier"},
         "tokens": {"logits": "classifier"},
     },
-    masked_lm_activation="gelu",
 )
+
+
+def _write_new(entries: dict[str, Any]) -> dict[str, Any]:
+    """Adds the options that the models' own code would take for others if the file left them out."""
+    scaling = {"type": "ntk", **entries["rope_scaling"]}
+    options = {"position_embedding_type": "rope", "rope_scaling": scaling, "pack_qkv": True}
+    return {**options, **entries, "rope_scaling": scaling}
+
+
 # The same, in files for the models' own Python code, which has more options.
 NEW = replace(
     GTE,
     classes="New",
     prefix="new.",
-    older_prefix=None,
+    dialect=Dialect(write=_write_new),
     config={**BERT.config, "rope_theta": "rope_theta", "rope_factor": "rope_scaling.factor"},
     values={**published(sizes.GTE), "rope_theta": 10_000.0, "rope_factor": 1.0},
     without_effect=without_effect.NEW,
@@ -189,9 +238,7 @@ NEW = replace(
         "layer_norm_type": "layer_norm",
         "logn_attention_scale": False,
     },
-    stated={"position_embedding_type": "rope", "rope_scaling.type": "ntk", "pack_qkv": True},
     heads={**GTE.heads, "spans": {"logits": "qa_outputs"}},
-    masked_lm_activation=None,
 )
 _EUROBERT_LAYER = "layers.{i}"
 # Llama's layers, with bidirectional attention (Boizard et al. 2025).
@@ -216,10 +263,12 @@ EUROBERT = Table(
         "attention_bias": "attention_bias",
         "pooling": "classifier_pooling",
     },
-    poolings={"bos": "first", "mean": "mean", "late": "late"},
-    values={**published(sizes.EUROBERT), "rope_theta": 10_000.0, "pooling": "late"},
-    activations={"silu": "silu", "swish": "silu", **ACTIVATIONS},
-    renamed={"clf_pooling": "classifier_pooling"},  # of the models' own code
+    values={**published(sizes.EUROBERT), "rope_theta": 10_000.0, "pooling": "late", **HEADS["eurobert"]},
+    choices={
+        "activation": {"silu": "silu", "swish": "silu", **ACTIVATIONS},
+        "pooling": {"bos": "first", "mean": "mean", "late": "late"},
+    },
+    dialect=Dialect(read=newer_keys({"clf_pooling": "classifier_pooling"})),  # a key of the models' own code
     implied=_HEAD_SIZE,
     without_effect=without_effect.EUROBERT,
     plain={
@@ -242,12 +291,24 @@ EUROBERT = Table(
     },
     last={"final_norm": "norm"},
     heads={
-        "masked_lm": {"decoder/kernel": "lm_head.weight"},
+        "masked_lm": {"decoder": "lm_head"},
         "sequence": {"transform": "dense", "logits": "classifier"},
         "tokens": {"logits": "classifier"},
     },
-    sequence_activation="gelu",
 )
+_SIZE = "intermediate_size"
+
+
+def _read_two_thirds(values: dict[str, Any]) -> dict[str, Any]:
+    """The width of the feed-forward layer: two thirds of the one in the file, in multiples of 8."""
+    check_field("intermediate_size", values.get(_SIZE), _SIZE)
+    return {**values, _SIZE: -(-(values[_SIZE] * 2 // 3) // 8) * 8}
+
+
+def _write_two_thirds(entries: dict[str, Any]) -> dict[str, Any]:
+    return {**entries, _SIZE: entries[_SIZE] * 3 // 2}
+
+
 _NEOBERT_LAYER = "transformer_encoder.{i}"
 # The same layers, with two matrices in one, and heads in another order (Le Breton et al. 2025). These models have their
 # own Python code.
@@ -266,10 +327,9 @@ NEOBERT = replace(
         "layer_norm_epsilon": "norm_eps",
         "pad_token_id": "pad_token_id",
     },
-    keeps_two_thirds=True,
-    poolings={},
-    values={**published(sizes.NEOBERT), "layer_norm_epsilon": 1e-6, "max_positions": 1024},
-    renamed={},
+    choices={},
+    dialect=Dialect(_read_two_thirds, _write_two_thirds),
+    values={**published(sizes.NEOBERT), "layer_norm_epsilon": 1e-6, "max_positions": 1024, **HEADS["neobert"]},
     implied={"dim_head": lambda config: config.head_size},
     without_effect=without_effect.NEOBERT,
     plain={**NO_DECODER, "hidden_act": "SwiGLU", "ngpt": False, "rms_norm": True, "rope": True},
@@ -285,7 +345,6 @@ NEOBERT = replace(
     },
     last={"final_norm": "layer_norm"},
     heads={"masked_lm": {"decoder": "decoder"}, "sequence": {"transform": "dense", "logits": "classifier"}},
-    sequence_activation="tanh",
 )
 _JINA_LAYER = "encoder.layers.{i}"
 # XLM-RoBERTa with rotary embeddings (Sturua et al. 2024).
@@ -293,7 +352,7 @@ JINA = replace(
     ROBERTA,
     classes="JinaEmbeddingsV3",
     config={**BERT.config, "rope_theta": "rope_parameters.rope_theta"},
-    values=published(sizes.JINA),
+    values={**published(sizes.JINA), **HEADS["jina_embeddings_v3"]},
     implied=_HEAD_SIZE,
     plain={**NO_DECODER, "rope_parameters.rope_type": "default", "rope_scaling": None},
     embeddings={

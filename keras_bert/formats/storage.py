@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from keras_bert.config import BertConfig
-from keras_bert.formats.shapes import Shape
+from keras_bert.shapes import Shape
 
 _POSITIONS = "embeddings/position/embeddings"
 _QKV = "attention/qkv/"

@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.formats.checkpoint import JoinedFile
-from keras_bert.formats.shapes import Shape
+from keras_bert.shapes import Shape
 
 _MOST_AT_A_TIME = 1 << 26  # the most numbers in memory while a checkpoint is written; then a new file begins
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"

@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_bert.config import BertConfig
 from keras_bert.formats.layout_table import Table
-from keras_bert.formats.shapes import Shape
+from keras_bert.shapes import Shape
 
 
 class Tensors:
@@ -29,7 +29,7 @@ class Tensors:
         if unknown:
             known = ", ".join(table.heads) or "no heads"
             raise ValueError(f"{config.family} in this format has no {', '.join(unknown)}; it has {known}")
-        table.check_pooler(config, weights)
+        table.check(config, [part for part in weights if part != "encoder"])
         self._rows = [(part, *row) for part, names in parts.items() if part in weights for row in names.items()]
         self.shapes: dict[str, Shape] = {}
         for part, ours, theirs in self._rows:

@@ -13,6 +13,7 @@ import numpy as np
 
 from keras_bert import files
 from keras_bert.config import BertConfig
+from keras_bert.formats.bert_families import ACTIVATIONS
 from keras_bert.formats.checkpoint import Checkpoint, config_from_shapes
 from keras_bert.formats.families import FAMILIES
 from keras_bert.formats.layout_table import Layers
@@ -28,7 +29,7 @@ CONFIGS = {"bert_config.json": "bert", "albert_config.json": "albert", "electra_
 # Fields of BertConfig that these files do not have.
 _NOT_IN_CONFIGS = ("layer_norm_epsilon", "pad_token_id")
 # "gelu" means the tanh approximation in the code of BERT and ALBERT, and the exact function in ELECTRA's.
-_WITH_TANH = {**FAMILIES["bert"].activations, "gelu": "gelu_tanh"}
+_WITH_TANH = {"activation": {**ACTIVATIONS, "gelu": "gelu_tanh"}}
 _EXTRAS = r".*/adam_[mv]|global_step"  # the state of the optimizer
 _QKV = ("query", "key", "value")
 
@@ -62,7 +63,7 @@ _GROUP = "bert/encoder/transformer/group_{i}/inner_group_0"
 _BERT = dataclasses.replace(
     FAMILIES["bert"],
     values={"activation": "gelu_tanh"},
-    activations=_WITH_TANH,
+    choices=_WITH_TANH,
     endings={"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": ""},
     storage=Storage(transposed=("logits/kernel",)),
     embeddings=_embeddings("bert/embeddings"),
@@ -81,7 +82,7 @@ _BERT = dataclasses.replace(
 )
 _ALBERT = dataclasses.replace(
     FAMILIES["albert"],
-    activations=_WITH_TANH,
+    choices=_WITH_TANH,
     endings=_BERT.endings,
     storage=_BERT.storage,
     embeddings={**_BERT.embeddings, "embeddings/projection": "bert/encoder/embedding_hidden_mapping_in"},
@@ -190,7 +191,6 @@ def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str
 def config_of(values: dict[str, Any], source: Path) -> BertConfig:
     """The configuration from the content of a file with a name in `CONFIGS`."""
     family = CONFIGS[source.name]
-    files.check_json(values, TABLES[family].shape, source)
     return TABLES[family].config_of(family, values, source)
 
 
@@ -203,7 +203,7 @@ def values_of(config: BertConfig) -> dict[str, Any]:
     if config.family not in TABLES:
         raise ValueError(f"Google's files are of {', '.join(TABLES)}, not of {config.family}")
     table = TABLES[config.family]
-    gelu = table.activations["gelu"]
+    gelu = table.choices["activation"]["gelu"]
     if config.activation not in (gelu, "relu"):
         raise ValueError(f"a {config.family}_config.json has {gelu} or relu, not {config.activation!r}")
     left_out = [table.config[field] for field in _NOT_IN_CONFIGS]
@@ -235,7 +235,7 @@ def config_beside(preset: Preset) -> BertConfig | None:
 def _inferred(file: TensorFlowFile) -> BertConfig:
     """The configuration from the shapes of the weights, for checkpoints without a file of it, as Google's ELECTRA."""
     family = "electra" if any(name.startswith("electra/") for name in file.names) else "bert"
-    return config_from_shapes(family, file, TABLES[family], {}, TABLES[family].activations["gelu"])
+    return config_from_shapes(family, file, TABLES[family], {}, TABLES[family].choices["activation"]["gelu"])
 
 
 def _is_generator(file: TensorFlowFile, config: BertConfig) -> bool:

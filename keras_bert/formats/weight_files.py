@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 
 from keras_bert import files
 from keras_bert.formats import storage
-from keras_bert.formats.shapes import Shape
+from keras_bert.shapes import Shape
 
 _DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}  # little-endian
 

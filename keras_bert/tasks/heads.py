@@ -10,9 +10,9 @@ import numpy as np
 from keras import ops
 
 from keras_bert.config import BertConfig
-from keras_bert.encoder.layers import ACTIVATIONS, dense, dropout, norm
-from keras_bert.formats.families import table_of
-from keras_bert.formats.layout_table import Layers
+from keras_bert.encoder.layers import ACTIVATIONS, build, dropout, made
+from keras_bert.formats import check_storable
+from keras_bert.shapes import CLASSIFIERS, head_layers
 
 
 def pooled(pooling: str, hidden: Any, mask: Any) -> Any:
@@ -71,22 +71,14 @@ _WEIGHTS: dict[str, Callable[[Any], Any]] = {
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": ops.tanh}
 
 
-def _has_transform(layers: Layers) -> bool:
-    return "transform" in layers or "transform/kernel" in layers  # with or without a bias
-
-
-def _activation(config: BertConfig, of_the_family: str | None) -> Callable[[Any], Any]:
-    return _ACTIVATIONS[config.head_activation or of_the_family or config.activation]
-
-
 class ClassifierHead(keras.layers.Layer):
-    """`logits = h W + b`, after dropout. Some families and tasks have a dense layer with an activation before it.
+    """`logits = h W + b`, after dropout. Some architectures and tasks have a dense layer with an activation before it.
 
-    In some families, that layer has no bias, and a normalization layer follows it.
+    With `config.head_norm`, that layer has no bias, and a normalization layer follows it.
 
     Args:
         config: the encoder's config.
-        task: a key of the family's heads: "sequence" (classes of a text, or of a pair), "tokens" (a class for each
+        task: "sequence" (classes of a text, or of a pair), "tokens" (a class for each
             token), "spans" (start and end of an answer), "next_sentence" (or sentence order), "replaced_tokens".
         units: the number of logits.
         dropout_rate: by default `config.hidden_dropout`.
@@ -99,7 +91,8 @@ class ClassifierHead(keras.layers.Layer):
         float `[..., units]`.
 
     Raises:
-        ValueError: the family has no such head, or the head reads the pooler and `config` has none.
+        ValueError: there is no such head, or the files of a known family have no place for it; or the head reads the
+            pooler and `config` has none.
 
     Example:
         >>> from keras_bert import BertConfig
@@ -111,29 +104,22 @@ class ClassifierHead(keras.layers.Layer):
     def __init__(
         self, config: BertConfig, task: str, units: int, dropout_rate: float | None = None, **kwargs: Any
     ) -> None:
-        table = table_of(config)
-        if task not in table.heads or task == "masked_lm":
-            known = ", ".join(name for name in table.heads if name != "masked_lm")
-            raise ValueError(f"{config.family} has no classifier of {task!r}; it has {known}")
-        table.check_pooler(config, [task])
+        check_storable(config, [task])
+        if task not in CLASSIFIERS:
+            raise ValueError(f"{config.family} has no classifier of {task!r}; it has {', '.join(CLASSIFIERS)}")
+        config.check_pooler([task])
         super().__init__(**kwargs)
-        self.config = config
+        self.config, self.task, self.units = config, task, units
         self.dropout = dropout(config.hidden_dropout if dropout_rate is None else dropout_rate, self.dtype_policy)
-        layers, self.transform, self.norm = table.heads[task], None, None
-        if _has_transform(layers):
-            self.transform = dense(config, config.hidden_size, self.dtype_policy, "transform", "transform" in layers)
-            activation = table.sequence_activation if task == "sequence" else None
-            self.activation = _activation(config, activation)
-        if "norm" in layers:
-            self.norm = norm(config, self.dtype_policy, "norm")
-        self.logits = dense(config, units, self.dtype_policy, "logits")
+        layers = head_layers(config, task, units)
+        self.transform = made(layers, "transform", config, self.dtype_policy)
+        self.activation = _ACTIVATIONS[config.activation_of(task)]
+        self.norm = made(layers, "norm", config, self.dtype_policy)
+        self.logits = made(layers, "logits", config, self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
-        if self.transform is not None:
-            self.transform.build((None, self.config.hidden_size))
-        if self.norm is not None:
-            self.norm.build((None, self.config.hidden_size))
-        self.logits.build((None, self.config.hidden_size))
+        layers = {"transform": self.transform, "norm": self.norm, "logits": self.logits}
+        build(head_layers(self.config, self.task, self.units), layers)
 
     def call(self, hidden: Any, training: bool | None = None) -> Any:
         if self.transform is not None:
@@ -146,7 +132,7 @@ class ClassifierHead(keras.layers.Layer):
 class MaskedLMHead(keras.layers.Layer):
     """`LayerNorm(gelu(h W + b)) E^T + c`: E is the token embedding table, shared with the encoder.
 
-    In some families, a dense layer with its own weights replaces E.
+    With `config.own_decoder`, a dense layer with its own weights takes the place of all this.
 
     Args:
         config: the encoder's config.
@@ -162,22 +148,18 @@ class MaskedLMHead(keras.layers.Layer):
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.config = config
-        table = table_of(config)
-        layers, self.decoder = table.heads["masked_lm"], None
-        if "decoder" in layers or "decoder/kernel" in layers:
-            self.decoder = dense(config, config.vocab_size, self.dtype_policy, "decoder", "decoder" in layers)
-            return
-        self.transform = dense(config, config.embedding_width, self.dtype_policy, "transform", "transform" in layers)
-        self.activation = _activation(config, table.masked_lm_activation)
-        self.norm = norm(config, self.dtype_policy, "norm")
+        check_storable(config, ["masked_lm"])
+        layers = head_layers(config, "masked_lm")
+        self.decoder = made(layers, "decoder", config, self.dtype_policy)
+        self.transform = made(layers, "transform", config, self.dtype_policy)
+        self.activation = _ACTIVATIONS[config.activation_of("masked_lm")]
+        self.norm = made(layers, "norm", config, self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
-        if self.decoder is not None:
-            self.decoder.build((None, self.config.hidden_size))
-            return
-        self.transform.build((None, self.config.hidden_size))
-        self.norm.build((None, self.config.embedding_width))
-        self.bias = self.add_weight(shape=(self.config.vocab_size,), initializer="zeros", name="bias")
+        layers = {"decoder": self.decoder, "transform": self.transform, "norm": self.norm}
+        build(head_layers(self.config, "masked_lm"), layers)
+        if self.decoder is None:
+            self.bias = self.add_weight(shape=(self.config.vocab_size,), initializer="zeros", name="bias")
 
     def call(self, hidden: Any, embeddings: Any) -> Any:
         if self.decoder is not None:

@@ -271,7 +271,7 @@ class Storable:
             preset, checkpoint = TaskPreset.read(opened, cls), opened.checkpoint
             arguments = cls._arguments(preset, given)
             new_heads = set(cls._heads(arguments)) - checkpoint.heads
-            if any(formats.FAMILIES[checkpoint.config.family].reads_pooler(head) for head in new_heads):
+            if any(checkpoint.config.reads_pooler(head) for head in new_heads):
                 fields.setdefault("pooler", True)  # masked language models have none
             encoder = BertEncoder.from_preset(opened, **fields, **({} if dtype is None else {"dtype": dtype}))
             preprocessor = cls._read_preprocessor(preset, encoder, rows)

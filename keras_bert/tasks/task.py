@@ -15,7 +15,6 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.encoder import BertEncoder
-from keras_bert.formats.families import table_of
 from keras_bert.optimizers import AdamW
 from keras_bert.recipe import FineTuningRecipe
 from keras_bert.tasks.by_length import ByLength, OneGraph
@@ -133,8 +132,7 @@ class BertTask(Replicated, LowPrecision, Storable, keras.Model):
     @property
     def reads_pooler(self) -> bool:
         """Whether the output depends on the encoder's pooler."""
-        table = table_of(self.encoder.config)
-        return any(table.reads_pooler(head) for head in self.heads)
+        return any(self.encoder.config.reads_pooler(head) for head in self.heads)
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:

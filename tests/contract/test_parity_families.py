@@ -16,8 +16,8 @@ from keras_bert import (
     formats,
 )
 from keras_bert.formats import FAMILIES
-from keras_bert.formats.shapes import shapes
 from keras_bert.pretraining.pretrainer import BertPretrainer
+from keras_bert.shapes import shapes
 from keras_bert.tasks import BertMaskedLM
 from keras_bert.tasks.heads import ClassifierHead
 from keras_bert.tasks.long_text import classify_texts
@@ -293,15 +293,14 @@ def each_head_alone():
 def test_transformers_has_the_class_that_we_name(name, heads, tmp_path):
     their_model(name, "AutoModel").save_pretrained(tmp_path / "theirs")
     with formats.open_checkpoint(tmp_path / "theirs") as checkpoint:
-        table = FAMILIES[family_of(name)]
-        pooler = checkpoint.config.pooler or any(map(table.reads_pooler, heads.split("+")))
+        pooler = checkpoint.config.pooler or any(map(checkpoint.config.reads_pooler, heads.split("+")))
         config = dataclasses.replace(checkpoint.config, pooler=pooler)
         parts = {"encoder": checkpoint.read("encoder")}
-        for weight, shape in shapes(config, "encoder", table.parts(config)["encoder"]).items():
+        for weight, shape in shapes(config, "encoder").items():
             parts["encoder"].setdefault(weight, np.full(shape, 0.5, "float32"))  # NomicBERT's and GTE's have no pooler
         for head in heads.split("+"):
             labels = 1 if head == "replaced_tokens" else 2
-            sizes = shapes(config, head, table.parts(config)[head], labels)
+            sizes = shapes(config, head, labels)
             parts[head] = {weight: np.full(shape, 0.5, "float32") for weight, shape in sizes.items()}
         formats.write(tmp_path / "ours", config, parts)
     (named,) = json.loads((tmp_path / "ours/config.json").read_text())["architectures"]

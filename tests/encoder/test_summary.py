@@ -10,7 +10,7 @@ from keras_bert import BertConfig, BertEncoder
 from keras_bert.encoder.summary import summarize
 from keras_bert.encoder.weights import variables_by_name
 from keras_bert.formats import FAMILIES
-from keras_bert.formats.shapes import shapes
+from keras_bert.shapes import shapes
 from keras_bert.tasks.heads import ClassifierHead, MaskedLMHead
 
 # One a family, narrow; what makes its encoder different stays.
@@ -42,10 +42,9 @@ def small(family: str, **changes) -> BertConfig:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_parameters_of_every_family(family):
     config = small(family)
-    config = dataclasses.replace(config, pooler=config.pooler or FAMILIES[family].reads_pooler("sequence"))
+    config = dataclasses.replace(config, pooler=config.pooler or config.reads_pooler("sequence"))
     encoder = BertEncoder(config)
-    names = FAMILIES[family].parts(config)
-    heads = {name: shapes(config, name, names[name], 3) for name in FAMILIES[family].heads}
+    heads = {name: shapes(config, name, 3) for name in FAMILIES[family].heads}
     layers = {name: MaskedLMHead(config) if name == "masked_lm" else ClassifierHead(config, name, 3) for name in heads}
     for layer in layers.values():
         layer.build()

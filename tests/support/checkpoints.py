@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_bert import BertConfig, formats
 from keras_bert.formats import FAMILIES
-from keras_bert.formats.shapes import shapes
+from keras_bert.shapes import shapes
 
 SIZES = {
     "vocab_size": 30,
@@ -40,7 +40,7 @@ LABELS = {"next_sentence": 2, "spans": 2, "replaced_tokens": 1}
 def with_head(family, head):
     """The configuration of a family, with a pooler if the head reads it."""
     config = CONFIGS[family]
-    return dataclasses.replace(config, pooler=config.pooler or FAMILIES[family].reads_pooler(head))
+    return dataclasses.replace(config, pooler=config.pooler or config.reads_pooler(head))
 
 
 def parts_of(config):
@@ -51,11 +51,10 @@ def parts_of(config):
 def random_weights(config, *heads, seed=0):
     """float32 arrays by part (the encoder and `heads`) and by our names."""
     generator = np.random.default_rng(seed)
-    parts = parts_of(config)
     return {
         part: {
             name: generator.normal(size=shape).astype(np.float32)
-            for name, shape in shapes(config, part, parts[part], LABELS.get(part, 3)).items()
+            for name, shape in shapes(config, part, LABELS.get(part, 3)).items()
         }
         for part in ("encoder", *heads)
     }

@@ -70,6 +70,34 @@ def test_masked_lm(family, width):
     np.testing.assert_allclose(head(HIDDEN, embeddings=table), x @ table.T + weights["bias"], rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("task", ["sequence", "tokens", "spans"])
+def test_a_head_of_any_family_with_a_norm(task):
+    """Warner et al. 2024, ModernBERT: a dense layer without bias, an activation and a normalization."""
+    free = BertConfig(**SMALL, family="lexbert", pooler=False, head_norm=True, head_activation="relu")
+    head = ClassifierHead(free, task, units=3)
+    weights = randomized(head)
+    x = np.maximum(HIDDEN @ weights.pop("transform/kernel"), 0)
+    x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
+    x = x * weights.pop("norm/gamma") + weights.pop("norm/beta")
+    expected = x @ weights.pop("logits/kernel") + weights.pop("logits/bias")
+    np.testing.assert_allclose(head(HIDDEN), expected, rtol=0, atol=1e-4)
+    assert not weights
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_decoder_with_its_own_weights(bias):
+    head = MaskedLMHead(BertConfig(**SMALL, family="lexbert", own_decoder=True, decoder_bias=bias))
+    weights = randomized(head)
+    expected = HIDDEN @ weights.pop("decoder/kernel") + (weights.pop("decoder/bias") if bias else 0)
+    np.testing.assert_allclose(head(HIDDEN, embeddings=None), expected, rtol=0, atol=1e-5)
+    assert not weights
+
+
+def test_a_classifier_of_any_family_that_does_not_exist():
+    with pytest.raises(ValueError, match="lexbert has no classifier of 'poetry'; it has sequence, tokens, spans"):
+        ClassifierHead(BertConfig(**SMALL, family="lexbert"), "poetry", units=2)
+
+
 def test_dropout_only_in_training():
     keras.utils.set_random_seed(0)
     head = ClassifierHead(config("roberta"), "sequence", units=2, dropout_rate=0.5)
