@@ -9,12 +9,19 @@ import inspect
 import math
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from numbers import Integral, Real
 from typing import Any
 
-_TYPES = {int: (Integral, "a whole number"), float: (Real, "a number"), str: (str, "a name")}
+from keras_bert.choices import LAYOUTS, MASKED_UNITS, OBJECTIVES
+
+_TYPES = {
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    str: (str, "a name"),
+    bool: (bool, "True or False"),
+}
 _LIMITS = {
     "1 or more": lambda value: value >= 1,
     "5 or more": lambda value: value >= 5,
@@ -22,7 +29,7 @@ _LIMITS = {
     "a number above 0": lambda value: 0 < value < math.inf,
     "a number between 0 and 1": lambda value: 0 < value < 1,
     "a share, 0 to 1": lambda value: 0 <= value <= 1,
-    "one of adamw, lamb": lambda value: value in ("adamw", "lamb"),
+    "": lambda value: True,
 }
 
 ENOUGH_UPDATES = 200  # with fewer, a model may learn little
@@ -30,10 +37,16 @@ EPOCHS = 3
 _MOST_EPOCHS = 20
 
 
-def _field(default: Any, limits: str, help: str, option: str = "") -> Any:
+def _field(default: Any, limits: str, help: str, option: str = "", choices: Sequence[str] = ()) -> Any:
     """A hyper-parameter, required if its default is MISSING. `option` is its name in commands, if that is another."""
-    about = {"limits": limits, "help": f"{help}; {limits}.", "option": option}
+    help = f"{help}; {limits}." if limits else f"{help}."
+    about = {"limits": limits, "help": help, "option": option, "choices": choices}
     return dataclasses.field(default=default, metadata=about)
+
+
+def _choice(choices: Sequence[str], help: str) -> Any:
+    """A hyper-parameter that is one of these names, by default the first."""
+    return _field(choices[0], f"one of {', '.join(choices)}", help, choices=choices)
 
 
 class _Checked:
@@ -41,7 +54,7 @@ class _Checked:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value is not None or type(None) not in typing.get_args(field.type):
-                _check(field.name, value, type_of(field), field.metadata["limits"])
+                _check(field.name, value, type_of(field), field.metadata["limits"], field.metadata["choices"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +124,8 @@ class FineTuningRecipe(Recipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "class_weight", dict(self.class_weight or {}))
+        if self.batch_size is not None and self.batch_tokens is not None:
+            raise ValueError("batch_size and batch_tokens are both given; give only one of them")
         if self.batch_size is None and self.batch_tokens is None:
             object.__setattr__(self, "batch_size", 32)
 
@@ -147,10 +162,30 @@ class PretrainingRecipe(Recipe):
 
     steps: int = _field(MISSING, "1 or more", "The number of batches to train on")
     batch_size: int = _field(32, "1 or more", "The number of sequences in a batch")
-    optimizer: str = _field("adamw", "one of adamw, lamb", "The optimizer; LAMB is for batches of thousands")
+    optimizer: str = _choice(("adamw", "lamb"), "The optimizer; LAMB is for batches of thousands")
     learning_rate: float = _with_default("learning_rate", 1e-4)
     warmup: float = _with_default("warmup", 0.01)
     measure_every: int = _field(1000, "1 or more", "The number of steps from one measurement to the next")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsRecipe(_Checked):
+    """How text becomes rows with masked tokens; see Devlin et al. 2018, section 3.1, and `write_records`."""
+
+    objective: str = _choice(
+        OBJECTIVES,
+        "The objective besides masked tokens: whether the second segment follows the first, or whether both are in "
+        "order. sentences: only masked tokens, in rows of whole sentences",
+    )
+    layout: str = _choice(
+        LAYOUTS, "Blank lines separate paragraphs (prose), or documents with one sentence per line (sentences)"
+    )
+    sequence_length: int = _field(128, "5 or more", "The number of tokens in a row")
+    masked_unit: str = _choice(MASKED_UNITS, "The unit of masking")
+    static_masking: bool = _field(False, "", "Mask the same tokens in each epoch, unlike RoBERTa")
+    copies: int = _field(1, "1 or more", "The number of times to use each text, with other pairs and masks")
+    pack: bool = _field(False, "", "Pack several short documents into a row, with the objective sentences")
+    processes: int = _field(1, "1 or more", "The number of processes that write training examples")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +216,25 @@ class PretrainingWithTeacher(_WithTeacher, PretrainingRecipe):
     """The hyper-parameters of `pretrain` with a teacher."""
 
 
+def sorted_by_kind(settings: Mapping[str, Any], *kinds: type) -> list[Any]:
+    """A dataclass of each of these kinds, made of keyword arguments.
+
+    Raises:
+        TypeError: an argument is a field of none of them.
+
+    Example:
+        >>> recipe, second = sorted_by_kind({"then_steps": 3, "steps": 9}, PretrainingRecipe, SecondPhase)
+        >>> recipe.steps, second.then_steps
+        (9, 3)
+    """
+    fields = [[field.name for field in dataclasses.fields(kind)] for kind in kinds]
+    known = [name for names in fields for name in names]
+    if unknown := ", ".join(name for name in settings if name not in known):
+        raise TypeError(f"there is no setting {unknown}; the settings are {', '.join(known)}")
+    chosen = [{name: settings[name] for name in names if name in settings} for names in fields]
+    return [kind(**each) for kind, each in zip(kinds, chosen, strict=True)]
+
+
 def type_of(field: dataclasses.Field) -> type:
     """The type of a field, apart from None: int, float, str or Mapping."""
     return (typing.get_args(field.type) or (field.type,))[0]
@@ -201,7 +255,7 @@ def takes(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
     return named
 
 
-def _check(name: str, value: Any, kind: type, limits: str) -> None:
+def _check(name: str, value: Any, kind: type, limits: str, choices: Sequence[str] = ()) -> None:
     if kind is Mapping:
         if not isinstance(value, Mapping):
             raise TypeError(f"{name} is {value!r}; expected a dict")
@@ -211,5 +265,5 @@ def _check(name: str, value: Any, kind: type, limits: str) -> None:
     of_kind, expected = _TYPES[kind]
     if not isinstance(value, of_kind):
         raise TypeError(f"{name} is {value!r}; expected {expected}")
-    if not _LIMITS[limits](value):
+    if not (value in choices if choices else _LIMITS[limits](value)):
         raise ValueError(f"{name} is {repr(value) if kind is str else value}; expected {limits}")

@@ -34,7 +34,7 @@ class _Commands(click.Group):
             if error.errno == errno.EPIPE:  # `| head` has read enough: click ends quietly
                 raise
             if isinstance(error, FileNotFoundError):
-                raise Misuse(f"{error.filename}: {error.strerror}" if error.filename else one_line(error)) from error
+                raise Misuse(one_line(error)) from error
             raise click.ClickException(f"{error.filename or 'output'}: {error.strerror or error}") from error
 
 

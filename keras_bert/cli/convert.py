@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from keras_bert import files
-from keras_bert.cli import models, output_directories, quiet
-from keras_bert.cli.errors import Misuse
+from keras_bert.cli import models, quiet
+from keras_bert.cli.errors import Misuse, misuse, written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,9 +43,10 @@ def convert(source: Path, destination: str, format: str) -> None:
       $ keras-bert convert bert-base bert-base-tf1 --to tf1       # and back
     """
     path = Path(destination)
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+    if path.exists() and not files.is_empty_directory(path):
         raise Misuse(f"{destination} exists; choose another name")
-    output_directories.check(destination)
+    with misuse(OSError):
+        files.check_writable(destination)
     with quiet.imports():
         import tensorflow  # noqa: F401  for tokenizers and some formats
         from tqdm import tqdm
@@ -54,7 +55,7 @@ def convert(source: Path, destination: str, format: str) -> None:
         from keras_bert.formats import Preset, cross_encoder, hugging_face, sentence_transformers, sparse_encoder
 
     with ExitStack() as stack:
-        stack.enter_context(output_directories.written(destination))
+        stack.enter_context(written(destination))
         preset = stack.enter_context(Preset.open(source))
         checkpoint = preset.checkpoint
         parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}

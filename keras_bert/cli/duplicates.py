@@ -46,7 +46,7 @@ def duplicates(
         from keras_bert.search import near_duplicates
     with (
         streams.open_output(output, overwrite) as results,
-        misuse(FileNotFoundError, text_column="--text-column", threshold="--threshold"),
+        misuse(FileNotFoundError),
     ):
         pairs = near_duplicates(corpus, threshold, preset, text_column, batch_tokens)
         if output_format == "text":

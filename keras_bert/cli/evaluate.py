@@ -85,7 +85,7 @@ def measured(model: Path, file: str, columns: Columns, options: dict[str, Any]) 
     make = functools.partial(BertSentenceEncoder.from_preset, **settings)
     encoder = precision.load(make, model, options["precision"], options["calibration"])
     x, y = examples.xy
-    with misuse(TypeError, FileNotFoundError, text_column="--text-column"):
+    with misuse(TypeError, FileNotFoundError):
         corpus = [row.text for row in read_corpus(columns.corpus, options["text_column"])] if columns.corpus else []
         encoder.check_examples(x, y)
         answers = encoder.answers(x)

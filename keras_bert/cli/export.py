@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import output_directories, precision, quiet
-from keras_bert.cli.errors import Misuse, one_line
+from keras_bert import files
+from keras_bert.cli import precision, quiet
+from keras_bert.cli.errors import Misuse, misuse, one_line, written
 from keras_bert.cli.options import preset_option, prompt_option, together
 
 _PACKAGES = {"export_onnx": "onnxruntime", "export_openvino": "openvino", "export_litert": "ai-edge-litert"}
@@ -44,7 +45,8 @@ def _export_runtime(function: str, preset: Path, output: str, encoder: bool, pre
 
 
 def _checked(ctx: click.Context, parameter: click.Parameter, output: str) -> str:
-    output_directories.check(output)
+    with misuse(OSError):
+        files.check_writable(output)
     return output
 
 
@@ -202,7 +204,7 @@ def litert(output: str, **settings: Any) -> None:
 
 def _export(write: Callable[[], Path | None], output: str) -> None:
     """Runs an export and prints its path and size."""
-    with output_directories.written(output):
-        written = Path(write() or output)
-    size = sum(each.stat().st_size for each in written.rglob("*") if each.is_file())
-    click.echo(f"{written}: {size / 1e6:.1f} MB")
+    with written(output):
+        path = Path(write() or output)
+    size = sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+    click.echo(f"{path}: {size / 1e6:.1f} MB")

@@ -45,7 +45,7 @@ def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: st
     writer = streams.RowWriter(results, output_format)
     with lines.progress() as bar:
         for texts in lines.chunks(with_mask):
-            with misuse(top_k="--top-k"):
+            with misuse():
                 answers = task.fill(texts, top_k, progress=False)
             if output_format == "text":
                 streams.write_lines(results, map(_line, answers))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from keras_bert.cli import interrupts, output_directories, quiet
+from keras_bert import files
+from keras_bert.choices import STORED
+from keras_bert.cli import interrupts, quiet
 from keras_bert.cli.errors import misuse
 from keras_bert.cli.options import batch_tokens_option, handle_option
 
@@ -16,7 +18,7 @@ from keras_bert.cli.options import batch_tokens_option, handle_option
 @handle_option
 @click.option(
     "--stored",
-    type=click.Choice(["float32", "int8"]),
+    type=click.Choice(STORED),
     help="How vectors are stored; int8 takes a quarter of the memory. By default as in DIR, else float32.",
 )
 @click.option("--add", is_flag=True, help="Keep the rows of the index in DIR, too.")
@@ -35,11 +37,12 @@ def index(
       $ keras-bert index reviews.csv --text-column review --output reviews-index
       $ keras-bert index more.csv --text-column review --output reviews-index --add
     """
-    output_directories.check(output)
+    with misuse(OSError):
+        files.check_writable(output)
     with quiet.imports():
         from keras_bert.search import build_index
     with (
-        misuse(FileNotFoundError, text_column="--text-column"),
+        misuse(FileNotFoundError),
         interrupts.end_the_command(message=interrupts.RESUMABLE),
     ):
         counts = build_index(corpus, output, preset, text_column, stored, add, batch_tokens)

@@ -10,6 +10,7 @@ from typing import NoReturn
 import click
 
 from keras_bert import files
+from keras_bert.processes import KilledError
 
 RESUMABLE = "Interrupted; run the same command to resume."
 
@@ -49,7 +50,7 @@ def killed_processes() -> Iterator[None]:
     """In this block, the error of `in_processes` for a killed process becomes one line, without logs."""
     try:
         yield
-    except RuntimeError as error:
+    except KilledError as error:
         raise click.ClickException(str(error).partition("\n")[0]) from error
 
 

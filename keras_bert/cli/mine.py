@@ -85,7 +85,7 @@ def mine(
         from keras_bert.tasks.table import load_reranker
     unfinished = Path(f"{output}.unfinished")
     with (
-        misuse(FileNotFoundError, text_column="--text-column"),
+        misuse(FileNotFoundError),
         interrupts.end_the_command(message=interrupts.RESUMABLE),
         streams.open_output(output, overwrite) as results,
     ):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
 from keras_bert.cli import models, streams
-from keras_bert.cli.errors import Misuse
+from keras_bert.cli.errors import Misuse, misuse
+from keras_bert.recipe import type_of
 
 _MODEL_HELP = "The model: the name of an installed preset, a directory, or hf://org/name."
 
@@ -87,3 +89,50 @@ def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | 
     if chosen == "npy" and output in (None, "-"):
         raise Misuse("the format npy needs --output FILE")
     return chosen
+
+
+# -- The recipe of a training run.
+
+
+def recipe_options(kind: type, without: str = "", **defaults: Any) -> Callable[[Callable], Callable]:
+    """An option for each field of a recipe, except `without`. Its values are checked before the command starts."""
+    fields = [field for field in dataclasses.fields(kind) if field.name != without]
+
+    def add_to(command: Callable) -> Callable:
+        @functools.wraps(command)
+        def checked(**options: Any) -> Any:
+            with misuse():
+                kind(**{field.name: options[field.name] for field in fields})
+            return command(**options)
+
+        return together(*(_option(field, defaults) for field in fields))(checked)
+
+    return add_to
+
+
+def _option(field: dataclasses.Field, defaults: Mapping[str, Any]) -> Callable[[Callable], Callable]:
+    kind, choices = type_of(field), field.metadata["choices"]
+    settings: dict[str, Any] = {"type": click.Choice(choices) if choices else kind, "help": field.metadata["help"]}
+    if kind is bool:
+        settings = {"is_flag": True, "help": field.metadata["help"]}
+    elif kind is Mapping:
+        help = f"{settings['help']}  [may be repeated]"
+        settings = {"multiple": True, "callback": _weights, "metavar": "LABEL=NUMBER", "help": help}
+    default = defaults.get(field.name, field.default)
+    if default is dataclasses.MISSING:
+        settings["required"] = True
+    elif default is not None and kind is not bool:
+        settings |= {"default": default, "show_default": True}
+    names = [field.name] if not field.metadata["option"] else [field.metadata["option"], field.name]
+    return click.option(*(f"--{name.replace('_', '-')}" for name in names), field.name, **settings)
+
+
+def _weights(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
+    weights = {}
+    for each in given:
+        label, _, number = each.rpartition("=")
+        try:
+            weights[label] = float(number)
+        except ValueError:
+            raise Misuse(f"{option.opts[0]} {each}: expected LABEL=NUMBER, such as positive=2.5") from None
+    return weights

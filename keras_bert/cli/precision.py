@@ -9,13 +9,12 @@ from typing import Any
 import click
 
 from keras_bert import files
+from keras_bert.choices import PRECISIONS
 from keras_bert.cli import example_files
 from keras_bert.cli.errors import Misuse, misuse
 from keras_bert.cli.options import together
 from keras_bert.data.tables import FORMATS
 
-# Copied from `keras_bert.inference`, which takes too long to import for --help.
-PRECISIONS = ("float32", "bfloat16", "int8")
 option = click.option(
     "--precision",
     type=click.Choice(PRECISIONS),

@@ -42,7 +42,7 @@ def format_of(path: str | Path, given: str | None) -> str:
         raise ValueError(f"format is {given!r}; expected {_ALL}")
     found = given or FORMATS.get(Path(path).suffix.lower())
     if not found:
-        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; pass format={_ALL}")
+        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; choose the format {_ALL}")
     return found
 
 
@@ -154,6 +154,11 @@ def _parquet_rows(path: str | Path) -> Rows:
 # -- Parses the labels in the cells of a table.
 
 KINDS = ("class", "number", "multi_label")
+LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
+    "single_label_classification": "class",
+    "multi_label_classification": "multi_label",
+    "regression": "number",
+}
 
 
 def parse_label(value: Any, kind: str, separator: str = "|") -> str | float | tuple[str, ...]:
@@ -355,7 +360,7 @@ def _key(rows: Rows, column: str | int | None, path: str | Path) -> str | int | 
         )
     if not places:
         listed = ", ".join(repr(_short(name)) for name in rows.names)
-        advice = "" if as_json else "; if its first line is an example already, read it with header=False, by number"
+        advice = "" if as_json else "; if its first line is an example already, read it without a header, by number"
         raise ValueError(f"{path} has no column {column!r}; its columns are {listed}{advice}")
     if len(places) > 1:
         numbers = " and ".join(str(place + 1) for place in places)

@@ -106,7 +106,7 @@ def test_mistakes(fails, folder):
     (folder / "empty.txt").write_text("")
     assert fails("index", "empty.txt", "--output", "films") == "empty.txt is empty"
     assert fails("index", "none.txt", "--output", "films") == "there is no file none.txt"
-    told = "films.csv has no column 'text' for --text-column; its columns are 'id', 'review'"
+    told = "films.csv has no column 'text' for text_column; its columns are 'id', 'review'"
     assert fails("index", "films.csv", "--output", "films") == told
     assert fails("duplicates", "films.csv") == told
     assert fails("search", "films", "a film", small=False) == (
