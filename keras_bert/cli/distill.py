@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import example_files, models, pretrain, runs
-from keras_bert.cli.options import together
+from keras_bert.cli import pretrain, runs
+from keras_bert.cli.options import column_options, find_preset, together
 from keras_bert.recipe import FineTuningWithTeacher, PretrainingWithTeacher
 
 
@@ -27,7 +27,7 @@ def distill() -> None:
 
 _TEACHER = "The model to learn from: a directory, or hf://org/name."
 _teaching = together(
-    click.option("--teacher", required=True, callback=models.find_preset, metavar="MODEL", help=_TEACHER),
+    click.option("--teacher", required=True, callback=find_preset, metavar="MODEL", help=_TEACHER),
     click.option("--num-layers", type=click.IntRange(1), required=True, help="The number of layers of the student."),
 )
 
@@ -35,7 +35,7 @@ _teaching = together(
 @distill.command()
 @_teaching
 @runs.fine_tuning_options(FineTuningWithTeacher)
-@example_files.column_options
+@column_options
 def classify(no_header: bool, **options: Any) -> None:
     """Distill a classifier that `finetune classify` trained.
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_bert.cli import quiet, streams
-from keras_bert.cli.errors import misuse
+from keras_bert.cli import streams
 from keras_bert.cli.options import batch_tokens_option, handle_option, output_options
+from keras_bert.cli.terminal import misuse, quiet_imports
 
 if TYPE_CHECKING:
     from keras_bert.search.near_duplicates import DuplicatePair
@@ -42,7 +42,7 @@ def duplicates(
     Example:
       $ keras-bert duplicates reviews.txt --threshold 0.95
     """
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.search import near_duplicates
     with (
         streams.open_output(output, overwrite) as results,

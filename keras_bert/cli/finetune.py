@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES
-from keras_bert.cli import example_files, runs
-from keras_bert.cli.errors import Misuse
-from keras_bert.cli.options import preset_option
+from keras_bert.cli import runs
+from keras_bert.cli.options import column_options, format_options, preset_option
+from keras_bert.cli.terminal import Misuse
 from keras_bert.data.tables import LABEL_KINDS
 from keras_bert.recipe import FineTuningRecipe
 
@@ -43,7 +43,7 @@ def _long_text(*choices: str) -> Callable:
 @finetune.command()
 @runs.fine_tuning_options(FineTuningRecipe)
 @preset_option
-@example_files.column_options
+@column_options
 @click.option(
     "--problem-type",
     type=click.Choice(list(LABEL_KINDS)),
@@ -93,7 +93,7 @@ def answer(**options: Any) -> None:
 @finetune.command()
 @runs.fine_tuning_options(FineTuningRecipe, without="class_weight")
 @preset_option
-@example_files.column_options
+@column_options
 @click.option(
     "--negative-column",
     "negative_columns",
@@ -169,7 +169,7 @@ def rank(no_header: bool, text_pair_column: str | None, **options: Any) -> None:
     metavar="N",
     help="Compute N texts at a time: a large --batch-size with the memory of a small one.",
 )
-@example_files.format_options
+@format_options
 def embed(no_header: bool, **options: Any) -> None:
     """Train sentence vectors on pairs, triplets or pairs with scores: CSV, TSV, JSON lines or Parquet.
 

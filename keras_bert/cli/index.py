@@ -6,9 +6,8 @@ import click
 
 from keras_bert import files
 from keras_bert.choices import STORED
-from keras_bert.cli import interrupts, quiet
-from keras_bert.cli.errors import misuse
 from keras_bert.cli.options import batch_tokens_option, handle_option
+from keras_bert.cli.terminal import RESUMABLE, end_the_command, misuse, quiet_imports
 
 
 @click.command()
@@ -39,11 +38,11 @@ def index(
     """
     with misuse(OSError):
         files.check_writable(output)
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.search import build_index
     with (
         misuse(FileNotFoundError),
-        interrupts.end_the_command(message=interrupts.RESUMABLE),
+        end_the_command(message=RESUMABLE),
     ):
         counts = build_index(corpus, output, preset, text_column, stored, add, batch_tokens)
     click.echo(f"{output}: {counts['texts']:,} texts, {counts['encoded']:,} encoded now, {counts['cut']:,} of them cut")

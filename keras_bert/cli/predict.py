@@ -8,21 +8,29 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import example_files, models, precision, quiet, streams
-from keras_bert.cli.errors import Misuse, one_line
-from keras_bert.cli.options import output_option, overwrite_option
+from keras_bert.cli import streams
+from keras_bert.cli.options import (
+    find_preset,
+    load_in_precision,
+    output_option,
+    overwrite_option,
+    precision_options,
+    read_rows,
+    text_options,
+)
+from keras_bert.cli.terminal import Misuse, one_line, quiet_imports
 from keras_bert.data.problems import characters, json_object, one_text, whole_row
 from keras_bert.data.tables import FORMATS
 
 
 @click.command()
-@click.argument("model", callback=models.find_preset)
+@click.argument("model", callback=find_preset)
 @click.argument("text", nargs=-1)
 @click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")
-@example_files.text_options
+@text_options
 @output_option()
 @overwrite_option
-@precision.options
+@precision_options
 def predict(
     model: Path, text: tuple[str, ...], file: str | None, output: str | None, overwrite: bool, calibration: str | None,
     **options: Any,
@@ -48,11 +56,11 @@ def predict(
     output_format = streams.format_of(output, streams.ROWS)
     lines = None if form in ("csv", "tsv", "parquet") else streams.open_texts(text, file)
     with streams.open_output(output, overwrite) as results:
-        with quiet.imports():
+        with quiet_imports():
             from tqdm import tqdm
 
             from keras_bert.tasks.table import load_task
-        task = precision.load(load_task, model, options["precision"], calibration)
+        task = load_in_precision(load_task, model, options["precision"], calibration)
         names = task.text_names
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
         columns = {name: columns[name] or name for name in names}  # of the model's texts
@@ -73,7 +81,7 @@ def predict(
 
 def _of_table(file: str, form: str, header: bool, columns: dict[str, str]) -> Iterator[list[dict[str, str]]]:
     """The rows of a table in chunks, by column."""
-    names, rows = example_files.read_rows(file, form, header)
+    names, rows = read_rows(file, form, header)
     if missing := [column for column in columns.values() if column not in names]:
         raise Misuse(f"{file} has no column {missing[0]!r}; its columns are {', '.join(map(repr, names))}")
     found = []

@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from keras_bert.choices import DTYPES, STRATEGIES
-from keras_bert.cli import interrupts, quiet
-from keras_bert.cli.errors import misuse
 from keras_bert.cli.options import recipe_options, together
+from keras_bert.cli.terminal import RESUMABLE, end, end_the_command, killed_processes, misuse, quiet_imports
 
 _CANNOT_BE_USED = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
@@ -65,7 +64,7 @@ def run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> Non
 
     An error that the user can correct, an interruption, and the end of another process of the run each give one line.
     """
-    with quiet.imports():
+    with quiet_imports():
         import tensorflow as tf
 
         from keras_bert.training import runs
@@ -74,14 +73,14 @@ def run(function: str, *arguments: Any, overwrite: bool, **settings: Any) -> Non
     log = functools.partial(click.echo, err=True)
     try:
         with (
-            interrupts.end_the_command(message=interrupts.RESUMABLE),
-            interrupts.killed_processes(),
+            end_the_command(message=RESUMABLE),
+            killed_processes(),
             misuse(*_CANNOT_BE_USED),
         ):
             measures = getattr(runs, function)(*arguments, overwrite=overwrite, log=log, **settings)
     except Interrupted as error:
         command = "the same command without --overwrite" if overwrite else "the same command"
-        interrupts.end(error.number, f"Interrupted after {error.place}; run {command} to resume.")
+        end(error.number, f"Interrupted after {error.place}; run {command} to resume.")
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
         raise click.ClickException(
             "another process of this run has ended; all resume from its last checkpoint"

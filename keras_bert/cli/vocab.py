@@ -8,8 +8,7 @@ import click
 
 from keras_bert import files
 from keras_bert.choices import VOCABULARIES
-from keras_bert.cli import quiet
-from keras_bert.cli.errors import Misuse, misuse
+from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
 
 
 @click.command()
@@ -50,7 +49,7 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
     if not path.parent.is_dir():
         raise Misuse(f"cannot write {output}: there is no directory {path.parent}")
     _refuse_to_replace(path, output)
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.text import learn_vocabulary
         from keras_bert.text.learning import fertility
         from keras_bert.text.learning_corpus import text_files
