@@ -124,8 +124,8 @@ def fine_tune_files(
         >>> files = (folder / "train.csv", folder / "my-model", folder / "train.csv")
         >>> list(fine_tune_files("classify", *files, **settings))
         ['accuracy']
-        >>> sorted(path.name for path in (folder / "my-model").glob("*.md"))
-        ['report.md']
+        >>> (folder / "my-model/report.md").exists()
+        True
     """
     if task not in FROM_FILES:
         raise ValueError(f"task is {task!r}; expected one of {', '.join(FROM_FILES)}")

@@ -86,7 +86,7 @@ def test_a_prompt_is_exported(run, fails, exports, small_preset, classifier, tmp
 
 def test_what_is_there_and_what_is_damaged_is_told(run, fails, small_preset, monkeypatch):
     def refuse(*_):
-        raise FileExistsError("new exists; pass overwrite=True to replace it, or choose another name")
+        raise FileExistsError("new exists; pass overwrite to replace it, or choose another name")
 
     monkeypatch.setattr(saved_model, "export_serving", refuse)
     message = fails("export", "serving", "--preset", str(small_preset), "--output", "new")
