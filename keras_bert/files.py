@@ -13,6 +13,7 @@ import re
 import reprlib
 import shutil
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -276,11 +277,25 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _temporary: set[Path] = set()  # files and directories that this process is writing
 
 
+def is_empty_directory(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
+
+
+def check_writable(directory: str | Path) -> None:
+    """Raises OSError, with the directory's name, if this directory cannot be created or written."""
+    path = Path(directory).absolute()
+    try:
+        existing = next(each for each in (path, *path.parents) if each.exists())
+        tempfile.TemporaryDirectory(dir=existing).cleanup()
+    except OSError as error:
+        raise type(error)(f"cannot write into {directory}: {error.strerror}") from error
+
+
 def refuse_to_overwrite(directory: str | Path, names: Iterable[str], overwrite: bool) -> None:
     """Raises FileExistsError if `directory` has one of the files `names`, unless `overwrite`."""
     existing = [name for name in names if (Path(directory) / name).exists()]
     if existing and not overwrite:
-        raise FileExistsError(f"{directory} already has {', '.join(existing)}; pass overwrite=True to replace")
+        raise FileExistsError(f"{directory} already has {', '.join(existing)}; pass overwrite to replace")
 
 
 @contextmanager
@@ -433,9 +448,9 @@ def _naming(path: Path, unfinished: Path) -> Iterator[None]:
 
 
 def _refuse_to_replace(path: Path, mark: str, overwrite: bool) -> None:
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+    if not path.exists() or is_empty_directory(path):
         return
     if not (path / mark).is_file():
         raise FileExistsError(f"{path} exists and holds no {mark}: it is something else, and is not replaced")
     if not overwrite:
-        raise FileExistsError(f"{path} exists; pass overwrite=True to replace it, or choose another name")
+        raise FileExistsError(f"{path} exists; pass overwrite to replace it, or choose another name")

@@ -21,6 +21,10 @@ from keras_bert import files
 _function: Callable[[Any], Any]  # set in each started process
 
 
+class KilledError(RuntimeError):
+    """A process ended before its work was done. The first line of the message says so; the last output follows."""
+
+
 def in_processes(function: Callable[[Any], Any], items: Iterable[Any], processes: int) -> Iterator[Any]:
     """Yields `function(item)` for each item, in order of completion. The function and its results must be picklable.
 
@@ -29,7 +33,7 @@ def in_processes(function: Callable[[Any], Any], items: Iterable[Any], processes
     should be small.
 
     Raises:
-        RuntimeError: a process ended, by a signal for instance, or could not start.
+        KilledError: a process ended, by a signal for instance, or could not start.
         Exception: errors of `function`.
     """
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
@@ -44,7 +48,7 @@ def in_processes(function: Callable[[Any], Any], items: Iterable[Any], processes
             for future in as_completed(futures):
                 yield future.result()
         except BrokenProcessPool:
-            raise RuntimeError(
+            raise KilledError(
                 "a process ended before its work was done; if memory is short, use fewer processes or smaller parts\n"
                 f"The last output of the processes:\n{_last_output(output)}"
             ) from None

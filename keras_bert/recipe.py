@@ -8,13 +8,14 @@ import dataclasses
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from typing import Any
 
+from keras_bert.choices import LAYOUTS, MASKED_UNITS, OBJECTIVES
 from keras_bert.fields import FieldType, types_of
 
-_EXPECTED = {int: "a whole number", float: "a number", str: "a name", Mapping: "a dict"}
+_EXPECTED = {int: "a whole number", float: "a number", str: "a name", bool: "True or False", Mapping: "a dict"}
 _LIMITS = {
     "1 or more": lambda value: value >= 1,
     "5 or more": lambda value: value >= 5,
@@ -22,7 +23,7 @@ _LIMITS = {
     "a number above 0": lambda value: 0 < value < math.inf,
     "a number between 0 and 1": lambda value: 0 < value < 1,
     "a share, 0 to 1": lambda value: 0 <= value <= 1,
-    "one of adamw, lamb": lambda value: value in ("adamw", "lamb"),
+    "": lambda value: True,
 }
 
 ENOUGH_UPDATES = 200  # with fewer, a model may learn little
@@ -30,16 +31,23 @@ EPOCHS = 3
 _MOST_EPOCHS = 20
 
 
-def _field(default: Any, limits: str, help: str, option: str = "") -> Any:
+def _field(default: Any, limits: str, help: str, option: str = "", choices: Sequence[str] = ()) -> Any:
     """A hyper-parameter, required if its default is MISSING. `option` is its name in commands, if that is another."""
-    about = {"limits": limits, "help": f"{help}; {limits}.", "option": option}
+    help = f"{help}; {limits}." if limits else f"{help}."
+    about = {"limits": limits, "help": help, "option": option, "choices": choices}
     return dataclasses.field(default=default, metadata=about)
+
+
+def _choice(choices: Sequence[str], help: str) -> Any:
+    """A hyper-parameter that is one of these names, by default the first."""
+    return _field(choices[0], f"one of {', '.join(choices)}", help, choices=choices)
 
 
 class _Checked:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            _check(field.name, getattr(self, field.name), types_of(type(self))[field.name], field.metadata["limits"])
+            kind = types_of(type(self))[field.name]
+            _check(field.name, getattr(self, field.name), kind, field.metadata["limits"], field.metadata["choices"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +117,8 @@ class FineTuningRecipe(Recipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "class_weight", dict(self.class_weight or {}))
+        if self.batch_size is not None and self.batch_tokens is not None:
+            raise ValueError("batch_size and batch_tokens are both given; give only one of them")
         if self.batch_size is None and self.batch_tokens is None:
             object.__setattr__(self, "batch_size", 32)
 
@@ -145,10 +155,30 @@ class PretrainingRecipe(Recipe):
 
     steps: int = _field(MISSING, "1 or more", "The number of batches to train on")
     batch_size: int = _field(32, "1 or more", "The number of sequences in a batch")
-    optimizer: str = _field("adamw", "one of adamw, lamb", "The optimizer; LAMB is for batches of thousands")
+    optimizer: str = _choice(("adamw", "lamb"), "The optimizer; LAMB is for batches of thousands")
     learning_rate: float = _with_default("learning_rate", 1e-4)
     warmup: float = _with_default("warmup", 0.01)
     measure_every: int = _field(1000, "1 or more", "The number of steps from one measurement to the next")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsRecipe(_Checked):
+    """How text becomes rows with masked tokens; see Devlin et al. 2018, section 3.1, and `write_records`."""
+
+    objective: str = _choice(
+        OBJECTIVES,
+        "The objective besides masked tokens: whether the second segment follows the first, or whether both are in "
+        "order. sentences: only masked tokens, in rows of whole sentences",
+    )
+    layout: str = _choice(
+        LAYOUTS, "Blank lines separate paragraphs (prose), or documents with one sentence per line (sentences)"
+    )
+    sequence_length: int = _field(128, "5 or more", "The number of tokens in a row")
+    masked_unit: str = _choice(MASKED_UNITS, "The unit of masking")
+    static_masking: bool = _field(False, "", "Mask the same tokens in each epoch, unlike RoBERTa")
+    copies: int = _field(1, "1 or more", "The number of times to use each text, with other pairs and masks")
+    pack: bool = _field(False, "", "Pack several short documents into a row, with the objective sentences")
+    processes: int = _field(1, "1 or more", "The number of processes that write training examples")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +209,25 @@ class PretrainingWithTeacher(_WithTeacher, PretrainingRecipe):
     """The hyper-parameters of `pretrain` with a teacher."""
 
 
+def sorted_by_kind(settings: Mapping[str, Any], *kinds: type) -> list[Any]:
+    """Makes a dataclass of each of these kinds from keyword arguments.
+
+    Raises:
+        TypeError: an argument is a field of none of them.
+
+    Example:
+        >>> recipe, second = sorted_by_kind({"then_steps": 3, "steps": 9}, PretrainingRecipe, SecondPhase)
+        >>> recipe.steps, second.then_steps
+        (9, 3)
+    """
+    fields = [[field.name for field in dataclasses.fields(kind)] for kind in kinds]
+    known = [name for names in fields for name in names]
+    if unknown := ", ".join(name for name in settings if name not in known):
+        raise TypeError(f"there is no setting {unknown}; the settings are {', '.join(known)}")
+    chosen = [{name: settings[name] for name in names if name in settings} for names in fields]
+    return [kind(**each) for kind, each in zip(kinds, chosen, strict=True)]
+
+
 def takes(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
     """A decorator that puts the fields of a recipe into a function's signature and docstring, instead of `**recipe`."""
 
@@ -194,11 +243,11 @@ def takes(recipe: type[Recipe]) -> Callable[[Callable], Callable]:
     return named
 
 
-def _check(name: str, value: Any, field: FieldType, limits: str) -> None:
+def _check(name: str, value: Any, field: FieldType, limits: str, choices: Sequence[str] = ()) -> None:
     if not field.fits(value):
         raise TypeError(f"{name} is {value!r}; expected {_EXPECTED[field.kind]}")
     if isinstance(value, Mapping):
         for key, each in value.items():
             _check(f"{name} of {key}", each, FieldType(float, may_be_none=False), limits)
-    elif value is not None and not _LIMITS[limits](value):
+    elif value is not None and not (value in choices if choices else _LIMITS[limits](value)):
         raise ValueError(f"{name} is {repr(value) if field.kind is str else value}; expected {limits}")

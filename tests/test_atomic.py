@@ -129,7 +129,7 @@ def test_refuse_to_overwrite(tmp_path):
     files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=False)
     (tmp_path / "b").touch()
     files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=True)
-    with pytest.raises(FileExistsError, match="already has b; pass overwrite=True"):
+    with pytest.raises(FileExistsError, match="already has b; pass overwrite"):
         files.refuse_to_overwrite(tmp_path, ["a", "b"], overwrite=False)
 
 

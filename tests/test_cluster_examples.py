@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.cli import main
-from keras_bert.training.strategy import KINDS
+from keras_bert.training.strategy import STRATEGIES
 
 from .support.data import ROOT
 
@@ -131,4 +131,4 @@ def test_the_command_exists():
     given = dict(zip(words[::2], words[1::2], strict=True))
     assert set(given) - names <= {"--strategy"}
     assert {"--train", "--output"} <= set(given)
-    assert given["--strategy"] in KINDS
+    assert given["--strategy"] in STRATEGIES

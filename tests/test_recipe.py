@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from keras_bert import recipe, training
-from keras_bert.cli import main, training_options
+from keras_bert.cli import main, options
 
 # The commands, and the recipe that each makes of its options.
 COMMANDS = {
@@ -119,18 +119,18 @@ def test_commands_have_the_fields_as_options(names):
     command = main
     for name in names:
         command = command.commands[name]
-    options = {option.name: option for option in command.params}
+    found = {option.name: option for option in command.params}
     expected = {field.name: field for field in dataclasses.fields(COMMANDS[names])}
     if names[-1] in ("tag", "answer"):
         del expected["class_weight"]
-    assert options.keys() & FIELDS.keys() == expected.keys()
+    assert found.keys() & FIELDS.keys() == expected.keys()
     for name, field in expected.items():
-        option = {"validation_split": "eval_split"}.get(name, name)  # as --eval is validation
-        assert options[name].opts == [f"--{option.replace('_', '-')}"]
-        assert options[name].help.startswith(field.metadata["help"])
-        assert options[name].required == (field.default is dataclasses.MISSING)
+        names = {"validation_split": ["eval_split", name]}.get(name, [name])  # as --eval is validation
+        assert found[name].opts == [f"--{each.replace('_', '-')}" for each in names]
+        assert found[name].help.startswith(field.metadata["help"])
+        assert found[name].required == (field.default is dataclasses.MISSING)
         if field.default not in (None, dataclasses.MISSING):
-            assert (options[name].default, options[name].show_default) == (field.default, True)
+            assert (found[name].default, found[name].show_default) == (field.default, True)
 
 
 def test_a_new_field_needs_nothing_else():
@@ -151,10 +151,10 @@ def test_a_new_field_needs_nothing_else():
         return vars(New.of(**recipe))
 
     @click.command()
-    @training_options.recipe_options(New)
+    @options.recipe_options(New)
     @click.option("--other")
-    def command(recipe, other):
-        click.echo(f"{train(None, **vars(recipe))['label_smoothing']} {recipe.epochs} {other}")
+    def command(other, **settings):
+        click.echo(f"{train(None, **settings)['label_smoothing']} {settings['epochs']} {other}")
 
     def said(*options):
         return CliRunner().invoke(command, options).output

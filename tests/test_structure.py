@@ -16,6 +16,7 @@ ORDER = [
     "extras",
     "files",
     "processes",
+    "choices",
     "parts",
     "pipelines",
     "data",

@@ -8,8 +8,7 @@ import os
 import click
 
 import keras_bert
-from keras_bert.cli import interrupts, quiet
-from keras_bert.cli.errors import Misuse, one_line
+from keras_bert.cli.terminal import Misuse, end_the_command, one_line, python_warnings
 from keras_bert.extras import needing_tensorflow_text
 
 # Each is a command in the module of its name.
@@ -26,7 +25,7 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            with interrupts.end_the_command(), needing_tensorflow_text("this command"):
+            with end_the_command(), needing_tensorflow_text("this command"):
                 return super().invoke(ctx)
         except ImportError as error:
             raise Misuse(one_line(error)) from error
@@ -34,7 +33,7 @@ class _Commands(click.Group):
             if error.errno == errno.EPIPE:  # `| head` has read enough: click ends quietly
                 raise
             if isinstance(error, FileNotFoundError):
-                raise Misuse(f"{error.filename}: {error.strerror}" if error.filename else one_line(error)) from error
+                raise Misuse(one_line(error)) from error
             raise click.ClickException(f"{error.filename or 'output'}: {error.strerror or error}") from error
 
 
@@ -60,4 +59,4 @@ def main(ctx: click.Context) -> None:
     # Importing TensorFlow and tracing make millions of objects, hardly any of them garbage: looking for it as often as
     # Python does takes a tenth of a short command's time.
     gc.set_threshold(50_000, 10, 10)
-    ctx.with_resource(quiet.python_warnings())
+    ctx.with_resource(python_warnings())

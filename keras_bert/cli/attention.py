@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from keras_bert.cli import models, quiet, streams
-from keras_bert.cli.errors import misuse
-from keras_bert.cli.options import overwrite_option, preset_option
+from keras_bert.cli import streams
+from keras_bert.cli.options import load_model, overwrite_option, preset_option
+from keras_bert.cli.terminal import misuse, quiet_imports
 
 
 @click.command()
@@ -36,14 +36,14 @@ def attention(
     """
     texts = list(streams.open_texts((text,) if second is None else (text, second), None).parsed())
     with streams.open_output(output, overwrite) as results:
-        with quiet.imports():
+        with quiet_imports():
             from keras_bert import BertEncoder, BertPreprocessor
             from keras_bert.visualize import attention as view_of
             from keras_bert.visualize import view
         with misuse():
             view.check_path(output)
-            preprocessor = models.load(BertPreprocessor.from_preset, preset)
-            shown = view_of(models.load(BertEncoder.from_preset, preset), preprocessor, *texts)
+            preprocessor = load_model(BertPreprocessor.from_preset, preset)
+            shown = view_of(load_model(BertEncoder.from_preset, preset), preprocessor, *texts)
             results.write(shown.rendered(output, layer, head))
     layers, heads, tokens = shown.weights.scores.shape[:3]
     click.echo(f"{output}: {layers} layers of {heads} heads, {tokens} tokens")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from keras_bert import files
-from keras_bert.cli import models, output_directories, quiet
-from keras_bert.cli.errors import Misuse
+from keras_bert.cli.options import find_preset, tokenizer_of
+from keras_bert.cli.terminal import Misuse, misuse, quiet_imports, written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("source", metavar="SRC", callback=models.find_preset)
+@click.argument("source", metavar="SRC", callback=find_preset)
 @click.argument("destination", metavar="DST")
 @click.option(
     "--to",
@@ -43,10 +43,11 @@ def convert(source: Path, destination: str, format: str) -> None:
       $ keras-bert convert bert-base bert-base-tf1 --to tf1       # and back
     """
     path = Path(destination)
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+    if path.exists() and not files.is_empty_directory(path):
         raise Misuse(f"{destination} exists; choose another name")
-    output_directories.check(destination)
-    with quiet.imports():
+    with misuse(OSError):
+        files.check_writable(destination)
+    with quiet_imports():
         import tensorflow  # noqa: F401  for tokenizers and some formats
         from tqdm import tqdm
 
@@ -54,7 +55,7 @@ def convert(source: Path, destination: str, format: str) -> None:
         from keras_bert.formats import Preset, cross_encoder, hugging_face, sentence_transformers, sparse_encoder
 
     with ExitStack() as stack:
-        stack.enter_context(output_directories.written(destination))
+        stack.enter_context(written(destination))
         preset = stack.enter_context(Preset.open(source))
         checkpoint = preset.checkpoint
         parts = {part: checkpoint.weights(part) for part in ("encoder", *sorted(checkpoint.heads))}
@@ -67,7 +68,7 @@ def convert(source: Path, destination: str, format: str) -> None:
         settings = hugging_face.task_settings(preset)
         settings |= cross_encoder.entries(scores.activation) if is_cross_encoder else {}
         formats.write(unfinished, checkpoint.config, counted, format, settings=settings)
-        tokenizer = models.tokenizer_of(preset)
+        tokenizer = tokenizer_of(preset)
         if tokenizer is not None:
             tokenizer.save_preset(unfinished)
         if is_cross_encoder and tokenizer is not None and scores.max_length:

@@ -7,8 +7,9 @@ from typing import BinaryIO
 
 import click
 
-from keras_bert.cli import models, quiet, streams
-from keras_bert.cli.options import texts_to
+from keras_bert.cli import streams
+from keras_bert.cli.options import load_model, texts_to
+from keras_bert.cli.terminal import quiet_imports
 
 
 def _as_one_text(ctx: click.Context, parameter: click.Parameter, ids: tuple[str, ...]) -> tuple[str, ...]:
@@ -31,9 +32,9 @@ def detokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_for
       $ keras-bert tokenize --format ids "Don't panic, it's 3.5 km." | keras-bert detokenize
       don't panic, it's 3.5 km.
     """
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.text.loading import load_tokenizer
-    tokenizer = models.load(load_tokenizer, preset)
+    tokenizer = load_model(load_tokenizer, preset)
     parse = functools.partial(_parse_ids, vocabulary_size=len(tokenizer.vocabulary))
     for rows in lines.chunks(parse):
         texts = [text.decode() for text in tokenizer.detokenize(rows).numpy()]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_bert.cli import quiet, streams
-from keras_bert.cli.errors import misuse
+from keras_bert.cli import streams
 from keras_bert.cli.options import batch_tokens_option, handle_option, output_options, skip_bad_option
+from keras_bert.cli.terminal import misuse, quiet_imports
 
 if TYPE_CHECKING:
     from keras_bert.search.near_duplicates import DuplicatePair
@@ -44,11 +44,11 @@ def duplicates(
     Example:
       $ keras-bert duplicates reviews.txt --threshold 0.95
     """
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.search import near_duplicates
     with (
         streams.open_output(output, overwrite) as results,
-        misuse(FileNotFoundError, text_column="--text-column", threshold="--threshold"),
+        misuse(FileNotFoundError),
     ):
         pairs = near_duplicates(corpus, threshold, preset, text_column, batch_tokens, skip_bad=skip_bad)
         if output_format == "text":

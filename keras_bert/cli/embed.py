@@ -6,10 +6,14 @@ from pathlib import Path
 
 import click
 
-from keras_bert.cli import interrupts, quiet
-from keras_bert.cli import precision as numeric
-from keras_bert.cli.errors import misuse
-from keras_bert.cli.options import batch_tokens_option, preset_option, prompt_option, skip_bad_option
+from keras_bert.cli.options import (
+    batch_tokens_option,
+    precision_option,
+    preset_option,
+    prompt_option,
+    skip_bad_option,
+)
+from keras_bert.cli.terminal import RESUMABLE, end_the_command, killed_processes, misuse, quiet_imports
 
 
 @click.command()
@@ -24,7 +28,7 @@ from keras_bert.cli.options import batch_tokens_option, preset_option, prompt_op
 @click.option("--format", type=click.Choice(["parquet"]), help="Write Parquet, whatever the files are.")
 @skip_bad_option
 @batch_tokens_option
-@numeric.option
+@precision_option
 def embed(
     inputs: tuple[str, ...],
     output: str,
@@ -47,10 +51,10 @@ def embed(
     Example:
       $ keras-bert embed reviews-*.jsonl --text-column review --output vectors
     """
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.embedding import embed_files
 
-    with misuse(), interrupts.killed_processes(), interrupts.end_the_command(message=interrupts.RESUMABLE):
+    with misuse(), killed_processes(), end_the_command(message=RESUMABLE):
         options = {"precision": precision, "prompt": prompt, "format": format, "skip_bad": skip_bad}
         counts = embed_files(inputs, output, preset, text_column, batch_tokens, processes, **options)
     click.echo(f"{output}: {counts['rows']:,} rows in {counts['files']:,} files, {counts['cut']:,} texts cut")

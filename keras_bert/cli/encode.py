@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from keras_bert import files
-from keras_bert.cli import models, precision, quiet, streams
-from keras_bert.cli.options import batch_tokens_option, prompt_option, texts_to
+from keras_bert.cli import streams
+from keras_bert.cli.options import (
+    batch_tokens_option,
+    encoded,
+    load_in_precision,
+    precision_options,
+    prompt_option,
+    texts_to,
+)
+from keras_bert.cli.terminal import quiet_imports
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +28,7 @@ if TYPE_CHECKING:
 @texts_to("jsonl", "npy", "text")
 @prompt_option
 @batch_tokens_option
-@precision.options
+@precision_options
 def encode(
     lines: streams.Lines,
     results: BinaryIO,
@@ -41,14 +49,14 @@ def encode(
       $ keras-bert encode --file reviews.txt --output reviews.npy
       $ cat reviews.txt | keras-bert encode --output reviews.jsonl
     """
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.vector_files import with_vector, write_npy
     from_preset = functools.partial(BertSentenceEncoder.from_preset, default_prompt=prompt)
-    model = precision.load(from_preset, preset, **numeric)
-    encoded = models.encoded(model, lines, batch_tokens)
+    model = load_in_precision(from_preset, preset, **numeric)
+    vectors_of_chunks = encoded(model, lines, batch_tokens)
     if output_format == "npy":
-        write_npy(results, (vectors for _, vectors in encoded), model.vector_size)
+        write_npy(results, (vectors for _, vectors in vectors_of_chunks), model.vector_size)
         return
 
     def line(text: str, vector: np.ndarray) -> str:
@@ -56,5 +64,5 @@ def encode(
             return " ".join(files.decimals(vector))
         return with_vector(streams.json_line(text=text), vector)
 
-    for texts, vectors in encoded:
+    for texts, vectors in vectors_of_chunks:
         streams.write_lines(results, map(line, texts, vectors))

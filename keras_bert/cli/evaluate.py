@@ -10,9 +10,17 @@ from typing import Any, NamedTuple
 
 import click
 
-from keras_bert.cli import example_files, models, precision, quiet, streams
-from keras_bert.cli.errors import Misuse, misuse, one_line
-from keras_bert.cli.options import together
+from keras_bert.cli import streams
+from keras_bert.cli.options import (
+    column_options,
+    find_preset,
+    load_in_precision,
+    precision_options,
+    read_columns,
+    read_example_file,
+    together,
+)
+from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports
 
 
 class Columns(NamedTuple):
@@ -74,18 +82,18 @@ def measured(model: Path, file: str, columns: Columns, options: dict[str, Any]) 
         columns: what to compare.
         options: the other options of `evaluate`.
     """
-    rows = example_files.reading(options)
+    rows = {"header": not options["no_header"], **{name: options[name] for name in ("format", "delimiter", "skip_bad")}}
     texts = [columns.query, columns.positive, *columns.negatives]
-    examples = example_files.read_columns(file, text_columns=texts, score_column=columns.score, **rows)
-    with quiet.imports():
+    examples = read_columns(file, text_columns=texts, score_column=columns.score, **rows)
+    with quiet_imports():
         from keras_bert import BertSentenceEncoder
         from keras_bert.data.rows import read_corpus
     prompts = (columns.query_prompt, columns.positive_prompt)
     settings = {} if prompts == (None, None) else {"column_prompts": prompts}
     make = functools.partial(BertSentenceEncoder.from_preset, **settings)
-    encoder = precision.load(make, model, options["precision"], options["calibration"])
+    encoder = load_in_precision(make, model, options["precision"], options["calibration"])
     x, y = examples.xy
-    with misuse(TypeError, FileNotFoundError, text_column="--text-column"):
+    with misuse(TypeError, FileNotFoundError):
         corpus = [row.text for row in read_corpus(columns.corpus, options["text_column"])] if columns.corpus else []
         encoder.check_examples(x, y)
         answers = encoder.answers(x)
@@ -99,9 +107,9 @@ _SHOWN = 100  # worst answers in a report
 
 
 @click.command()
-@click.argument("model", callback=models.find_preset)
+@click.argument("model", callback=find_preset)
 @click.argument("file")
-@example_files.column_options
+@column_options
 @click.option("--skip-bad", is_flag=True, help="Leave out examples that cannot be used, and print their number.")
 @click.option("--errors", metavar="FILE", help="Write the wrongly answered examples to FILE: .jsonl, .csv or .tsv.")
 @click.option(
@@ -109,7 +117,7 @@ _SHOWN = 100  # worst answers in a report
 )
 @click.option("--overwrite", is_flag=True, help="Replace FILE of --errors and of --report if it exists.")
 @options
-@precision.options
+@precision_options
 def evaluate(
     model: Path, file: str, errors: str | None, report: str | None, overwrite: bool, calibration: str | None,
     columns: Columns | None, **options: Any,
@@ -140,10 +148,10 @@ def evaluate(
     errors_format = streams.format_of(errors, streams.ROWS)
     if report:
         streams.format_of(report, ["html"])
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.tasks.table import load_task
-    task = precision.load(load_task, model, options.pop("precision"), calibration)
-    examples = example_files.read(task.EXAMPLES, file, **task.example_settings, **options)
+    task = load_in_precision(load_task, model, options.pop("precision"), calibration)
+    examples = read_example_file(task.EXAMPLES, file, **task.example_settings, **options)
     x, y = examples.xy
     with contextlib.ExitStack() as stack:
         wrong = errors and stack.enter_context(streams.open_output(errors, overwrite))

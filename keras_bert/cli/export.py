@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import output_directories, precision, quiet
-from keras_bert.cli.errors import Misuse, one_line
-from keras_bert.cli.options import preset_option, prompt_option, together
+from keras_bert import files
+from keras_bert.cli.options import load_in_precision, precision_options, preset_option, prompt_option, together
+from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports, written
 
 _PACKAGES = {"export_onnx": "onnxruntime", "export_openvino": "openvino", "export_litert": "ai-edge-litert"}
 options = together(
@@ -27,7 +27,7 @@ options = together(
 
 def _export_runtime(function: str, preset: Path, output: str, encoder: bool, precision: str, **settings: Any) -> None:
     """Calls a function of `keras_bert.runtimes`, and tells how far its answers are from Keras's."""
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert import BertEncoder, BertPreprocessor, runtimes
         from keras_bert.tasks.table import task_of
 
@@ -44,7 +44,8 @@ def _export_runtime(function: str, preset: Path, output: str, encoder: bool, pre
 
 
 def _checked(ctx: click.Context, parameter: click.Parameter, output: str) -> str:
-    output_directories.check(output)
+    with misuse(OSError):
+        files.check_writable(output)
     return output
 
 
@@ -80,7 +81,7 @@ def export(ctx: click.Context, check: str | None) -> None:
         raise Misuse("give a command (preprocessor, encoder, serving, onnx, openvino or litert), or --check DIR alone")
     if not check:
         return
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.saved_model.check import check_serving
     try:
         for line in check_serving(check):
@@ -99,7 +100,7 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
 
     The inputs are input_word_ids, input_mask and input_type_ids; .tokenize and .bert_pack_inputs work as on TF Hub.
     """
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert import BertPreprocessor
         from keras_bert.saved_model import export_preprocessor
     length = {} if sequence_length is None else {"sequence_length": sequence_length or None}
@@ -109,13 +110,13 @@ def preprocessor(preset: Path, output: str, sequence_length: int | None, overwri
 @export.command()
 @_options
 @_dtype
-@precision.options
+@precision_options
 def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **numeric: Any) -> None:
     """Export an encoder, for inference and training; below float32, for inference only.
 
     It has .mlm if the preset has a masked language modeling head.
     """
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert import BertEncoder, BertSentenceEncoder
         from keras_bert.formats import open_checkpoint
         from keras_bert.saved_model import export_encoder
@@ -125,11 +126,11 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **num
         with open_checkpoint(preset) as checkpoint:
             has_masked_lm = "masked_lm" in checkpoint.heads
         if has_masked_lm:
-            model = precision.load(BertMaskedLM.from_preset, preset, **numeric)
+            model = load_in_precision(BertMaskedLM.from_preset, preset, **numeric)
         elif numeric["precision"] == "float32":
-            model = precision.load(BertEncoder.from_preset, preset, **numeric)  # it needs no tokenizer
+            model = load_in_precision(BertEncoder.from_preset, preset, **numeric)  # it needs no tokenizer
         else:
-            model = precision.load(BertSentenceEncoder.from_preset, preset, **numeric).encoder
+            model = load_in_precision(BertSentenceEncoder.from_preset, preset, **numeric).encoder
         export_encoder(model, output, dtype, overwrite)
 
     _export(write, output)
@@ -140,7 +141,7 @@ def encoder(preset: Path, output: str, dtype: str | None, overwrite: bool, **num
 @click.option("--version", type=click.IntRange(1), help="The version; by default, the highest in DIR plus 1.")
 @_dtype
 @prompt_option
-@precision.options
+@precision_options
 def serving(
     preset: Path,
     output: str,
@@ -155,7 +156,7 @@ def serving(
     Writes DIR/<version>/, which `keras-bert serve` serves too. A fine-tuned preset answers as `predict` does; any other
     gives sentence vectors, with the prompt before each text.
     """
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.saved_model import export_serving
         from keras_bert.tasks.table import task_of
 
@@ -163,7 +164,7 @@ def serving(
         task = task_of(preset)
         settings = {} if prompt is None else {"default_prompt": prompt}
         try:
-            model = precision.load(functools.partial(task.from_preset, **settings), preset, **numeric)
+            model = load_in_precision(functools.partial(task.from_preset, **settings), preset, **numeric)
         except TypeError as error:
             raise Misuse(f"{preset} holds a {task.__name__}, which has no prompts") from error
         return export_serving(model, output, version, dtype, overwrite)
@@ -202,7 +203,7 @@ def litert(output: str, **settings: Any) -> None:
 
 def _export(write: Callable[[], Path | None], output: str) -> None:
     """Runs an export and prints its path and size."""
-    with output_directories.written(output):
-        written = Path(write() or output)
-    size = sum(each.stat().st_size for each in written.rglob("*") if each.is_file())
-    click.echo(f"{written}: {size / 1e6:.1f} MB")
+    with written(output):
+        path = Path(write() or output)
+    size = sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+    click.echo(f"{path}: {size / 1e6:.1f} MB")

@@ -8,13 +8,13 @@ from typing import Any, BinaryIO
 
 import click
 
-from keras_bert.cli import models, quiet, streams
-from keras_bert.cli.errors import Misuse, misuse
-from keras_bert.cli.options import texts_to
+from keras_bert.cli import streams
+from keras_bert.cli.options import find_preset, load_model, texts_to
+from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
 
 
 @click.command()
-@click.argument("model", callback=models.find_preset)
+@click.argument("model", callback=find_preset)
 @click.option("--top-k", type=click.IntRange(1), default=5, help="The number of candidates for each mask.")
 @texts_to("text", *streams.ROWS, preset=False)
 def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: str, top_k: int) -> None:
@@ -30,9 +30,9 @@ def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: st
       $ keras-bert fill my-bert --top-k 2 "The [MASK] sat on the [MASK]."
       The cat sat on the mat. cat 0.412 dog 0.305     mat 0.871 floor 0.064
     """
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.tasks import BertMaskedLM
-    task = models.load(BertMaskedLM.from_preset, model)
+    task = load_model(BertMaskedLM.from_preset, model)
     if task.preprocessor is None:
         raise Misuse(f"{model} has no supported tokenizer, so it cannot read texts")
     mask = task.preprocessor.tokenizer.special_tokens["mask_token"]
@@ -45,7 +45,7 @@ def fill(model: Path, lines: streams.Lines, results: BinaryIO, output_format: st
     writer = streams.RowWriter(results, output_format)
     with lines.progress() as bar:
         for texts in lines.chunks(with_mask):
-            with misuse(top_k="--top-k"):
+            with misuse():
                 answers = task.fill(texts, top_k, progress=False)
             if output_format == "text":
                 streams.write_lines(results, map(_line, answers))

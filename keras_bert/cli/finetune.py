@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
-from keras_bert import data
-from keras_bert.cli import example_files, fine_tuning
-from keras_bert.cli.finetune_embed import embed
-from keras_bert.cli.finetune_rank import rank
-from keras_bert.cli.options import preset_option
+from keras_bert.choices import RANKING_LOSSES, SENTENCE_LOSSES
+from keras_bert.cli import runs
+from keras_bert.cli.options import column_options, format_options, preset_option
+from keras_bert.cli.terminal import Misuse
+from keras_bert.data.tables import LABEL_KINDS
 from keras_bert.recipe import FineTuningRecipe
 
 
-@click.group(commands=[rank, embed])
+@click.group()
 def finetune() -> None:
     """Fine-tune a model to classify, tag, answer, rank or embed.
 
@@ -42,83 +41,156 @@ def _long_text(*choices: str) -> Callable:
 
 
 @finetune.command()
-@fine_tuning.options(FineTuningRecipe)
+@runs.fine_tuning_options(FineTuningRecipe)
 @preset_option
-@example_files.column_options
+@column_options
 @click.option(
     "--problem-type",
-    type=click.Choice(example_files.PROBLEM_TYPES),
-    default=example_files.PROBLEM_TYPES[0],
+    type=click.Choice(list(LABEL_KINDS)),
+    default="single_label_classification",
     show_default=True,
     help="The kind of labels: one class per text, several, or numbers.",
 )
 @_long_text("truncate", "head_tail", "windows")
-def classify(train: str, validation: str | None, problem_type: str, long_text: str, **options: Any) -> None:
+def classify(no_header: bool, **options: Any) -> None:
     """Classify texts or pairs: CSV, TSV, JSON lines or Parquet, or a directory with one directory per class.
 
     \b
     Example:
       $ keras-bert finetune classify --train train.csv --eval dev.csv --output my-model
     """
-    columns = {name: options.pop(name) for name in example_files.COLUMNS}
-
-    def read(path: str) -> data.TextExamples:
-        return example_files.read(data.TextExamples, path, options["skip_bad"], problem_type, **columns)
-
-    def make(learned: data.TextExamples, preset: Path, **settings: Any) -> Any:
-        from keras_bert import BertClassifier
-
-        settings |= {"problem_type": problem_type, "pairs": learned.pairs is not None, "long_text": long_text}
-        return BertClassifier.from_preset(preset, labels=learned.label_names, **settings), {}
-
-    settings = {"problem_type": problem_type, "long_text": long_text, **columns}
-    fine_tuning.train_on_examples(read, make, train, validation, settings, **options)
+    runs.run("fine_tune_files", "classify", header=not no_header, **options)
 
 
 @finetune.command()
-@fine_tuning.options(FineTuningRecipe, without="class_weight")
+@runs.fine_tuning_options(FineTuningRecipe, without="class_weight")
 @preset_option
 @click.option("--label-column", type=int, default=-1, show_default=True, help="The column of the labels; -1: the last.")
 @_long_text("truncate", "windows")
-def tag(train: str, validation: str | None, label_column: int, long_text: str, **options: Any) -> None:
+def tag(**options: Any) -> None:
     """Label words, such as named entities: CoNLL's columns, one word per line, a blank line between sentences.
 
     \b
     Example:
       $ keras-bert finetune tag --train train.conll --eval dev.conll --output my-tagger
     """
-
-    def read(path: str) -> data.WordExamples:
-        return example_files.read(data.WordExamples, path, options["skip_bad"], label_column=label_column)
-
-    def make(learned: data.WordExamples, preset: Path, **settings: Any) -> Any:
-        from keras_bert import BertTokenClassifier
-
-        settings |= {"labels": learned.label_names, "long_text": long_text}
-        return BertTokenClassifier.from_preset(preset, **settings), {}
-
-    fine_tuning.train_on_examples(
-        read, make, train, validation, {"label_column": label_column, "long_text": long_text}, **options
-    )
+    runs.run("fine_tune_files", "tag", **options)
 
 
 @finetune.command()
-@fine_tuning.options(FineTuningRecipe, without="class_weight")
+@runs.fine_tuning_options(FineTuningRecipe, without="class_weight")
 @preset_option
-def answer(train: str, validation: str | None, **options: Any) -> None:
+def answer(**options: Any) -> None:
     """Answer questions by spans of a text: SQuAD's JSON, version 1.1 or 2.0.
 
     \b
     Example:
       $ keras-bert finetune answer --train train-v1.1.json --eval dev-v1.1.json --output my-answerer
     """
+    runs.run("fine_tune_files", "answer", **options)
 
-    def read(path: str) -> data.QuestionExamples:
-        return example_files.read(data.QuestionExamples, path, options["skip_bad"])
 
-    def make(learned: data.QuestionExamples, preset: Path, **settings: Any) -> Any:
-        from keras_bert import BertQuestionAnswerer
+@finetune.command()
+@runs.fine_tuning_options(FineTuningRecipe, without="class_weight")
+@preset_option
+@column_options
+@click.option(
+    "--negative-column",
+    "negative_columns",
+    multiple=True,
+    metavar="C",
+    help="A column of texts that answer the query less well, or not; may be repeated. Rows are then lists.",
+)
+@click.option(
+    "--score-column",
+    "score_columns",
+    multiple=True,
+    metavar="C",
+    help="For lists, the column of a better model's score of the text, then one for each negative; or only "
+    "the margins, one for each negative; or labels 0, 1, 2 ... By default, the text is the answer.",
+)
+@click.option(
+    "--loss",
+    type=click.Choice(RANKING_LOSSES),
+    help="The loss. By default binary_cross_entropy for pairs, margin_mse for lists with scores, else lambda.",
+)
+def rank(no_header: bool, text_pair_column: str | None, **options: Any) -> None:
+    """Train a reranker on a table with a query, a text and a label, 1 or 0; or on lists.
 
-        return BertQuestionAnswerer.from_preset(preset, **settings), {}
+    By default, the query is in the column `text`, and the text that may answer it in `text_pair`. A label is 1 for an
+    answer, 0 for none, or between. With --negative-column, a row is a list: a query, its answer, and other texts, such
+    as those that `mine` finds. `search --rerank` takes the model.
 
-    fine_tuning.train_on_examples(read, make, train, validation, {}, **options)
+    \b
+    Examples:
+      $ keras-bert finetune rank --train train.csv --eval dev.csv --output my-reranker
+      $ keras-bert finetune rank --train mined.jsonl --text-column query --text-pair-column positive \\
+          --negative-column negative --output my-reranker
+    """
+    options["text_pair_column"] = text_pair_column or "text_pair"
+    runs.run("fine_tune_files", "rank", header=not no_header, **options)
+
+
+@finetune.command()
+@runs.fine_tuning_options(FineTuningRecipe, without="class_weight")
+@preset_option
+@click.option("--query-column", default="query", show_default=True, metavar="C", help="The column of the anchors.")
+@click.option(
+    "--positive-column", default="positive", show_default=True, metavar="C", help="The column of the positives."
+)
+@click.option(
+    "--negative-column", "negative_columns", multiple=True, metavar="C", help="A column of negatives; may be repeated."
+)
+@click.option(
+    "--score-column",
+    "score_columns",
+    multiple=True,
+    metavar="C",
+    help="The column of the similarity of query and positive, a number. May be repeated: a reranker's "
+    "scores of the positive and of each negative.",
+)
+@click.option("--query-prompt", metavar="NAME", help="The name of the model's prompt for queries.")
+@click.option("--positive-prompt", metavar="NAME", help="The name of the model's prompt for positives and negatives.")
+@click.option(
+    "--loss",
+    type=click.Choice(SENTENCE_LOSSES),
+    help="The loss. By default cosent for scores of pairs, margin_mse for those of more texts, else "
+    "multiple_negatives_ranking.",
+)
+@click.option(
+    "--matryoshka-dims",
+    callback=lambda *given: _numbers(given[-1]),
+    metavar="N,...",
+    help="Train vectors that can be truncated to each of these sizes, such as 384,128.",
+)
+@click.option(
+    "--mini-batch-size",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Compute N texts at a time: a large --batch-size with the memory of a small one.",
+)
+@format_options
+def embed(no_header: bool, **options: Any) -> None:
+    """Train sentence vectors on pairs, triplets or pairs with scores: CSV, TSV, JSON lines or Parquet.
+
+    Without scores, a query learns to find its positive among all positives and negatives of a batch, so a large
+    --batch-size helps, with --mini-batch-size if memory is short. Equal texts are never each other's negatives. Scores
+    of pairs may be any numbers; scores of triplets, such as a reranker's, should be about as large as cosines.
+    If --eval has no negatives, pairs are measured.
+
+    \b
+    Example:
+      $ keras-bert finetune embed --train qa.jsonl --query-column question --positive-column context --output my-encoder
+    """
+    runs.run("fine_tune_files", "embed", header=not no_header, **options)
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    """The whole numbers in a list with commas. Raises Misuse for anything else."""
+    try:
+        numbers = tuple(int(each) for each in text.split(",")) if text else ()
+    except ValueError:
+        numbers = (0,)
+    if any(number < 1 for number in numbers):
+        raise Misuse(f"--matryoshka-dims is {text}; expected whole numbers with commas, such as 384,128")
+    return numbers

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from keras_bert.cli import interrupts, output_directories, quiet
-from keras_bert.cli.errors import Misuse, misuse
+from keras_bert import files
+from keras_bert.choices import STORED
 from keras_bert.cli.options import batch_tokens_option, handle_option, skip_bad_option, values_by_column
+from keras_bert.cli.terminal import RESUMABLE, Misuse, end_the_command, misuse, quiet_imports
 
 
 @click.command()
@@ -16,7 +17,7 @@ from keras_bert.cli.options import batch_tokens_option, handle_option, skip_bad_
 @handle_option
 @click.option(
     "--stored",
-    type=click.Choice(["float32", "int8"]),
+    type=click.Choice(STORED),
     help="How vectors are stored; int8 takes a quarter of the memory. By default as in DIR, else float32.",
 )
 @click.option("--add", is_flag=True, help="Keep the rows of the index in DIR, too.")
@@ -47,8 +48,9 @@ def index(
     """
     if bool(corpus) == bool(remove):
         raise Misuse("give CORPUS to index, or --remove COLUMN=VALUE")
-    output_directories.check(output)
-    with quiet.imports():
+    with misuse(OSError):
+        files.check_writable(output)
+    with quiet_imports():
         from keras_bert.search import build_index, remove_rows
     if remove:
         with misuse(FileNotFoundError):
@@ -56,8 +58,8 @@ def index(
         click.echo(f"{output}: {removed:,} rows removed")
         return
     with (
-        misuse(FileNotFoundError, text_column="--text-column"),
-        interrupts.end_the_command(message=interrupts.RESUMABLE),
+        misuse(FileNotFoundError),
+        end_the_command(message=RESUMABLE),
     ):
         counts = build_index(corpus, output, preset, text_column, stored, add, batch_tokens, skip_bad=skip_bad)
     click.echo(f"{output}: {counts['texts']:,} texts, {counts['encoded']:,} encoded now, {counts['cut']:,} of them cut")

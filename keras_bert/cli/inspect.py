@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from keras_bert.cli import models, quiet
-from keras_bert.cli.errors import misuse, one_line
+from keras_bert.cli.options import find_preset, tokenizer_of
+from keras_bert.cli.terminal import misuse, one_line, quiet_imports
 
 
 @click.command()
-@click.argument("source", metavar="SRC", callback=models.find_preset)
+@click.argument("source", metavar="SRC", callback=find_preset)
 def inspect(source: Path) -> None:
     """Describe a checkpoint: its format, size, heads and vocabulary.
 
@@ -29,7 +29,7 @@ def inspect(source: Path) -> None:
       missing     nothing
       unexpected  nothing
     """
-    with quiet.imports():
+    with quiet_imports():
         import tensorflow  # noqa: F401  for tokenizers and some formats
 
         from keras_bert import formats
@@ -54,7 +54,7 @@ def inspect(source: Path) -> None:
 def _vocabulary(source: Path) -> str:
     """The size of the vocabulary; or, because the weights may be of use without it, why it cannot be read."""
     try:
-        tokenizer = models.tokenizer_of(source)
+        tokenizer = tokenizer_of(source)
     except (ValueError, OSError) as error:
         return f"cannot be read: {one_line(error)}"
     return f"{tokenizer.vocabulary_size:,} tokens, {type(tokenizer).__name__}" if tokenizer else "none"

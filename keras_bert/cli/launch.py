@@ -16,8 +16,7 @@ from typing import IO
 
 import click
 
-from keras_bert.cli import interrupts
-from keras_bert.cli.errors import Misuse
+from keras_bert.cli.terminal import Misuse, end_the_command
 
 _MISUSE = 2  # an exit code: the command would fail again
 _SECONDS_TO_END = 10
@@ -60,7 +59,7 @@ def launch(workers: int, restarts: int, command: tuple[str, ...]) -> None:
 def _run(workers: int, command: tuple[str, ...]) -> tuple[int, int] | None:
     """Runs the command. Returns the number and the exit code of the first worker that failed, or None."""
     started: list[subprocess.Popen] = []
-    with interrupts.end_the_command(clean_up=lambda: _end(started), message="Interrupted; all workers ended."):
+    with end_the_command(clean_up=lambda: _end(started), message="Interrupted; all workers ended."):
         tellers = _start(workers, command, started)
         failed = _first_failure(started)
         _end(started)

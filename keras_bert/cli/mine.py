@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_bert import files
-from keras_bert.cli import example_files, interrupts, models, quiet, streams
-from keras_bert.cli.errors import misuse
-from keras_bert.cli.options import batch_tokens_option, handle_option, output_option, overwrite_option
+from keras_bert.cli import streams
+from keras_bert.cli.options import (
+    batch_tokens_option,
+    find_preset,
+    format_options,
+    handle_option,
+    output_option,
+    overwrite_option,
+    read_columns,
+)
+from keras_bert.cli.terminal import RESUMABLE, end_the_command, misuse, quiet_imports
 
 if TYPE_CHECKING:
     from keras_bert.search.mining import Triplet
@@ -40,13 +48,13 @@ if TYPE_CHECKING:
 @click.option(
     "--rerank",
     metavar="MODEL",
-    callback=lambda ctx, parameter, handle: handle and models.find_preset(ctx, parameter, handle),
+    callback=lambda ctx, parameter, handle: handle and find_preset(ctx, parameter, handle),
     help="Score positives and candidates with a cross-encoder: a directory, or hf://org/name.",
 )
 @output_option(required=True)
 @overwrite_option
 @batch_tokens_option
-@example_files.format_options
+@format_options
 def mine(
     pairs: str,
     query_column: str,
@@ -74,17 +82,16 @@ def mine(
       $ keras-bert mine qa.csv --corpus articles.csv --relative-margin 0.05 --output triplets.jsonl
     """
     output_format = streams.format_of(output, streams.ROWS)
-    table = {name: rules.pop(name) for name in example_files.FORMAT}
-    columns = [query_column, positive_column]
-    learned = example_files.read_columns(pairs, text_columns=columns, **example_files.reading(table))
-    with quiet.imports():
+    table = {"header": not rules.pop("no_header"), "format": rules.pop("format"), "delimiter": rules.pop("delimiter")}
+    learned = read_columns(pairs, text_columns=[query_column, positive_column], **table)
+    with quiet_imports():
         from keras_bert.data.rows import read_corpus
         from keras_bert.search import NegativeRules, mine_negatives
         from keras_bert.tasks.table import load_reranker
     unfinished = Path(f"{output}.unfinished")
     with (
-        misuse(FileNotFoundError, text_column="--text-column"),
-        interrupts.end_the_command(message=interrupts.RESUMABLE),
+        misuse(FileNotFoundError),
+        end_the_command(message=RESUMABLE),
         streams.open_output(output, overwrite) as results,
     ):
         chosen_by = NegativeRules(**rules)

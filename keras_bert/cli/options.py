@@ -1,15 +1,66 @@
-"""Options that several commands have, and the commands that read texts and write results."""
+"""Options that several commands have, and what they name: models, their precision, and files of examples."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from keras_bert.cli import models, streams
-from keras_bert.cli.errors import Misuse
+from keras_bert import data, files, presets
+from keras_bert.choices import PRECISIONS
+from keras_bert.cli import streams
+from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
+from keras_bert.data import rows
+from keras_bert.fields import FieldType, types_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from keras_bert import BertSentenceEncoder
+    from keras_bert.formats import Preset
+
+T = TypeVar("T")
+
+
+def find_preset(ctx: click.Context, parameter: click.Parameter, handle: str) -> Path:
+    """A callback of click: the directory of a handle."""
+    with misuse(OSError):
+        return presets.resolve(handle)
+
+
+def load_model(from_preset: Callable[..., T], preset: Path, **arguments: Any) -> T:
+    """`from_preset(preset, **arguments)`. Raises Misuse if files are missing or damaged, or an argument is bad."""
+    with misuse(OSError):
+        return from_preset(preset, **arguments)
+
+
+def tokenizer_of(preset: Path | Preset) -> Any:
+    """A checkpoint's tokenizer; None if it has no vocabulary."""
+    from keras_bert.text.loading import load_tokenizer
+
+    try:
+        return load_tokenizer(preset)
+    except FileNotFoundError:
+        return None
+
+
+def encoded(
+    model: BertSentenceEncoder, lines: streams.Lines, batch_tokens: int
+) -> Iterator[tuple[list[str], np.ndarray]]:
+    """Chunks of texts with their vectors. Raises Misuse if `--batch-tokens` is less than 1."""
+    with lines.progress() as bar:
+        for texts in lines.chunks():
+            with misuse():
+                vectors = model.encode(texts, batch_tokens, progress=False)
+            yield texts, vectors
+            bar.update(len(texts))
+
+
+# -- Options.
 
 _MODEL_HELP = "The model: the name of an installed preset, a directory, or hf://org/name."
 
@@ -18,7 +69,7 @@ overwrite_option = click.option("--overwrite", is_flag=True, help="Replace FILE 
 # The name of a preset, and its directory.
 handle_option = click.option("--preset", default="all-MiniLM-L6-v2", metavar="MODEL", help=_MODEL_HELP)
 preset_option = click.option(
-    "--preset", default="all-MiniLM-L6-v2", callback=models.find_preset, metavar="MODEL", help=_MODEL_HELP
+    "--preset", default="all-MiniLM-L6-v2", callback=find_preset, metavar="MODEL", help=_MODEL_HELP
 )
 batch_tokens_option = click.option(
     "--batch-tokens",
@@ -101,3 +152,140 @@ def _choose_format(ctx: click.Context, parameter: click.Parameter, given: str | 
     if chosen == "npy" and output in (None, "-"):
         raise Misuse("the format npy needs --output FILE")
     return chosen
+
+
+# -- The recipe of a training run.
+
+
+def recipe_options(kind: type, without: str = "", **defaults: Any) -> Callable[[Callable], Callable]:
+    """An option for each field of a recipe, except `without`. Its values are checked before the command starts."""
+    fields = [field for field in dataclasses.fields(kind) if field.name != without]
+
+    def add_to(command: Callable) -> Callable:
+        @functools.wraps(command)
+        def checked(**options: Any) -> Any:
+            with misuse():
+                kind(**{field.name: options[field.name] for field in fields})
+            return command(**options)
+
+        types = types_of(kind)
+        return together(*(_option(field, types[field.name], defaults) for field in fields))(checked)
+
+    return add_to
+
+
+def _option(
+    field: dataclasses.Field, field_type: FieldType, defaults: Mapping[str, Any]
+) -> Callable[[Callable], Callable]:
+    kind, choices = field_type.kind, field.metadata["choices"]
+    settings: dict[str, Any] = {"type": click.Choice(choices) if choices else kind, "help": field.metadata["help"]}
+    if kind is bool:
+        settings = {"is_flag": True, "help": field.metadata["help"]}
+    elif kind is Mapping:
+        help = f"{settings['help']}  [may be repeated]"
+        settings = {"multiple": True, "callback": _weights, "metavar": "LABEL=NUMBER", "help": help}
+    default = defaults.get(field.name, field.default)
+    if default is dataclasses.MISSING:
+        settings["required"] = True
+    elif default is not None and kind is not bool:
+        settings |= {"default": default, "show_default": True}
+    names = [field.name] if not field.metadata["option"] else [field.metadata["option"], field.name]
+    return click.option(*(f"--{name.replace('_', '-')}" for name in names), field.name, **settings)
+
+
+def _weights(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
+    weights = {}
+    for each in given:
+        label, _, number = each.rpartition("=")
+        try:
+            weights[label] = float(number)
+        except ValueError:
+            raise Misuse(f"{option.opts[0]} {each}: expected LABEL=NUMBER, such as positive=2.5") from None
+    return weights
+
+
+precision_option = click.option(
+    "--precision",
+    type=click.Choice(PRECISIONS),
+    default="float32",
+    help="The precision of inference. On CPUs, bfloat16 and int8 are faster; answers change a little.",
+)
+precision_options = together(
+    precision_option,
+    click.option(
+        "--calibration",
+        metavar="FILE",
+        help="Some hundred texts to calibrate int8 with, like those that the model will read: one per line; or a "
+        "table with the model's columns, which pairs need. By default, the model's saved ranges are used, or a few "
+        "built-in sentences, most of them English.",
+    ),
+)
+
+
+def load_in_precision(from_preset: Callable[[Path], Any], preset: Path, precision: str, calibration: str | None) -> Any:
+    """`from_preset(preset)` in a precision. Raises Misuse if that cannot be had."""
+    if calibration is not None and precision != "int8":
+        raise Misuse("--calibration is for --precision int8")
+    with misuse(OSError):
+        if calibration is not None and rows.format_of(calibration) is None:
+            files.read_text(calibration)  # raises before the model is loaded
+        model = from_preset(preset)
+        if calibration is not None:
+            model.set_precision(precision, _calibration_texts(calibration, model.text_names))
+        elif precision != "float32":
+            model.set_precision(precision)
+    if precision == "int8" and model.encoder.inference.ranges.is_built_in:
+        told = "int8: calibrated with a few built-in sentences; use --calibration FILE with texts like yours"
+        click.echo(told, err=True)
+    return model
+
+
+def _calibration_texts(path: str, names: Sequence[str]) -> list[str] | tuple[list[str], ...]:
+    """The texts in a file; for a model of pairs, both columns. Raises ValueError or Misuse."""
+    if rows.format_of(path) is not None:
+        found = [row for _, row in rows.text_rows(path, names)]
+        columns = [[row[name] for row in found] for name in names]
+    elif len(names) > 1:
+        raise ValueError(f"{path}: this model reads {' and '.join(names)}; give a .csv, .tsv or .jsonl of both")
+    else:
+        columns = [[line for line in files.lines_of(files.read_text(path)) if line.strip()]]
+    return tuple(columns) if len(columns) > 1 else columns[0]
+
+
+format_options = together(
+    click.option(
+        "--format",
+        type=click.Choice(rows.NAMES),
+        help="The format of the file; by default that of its first bytes or its extension.",
+    ),
+    click.option(
+        "--delimiter", metavar="X", help="The character between the cells of a CSV; by default, it is recognised."
+    ),
+    click.option("--no-header", is_flag=True, help="The first line is an example; choose columns by number, from 1."),
+)
+# The columns of a table, by name, or by number from 1.
+text_options = together(
+    click.option("--text-column", default="text", show_default=True, metavar="C", help="The column of the texts."),
+    click.option("--text-pair-column", metavar="C", help="The column of the second texts, for pairs."),
+    format_options,
+)
+column_options = together(
+    text_options,
+    click.option(
+        "--label-column", metavar="C", help="The column of the labels; by default `label`, in CoNLL files the last."
+    ),
+)
+
+
+def read_example_file(kind: type | None, path: str, *, no_header: bool = False, **settings: Any) -> Any:
+    """`read_examples`, with the values of `column_options`. Raises Misuse if the file cannot be used."""
+    with quiet_imports():
+        from keras_bert.tasks.table import read_examples
+    with misuse(OSError):
+        return read_examples(kind, path, header=not no_header, **settings)
+
+
+def read_columns(path: str, **settings: Any) -> data.ColumnExamples:
+    """Texts to compare, see `keras_bert.data.read_columns`. Raises Misuse if the file cannot be used."""
+    with misuse(OSError):
+        return data.read_columns(path, **settings)

@@ -11,22 +11,30 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import example_files, models, precision, quiet, streams
-from keras_bert.cli.errors import Misuse, one_line
-from keras_bert.cli.options import output_option, overwrite_option, skip_bad_option
+from keras_bert.cli import streams
+from keras_bert.cli.options import (
+    find_preset,
+    load_in_precision,
+    output_option,
+    overwrite_option,
+    precision_options,
+    skip_bad_option,
+    text_options,
+)
+from keras_bert.cli.terminal import Misuse, misuse, one_line, quiet_imports
 from keras_bert.data.problems import characters, json_object, whole_row
 from keras_bert.data.rows import format_of, text_of, text_rows
 
 
 @click.command()
-@click.argument("model", callback=models.find_preset)
+@click.argument("model", callback=find_preset)
 @click.argument("text", nargs=-1)
 @click.option("--file", metavar="FILE", help="Read texts from FILE; - is standard input.")
-@example_files.text_options
+@text_options
 @skip_bad_option
 @output_option()
 @overwrite_option
-@precision.options
+@precision_options
 def predict(
     model: Path, text: tuple[str, ...], file: str | None, output: str | None, overwrite: bool, calibration: str | None,
     **options: Any,
@@ -50,18 +58,18 @@ def predict(
         raise Misuse(f"{text[0]} is a file: read it with --file {text[0]}")
     form = options["format"]
     if file and file != "-" and Path(file).is_file():
-        with example_files.in_the_shell(file):
+        with misuse(OSError):
             form = format_of(file, form)
     output_format = streams.format_of(output, streams.ROWS)
     lines = None if form and Path(file or "").is_file() else streams.open_texts(text, file)
     if lines is not None and (options["skip_bad"] or form not in (None, "jsonl")):
         raise Misuse("--skip-bad and tables need --file FILE")
     with streams.open_output(output, overwrite) as results:
-        with quiet.imports():
+        with quiet_imports():
             from tqdm import tqdm
 
             from keras_bert.tasks.table import load_task
-        task = precision.load(load_task, model, options["precision"], calibration)
+        task = load_in_precision(load_task, model, options["precision"], calibration)
         names = task.text_names
         columns = {**dict.fromkeys(names), "text": options["text_column"], "text_pair": options["text_pair_column"]}
         columns = {name: columns[name] or name for name in names}  # of the model's texts
@@ -89,7 +97,7 @@ def _of_table(
         text_rows, file, list(columns.values()), format=options["format"], header=not options["no_header"],
         delimiter=options["delimiter"], skip_bad=options["skip_bad"],
     )  # fmt: skip
-    with example_files.in_the_shell(file):
+    with misuse(OSError):
         count = sum(1 for _ in read())
 
     def chunks() -> Iterator[list[dict[str, Any]]]:

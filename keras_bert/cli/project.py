@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from keras_bert.cli import models, quiet, streams
-from keras_bert.cli.errors import misuse
-from keras_bert.cli.options import batch_tokens_option, file_option, preset_option, prompt_option
+from keras_bert.cli import streams
+from keras_bert.cli.options import batch_tokens_option, encoded, file_option, load_model, preset_option, prompt_option
+from keras_bert.cli.terminal import misuse, quiet_imports
 
 
 @click.command()
@@ -32,10 +32,10 @@ def project(
       5 texts; to see them: tensorboard --logdir projector
     """
     lines = streams.open_texts((), file)
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.projector import write_projector
-    model = models.load(BertSentenceEncoder.from_preset, preset, default_prompt=prompt)
+    model = load_model(BertSentenceEncoder.from_preset, preset, default_prompt=prompt)
     with misuse(FileExistsError):
-        count = write_projector(output, models.encoded(model, lines, batch_tokens), overwrite)
+        count = write_projector(output, encoded(model, lines, batch_tokens), overwrite)
     click.echo(f"{count:,} {'text' if count == 1 else 'texts'}; to see them: tensorboard --logdir {output}")

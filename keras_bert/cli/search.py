@@ -8,9 +8,9 @@ from typing import Any, BinaryIO, TypeVar
 
 import click
 
-from keras_bert.cli import models, quiet, streams
-from keras_bert.cli.errors import misuse
-from keras_bert.cli.options import texts_to, together, values_by_column
+from keras_bert.cli import streams
+from keras_bert.cli.options import find_preset, texts_to, together, values_by_column
+from keras_bert.cli.terminal import misuse, quiet_imports
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ _arguments = together(
 @click.option(
     "--rerank",
     metavar="MODEL",
-    callback=lambda ctx, parameter, handle: handle and models.find_preset(ctx, parameter, handle),
+    callback=lambda ctx, parameter, handle: handle and find_preset(ctx, parameter, handle),
     help="Rank the 50 closest texts with a cross-encoder: a directory, or hf://org/name.",
 )
 def search(
@@ -61,7 +61,7 @@ def search(
       $ keras-bert search reviews-index --file questions.txt --output hits.jsonl
       $ keras-bert search reviews-index "too slow" --where language=en --where language=de
     """
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.search import TextIndex
         from keras_bert.tasks.table import load_reranker
     with misuse(FileNotFoundError):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from keras_bert.cli import models, quiet, streams
-from keras_bert.cli.errors import Misuse, misuse
-from keras_bert.cli.options import overwrite_option, preset_option
+from keras_bert.cli import streams
+from keras_bert.cli.options import load_model, overwrite_option, preset_option
+from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
 
 if TYPE_CHECKING:
     from keras_bert.visualize.senses import Senses
@@ -39,12 +39,12 @@ def senses(word: str, file: str | None, preset: Path, output: str | None, overwr
         raise Misuse(f"{output}: senses writes .html, .png and .jsonl")
     lines = streams.open_texts((), file)
     with streams.open_output(output, overwrite) as results:
-        with quiet.imports():
+        with quiet_imports():
             from keras_bert import BertEncoder, BertPreprocessor
             from keras_bert.visualize import senses_page
             from keras_bert.visualize.senses import find_senses
-        encoder = models.load(BertEncoder.from_preset, preset)
-        preprocessor = models.load(lambda path: BertPreprocessor.from_preset(path, sequence_length=None), preset)
+        encoder = load_model(BertEncoder.from_preset, preset)
+        preprocessor = load_model(lambda path: BertPreprocessor.from_preset(path, sequence_length=None), preset)
         with misuse():
             found = find_senses(encoder, preprocessor, word, _paragraphs(lines.parsed()))
             if kind == ".png":

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from keras_bert.cli import quiet
+from keras_bert.cli.terminal import quiet_imports
 
 _PORT = click.IntRange(0, 65535)
 
@@ -38,7 +38,7 @@ def serve(directory: Path, model_name: str | None, no_batching: bool, **options:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's errors are reported below
     # oneDNN compiles a kernel for each shape and keeps the last 1,024: too few for batches of all sizes.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
-    with quiet.imports():
+    with quiet_imports():
         try:
             from keras_bert.server import run
         except ModuleNotFoundError as error:

@@ -8,9 +8,9 @@ from typing import Any, BinaryIO
 
 import click
 
-from keras_bert.cli import models, quiet, streams
-from keras_bert.cli.errors import Misuse
-from keras_bert.cli.options import prompt_option, texts_to
+from keras_bert.cli import streams
+from keras_bert.cli.options import load_model, prompt_option, texts_to
+from keras_bert.cli.terminal import Misuse, quiet_imports
 
 _MOST_TEXTS = 1000  # all pairs of more texts are written only as a matrix
 _BIG = 1e9  # bytes of a matrix from which on there is a warning
@@ -52,11 +52,11 @@ def similarity(
         raise Misuse("--top and --threshold write pairs, not the matrix of npy; choose --format text or jsonl")
     texts = list(lines.parsed())
     _check_count(len(texts), output_format, chosen)
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert import BertSentenceEncoder
         from keras_bert.embedding.similar_pairs import similar_pairs
         from keras_bert.embedding.vector_files import write_npy
-    model = models.load(BertSentenceEncoder.to_compare, preset, default_prompt=prompt)
+    model = load_model(BertSentenceEncoder.to_compare, preset, default_prompt=prompt)
     vectors = model.encode(texts)  # their dot products are similarities
     if chosen or output_format in streams.ROWS:
         found = similar_pairs(vectors, top, -math.inf if threshold is None else threshold)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import click
 
 from keras_bert import files
-from keras_bert.cli.errors import Misuse, visible
+from keras_bert.cli.terminal import Misuse, visible
 
 if TYPE_CHECKING:
     from tqdm import tqdm

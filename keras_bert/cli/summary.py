@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_bert.cli import precision, quiet
-from keras_bert.cli.errors import Misuse, misuse
+from keras_bert.cli.options import load_in_precision, precision_options
+from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
 from keras_bert.config import SIZES, BertConfig
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     help="The number of tokens in a sequence; by default 128, or the model's positions if they are fewer.",
 )
-@precision.options
+@precision_options
 def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric: Any) -> None:
     """Show a model's parts, memory and operations.
 
@@ -58,7 +58,7 @@ def summary(handle: str, batch_size: int, sequence_length: int | None, **numeric
         activations  1,440.0 MiB of these, about
       forward pass   174.6 million operations a token
     """
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.encoder.summary import summarize
     config, heads = _architecture(handle)
     ranges = _ranges(handle, **numeric)
@@ -83,7 +83,7 @@ def _architecture(handle: str) -> tuple[BertConfig, dict[str, dict[str, Shape]]]
     """The configuration of a size or a checkpoint, and the shapes of the weights of its heads."""
     if handle in SIZES and not Path(handle).is_dir():
         return BertConfig.named(handle), {}
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert import formats, presets
     with misuse(OSError):
         try:
@@ -96,7 +96,7 @@ def _architecture(handle: str) -> tuple[BertConfig, dict[str, dict[str, Shape]]]
 
 def _ranges(handle: str, **numeric: Any) -> Int8Ranges | None:
     """The ranges that the preset keeps, or that calibration finds."""
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert import presets
         from keras_bert.inference import read_ranges
         from keras_bert.tasks.table import task_of
@@ -108,7 +108,7 @@ def _ranges(handle: str, **numeric: Any) -> Int8Ranges | None:
         raise Misuse(f"{handle} is a size, without weights; --precision is for a preset")
     with misuse(OSError):
         task = task_of(presets.resolve(handle))
-    inference = precision.load(task.from_preset, Path(handle), **numeric).encoder.inference
+    inference = load_in_precision(task.from_preset, Path(handle), **numeric).encoder.inference
     return None if inference is None else inference.ranges
 
 

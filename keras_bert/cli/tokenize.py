@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from keras_bert.cli import models, quiet, streams
-from keras_bert.cli.errors import Misuse
-from keras_bert.cli.options import texts_to
+from keras_bert.cli import streams
+from keras_bert.cli.options import load_model, texts_to
+from keras_bert.cli.terminal import Misuse, quiet_imports
 
 if TYPE_CHECKING:
     from keras_bert.text.explanation import ExplainedToken
@@ -109,9 +109,9 @@ def tokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_forma
     """
     if explain and output_format != "text":
         raise Misuse(f"--explain writes a table, not {output_format}")
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.text.loading import load_tokenizer
-    tokenizer = models.load(load_tokenizer, preset)
+    tokenizer = load_model(load_tokenizer, preset)
     if explain:
         write(results, tokenizer, lines.chunks())
         return

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from keras_bert import files
-from keras_bert.cli import quiet
-from keras_bert.cli.errors import Misuse, misuse
+from keras_bert.choices import VOCABULARIES
+from keras_bert.cli.terminal import Misuse, misuse, quiet_imports
 
 
 @click.command()
@@ -19,7 +19,7 @@ from keras_bert.cli.errors import Misuse, misuse
 )
 @click.option(
     "--kind",
-    type=click.Choice(["wordpiece", "bytepair", "sentencepiece"]),
+    type=click.Choice(VOCABULARIES),
     default="wordpiece",
     help="The kind of tokenizer: BERT's, RoBERTa's or ALBERT's.",
 )
@@ -49,13 +49,13 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
     if not path.parent.is_dir():
         raise Misuse(f"cannot write {output}: there is no directory {path.parent}")
     _refuse_to_replace(path, output)
-    with quiet.imports():
+    with quiet_imports():
         from keras_bert.text import learn_vocabulary
         from keras_bert.text.learning import fertility
         from keras_bert.text.learning_corpus import text_files
 
     settings = {"lowercase": False if cased else None, "character_coverage": character_coverage}
-    with misuse(character_coverage="--character-coverage"):
+    with misuse():
         paths = [each for given in corpus for each in text_files(Path(given))]
         tokenizer = learn_vocabulary(paths, size, kind, **settings)
         fits = fertility(tokenizer, paths)

@@ -94,7 +94,7 @@ def known_format(path: str | Path, format: str | None) -> str:
     known = format_of(path, format)
     if known is None:
         *names, last = map(repr, NAMES)
-        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; pass format={', '.join(names)} or {last}")
+        raise ValueError(f"{path} does not end in {', '.join(FORMATS)}; choose the format {', '.join(names)} or {last}")
     return known
 
 
@@ -252,7 +252,7 @@ def missing_column(path: str | Path, column: str | int, names: list[str], may_be
     advice = f"; did you mean {meant[0]!r}?" if meant else ""
     looks_so = any(not name or len(name) > 40 or re.fullmatch(r"[-+.,\d]+", name) for name in names)
     if may_be_example and not meant and (looks_so or len(set(names)) < len(names)):
-        advice = "; if its first line is an example already, read it with header=False, by number"
+        advice = "; if its first line is an example already, read it without a header, by number"
     return ValueError(f"{path} has no column {column!r}; its columns are {listed}{advice}")
 
 
@@ -402,7 +402,7 @@ def _csv_cells(path: str | Path, delimiter: str, skipped: int = 0) -> Iterator[t
             if "unexpected end" in str(error):  # the cell takes the rest of the file, so no row can be left out
                 raise ValueError(
                     f"{path}, line {number}: a quote is opened and never closed; double the quotes inside texts, "
-                    "or read the file with format='tsv' if it has no quoted cells"
+                    "or read the file as tsv if it has no quoted cells"
                 ) from None
             cells = f"not CSV ({error})"
         yield number, cells
@@ -441,7 +441,7 @@ def _recognised(path: str | Path, header: bool) -> tuple[str, int]:
     even = [each for each, found in widths.items() if found and found[0] > 1 and len(set(found)) == 1]
     others = [each for each in even if each != ","]
     if "," in even and others and not header:
-        raise ValueError(f"{path} may have cells divided by ',' or {others[0]!r}; pass delimiter=")
+        raise ValueError(f"{path} may have cells divided by ',' or {others[0]!r}; choose the delimiter")
     if not even and header and widths[","] and widths[","][0] == 1:  # rows that differ, under a header without a comma
         others = [each for each in _DELIMITERS if widths[each] and widths[each][0] > 1]
     return (others[0] if len(others) == 1 and "," not in even else ","), 0

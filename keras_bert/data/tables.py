@@ -16,6 +16,11 @@ from keras_bert.files import read_text
 # -- Parses the labels in the cells of a table.
 
 KINDS = ("class", "number", "multi_label")
+LABEL_KINDS = {  # problem type of a classifier -> the kind of its labels
+    "single_label_classification": "class",
+    "multi_label_classification": "multi_label",
+    "regression": "number",
+}
 
 
 def parse_label(value: Any, kind: str, separator: str = "|") -> str | float | tuple[str, ...]:

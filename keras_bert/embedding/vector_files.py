@@ -182,7 +182,7 @@ def copy_of(source: Path, column: str, skip_bad: bool = False, format: str | Non
     if format not in (None, PARQUET):
         raise ValueError(f"format is {format!r}; expected {PARQUET!r}, or None for that of each file")
     if kind == "xlsx" and format is None:
-        raise ValueError(f"{source} is an Excel file, which has no room for vectors; pass format='parquet'")
+        raise ValueError(f"{source} is an Excel file, which has no room for vectors; choose the format parquet")
     if kind == PARQUET:
         return ParquetCopy(source, column, skip_bad, PARQUET)
     if kind == "jsonl" and format is None:

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.choices import PRECISIONS
 from keras_bert.config import BertConfig
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import digest, values_by_name
@@ -26,8 +27,6 @@ from keras_bert.inference.products import (
     beside_int8,
 )
 from keras_bert.inference.ranges import Int8Ranges
-
-PRECISIONS = ("float32", "bfloat16", "int8")
 
 # Blocks are left out of int8 until the last hidden states of tokens have this mean cosine with those in float32.
 _LEAST_COSINE = 0.98

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from keras_bert.choices import LAYOUTS
 from keras_bert.text.arguments import check_many
 
-LAYOUTS = ("prose", "sentences")
 # Long files are split, at the end of a paragraph, into documents of at least this many characters, so that a document
 # fills many sequences, and a book has several documents.
 _DOCUMENT_LENGTH = 2**15

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-OBJECTIVES = ("next_sentence", "sentence_order", "sentences")
+from keras_bert.choices import OBJECTIVES
 
 
 class MaskedExamples(NamedTuple):

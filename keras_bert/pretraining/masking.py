@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.choices import MASKED_UNITS
 from keras_bert.text.tokenizer import Tokenizer
 
 # Probabilities of spans of 1 to 10 words: geometric, p = 0.2, 3.8 words on average (Joshi et al. 2020, section 3.1).
 _SPAN_LENGTHS = 0.2 * 0.8 ** np.arange(10)
-MASKED_UNITS = ("token", "word", "span")
 
 
 class MaskedLMMasking:

@@ -14,6 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 from keras_bert import files
+from keras_bert.choices import STORED
 from keras_bert.data.rows import read_corpus
 from keras_bert.search import neighbours, search_model
 from keras_bert.search.index_files import RECORD, IndexRecord, IndexRows, read_index, write_record, write_rows
@@ -158,8 +159,8 @@ def build_index(
         {'texts': 3, 'encoded': 3, 'cut': 0}
     """
     neighbours.check_installed()
-    if stored not in (None, *neighbours.STORED):
-        raise ValueError(f"stored is {stored!r}; expected {' or '.join(neighbours.STORED)}")
+    if stored not in (None, *STORED):
+        raise ValueError(f"stored is {stored!r}; expected {' or '.join(STORED)}")
     directory = Path(directory)
     rows = read_corpus(corpus, text_column, skip_bad)
     if not rows:

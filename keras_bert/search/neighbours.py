@@ -13,7 +13,6 @@ from keras_bert.extras import needed
 # In a small index, a query is compared with every vector, in some hundredths of a second. A larger index has a graph of
 # neighbours (HNSW, Malkov and Yashunin 2018), whose search misses about one hit in a hundred.
 EXACT_UP_TO = 100_000
-STORED = ("float32", "int8")
 _LINKS = 32  # links per vector in the graph
 _LOOKED_AT = 200  # candidates in a search of the graph
 _ROWS = 16384  # vectors to compare at a time

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert.choices import RANKING_LOSSES
 from keras_bert.tasks.replicas import over_all
 from keras_bert.tasks.sentence_losses import MarginMSELoss
 
@@ -168,9 +169,4 @@ def binary_cross_entropy() -> keras.losses.Loss:
 
 
 # By name, for commands.
-LOSSES = {
-    "binary_cross_entropy": binary_cross_entropy,
-    "lambda": LambdaLoss,
-    "list_net": ListNetLoss,
-    "margin_mse": MarginMSELoss,
-}
+LOSSES = dict(zip(RANKING_LOSSES, (binary_cross_entropy, LambdaLoss, ListNetLoss, MarginMSELoss), strict=True))

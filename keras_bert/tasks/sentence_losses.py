@@ -23,6 +23,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert.choices import SENTENCE_LOSSES
 from keras_bert.tasks.replicas import of_all_replicas, of_this_replica
 
 LOWEST = -1e9  # of float32 scores: its exponential is 0
@@ -455,12 +456,8 @@ class MatryoshkaLoss(keras.losses.Loss):
 
 
 # By name, for commands; each can be made without arguments. A file has no vectors.
-LOSSES = {
-    "multiple_negatives_ranking": MultipleNegativesRankingLoss,
-    "cosent": CoSENTLoss,
-    "angle": AnglELoss,
-    "cosine_similarity": CosineSimilarityLoss,
-    "contrastive": ContrastiveLoss,
-    "triplet": TripletLoss,
-    "margin_mse": MarginMSELoss,
-}
+_CLASSES = (
+    *(MultipleNegativesRankingLoss, CoSENTLoss, AnglELoss),
+    *(CosineSimilarityLoss, ContrastiveLoss, TripletLoss, MarginMSELoss),
+)
+LOSSES = dict(zip(SENTENCE_LOSSES, _CLASSES, strict=True))

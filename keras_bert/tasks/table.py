@@ -1,11 +1,18 @@
-"""The table of tasks: finds the class of a preset by its head."""
+"""The tables of tasks: the class of a preset, by its head; and how each task is learned from files."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keras_bert import data
+from keras_bert.data import tables
+from keras_bert.data.rows import read_rows
 from keras_bert.formats import Preset
+from keras_bert.tasks import ranking_losses, sentence_losses
 from keras_bert.tasks.classifier import BertClassifier
 from keras_bert.tasks.next_sentence import BertNextSentence
 from keras_bert.tasks.question_answerer import BertQuestionAnswerer
@@ -84,3 +91,281 @@ def load_reranker(handle: str | Path | Preset, **arguments: Any) -> BertReranker
                 f"{preset.handle} has no head that scores pairs; use a cross-encoder, or fine-tune a BertReranker"
             )
         return BertReranker.from_preset(preset, **arguments)
+
+
+# -- Files of examples, and the models that learn them.
+
+Examples = data.TextExamples | data.ColumnExamples | data.WordExamples | data.QuestionExamples
+
+
+def read_examples(
+    kind: type | None, path: str | Path, *, skip_bad: bool = False, problem_type: str | None = None, **columns: Any
+) -> Examples:
+    """The examples in a file.
+
+    Args:
+        kind: the class of the examples, a task's `EXAMPLES`.
+        path: the file; for texts also a directory with one directory per class.
+        skip_bad: leave out the examples that cannot be used, with a warning.
+        problem_type: see `BertClassifier`.
+        **columns: for texts, arguments of `data.read_table`; for words, the `label_column` of `data.read_conll`.
+
+    Raises:
+        OSError, ValueError: the file cannot be used, or the task has no examples to compare answers with.
+    """
+    if kind is None:
+        raise ValueError("this model gives weights of tokens, which cannot be compared with examples")
+    return _READERS[kind](path, skip_bad, problem_type, **columns)
+
+
+def _texts(
+    path: str | Path, skip_bad: bool, problem_type: str, label_column: str | int | None = None, **columns: Any
+) -> data.TextExamples:
+    if Path(path).is_dir():
+        return data.read_folders(path, skip_bad=skip_bad)
+    if problem_type not in tables.LABEL_KINDS:
+        raise ValueError(f"problem_type is {problem_type!r}; expected one of {', '.join(tables.LABEL_KINDS)}")
+    columns |= {"label_column": label_column or "label", "label_kind": tables.LABEL_KINDS[problem_type]}
+    return data.read_table(path, skip_bad=skip_bad, **columns)
+
+
+def _words(
+    path: str | Path, skip_bad: bool, _: Any, label_column: str | int | None = None, **__: Any
+) -> data.WordExamples:
+    try:
+        column = -1 if label_column is None else int(label_column)
+    except ValueError:
+        raise ValueError(f"label_column is {label_column}; choose columns of CoNLL files by number, from 1") from None
+    return data.read_conll(path, label_column=column, skip_bad=skip_bad)
+
+
+def _questions(path: str | Path, skip_bad: bool, *_: Any, **__: Any) -> data.QuestionExamples:
+    return data.read_squad(path, skip_bad=skip_bad)
+
+
+_READERS: dict[type, Callable[..., Examples]] = {
+    data.TextExamples: _texts,
+    data.WordExamples: _words,
+    data.QuestionExamples: _questions,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromFiles:
+    """How a task is learned from files. The fields are keyword arguments of `training.fine_tune_files`.
+
+    Attributes:
+        sequence_length: the length of a row in tokens; by default, as long as the texts need.
+        skip_bad: leave out the examples that cannot be used, with a warning.
+    """
+
+    sequence_length: int | None = None
+    skip_bad: bool = False
+
+    def read(self, path: str | Path) -> Examples:
+        """The examples in a file."""
+        raise NotImplementedError
+
+    def read_validation(self, path: str | Path) -> Examples:
+        """The examples in a file to measure with."""
+        return self.read(path)
+
+    def start(self, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
+        """The model of a preset that will learn these examples, and arguments for `fine_tune`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromTable(FromFiles):
+    """How a task is learned from the rows of a table.
+
+    Attributes:
+        header, format, delimiter: see `data.read_table`.
+    """
+
+    header: bool = True
+    format: str | None = None
+    delimiter: str | None = None
+
+    @property
+    def rows(self) -> dict[str, Any]:
+        """The arguments of the readers of tables."""
+        return {name: getattr(self, name) for name in ("header", "format", "delimiter", "skip_bad")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classify(FromTable):
+    """Texts or pairs, and their classes: see `data.read_table` and `BertClassifier`."""
+
+    text_column: str | int = "text"
+    text_pair_column: str | int | None = None
+    label_column: str | int | None = None
+    problem_type: str = "single_label_classification"
+    long_text: str = "truncate"
+
+    def read(self, path: str | Path) -> data.TextExamples:
+        names = ("text_column", "text_pair_column", "label_column", "problem_type")
+        return read_examples(data.TextExamples, path, **{name: getattr(self, name) for name in names}, **self.rows)
+
+    def start(self, preset: str | Path, examples: data.TextExamples) -> tuple[BertTask, dict[str, Any]]:
+        settings = {"problem_type": self.problem_type, "pairs": examples.pairs is not None}
+        settings |= {"long_text": self.long_text, "sequence_length": self.sequence_length}
+        return BertClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tag(FromFiles):
+    """Words and their labels: see `data.read_conll` and `BertTokenClassifier`."""
+
+    label_column: int = -1
+    long_text: str = "truncate"
+
+    def read(self, path: str | Path) -> data.WordExamples:
+        return read_examples(data.WordExamples, path, skip_bad=self.skip_bad, label_column=self.label_column)
+
+    def start(self, preset: str | Path, examples: data.WordExamples) -> tuple[BertTask, dict[str, Any]]:
+        settings = {"long_text": self.long_text, "sequence_length": self.sequence_length}
+        return BertTokenClassifier.from_preset(preset, labels=examples.label_names, **settings), {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer(FromFiles):
+    """Questions, contexts and answers: see `data.read_squad` and `BertQuestionAnswerer`."""
+
+    def read(self, path: str | Path) -> data.QuestionExamples:
+        return read_examples(data.QuestionExamples, path, skip_bad=self.skip_bad)
+
+    def start(self, preset: str | Path, examples: data.QuestionExamples) -> tuple[BertTask, dict[str, Any]]:
+        return BertQuestionAnswerer.from_preset(preset, sequence_length=self.sequence_length), {}
+
+
+def _loss(losses: dict[str, Any], name: str | None) -> Any:
+    if name is not None and name not in losses:
+        raise ValueError(f"loss is {name!r}; expected one of {', '.join(losses)}")
+    return name and losses[name]()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rank(FromTable):
+    """Queries, texts and labels, 1 for an answer and 0 for none; or, with negatives, lists: see `BertReranker`.
+
+    Attributes:
+        negative_columns: other texts of a row, which answer the query less well, or not.
+        score_columns: for lists, a better model's score of the text and of each negative; or only the margins, one for
+            each negative; or labels 0, 1, 2 ... By default, the text is the answer.
+        loss: a name in `tasks.ranking_losses.LOSSES`; by default that of `BertReranker`.
+    """
+
+    text_column: str | int = "text"
+    text_pair_column: str | int = "text_pair"
+    label_column: str | int | None = None
+    negative_columns: Sequence[str | int] = ()
+    score_columns: Sequence[str | int] = ()
+    loss: str | None = None
+
+    def __post_init__(self) -> None:
+        _loss(ranking_losses.LOSSES, self.loss)
+        passages, scores = 1 + len(self.negative_columns), len(self.score_columns)
+        if passages == 1:
+            if scores or self.loss not in (None, "binary_cross_entropy"):
+                given = "score_column" if scores else f"loss {self.loss}"
+                raise ValueError(f"{given} is for lists; name the other texts of a row with negative_column")
+        elif self.label_column is not None:
+            raise ValueError("label_column is for pairs; the labels of lists are in score_column, one for each text")
+        elif scores and scores not in (passages, passages - 1):
+            raise ValueError(
+                f"there are {scores} columns of scores for {passages} texts: that of text_pair_column, and each "
+                "negative_column"
+            )
+
+    def read(self, path: str | Path) -> data.TextExamples | data.ColumnExamples:
+        texts = [self.text_column, self.text_pair_column, *self.negative_columns]
+        if self.negative_columns:
+            return data.read_columns(path, text_columns=texts, score_column=_scores(self.score_columns), **self.rows)
+        columns = {"text_column": self.text_column, "text_pair_column": self.text_pair_column}
+        columns |= {"label_column": self.label_column, "problem_type": "regression"}
+        return read_examples(data.TextExamples, path, **columns, **self.rows)
+
+    def start(
+        self, preset: str | Path, examples: data.TextExamples | data.ColumnExamples
+    ) -> tuple[BertTask, dict[str, Any]]:
+        model = BertReranker.from_preset(preset, sequence_length=self.sequence_length)
+        return model, {"loss": _loss(ranking_losses.LOSSES, self.loss)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embed(FromTable):
+    """Queries and their positives, maybe with negatives or scores: see `BertSentenceEncoder`.
+
+    Attributes:
+        score_columns: the similarity of query and positive; or a reranker's scores of the positive and each negative.
+        query_prompt, positive_prompt: names of the model's prompts, for queries and for all other texts.
+        loss: a name in `tasks.sentence_losses.LOSSES`. By default cosent for scores of pairs, margin_mse for those of
+            more texts, else multiple_negatives_ranking.
+        matryoshka_dims: sizes that the vectors can be truncated to.
+        mini_batch_size: see `fine_tune`.
+    """
+
+    query_column: str | int = "query"
+    positive_column: str | int = "positive"
+    negative_columns: Sequence[str | int] = ()
+    score_columns: Sequence[str | int] = ()
+    query_prompt: str | None = None
+    positive_prompt: str | None = None
+    loss: str | None = None
+    matryoshka_dims: Sequence[int] = ()
+    mini_batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        _loss(sentence_losses.LOSSES, self.loss)
+        texts, scores = 1 + len(self.negative_columns), len(self.score_columns)
+        if scores > 1 and scores != texts:
+            raise ValueError(
+                f"there are {scores} columns of scores for {texts} texts: that of positive_column, and each "
+                "negative_column"
+            )
+
+    def read(self, path: str | Path) -> data.ColumnExamples:
+        return self._read(path, self.negative_columns, _scores(self.score_columns))
+
+    def read_validation(self, path: str | Path) -> data.ColumnExamples:
+        """The examples in a file to measure with; pairs, with a warning, if it has no negatives."""
+        if not self.negative_columns or self._has_negatives(path):
+            return self.read(path)
+        missing = " and no ".join(repr(str(name)) for name in self.negative_columns)
+        warnings.warn(f"{path} has no {missing}: it measures pairs", stacklevel=3)
+        return self._read(path, (), self.score_columns[0] if self.score_columns else None)
+
+    def _read(self, path: str | Path, negatives: Sequence[str | int], scores: Any) -> data.ColumnExamples:
+        texts = [self.query_column, self.positive_column, *negatives]
+        return data.read_columns(path, text_columns=texts, score_column=scores, **self.rows)
+
+    def _has_negatives(self, path: str | Path) -> bool:
+        rows = read_rows(path, self.format, self.header, self.delimiter)
+        numbers = () if rows.names and rows.unit == "row" else map(str, range(1, rows.width + 1))
+        return not {*map(str, self.negative_columns)}.isdisjoint([*(rows.names or []), *numbers])
+
+    def start(self, preset: str | Path, examples: data.ColumnExamples) -> tuple[BertTask, dict[str, Any]]:
+        prompts = (self.query_prompt, self.positive_prompt)
+        settings = {} if prompts == (None, None) else {"column_prompts": prompts}
+        for_scores = "margin_mse" if self.negative_columns else "cosent"
+        by_default = "multiple_negatives_ranking" if examples.scores is None else for_scores
+        loss = _loss(sentence_losses.LOSSES, self.loss or by_default)
+        if self.matryoshka_dims:
+            loss = sentence_losses.MatryoshkaLoss(loss, self.matryoshka_dims)
+        model = BertSentenceEncoder.from_preset(preset, sequence_length=self.sequence_length, **settings)
+        return model, {"loss": loss, "mini_batch_size": self.mini_batch_size}
+
+
+def _scores(columns: Sequence[str | int]) -> Any:
+    """One column of scores, several, or None."""
+    return columns[0] if len(columns) == 1 else columns or None
+
+
+FROM_FILES: dict[str, type[FromFiles]] = {
+    "classify": Classify,
+    "tag": Tag,
+    "answer": Answer,
+    "rank": Rank,
+    "embed": Embed,
+}

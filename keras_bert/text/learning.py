@@ -17,6 +17,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from tqdm import tqdm
 
+from keras_bert.choices import VOCABULARIES
 from keras_bert.extras import needed
 from keras_bert.text.bytepair import BytePairTokenizer, byte_symbols, split_words
 from keras_bert.text.learning_corpus import Corpus, read_batches
@@ -150,8 +151,6 @@ def wait_for(work: Callable[[], T]) -> T:
     return future.result()
 
 
-KINDS = ("wordpiece", "bytepair", "sentencepiece")
-
 # Each family's special tokens, in its order; RoBERTa has its mask at the end.
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ROBERTA, _ROBERTA_LAST = ("<s>", "<pad>", "</s>", "<unk>"), ("<mask>",)
@@ -212,8 +211,8 @@ def learn_vocabulary(
         >>> [tokenizer.vocabulary[i] for i in tokenizer.tokenize("A Low, slow toast")]
         ['a', 'low', ',', 'slow', 't', '##o', '##a', '##s', '##t']
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
+    if kind not in VOCABULARIES:
+        raise ValueError(f"kind is {kind!r}; expected one of {', '.join(VOCABULARIES)}")
     if size < 1:
         raise ValueError(f"size is {size}; expected at least the special tokens")
     if not 0.98 <= character_coverage <= 1:

@@ -10,6 +10,7 @@ if keras.backend.backend() == "tensorflow":  # on other backends, only the optim
     from keras_bert.training.evaluation import evaluate
     from keras_bert.training.fine_tune import fine_tune
     from keras_bert.training.pretrain import Phase, pretrain
+    from keras_bert.training.runs import fine_tune_files, pretrain_files
     from keras_bert.training.strategy import strategy
 
 __all__ = [
@@ -20,8 +21,10 @@ __all__ = [
     "WarmupThenDecay",
     "evaluate",
     "fine_tune",
+    "fine_tune_files",
     "learning_from",
     "pretrain",
+    "pretrain_files",
     "strategy",
     "student_of",
 ]

@@ -99,24 +99,50 @@ def fine_tune(
         'food'
     """
     recipe = FineTuningWithTeacher.of(**recipe)
-    train = _checked_examples("train", train, model)
+    train, validation, recipe = split(checked_examples("train", train, model), validation, recipe)
+    own = {"loss": loss, "teacher": teacher, "mini_batch_size": mini_batch_size}
+    own |= {"callbacks": callbacks, "progress": progress, "checkpoint_seconds": checkpoint_seconds}
+    return train_on(model, train, validation, directory, recipe, **own)
+
+
+def split(
+    train: tuple[Any, Any], validation: tuple[Any, Any] | None, recipe: FineTuningWithTeacher
+) -> tuple[tuple[Any, Any], tuple[Any, Any] | None, FineTuningWithTeacher]:
+    """The examples to train on, those to measure with, and the recipe with a number of epochs."""
     if recipe.validation_split is not None:
         if validation is not None:
             raise ValueError("validation and validation_split are both given; give only one of them")
         train, validation = hold_out(train, recipe.validation_split, recipe.seed)
-    recipe = recipe.for_examples(count_of(train[0]))
+    return train, validation, recipe.for_examples(count_of(train[0]))
+
+
+def train_on(
+    model: BertTask,
+    train: tuple[Any, Any],
+    validation: tuple[Any, Any] | None,
+    directory: str | Path | None,
+    recipe: FineTuningWithTeacher,
+    *,
+    loss: keras.losses.Loss | None = None,
+    teacher: BertTask | None = None,
+    mini_batch_size: int | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    progress: bool | None = None,
+    checkpoint_seconds: float = 60,
+) -> list[dict[str, float]]:
+    """Trains a model as `fine_tune` does, on the examples and with the recipe that `split` returns."""
     weights = model.class_weights(recipe.class_weight) if recipe.class_weight else None
     if weights is not None:  # by name: JSON has no keys that are numbers
         recipe = dataclasses.replace(recipe, class_weight={model.labels[i]: each for i, each in weights.items()})
     if validation is not None:
-        validation = _checked_examples("validation", validation, model)
+        validation = checked_examples("validation", validation, model)
         model.check_examples(*validation)
     examples = model.examples(*train)
     if not len(examples.lengths):
         raise ValueError("there are no examples to train on")
     lengths, pack = _lengths(model, examples), packing(model, examples)
     for warning in model.target_warnings(examples.targets):
-        warnings.warn(warning, stacklevel=2)
+        warnings.warn(warning, stacklevel=3)
 
     plan = [
         batches_of_epoch(lengths, recipe.seed, number, recipe.batch_size, recipe.batch_tokens)
@@ -153,7 +179,7 @@ def fine_tune(
     with adapting(model, recipe.frozen_layers, recipe.lora_rank), model.training_with(step):
         compile_model(model, recipe, updates, used, **layers)
         if few := _few_updates(recipe, updates):
-            warnings.warn(few, stacklevel=2)
+            warnings.warn(few, stacklevel=3)
         run = Run(model, directory and Path(directory), settings)
         model.start_from(examples.targets)
         best = {"keep_best": True, "patience": recipe.patience}
@@ -164,7 +190,7 @@ def fine_tune(
     return run.history
 
 
-def _checked_examples(name: str, given: Any, model: BertTask) -> tuple[Any, Any]:
+def checked_examples(name: str, given: Any, model: BertTask) -> tuple[Any, Any]:
     """The examples and their labels, as lists or arrays. Raises TypeError or ValueError if they are neither."""
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise TypeError(
@@ -183,7 +209,7 @@ def _lengths(model: BertTask, examples: TokenizedExamples) -> np.ndarray:
     longest = model.preprocessor.longest
     if cut := int(np.sum(examples.lengths > longest)):
         message = f"{cut:,} of {len(examples.lengths):,} examples have more than {longest} tokens, and are cut"
-        warnings.warn(f"{message}; with long_text='windows' they are read whole", stacklevel=3)
+        warnings.warn(f"{message}; with long_text='windows' they are read whole", stacklevel=4)
     return np.minimum(examples.lengths, longest)
 
 

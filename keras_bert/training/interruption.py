@@ -17,12 +17,17 @@ class Interrupted(KeyboardInterrupt):
     Args:
         position: where the run stands.
         number: the signal's number.
+
+    Attributes:
+        position, number: as above.
+        place: where the run stands, in words, if it is a run of files.
     """
 
     def __init__(self, position: Position, number: int) -> None:
         super().__init__(position, number)
         self.position = position
         self.number = number
+        self.place = ""
 
 
 @contextlib.contextmanager

@@ -24,6 +24,22 @@ from keras_bert.training import workers
 ADVICE = "choose another directory, or delete this one to start again"  # for a state that cannot be used
 
 
+class StateError(ValueError):
+    """The state of a run cannot be used.
+
+    Args:
+        problem: what is wrong with it.
+        advice: what to do.
+
+    Attributes:
+        problem: as above.
+    """
+
+    def __init__(self, problem: str, advice: str = ADVICE) -> None:
+        super().__init__(f"{problem}; {advice}")
+        self.problem = problem
+
+
 def save_state(path: Path, values: Sequence[np.ndarray], notes: dict[str, Any]) -> None:
     """Writes the values of variables, and notes beside them.
 
@@ -60,20 +76,20 @@ def load_state(path: Path) -> tuple[list[np.ndarray], dict[str, Any]]:
             metadata = file.metadata() or {}
             numbered = {name: file.get_tensor(name) for name in sorted(file.keys(), key=int)}
     except (SafetensorError, ValueError, TypeError, AttributeError, KeyError) as error:  # or a type that NumPy lacks
-        raise ValueError(f"{path} is damaged ({error}); {ADVICE}") from None
+        raise StateError(f"{path} is damaged ({error})") from None
     if _checksum(metadata.get("notes", ""), numbered) != metadata.get("sha256"):
-        raise ValueError(f"{path} is damaged: its checksum is wrong; {ADVICE}")
+        raise StateError(f"{path} is damaged: its checksum is wrong")
     return list(numbered.values()), json.loads(metadata["notes"])
 
 
 def assign(variables: Sequence[keras.Variable], values: Sequence[np.ndarray], path: Path) -> None:
     """Assigns values from a file to variables. Raises ValueError if they belong to other variables."""
     if len(values) != len(variables):
-        raise ValueError(f"{path} holds {len(values)} variables, but the model has {len(variables)}; {ADVICE}")
+        raise StateError(f"{path} holds {len(values)} variables, but the model has {len(variables)}")
     for variable, value in zip(variables, values, strict=True):
         if value.shape != tuple(variable.shape):
             shapes = f"{variable.path} has shape {tuple(variable.shape)}, there {value.shape}"
-            raise ValueError(f"{path} belongs to another model: {shapes}; {ADVICE}")
+            raise StateError(f"{path} belongs to another model: {shapes}")
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
 
@@ -156,16 +172,16 @@ def _of(parts: Iterable[bytes]) -> str:
 _STATE = "state.safetensors"
 
 
-class AnotherRunError(ValueError):
+class AnotherRunError(StateError):
     """The directory holds another run.
 
     Args:
-        message: the differences.
+        problem: the differences.
         is_finished: whether that run is finished.
     """
 
-    def __init__(self, message: str, is_finished: bool) -> None:
-        super().__init__(message)
+    def __init__(self, problem: str, is_finished: bool) -> None:
+        super().__init__(problem, f"continue with the same ones, {ADVICE}")
         self.is_finished = is_finished
 
 
@@ -236,8 +252,7 @@ def _check_settings(directory: Path, notes: Mapping[str, Any], settings: Mapping
             others.append(f"other {name}" + ("" if name in NAMES else f" ({before!r}, now {value!r})"))
     if others:
         kind = "finished run" if notes["is_finished"] else "run"
-        message = f"{directory} holds a {kind} with {', '.join(others)}; continue with the same ones, {ADVICE}"
-        raise AnotherRunError(message, notes["is_finished"])
+        raise AnotherRunError(f"{directory} holds a {kind} with {', '.join(others)}", notes["is_finished"])
 
 
 class Run:

@@ -8,8 +8,9 @@ import sys
 
 import tensorflow as tf
 
-_ONE, _MIRRORED, _MULTI_WORKER, _TPU = "one", "mirrored", "multi_worker", "tpu"
-KINDS = ("auto", _ONE, _MIRRORED, _MULTI_WORKER, _TPU)
+from keras_bert.choices import STRATEGIES
+
+_, _ONE, _MIRRORED, _MULTI_WORKER, _TPU = STRATEGIES
 
 
 def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strategy:
@@ -48,8 +49,8 @@ def strategy(kind: str = "auto", tpu: str | None = None) -> tf.distribute.Strate
 
 def choose(kind: str = "auto", tpu: str | None = None) -> tuple[tf.distribute.Strategy, str]:
     """The strategy that `strategy` returns, and its description."""
-    if kind not in KINDS:
-        raise ValueError(f"strategy is {kind!r}; expected one of {', '.join(KINDS)}{_why_not(kind)}")
+    if kind not in STRATEGIES:
+        raise ValueError(f"strategy is {kind!r}; expected one of {', '.join(STRATEGIES)}{_why_not(kind)}")
     workers = _workers()
     gpus = tf.config.list_logical_devices("GPU") if kind != _MULTI_WORKER and not workers else []
     if kind == "auto":

@@ -86,11 +86,11 @@ def test_a_prompt_is_exported(run, fails, exports, small_preset, classifier, tmp
 
 def test_what_is_there_and_what_is_damaged_is_told(run, fails, small_preset, monkeypatch):
     def refuse(*_):
-        raise FileExistsError("new exists; pass overwrite=True to replace it, or choose another name")
+        raise FileExistsError("new exists; pass overwrite to replace it, or choose another name")
 
     monkeypatch.setattr(saved_model, "export_serving", refuse)
     message = fails("export", "serving", "--preset", str(small_preset), "--output", "new")
-    assert message == "new exists; use --overwrite to replace it, or choose another name"
+    assert message == "new exists; pass overwrite to replace it, or choose another name"
 
     monkeypatch.setattr(check, "check_serving", lambda directory: [f"{directory} is fine", "all of it"])
     assert run("export", "--check", "new").stdout == "new is fine\nall of it\n"
@@ -105,7 +105,7 @@ def test_serving_and_check(run, fails, small_preset, tmp_path):
     signature = tf.saved_model.load(tmp_path / "7").signatures["serving_default"]
     expected = BertSentenceEncoder.from_preset(small_preset)(TEXT)
     np.testing.assert_allclose(signature(text=TEXT)["embedding"], expected, rtol=0, atol=1e-6)
-    assert fails(*command).endswith("exists; use --overwrite to replace it, or choose another name")
+    assert fails(*command).endswith("exists; pass overwrite to replace it, or choose another name")
 
     assert "each on disk once" in run("export", "--check", str(tmp_path)).stdout
     (tmp_path / "7" / "saved_model.pb").write_bytes(b"nonsense")
@@ -118,7 +118,7 @@ def test_other_runtimes(run, fails, small_preset, classifier, tmp_path):
     lines = run(*command, str(small_preset), "--sequence-length", "16").stdout.splitlines()
     assert lines[0].startswith("embedding: at most ")
     assert lines[-1].startswith(f"{tmp_path / 'out'}: ")
-    assert "use --overwrite to replace it" in fails(*command, str(small_preset))
+    assert "pass overwrite to replace it" in fails(*command, str(small_preset))
     lines = run(*command, str(small_preset), "--encoder", "--overwrite", "--precision", "int8").stdout.splitlines()
     assert [line.partition(":")[0] for line in lines[:2]] == ["pooled_output", "sequence_output"]
     assert fails(*command, str(classifier), "--overwrite", "--precision", "bfloat16").startswith(

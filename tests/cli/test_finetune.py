@@ -16,12 +16,12 @@ from keras_bert import (
     BertQuestionAnswerer,
     BertSentenceEncoder,
     BertTokenClassifier,
-    training,
 )
-from keras_bert.cli import main, output_directories, runs
-from keras_bert.cli.errors import Misuse
+from keras_bert.cli import main
 from keras_bert.data import Answer
 from keras_bert.tasks import ranking_losses, sentence_losses
+from keras_bert.training import runs
+from keras_bert.training.run_directory import RunDirectory
 from keras_bert.training.run_files import read_notes, save_state
 
 from ..support import small
@@ -78,7 +78,7 @@ def test_a_finished_run_is_not_another_one(run, finished, untrained, table, tmp_
     small.tokenizer().save_preset(other)
     less.write_text("".join(Path(table).read_text().splitlines(keepends=True)[:-1]))
     model = finished["--output"]
-    train_on = f"; to train its model further, use --preset {model} and another --output"
+    train_on = f"; to train its model further, choose the preset {model} and another output"
     for option, value, name in [
         ("--epochs", "2", "epochs (1, now 2)"),
         ("--preset", str(other), "weights of its preset"),
@@ -88,7 +88,7 @@ def test_a_finished_run_is_not_another_one(run, finished, untrained, table, tmp_
     ]:
         result = run("finetune", "classify", *flat(finished | {option: value}))
         assert result.exit_code == 2, result.output
-        advice = "continue with the same ones, choose another --output, or start again with --overwrite"
+        advice = "continue with the same ones, choose another output, or start again with overwrite"
         told = f"Error: {model}/training holds a finished run with other {name}; {advice}{train_on}"
         assert result.stderr.splitlines()[-1] == told
 
@@ -103,7 +103,7 @@ def mine(finished, tmp_path):
 def test_what_is_missing_or_damaged_is_told(run, fails, mine):
     model, options = mine
     state = model / "training/state.safetensors"
-    advice = "choose another --output, or start again with --overwrite"
+    advice = "choose another output, or start again with overwrite"
     (model / "model.safetensors").unlink()
     result = run("finetune", "classify", *flat(options))
     missing = f"Error: {model} holds a finished run, but model.safetensors is missing; {advice}"
@@ -135,11 +135,10 @@ def test_the_model_of_any_task_may_be_overwritten(tmp_path):
     model = BertSentenceEncoder(small.encoder(num_layers=1), small.preprocessor(), dense={"units": 3})
     model.save_preset(tmp_path)
     assert (tmp_path / "2_Dense/config.json").exists()
-    with main.make_context("keras-bert", ["finetune"], resilient_parsing=True):
-        output_directories.check_overwriting(tmp_path)  # raises nothing
-        (tmp_path / "1_Pooling/mine.txt").touch()
-        with pytest.raises(Misuse, match=r"holds 1_Pooling/mine\.txt, which no run wrote"):
-            output_directories.check_overwriting(tmp_path)
+    RunDirectory(tmp_path, overwrite=True)  # raises nothing
+    (tmp_path / "1_Pooling/mine.txt").touch()
+    with pytest.raises(FileExistsError, match=r"holds 1_Pooling/mine\.txt, which no run wrote"):
+        RunDirectory(tmp_path, overwrite=True)
 
 
 def test_what_is_not_overwritten(fails, mine, tmp_path):
@@ -151,11 +150,11 @@ def test_what_is_not_overwritten(fails, mine, tmp_path):
         assert message in fails(*command, *flat(options | changes))
         assert sorted(model.rglob("*")) == before
 
-    refused(f"{model} is read by this command, and --overwrite removes it", **{"--preset": str(model)})
+    refused(f"{model} is read by this run, and overwrite removes it", **{"--preset": str(model)})
     for name in ("notes.txt", "training/mine.csv", "serving/1/saved_model.pb"):
         (model / name).parent.mkdir(parents=True, exist_ok=True)
         (model / name).touch()
-        refused(f"{model} holds {name}, which no run wrote; move that away, or choose another --output")
+        refused(f"{model} holds {name}, which no run wrote; move that away, or choose another output")
         (model / name).unlink()
     (model / "training/logs").mkdir(exist_ok=True)
     (tmp_path / "elsewhere").mkdir()
@@ -163,23 +162,24 @@ def test_what_is_not_overwritten(fails, mine, tmp_path):
     refused(f"{model} holds vocabulary, which")
 
 
-def test_a_terminal_gets_a_bar_in_place_of_lines(monkeypatch):
+def test_a_terminal_gets_a_bar_in_place_of_lines(monkeypatch, tmp_path):
     for is_terminal, count in ((True, 0), (False, 1)):
         monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
-        assert len(runs.told_each_epoch(tf.distribute.get_strategy(), str)) == count
+        run = runs._RunInProgress(RunDirectory(tmp_path, False), tf.distribute.get_strategy(), print, str)
+        assert len(run.callbacks) == count
 
 
 @pytest.fixture
 def taught(monkeypatch):
-    """What reaches `fine_tune`, which trains nothing: a list of (model, examples, to measure with, settings)."""
+    """What reaches the training, which trains nothing: a list of (model, examples, to measure with, settings)."""
     calls = []
 
-    def fine_tune(model, examples, to_measure, directory, **settings):
-        calls.append((model, examples, to_measure, settings))
+    def train_on(model, examples, to_measure, directory, recipe, **settings):
+        calls.append((model, examples, to_measure, {**vars(recipe), **settings}))
         save_state(directory / "state.safetensors", [], {})
         return [{"epoch": 1, "loss": 1.0}]
 
-    monkeypatch.setattr(training, "fine_tune", fine_tune)
+    monkeypatch.setattr(runs, "train_on", train_on)
     return calls
 
 
@@ -204,7 +204,7 @@ def test_options_reach_the_training_and_the_report(run, taught, untrained, table
     expected = {name.strip("-").replace("-", "_"): value for name, value in OPTIONS.items()}
     expected |= {"validation_split": None, "batch_size": None, "class_weight": {"blame": 0.0, "praise": 2.5}}
     assert {name: settings[name] for name in expected} == expected
-    assert set(settings) == {*expected, "callbacks"}
+    assert set(settings) == {*expected, "temperature", "callbacks"}
     report = (tmp_path / "new/report.md").read_text()
     for name in {*expected} - {"batch_size"}:
         assert f"| {name} | {expected[name]} |" in report
@@ -228,7 +228,9 @@ def test_the_type_to_compute_in(run, taught, untrained, table, tmp_path, dtype):
 def test_a_share_is_held_out(run, fails, taught, untrained, table, tmp_path):
     files = ("--train", table, "--text-column", "sentence", "--label-column", "kind", "--preset", untrained)
     command = ("finetune", "classify", *files, "--output", str(tmp_path / "new"))
-    assert fails(*command, "--eval", table, "--eval-split", "0.1").startswith("--eval and --eval-split are both given")
+    assert fails(*command, "--eval", table, "--eval-split", "0.1").startswith(
+        "validation and validation_split are both given"
+    )
     assert "validation_split is 1.0; expected a number between 0 and 1" in fails(*command, "--eval-split", "1")
     assert "which holds out 0 of 64 examples" in fails(*command, "--eval-split", "0.001")
     assert not (tmp_path / "new").exists()
@@ -236,11 +238,11 @@ def test_a_share_is_held_out(run, fails, taught, untrained, table, tmp_path):
     assert result.exit_code == 0, result.output
     assert result.stderr.splitlines() == [
         f"64 examples from {table}, 8 of them held out to measure with",
-        "20 epochs, as there are few examples; --epochs sets another number",
+        "20 epochs, as there are few examples; epochs sets another number",
     ]
     assert result.stdout.startswith("accuracy\t")  # of the held-out ones, by the model
     ((_, (texts, _), to_measure, settings),) = taught
-    assert (len(texts), to_measure, settings["validation_split"]) == (64, None, 0.125)
+    assert (len(texts), len(to_measure[0]), settings["validation_split"]) == (56, 8, 0.125)
     assert settings["epochs"] == 20
     assert "| validation_split | 0.125 |" in (tmp_path / "new/report.md").read_text()
 
@@ -279,10 +281,10 @@ def test_words_and_questions_reach_the_training(run, taught, untrained, tmp_path
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"--train": "nowhere.tsv"}, "cannot read nowhere.tsv"),
+        ({"--train": "nowhere.tsv"}, "nowhere.tsv: No such file or directory"),
         ({"--text-column": "text"}, "has no column 'text'; its columns are 'sentence', 'kind'"),
         ({"--sequence-length": "33"}, "sequence_length is 33"),
-        ({"--batch-size": "8", "--batch-tokens": "256"}, "--batch-size and --batch-tokens are both given"),
+        ({"--batch-size": "8", "--batch-tokens": "256"}, "batch_size and batch_tokens are both given"),
         ({"--class-weight": "praise"}, "--class-weight praise: expected LABEL=NUMBER"),
         ({"--preset": "nowhere"}, "neither a directory nor a known preset"),
     ],
@@ -331,7 +333,7 @@ def test_bad_examples(run, fails, taught, untrained, tmp_path):
     read = ("--text-column", "sentence", "--label-column", "kind")
     message = fails(*command, "--train", str(bad), *read)
     assert "1 of 3 rows cannot be used: line 3" in message
-    assert "--skip-bad" in message
+    assert message.endswith("leave them out with skip_bad")
     result = run(*command, "--train", str(bad), *read, "--skip-bad")
     assert result.exit_code == 0, result.output
     assert "line 3" in result.stderr
@@ -341,7 +343,7 @@ def test_bad_examples(run, fails, taught, untrained, tmp_path):
     unnamed = tmp_path / "train"
     unnamed.write_bytes(bad.read_bytes())
     message = fails(*command[:4], "--output", str(tmp_path / "other"), "--train", str(unnamed), *read)
-    assert message.endswith("pass --format 'csv', 'tsv', 'jsonl', 'parquet' or 'xlsx'")
+    assert message.endswith("choose the format 'csv', 'tsv', 'jsonl', 'parquet' or 'xlsx'")
 
 
 def test_a_label_that_was_not_learned(run, untrained, table, tmp_path):
@@ -358,9 +360,9 @@ def test_another_directory_is_not_touched(fails, untrained, table, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").write_text("precious")
     command = ("finetune", "classify", *columns(table), "--preset", untrained, "--output", str(tmp_path / "mine"))
-    assert fails(*command) == f"{tmp_path}/mine exists and is not a run of this command; choose another --output"
+    assert fails(*command) == f"{tmp_path}/mine exists and is not the directory of a run; choose another output"
     (tmp_path / "mine/config.json").touch()
-    assert fails(*command).endswith("this command; choose another --output, or start again with --overwrite")
+    assert fails(*command).endswith("of a run; choose another output, or start again with overwrite")
 
 
 def test_a_directory_that_cannot_be_made(run, untrained, table, tmp_path):
@@ -378,13 +380,13 @@ def test_embed_mistakes(fails, untrained, tmp_path):
     path.write_text("query\tpositive\tscore\nwho?\tAda\t1\nwhy?\t\t2\nwhat?\tthat\t3\n")
     command = ("finetune", "embed", "--preset", untrained, "--output", str(tmp_path / "model"), "--train", str(path))
     told = f"{path}: 1 of 3 rows cannot be used: line 3: positive is empty. Fix the file, or leave them out with "
-    assert fails(*command) == f"{told}--skip-bad"
+    assert fails(*command) == f"{told}skip_bad"
     told = fails(*command, "--query-column", "question")
     assert told.startswith(f"{path} has no column 'question'; its columns are 'query', 'positive', 'score'")
     told = fails(*command, "--score-column", "score", "--negative-column", "score")
     assert "line 3: positive is empty" in told
     told = fails(*command, "--score-column", "score", "--score-column", "score")
-    assert told.startswith("--score-column is given 2 times, but there are 1 texts to score")
+    assert told.startswith("there are 2 columns of scores for 1 texts")
     for numbers in ("32,x", "0", ","):
         told = fails(*command, "--matryoshka-dims", numbers)
         assert told == f"--matryoshka-dims is {numbers}; expected whole numbers with commas, such as 384,128"
@@ -403,10 +405,10 @@ def test_names_of_losses(losses):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--loss", "lambda"), "--loss lambda is for lists; name the other texts of a row with --negative-column"),
-        (("--score-column", "s"), "--score-column is for lists"),
-        (("--negative-column", "n", "--label-column", "s"), "--label-column is for pairs"),
-        (("--negative-column", "n", *("--score-column", "s") * 3), "--score-column is given 3 times, but there are 2"),
+        (("--loss", "lambda"), "loss lambda is for lists; name the other texts of a row with negative_column"),
+        (("--score-column", "s"), "score_column is for lists"),
+        (("--negative-column", "n", "--label-column", "s"), "label_column is for pairs"),
+        (("--negative-column", "n", *("--score-column", "s") * 3), "there are 3 columns of scores for 2 texts"),
         (("--negative-column", "x"), "{path} has no column 'x'; its columns are 'text', 'text_pair', 'n', 's'"),
     ],
 )

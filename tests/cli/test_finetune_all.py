@@ -219,7 +219,7 @@ def test_embed(run, untrained, tmp_path):
     assert float(measures["ndcg@10"]) > 0.8
     report = (tmp_path / "model" / "report.md").read_text()
     assert "| query_column | question |" in report
-    assert "| matryoshka_dims | 32,8 |" in report
+    assert "| matryoshka_dims | (32, 8) |" in report
     assert run("finetune", "embed", *command).stdout == result.stdout  # the run is finished
     vectors = BertSentenceEncoder.from_preset(model, truncate_dim=8).encode([rows[0]["question"], rows[0]["context"]])
     assert vectors[0] @ vectors[1] > 0.8

@@ -9,13 +9,15 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert import BertConfig, pretraining, training
+from keras_bert import BertConfig
 from keras_bert.formats import open_checkpoint, read_config, write_config
 from keras_bert.pretraining import BertPretrainer, Records
 from keras_bert.pretraining.records import SETTINGS
+from keras_bert.processes import KilledError
 from keras_bert.text import BytePairTokenizer
 from keras_bert.text.bytepair import byte_symbols
 from keras_bert.text.loading import load_tokenizer
+from keras_bert.training import runs
 from keras_bert.training.run_files import save_state
 
 from ..support import small
@@ -90,7 +92,7 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
     folder, options = corpus
     written, trained = [], []
     counts = {"examples": 5, "documents": 4, "sentences": 3, "tokens": 2}
-    monkeypatch.setattr(pretraining, "write_records", lambda *given, **more: written.append((given, more)) or counts)
+    monkeypatch.setattr(runs, "write_records", lambda *given, **more: written.append((given, more)) or counts)
     history = [{"epoch": epoch, "loss": 6.0 - epoch} for epoch in range(1, 5)]
 
     def pretrain(model, **given):
@@ -98,7 +100,7 @@ def test_other_settings_reach_the_records_and_the_training(run, corpus, monkeypa
         trained.append((model, given))
         return history
 
-    monkeypatch.setattr(training, "pretrain", pretrain)
+    monkeypatch.setattr(runs, "pretrain", pretrain)
     del options["--eval"]
     options |= {"--objective": "sentences", "--size": "tiny", "--warmup": "0.5", "--learning-rate": "1e-3"}
     options |= {"--then-steps": "4", "--then-length": "40", "--then-batch-size": "6", "--seed": "7"}
@@ -127,10 +129,10 @@ def test_a_process_is_killed(fails, corpus, monkeypatch):
     """As `in_processes` tells it; test_embed kills one."""
 
     def killed(*_, **__):
-        raise RuntimeError("a process ended\nIts last output:\nmany lines")
+        raise KilledError("a process ended\nIts last output:\nmany lines")
 
     folder, options = corpus
-    monkeypatch.setattr(pretraining, "write_records", killed)
+    monkeypatch.setattr(runs, "write_records", killed)
     assert fails("pretrain", str(folder / "texts"), *flat(options), exit_code=1) == "a process ended"
 
 
@@ -187,9 +189,9 @@ def test_byte_pairs(run, corpus):
         ({"--sequence-length": "25"}, "sequence_length is 25; expected 3 ([CLS] a [SEP]) to 24"),
         ({"FILE": "one.txt"}, "{folder}/one.txt: there is only one document"),
         ({"--eval": "one.txt"}, "{folder}/one.txt: there is only one document"),
-        ({"--output": "texts"}, "{folder}/texts exists and is not a run of this command; choose another --output"),
+        ({"--output": "texts"}, "{folder}/texts exists and is not the directory of a run; choose another output"),
         ({"--output": "/proc/x"}, "/proc/x: No such file or directory"),
-        ({"--output": "held.txt"}, "{folder}/held.txt exists and is not a run of this command"),
+        ({"--output": "held.txt"}, "{folder}/held.txt exists and is not the directory of a run"),
     ],
 )
 def test_mistakes(fails, corpus, changes, message):

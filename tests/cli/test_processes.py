@@ -61,8 +61,8 @@ def test_a_pipeline_is_quiet_and_utf8_in_any_locale(start):
 
 def test_an_interrupt_takes_the_unfinished_file_with_it(tmp_path):
     code = (
-        "import time; from keras_bert.cli import interrupts, streams\n"
-        "with interrupts.end_the_command(), streams.open_output('vectors.txt', overwrite=False) as file:\n"
+        "import time; from keras_bert.cli import streams, terminal\n"
+        "with terminal.end_the_command(), streams.open_output('vectors.txt', overwrite=False) as file:\n"
         "    file.write(b'half'); file.flush(); print('written', flush=True); time.sleep(600)\n"
     )
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -42,7 +42,7 @@ def test_nothing_is_replaced_unasked(run, fails, tmp_path):
     output = str(tmp_path / "out")
     assert run("project", "--output", output, input=b"a\n").stdout.startswith("1 text;")
     assert fails("project", "--output", output, input=b"b\n").endswith(
-        "exists; use --overwrite to replace it, or choose another name"
+        "exists; pass overwrite to replace it, or choose another name"
     )
     assert run("project", "--output", output, "--overwrite", input=b"b\n").exit_code == 0
     assert (tmp_path / "out" / "metadata.tsv").read_text() == "b\n"

@@ -8,7 +8,7 @@ import pytest
 
 from keras_bert import presets
 from keras_bert.cli import streams
-from keras_bert.cli.errors import Misuse
+from keras_bert.cli.terminal import Misuse
 
 COMMANDS = ["encode", "tokenize", "detokenize", "similarity"]
 

@@ -117,7 +117,7 @@ def test_misuse(fails, corpus, tmp_path):
         (
             [corpus, "--output", new, "--size", "9"],
             "size is 9; the special tokens and the characters of this corpus need at least 32, or fewer with a lower "
-            "--character-coverage, such as 0.9995",
+            "character_coverage, such as 0.9995",
         ),
     ):
         assert fails("vocab", "--size", "40", *map(str, arguments)) == message

@@ -54,7 +54,7 @@ def test_semicolons_in_a_column_of_texts_are_texts(write):
 
 def test_without_a_header_two_possible_delimiters_are_asked_for(write):
     path = write("a.csv", "good;4,5\nbad;1,5\n")
-    with pytest.raises(ValueError, match="may have cells divided by ',' or ';'; pass delimiter="):
+    with pytest.raises(ValueError, match="may have cells divided by ',' or ';'; choose the delimiter"):
         read_rows(path, header=False)
     assert [cells for _, cells in read_rows(path, header=False, delimiter=";").rows] == [
         ["good", "4,5"],
@@ -80,7 +80,7 @@ def test_a_delimiter_is_for_csv(write):
         ("text,star rating", "star_rating", "; did you mean 'star rating'?"),
         ("text,sentiment", "sentimant", "; did you mean 'sentiment'?"),
         ("text,kind", "label", ""),  # names of columns: --no-header cannot be the cause
-        ("text,5", "label", "; if its first line is an example already, read it with header=False, by number"),
+        ("text,5", "label", "; if its first line is an example already, read it without a header, by number"),
     ],
 )
 def test_a_missing_column_is_answered_with_what_was_meant(write, header, column, advice):

@@ -77,5 +77,5 @@ def test_bad_rows_are_counted_and_can_be_left_out(tmp_path, small_preset):
 def test_excel_needs_a_format_that_has_room_for_vectors(tmp_path, small_preset):
     openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl, the extra xlsx")
     openpyxl.Workbook().save(tmp_path / "a.xlsx")
-    with pytest.raises(ValueError, match="is an Excel file, which has no room for vectors; pass format='parquet'"):
+    with pytest.raises(ValueError, match="is an Excel file, which has no room for vectors; choose the format parquet"):
         embed_files([tmp_path / "a.xlsx"], tmp_path / "vectors", small_preset)

@@ -119,7 +119,7 @@ def test_only_the_new_models_files_and_the_users_own_stay(writer, tmp_path):
     make, written, kept = WRITERS[writer]
     save, before = make(), WEIGHTS | SETTINGS | TOKENIZERS | OWN
     fill(tmp_path, before)
-    with pytest.raises(FileExistsError, match="already has .*; pass overwrite=True to replace") as raised:
+    with pytest.raises(FileExistsError, match="already has .*; pass overwrite to replace") as raised:
         save(tmp_path)
     assert names_in(tmp_path) == before
     assert all((tmp_path / name).read_text() == "old" for name in before)
@@ -135,7 +135,7 @@ def test_one_file_of_another_model_is_enough_to_refuse(tmp_path):
     save = WRITERS["classifier"][0]()
     for name in sorted(WEIGHTS | SETTINGS | TOKENIZERS):
         directory = fill(tmp_path / name.replace("/", "-"), [name])
-        with pytest.raises(FileExistsError, match=f"already has {name}; pass overwrite=True"):
+        with pytest.raises(FileExistsError, match=f"already has {name}; pass overwrite"):
             save(directory)
         assert names_in(directory) == {name}
 

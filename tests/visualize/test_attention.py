@@ -186,7 +186,7 @@ def test_save(weights, tmp_path):
     view.save(path, layer=1, head=7)
     data, *_ = read(path.read_text(encoding="utf-8"))
     assert (data["layer"], data["head"]) == (1, 7)
-    with pytest.raises(FileExistsError, match=r"attention.html; pass overwrite=True"):
+    with pytest.raises(FileExistsError, match=r"attention.html; pass overwrite"):
         view.save(path)
     view.save(str(path), overwrite=True)
     assert path.read_bytes() == view.rendered("other.HTML")

@@ -1,0 +1,157 @@
+"""What a command shows at a terminal: errors and warnings in one line each, no logs; and how Ctrl-C ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from keras_bert import files
+from keras_bert.processes import KilledError
+
+
+class Misuse(click.ClickException):
+    """An error that the user can correct: one line on standard error, exit code 2."""
+
+    exit_code = 2
+
+    def format_message(self) -> str:
+        return visible(self.message)  # it may quote a file
+
+
+@contextlib.contextmanager
+def misuse(*more: type[Exception]) -> Iterator[None]:
+    """In this block, ImportError, ValueError and `more` become Misuse, with the message in one line."""
+    try:
+        yield
+    except (ImportError, ValueError, *more) as error:
+        raise Misuse(one_line(error)) from error
+
+
+def one_line(error: Exception) -> str:
+    """An exception's message in one line; an error of the system with the file's name."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split())
+
+
+def visible(text: str) -> str:
+    """A text whose control characters, which a terminal would obey, are spelled out as in JSON; tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(
+        f"\\u{ord(each):04x}" if unicodedata.category(each) == "Cc" and each not in "\t\n" else each for each in text
+    )
+
+
+@contextlib.contextmanager
+def written(output: str | Path) -> Iterator[None]:
+    """Around the writing of a directory: errors become one line, with its name."""
+    import tensorflow as tf
+
+    with misuse(OSError):
+        try:
+            yield
+        except tf.errors.OpError as error:  # "{{...}} /path/of/a/hidden/file; No space left on device [Op:SaveV2]"
+            reason = error.message.rpartition("; ")[2].partition(" [")[0]
+            raise click.ClickException(f"{output}: {reason}") from error
+        except OSError as error:
+            if error.strerror:  # an error of the system, such as a full disk
+                raise click.ClickException(f"{error.filename or output}: {error.strerror}") from error
+            raise
+
+
+@contextlib.contextmanager
+def quiet_imports() -> Iterator[None]:
+    """Silences the logs of TensorFlow and CUDA, in this block and later, unless TF_CPP_MIN_LOG_LEVEL is 0."""
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
+        yield
+        return
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # 2 would show CUDA's errors on machines without a GPU
+    for name in ("tensorflow", "absl"):  # the logs of Python code
+        logging.getLogger(name).setLevel(logging.ERROR)
+    # TensorFlow ignores the log level during its import, so the file descriptor is redirected.
+    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)
+
+
+@contextlib.contextmanager
+def python_warnings() -> Iterator[None]:
+    """Shows each warning of this package in one line, and hides those of other packages."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", category=UserWarning, module=r"keras_bert\.")
+        warnings.showwarning = _show_warning
+        yield
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    from tqdm import tqdm
+
+    with tqdm.external_write_mode():  # clears a progress bar first
+        click.echo(f"Warning: {visible(str(message))}", err=True)
+
+
+RESUMABLE = "Interrupted; run the same command to resume."
+
+
+@contextlib.contextmanager
+def end_the_command(
+    clean_up: Callable[[], None] = lambda: None, message: str = "Interrupted; no file was written."
+) -> Iterator[None]:
+    """In this block SIGINT and SIGTERM end the process, with exit code 128 + the signal's number.
+
+    Not by KeyboardInterrupt, which TensorFlow ignores while it is imported or traces a function.
+
+    Args:
+        clean_up: called first. Incomplete files of `keras_bert.files` are always removed.
+        message: the line on standard error.
+    """
+    stderr = os.dup(2)  # `quiet_imports` redirects 2 to /dev/null
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        clean_up()
+        end(number, message, stderr)
+
+    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for number, handler in old.items():
+            if handler is not signal.SIG_IGN:  # as under nohup
+                signal.signal(number, handle)
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+        os.close(stderr)
+
+
+@contextlib.contextmanager
+def killed_processes() -> Iterator[None]:
+    """In this block, the error of `in_processes` for a killed process becomes one line, without logs."""
+    try:
+        yield
+    except KilledError as error:
+        raise click.ClickException(str(error).partition("\n")[0]) from error
+
+
+def end(number: int, message: str, stderr: int = 2) -> NoReturn:
+    """Ends the process after a signal, with a line on the file descriptor `stderr`."""
+    files.remove_temporary()
+    after_progress_bar = "\n" if os.isatty(stderr) else ""
+    os.write(stderr, f"{after_progress_bar}{message}\n".encode())
+    os._exit(128 + number)

@@ -1,0 +1,155 @@
+"""The directory of a whole run: a model with its report, and in `training/` the state that the run is resumed from."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_bert import files
+from keras_bert.formats import hugging_face, model_files
+from keras_bert.training import report, run_files
+from keras_bert.training.run_files import AnotherRunError, FinishedError, Position, StateError
+
+RUN = "training"
+_RUN_FILES = (  # patterns; * may also stand for folders
+    "state.safetensors",
+    "logs/events.out.tfevents.*",
+    "*records/examples-*.tfrecord",
+    "*records/records.json",
+    "*validation/examples-*.tfrecord",
+    "*validation/records.json",
+)
+_MODEL_FILES = (
+    *(hugging_face.CARD, *hugging_face.FILES, *model_files.TOKENIZER, *model_files.SETTINGS),
+    *(report.REPORT, report.CURVE, report.CONFUSION),
+)
+_PASSING = (".lock", ".*.tmp")  # names of files that a killed process leaves
+_ADVICE = "choose another output, or start again with overwrite"
+
+
+class RunDirectory:
+    """The output of a run.
+
+    Args:
+        path: a directory that is new or empty, or holds a run; with `overwrite`, also a model.
+        overwrite: whether the run begins anew, and `clear` removes what is there.
+        inputs: the files and directories that the run reads.
+
+    Raises:
+        FileExistsError: the directory holds something else, or one of the inputs.
+        OSError: it cannot be written.
+    """
+
+    def __init__(self, path: str | Path, overwrite: bool, inputs: Iterable[str | Path | None] = ()) -> None:
+        self.path, self.overwrite = Path(path), overwrite
+        self.run = self.path / RUN  # of the run's state
+        self._inputs = [Path(each) for each in inputs if each is not None]
+        if overwrite and self.path.is_dir():
+            self._check_overwriting()
+        elif self.path.exists() and not self.run.is_dir() and not files.is_empty_directory(self.path):
+            advice = _ADVICE if (self.path / hugging_face.CONFIG).is_file() else "choose another output"
+            raise FileExistsError(f"{self.path} exists and is not the directory of a run; {advice}")
+        files.check_writable(self.path)
+
+    def _check_overwriting(self) -> None:
+        """Raises FileExistsError if the directory has a file that no run writes, or one that this run reads."""
+        foreign = sorted(str(path.relative_to(self.path)) for path in self._foreign())
+        if foreign:
+            shown = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3:,} more" if len(foreign) > 3 else "")
+            advice = "move that away, or choose another output"
+            raise FileExistsError(f"{self.path} holds {shown}, which no run wrote; {advice}")
+        for path in self._inputs:
+            if path.exists() and path.resolve().is_relative_to(self.path.resolve()):
+                raise FileExistsError(f"{path} is read by this run, and overwrite removes it; choose another output")
+
+    def _foreign(self) -> Iterator[Path]:
+        for path in self.path.rglob("*"):
+            inside = path.relative_to(self.path)
+            if inside.parts[0] == RUN:
+                is_ours = _matches(str(inside.relative_to(RUN)), _RUN_FILES)
+            else:
+                is_ours = model_files.matches(str(inside), _MODEL_FILES)
+            if path.is_symlink() or not (path.is_dir() or is_ours or _matches(path.name, _PASSING)):
+                yield path
+
+    def clear(self) -> None:
+        """Removes the run and the model, if the run begins anew; the model's README.md stays, which may be the user's.
+
+        Raises:
+            BlockingIOError: another process trains there.
+        """
+        if not (self.overwrite and self.path.exists()):
+            return
+        self._check_overwriting()
+        with files.only_writer(self.run):
+            for path in self.path.iterdir():
+                if path.is_file() and path.name != hugging_face.CARD:
+                    path.unlink()
+            shutil.rmtree(self.run)
+
+    def position(self, settings: Mapping[str, Any]) -> Position | None:
+        """The position of the run that was begun here with these settings; None if this run begins.
+
+        Raises:
+            ValueError: the run has other settings, its state is damaged, or is missing beside a model.
+        """
+        if self.overwrite:
+            return None
+        found = run_files.position(self.run, settings)
+        if found is None and (self.path / hugging_face.CONFIG).exists():
+            raise ValueError(f"{self.path} holds a model, but no state of its run in {self.run}; {_ADVICE}")
+        return found
+
+    def told(self, position: Position | None, epochs: int, place: Callable[[Position], str]) -> str:
+        """A line on where the run stands; empty if it begins.
+
+        Args:
+            position: of the run.
+            epochs: all epochs of the run.
+            place: a position -> its name.
+        """
+        if position is None:
+            is_begun = not self.overwrite and self.run.is_dir() and not files.is_empty_directory(self.run)
+            return f"the run in {self.path} has no saved state; its training begins" if is_begun else ""
+        if position.stopped or position.epoch >= epochs:
+            return f"the run in {self.path} is finished, after {place(position)}; nothing is trained"
+        return f"resuming the run in {self.path} after {place(position)}"
+
+    @contextlib.contextmanager
+    def advising(self, has_preset: bool) -> Iterator[None]:
+        """In this block, errors of the run's state say what to do with this directory.
+
+        Args:
+            has_preset: whether the run starts from a preset, as a run that trains this model further would.
+        """
+        try:
+            yield
+        except AnotherRunError as error:
+            advice = f"continue with the same ones, {_ADVICE}"
+            if error.is_finished and has_preset:
+                advice += f"; to train its model further, choose the preset {self.path} and another output"
+            raise ValueError(f"{error.problem}; {advice}") from error
+        except StateError as error:
+            raise ValueError(f"{error.problem}; {_ADVICE}") from error
+
+    def finish(self, measures: Mapping[str, float]) -> dict[str, float]:
+        """Removes the run's state: the directory is the model, whose measures this returns."""
+        measures = {name: float(value) for name, value in measures.items()}
+        run_files.seal(self.run, measures)
+        files.remove_left_over(self.path)
+        return measures
+
+    def finished(self, error: FinishedError) -> dict[str, float]:
+        """The measures of a run that was finished before. Raises ValueError if its model is missing."""
+        for name in hugging_face.FILES:
+            if not (self.path / name).is_file():
+                raise ValueError(f"{self.path} holds a finished run, but {name} is missing; {_ADVICE}") from error
+        return error.measures
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,460 @@
+"""Whole runs: files in; a directory with a model and its report out. An interrupted run is resumed by the same call."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from keras_bert import formats
+from keras_bert.choices import DTYPES
+from keras_bert.config import BertConfig
+from keras_bert.encoder import BertEncoder
+from keras_bert.pretraining import write_records
+from keras_bert.pretraining.corpus import check_documents
+from keras_bert.pretraining.masking import MaskedLMMasking
+from keras_bert.pretraining.pretrainer import BertPretrainer, config_of, read_vocabulary
+from keras_bert.recipe import (
+    EPOCHS,
+    FineTuningWithTeacher,
+    PretrainingWithTeacher,
+    RowsRecipe,
+    SecondPhase,
+    sorted_by_kind,
+)
+from keras_bert.tasks.columns import count_of
+from keras_bert.tasks.storable import UntrainedWarning
+from keras_bert.tasks.table import FROM_FILES, Examples, FromFiles, load_task
+from keras_bert.tasks.task import BertTask
+from keras_bert.text import BertPreprocessor
+from keras_bert.text.learning_corpus import text_files
+from keras_bert.training import report, workers
+from keras_bert.training.distillation import student_of
+from keras_bert.training.fine_tune import checked_examples, split, train_on
+from keras_bert.training.interruption import Interrupted
+from keras_bert.training.pretrain import Phase, pretrain
+from keras_bert.training.run_directory import RunDirectory
+from keras_bert.training.run_files import FinishedError, Position
+from keras_bert.training.strategy import choose
+
+Log = Callable[[str], Any]
+_RECORDS, _VALIDATION, _THEN = "records", "validation", "then"  # in the directory of a run's state
+_PANELS = {  # of the picture of a pre-training
+    "training loss": ["loss"],
+    "validation loss": ["masked_lm_loss", "next_sentence_loss"],
+    "validation accuracy": ["masked_lm_accuracy", "next_sentence_accuracy"],
+}
+
+
+def fine_tune_files(
+    task: str,
+    train: str | Path,
+    output: str | Path,
+    validation: str | Path | None = None,
+    *,
+    preset: str | Path = "all-MiniLM-L6-v2",
+    teacher: str | Path | None = None,
+    num_layers: int | None = None,
+    overwrite: bool = False,
+    dtype: str = "float32",
+    strategy: str = "auto",
+    log: Log = print,
+    **settings: Any,
+) -> dict[str, float]:
+    """Fine-tunes a model on files of examples, and writes it into a directory with its report.
+
+    Use it when the examples are in files; `fine_tune` is for examples in memory, and for callbacks. It is what
+    `keras-bert finetune` and `keras-bert distill classify` call. An interrupted call is resumed by the same call, and
+    ends with the same weights. After the end, the same call returns the measures again.
+
+    Args:
+        task: "classify", "tag", "answer", "rank" or "embed".
+        train: the examples to train on: for "tag" CoNLL's columns, for "answer" SQuAD's JSON, else a table (CSV, TSV,
+            JSON lines or Parquet); for "classify" also a directory with one directory per class.
+        output: the directory of the model, for `from_preset`. It is new or empty, or holds this run.
+        validation: examples to measure each epoch on; the best epoch is kept. Or hold some out: `validation_split`.
+        preset: the model to start from, see `presets.resolve`.
+        teacher: a classifier, in place of `preset`: the new model learns from its answers, and starts with some of its
+            layers, see `student_of`.
+        num_layers: the number of layers of the student.
+        overwrite: remove the run or the model in `output` first. Refused if it holds files that no run wrote; the
+            model's README.md stays.
+        dtype: the dtype policy of training: "float32", "mixed_bfloat16" or "mixed_float16". The weights stay float32.
+        strategy: the devices to train on, see `keras_bert.training.strategy.strategy`.
+        log: gets each line of progress: what is read, where the run stands, and the measures of each epoch, unless a
+            progress bar shows them on a terminal.
+        **settings: the fields of `FineTuningWithTeacher`, see `fine_tune`; and how the files are read and the model
+            starts, the fields of the task's class in `keras_bert.tasks.table`:
+
+            - all tasks: `sequence_length`, `skip_bad`;
+            - "classify": `text_column`, `text_pair_column`, `label_column`, `header`, `format`, `problem_type`,
+              `long_text`;
+            - "tag": `label_column`, `long_text`;
+            - "rank": `text_column`, `text_pair_column`, `label_column`, `negative_columns`, `score_columns`, `header`,
+              `format`, `loss`;
+            - "embed": `query_column`, `positive_column`, `negative_columns`, `score_columns`, `header`, `format`,
+              `query_prompt`, `positive_prompt`, `loss`, `matryoshka_dims`, `mini_batch_size`.
+
+    Returns:
+        The measures of the model on the examples to measure with; without them, an empty dict. Of several processes,
+        only the chief gets them.
+
+    Raises:
+        FileExistsError: `output` holds something else than this run, or `overwrite` would remove a foreign file.
+        OSError: a file cannot be read or written.
+        ImportError: the extra `train` is not installed.
+        TypeError: a setting does not exist, or is of another type.
+        ValueError: an argument or a file is bad, the examples do not fit the model, or `output` holds a run that is
+            damaged or has other settings.
+        Interrupted: a KeyboardInterrupt, raised after SIGINT or SIGTERM when the state is saved.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> rows = ["text,label", "I love pizza,food", "rice and beans,food", "it rains,weather", "cold wind,weather"]
+        >>> _ = (folder / "train.csv").write_text("\\n".join(rows))
+        >>> settings = {"epochs": 2, "batch_size": 2, "log": lambda line: None}
+        >>> files = (folder / "train.csv", folder / "my-model", folder / "train.csv")
+        >>> list(fine_tune_files("classify", *files, **settings))
+        ['accuracy']
+        >>> (folder / "my-model/report.md").exists()
+        True
+    """
+    if task not in FROM_FILES:
+        raise ValueError(f"task is {task!r}; expected one of {', '.join(FROM_FILES)}")
+    source, recipe = sorted_by_kind(settings, FROM_FILES[task], FineTuningWithTeacher)
+    if validation is not None and recipe.validation_split is not None:
+        raise ValueError("validation and validation_split are both given; give only one of them")
+    if (teacher is None) != (num_layers is None) or (teacher is not None and task != "classify"):
+        raise ValueError("a student needs the task 'classify', teacher and num_layers")
+    directory = RunDirectory(output, overwrite, (train, validation, preset if teacher is None else teacher))
+    report.check_installed()
+
+    def place(position: Position) -> str:
+        if not position.step:
+            return f"epoch {position.epoch} of {recipe.epochs}"
+        return f"epoch {position.epoch + 1} of {recipe.epochs}, step {position.step:,} of {position.batches:,}"
+
+    with _running(directory, dtype, strategy, log, place, has_preset=teacher is None) as run:
+        with run.devices.scope():
+            learner = source if teacher is None else _Student(source, teacher, num_layers)
+            learned = learner.read(train)
+            measured = None if validation is None else learner.read_validation(validation).xy
+        learned.check_can_be_learned(train)
+        by_default = recipe.epochs is None
+        examples, measured, recipe = split(learned.xy, measured, recipe)
+        told = {name: value for name, value in vars(recipe).items() if teacher is not None or name != "temperature"}
+        run.begin(told, recipe.epochs)
+        keras.utils.set_random_seed(recipe.seed)
+        with run.devices.scope(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UntrainedWarning)  # it is trained now
+            model, more = learner.start(preset, learned)
+        count = None if measured is None else count_of(measured[0])
+        log(_about_examples(len(learned), count, train, validation))
+        if by_default and recipe.epochs > EPOCHS:
+            log(f"{recipe.epochs} epochs, as there are few examples; epochs sets another number")
+        with workers.chief_first(run.devices):
+            run.clear()
+        examples = checked_examples("train", examples, model)
+        history = train_on(model, examples, measured, directory.run, recipe, callbacks=run.callbacks, **more)
+        if run.is_chief:
+            model.save_preset(directory.path, overwrite=True)
+            measures, confusion = {}, None
+            if measured is not None:
+                answers = model.answers(measured[0])
+                measures, confusion = model.measures(answers, measured[1]), model.confusion(answers, measured[1])
+            about = {"train": train, "eval": validation, "preset": preset if teacher is None else teacher}
+            about |= {} if teacher is None else {"num_layers": num_layers}
+            about |= {**vars(source), **told, "dtype": dtype}
+            report.write_report(directory.path, about, history, measures, confusion)
+            run.measures = directory.finish(measures)
+    return run.measures
+
+
+class _Student:
+    """Reads files as the teacher does, and starts with layers of the teacher. Methods as of `FromFiles`."""
+
+    def __init__(self, source: FromFiles, teacher: str | Path, num_layers: int) -> None:
+        self._teacher = load_task(teacher, sequence_length=source.sequence_length)
+        try:
+            self._teacher.check_teacher(self._teacher)
+        except ValueError as error:
+            raise ValueError(f"teacher: {error}") from error
+        self._num_layers = num_layers
+        source = dataclasses.replace(source, **self._teacher.example_settings)
+        self.read = self.read_validation = source.read
+
+    def start(self, preset: str | Path, examples: Examples) -> tuple[BertTask, dict[str, Any]]:
+        self._teacher.targets(examples.xy[1])  # raises if the teacher lacks a label
+        return student_of(self._teacher, self._num_layers), {"teacher": self._teacher}
+
+
+def _about_examples(learned: int, measured: int | None, train: str | Path, validation: str | Path | None) -> str:
+    about = f"{learned:,} examples from {train}"
+    if measured is None:
+        return about
+    held_out, source = (" of them held out", "") if validation is None else ("", f" from {validation}")
+    return f"{about}, {measured:,}{held_out} to measure with{source}"
+
+
+def pretrain_files(
+    corpus: str | Path | Sequence[str | Path],
+    output: str | Path,
+    validation: str | Path | None = None,
+    *,
+    vocab: str | Path | None = None,
+    size: str | None = None,
+    teacher: str | Path | None = None,
+    num_layers: int | None = None,
+    overwrite: bool = False,
+    dtype: str = "float32",
+    strategy: str = "auto",
+    log: Log = print,
+    **settings: Any,
+) -> dict[str, float]:
+    """Pre-trains a model on text, and writes it into a directory with its report.
+
+    Use it when the corpus is in text files; `write_records` and `pretrain` are its two halves. It is what
+    `keras-bert pretrain` and `keras-bert distill pretrain` call. An interrupted call is resumed by the same call, and
+    ends with the same weights. After the end, the same call returns the measures again.
+
+    Args:
+        corpus: text in UTF-8: files, or directories of .txt files.
+        output: the directory of the model, for `from_preset`. It is new or empty, or holds this run.
+        validation: text to measure the model on: a file or a directory.
+        vocab: an uncased `vocab.txt`, or a directory with a tokenizer.
+        size: "tiny", "mini", "small", "medium", "base", "large", or a `config.json`.
+        teacher: a masked language model, in place of `vocab` and `size`: the new model learns from its answers, and
+            starts with some of its layers, see `student_of`.
+        num_layers: the number of layers of the student.
+        overwrite, dtype, strategy, log: see `fine_tune_files`.
+        **settings: the fields of `PretrainingWithTeacher`, see `pretrain`: at least `steps`; of `RowsRecipe`, how text
+            becomes rows: `objective`, `layout`, `sequence_length`, `masked_unit`, `static_masking`, `copies`, `pack`,
+            `processes`; and of `SecondPhase`, a second phase on longer rows: `then_steps`, `then_length`,
+            `then_batch_size`.
+
+    Returns:
+        The measures after the last step. Of several processes, only the chief gets them.
+
+    Raises:
+        FileExistsError, OSError, ImportError, TypeError, ValueError, Interrupted: see `fine_tune_files`.
+        RuntimeError: one of the processes that write examples was killed.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "text.txt").write_text("It rains. We stay.\\n\\nThe sun shines. We go out.")
+        >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "it", "rains", "we", "stay", "the", "sun", "go"]
+        >>> _ = (folder / "vocab.txt").write_text("\\n".join(words))
+        >>> given = {"vocab": folder / "vocab.txt", "size": "tiny", "layout": "sentences", "sequence_length": 16}
+        >>> measures = pretrain_files(folder / "text.txt", folder / "my-bert", **given, steps=2, log=lambda line: None)
+        >>> list(measures)
+        ['loss']
+    """
+    recipe, rows, second = sorted_by_kind(settings, PretrainingWithTeacher, RowsRecipe, SecondPhase)
+    is_new, is_old = (vocab is not None, size is not None), (teacher is not None, num_layers is not None)
+    if not ((all(is_new) and not any(is_old)) or (all(is_old) and not any(is_new))):
+        raise ValueError("a model needs vocab and size; a student needs teacher and num_layers")
+    paths = [corpus] if isinstance(corpus, str | Path) else list(corpus)
+    directory = RunDirectory(output, overwrite, (*paths, validation, vocab, size, teacher))
+    steps = [recipe.steps, *([] if second.then_steps is None else [second.then_steps])]
+    # The model is measured after each of these steps.
+    ends = [
+        first + min(done + recipe.measure_every, count)
+        for first, count in zip((0, recipe.steps), steps, strict=False)
+        for done in range(0, count, recipe.measure_every)
+    ]
+
+    def place(position: Position) -> str:
+        done = ends[min(position.epoch, len(ends)) - 1] if position.epoch else 0
+        return f"step {done + position.step:,} of {ends[-1]:,}"
+
+    with _running(directory, dtype, strategy, log, place) as run:
+        before = {**vars(recipe), "steps": steps}
+        del before["batch_size"]  # of both phases
+        if teacher is None:
+            del before["temperature"]
+        run.begin(before, len(ends))
+        learned = [path for each in paths for path in text_files(Path(each))]
+        measured = [] if validation is None else text_files(Path(validation))
+        keras.utils.set_random_seed(recipe.seed)  # a teacher may get a new head
+        with run.devices.scope():
+            start = _new_model(vocab, size, rows) if teacher is None else _student_model(teacher, num_layers, rows)
+        for each in filter(None, (learned, measured)):
+            check_documents(each, rows.layout, rows.objective)
+        first, then = _Rows(directory.run, start.preprocessor, rows, recipe.seed), None
+        if second.then_steps is not None:  # checks its length before any work
+            preprocessor = BertPreprocessor(
+                first.preprocessor.tokenizer, second.then_length, max_sequence_length=start.config.max_positions
+            )
+            then = _Rows(directory.run / _THEN, preprocessor, rows, recipe.seed)
+        with workers.chief_first(run.devices):
+            run.clear()
+            phase, counts = first.write(learned, measured, recipe.steps, recipe.batch_size, log)
+            if then is not None:
+                then, _ = then.write(learned, measured, second.then_steps, second.then_batch_size, log)
+        keras.utils.set_random_seed(recipe.seed)
+        with run.devices.scope():
+            model, more = start.make()
+        more |= {"callbacks": run.callbacks, **vars(recipe), **phase._asdict()}
+        history = pretrain(model, directory=directory.run, then=then, **more)
+        if run.is_chief:
+            model.save_preset(directory.path, overwrite=True)
+            by_step = [{"step": ends[each["epoch"] - 1], **_without_epoch(each)} for each in history]
+            about = {"text": " ".join(map(str, paths)), "eval": validation}
+            about |= (
+                {"vocab": vocab, "size": size} if teacher is None else {"teacher": teacher, "num_layers": num_layers}
+            )
+            about |= {**vars(rows), **before, "steps": recipe.steps, "batch_size": recipe.batch_size}
+            if then is not None:
+                about |= vars(second)
+            about |= {"dtype": dtype, **counts}
+            report.write_report(directory.path, about, by_step, _without_epoch(history[-1]), panels=_PANELS)
+            run.measures = directory.finish(_without_epoch(history[-1]))
+    return run.measures
+
+
+def _without_epoch(entry: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in entry.items() if name != "epoch"}
+
+
+class _Start(NamedTuple):
+    """What a pre-training prepares before records are written."""
+
+    preprocessor: BertPreprocessor
+    config: BertConfig
+    make: Callable[[], tuple[BertPretrainer, dict[str, Any]]]  # the model, and arguments for `pretrain`
+
+
+def _new_model(vocab: str | Path, size: str, rows: RowsRecipe) -> _Start:
+    tokenizer, pairs = read_vocabulary(vocab), rows.objective != "sentences"
+    config = config_of(str(size), tokenizer, pairs)
+    preprocessor = BertPreprocessor(tokenizer, rows.sequence_length, max_sequence_length=config.max_positions)
+    return _Start(preprocessor, config, lambda: (BertPretrainer(BertEncoder(config), preprocessor, pairs), {}))
+
+
+def _student_model(handle: str | Path, num_layers: int, rows: RowsRecipe) -> _Start:
+    with formats.open_checkpoint(handle) as checkpoint:
+        if "masked_lm" not in checkpoint.heads:
+            raise ValueError(f"teacher: {handle} has no masked language modeling head to learn from")
+    pairs = rows.objective != "sentences"
+    teacher = BertPretrainer.from_preset(handle, sequence_length=rows.sequence_length, pairs=pairs)
+    make = lambda: (student_of(teacher, num_layers), {"teacher": teacher})  # noqa: E731
+    return _Start(teacher.preprocessor, teacher.encoder.config, make)
+
+
+class _Rows(NamedTuple):
+    """The rows of a phase, all of one length."""
+
+    folder: Path
+    preprocessor: BertPreprocessor
+    recipe: RowsRecipe
+    seed: int
+
+    def write(
+        self, learned: list[Path], measured: list[Path], steps: int, batch_size: int, log: Log
+    ) -> tuple[Phase, dict[str, int]]:
+        """Writes the records of files. Returns the phase that learns them, and their counts."""
+        recipe, length = self.recipe, self.preprocessor.sequence_length
+        predictions = max(1, round(0.15 * length))
+        names = ("objective", "layout", "masked_unit", "pack", "processes")
+        settings = {name: getattr(recipe, name) for name in names}
+        settings |= {"seed": self.seed, "predictions": predictions}
+        counts = write_records(learned, self.folder / _RECORDS, self.preprocessor, copies=recipe.copies, **settings)
+        log(f"{_about_text(counts, learned, recipe.copies)}, in rows of {length} tokens")
+        validation = None
+        if measured:
+            validation = self.folder / _VALIDATION
+            found = write_records(measured, validation, self.preprocessor, **settings)
+            log(f"validation: {_about_text(found, measured)}")
+        masking = MaskedLMMasking(self.preprocessor.tokenizer, predictions, masked_unit=recipe.masked_unit)
+        used = None if recipe.static_masking else masking
+        return Phase(self.folder / _RECORDS, steps, batch_size, used, validation), counts
+
+
+def _about_text(counts: dict[str, int], paths: list[Path], copies: int = 1) -> str:
+    named = str(paths[0]) if len(paths) == 1 else f"{len(paths):,} files"
+    text = ", ".join(f"{counts[name] // copies:,} {name}" for name in ("documents", "sentences", "tokens"))
+    return f"{counts['examples']:,} examples of {text}, from {named}"
+
+
+# -- What both kinds of runs have in common.
+
+
+class _RunInProgress:
+    """A run between its beginning and its end.
+
+    Attributes:
+        devices: the strategy.
+        is_chief: whether this process writes the common files.
+        measures: of the model, when it is written.
+        callbacks: write a line of measures for each epoch; none where a terminal shows them in its progress bar.
+    """
+
+    def __init__(
+        self, directory: RunDirectory, devices: tf.distribute.Strategy, log: Log, place: Callable[[Position], str]
+    ) -> None:
+        self.devices, self.is_chief = devices, workers.is_chief(devices)
+        self.measures: dict[str, float] = {}
+        self.callbacks: list[keras.callbacks.Callback] = []
+        self._directory, self._log, self._place = directory, log, place
+        if self.is_chief and not sys.stderr.isatty():
+            self.callbacks.append(keras.callbacks.LambdaCallback(on_epoch_end=self._tell))
+
+    def begin(self, settings: Mapping[str, Any], epochs: int) -> None:
+        """Logs where the run stands, if it was begun before. Raises ValueError if it has other settings."""
+        position = self._directory.position(settings)
+        line = self._directory.told(position, epochs, self._place)
+        if line and self.is_chief:
+            self._log(line)
+
+    def clear(self) -> None:
+        if self.is_chief:
+            self._directory.clear()
+
+    def _tell(self, epoch: int, logs: dict[str, float]) -> None:
+        # Validation measures come after those of training, and replace them.
+        measures = {measure.removeprefix("val_"): value for measure, value in logs.items()}
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in measures.items())
+        self._log(f"{self._place(Position(epoch + 1, 0, 0, False))}: {shown}")
+
+
+@contextlib.contextmanager
+def _running(
+    directory: RunDirectory, dtype: str, strategy: str, log: Log, place: Callable[[Position], str],
+    has_preset: bool = False,
+) -> Iterator[_RunInProgress]:  # fmt: skip
+    """Around a run: its dtype policy, its strategy, and what its errors say.
+
+    Args:
+        directory: the output.
+        dtype, strategy, log: of the run.
+        place: a position -> its name.
+        has_preset: whether the run starts from a preset.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}")
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(dtype)
+    try:
+        devices, name = choose(strategy)
+        if devices.num_replicas_in_sync > 1:
+            log(f"training on {name}")
+        run = _RunInProgress(directory, devices, log, place)
+        with directory.advising(has_preset):
+            try:
+                yield run
+            except FinishedError as error:
+                run.measures = directory.finished(error)
+    except Interrupted as error:
+        error.place = place(error.position)
+        raise
+    finally:
+        keras.config.set_dtype_policy(before)

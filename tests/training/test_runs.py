@@ -1,0 +1,176 @@
+"""Whole runs in Python, without the command: files in, a model with its report out; interrupted, resumed, refused."""
+
+import os
+import signal
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert import BertClassifier, BertConfig, BertEncoder
+from keras_bert.pretraining import BertPretrainer
+from keras_bert.training import fine_tune, fine_tune_files, pretrain_files, runs
+from keras_bert.training.interruption import Interrupted
+
+from ..support import small
+from ..support.commands import KINDS, SIZES, write_documents
+
+SETTINGS = {"text_column": "sentence", "label_column": "kind", "epochs": 2, "batch_size": 8, "learning_rate": 1e-2}
+
+
+@pytest.fixture(scope="module")
+def preset(tmp_path_factory):
+    keras.utils.set_random_seed(3)
+    directory = tmp_path_factory.mktemp("preset")
+    BertEncoder(BertConfig(vocab_size=len(small.VOCABULARY), initializer_range=0.2, **SIZES)).save_preset(directory)
+    small.tokenizer().save_preset(directory)
+    return directory
+
+
+@pytest.fixture
+def table(tmp_path):
+    generator = np.random.default_rng(0)
+    rows = [(" ".join(generator.choice(KINDS[kind], 3)), kind) for kind in generator.choice(list(KINDS), 64)]
+    (tmp_path / "train.tsv").write_text("sentence\tkind\n" + "".join(f"{text}\t{kind}\n" for text, kind in rows))
+    return tmp_path / "train.tsv"
+
+
+class _Interrupting:
+    """A log that sends SIGINT after the first line of an epoch."""
+
+    def __init__(self):
+        self.lines = []
+
+    def __call__(self, line):
+        self.lines.append(line)
+        if line.startswith(("epoch 1 of", "step 2 of")):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_run_of_files_is_resumed_by_the_same_call(preset, table, tmp_path):
+    def run(name, log):
+        return fine_tune_files("classify", table, tmp_path / name, table, preset=preset, log=log, **SETTINGS)
+
+    broken, resumed, whole, again = _Interrupting(), [], [], []
+    with pytest.raises(Interrupted) as interruption:
+        run("broken", broken)
+    assert interruption.value.place.startswith("epoch ")
+    assert interruption.value.place.split(",")[0].endswith("of 2")
+    assert not (tmp_path / "broken/config.json").exists()
+    measures = run("broken", resumed.append)
+    assert run("whole", whole.append) == measures
+    assert resumed[0] == f"resuming the run in {tmp_path / 'broken'} after {interruption.value.place}"
+    assert whole[0] == f"64 examples from {table}, 64 to measure with from {table}"
+    assert [line.split(":")[0] for line in whole[1:]] == ["epoch 1 of 2", "epoch 2 of 2"]
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("broken", "whole")]
+    assert models[0] == models[1]
+    assert f"| accuracy | {measures['accuracy']:.4f} |" in (tmp_path / "whole/report.md").read_text()
+    assert run("whole", again.append) == measures
+    assert again[0] == f"the run in {tmp_path / 'whole'} is finished, after epoch 2 of 2; nothing is trained"
+    assert BertClassifier.from_preset(tmp_path / "whole").classify("good great")["label"] in KINDS
+
+
+def test_a_run_of_files_trains_as_fine_tune_does(preset, table, tmp_path):
+    """The held-out examples and the epochs are those of `fine_tune` on the same examples."""
+    fine_tune_files("classify", table, tmp_path / "model", preset=preset, validation_split=0.25, log=str, **SETTINGS)
+    rows = [line.split("\t") for line in table.read_text().splitlines()[1:]]
+    texts, labels = map(list, zip(*rows, strict=True))
+    keras.utils.set_random_seed(0)
+    model = BertClassifier.from_preset(preset, labels=sorted(KINDS))
+    recipe = {name: value for name, value in SETTINGS.items() if "column" not in name}
+    fine_tune(model, (texts, labels), validation_split=0.25, progress=False, **recipe)
+    trained = BertClassifier.from_preset(tmp_path / "model")
+    for mine, its in zip(model.get_weights(), trained.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+def test_overwrite_starts_again_and_refuses_foreign_files(preset, table, tmp_path):
+    output = tmp_path / "model"
+    settings = {"preset": preset, "log": str, **SETTINGS, "epochs": 1}
+    fine_tune_files("classify", table, output, **settings)
+    with pytest.raises(ValueError, match=r"with other seed \(0, now 1\); continue .* overwrite; to train its model"):
+        fine_tune_files("classify", table, output, seed=1, **settings)
+    (output / "notes.txt").touch()
+    before = sorted(output.rglob("*"))
+    with pytest.raises(FileExistsError, match=r"holds notes\.txt, which no run wrote"):
+        fine_tune_files("classify", table, output, seed=1, overwrite=True, **settings)
+    assert sorted(output.rglob("*")) == before
+    (output / "notes.txt").unlink()
+    with pytest.raises(FileExistsError, match="is read by this run, and overwrite removes it"):
+        fine_tune_files("classify", table, output, overwrite=True, **settings | {"preset": output})
+    weights = (output / "model.safetensors").read_bytes()
+    fine_tune_files("classify", table, output, seed=1, overwrite=True, **settings)
+    assert (output / "model.safetensors").read_bytes() != weights
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "error", "message"),
+    [
+        ("classy", {}, ValueError, "task is 'classy'; expected one of classify, tag, answer, rank, embed"),
+        ("classify", {"epoch": 2}, TypeError, "there is no setting epoch; the settings are sequence_length, "),
+        ("tag", {"text_column": "text"}, TypeError, "there is no setting text_column"),
+        ("classify", {"epochs": 0}, ValueError, "epochs is 0; expected 1 or more"),
+        ("classify", {"batch_size": 2, "batch_tokens": 64}, ValueError, "batch_size and batch_tokens are both"),
+        ("classify", {"validation": "a.csv", "validation_split": 0.5}, ValueError, "validation and validation_split"),
+        ("classify", {"dtype": "float64"}, ValueError, "dtype is 'float64'; expected one of float32, "),
+        ("classify", {"strategy": "two"}, ValueError, "strategy is 'two'; expected one of auto, "),
+        ("classify", {"problem_type": "two"}, ValueError, "problem_type is 'two'; expected one of single_label"),
+        ("tag", {"teacher": "a", "num_layers": 2}, ValueError, "a student needs the task 'classify'"),
+        ("classify", {"num_layers": 2}, ValueError, "a student needs the task 'classify'"),
+        ("rank", {"loss": "lambda"}, ValueError, "loss lambda is for lists"),
+        ("embed", {"loss": "lambda"}, ValueError, "loss is 'lambda'; expected one of multiple_negatives_ranking, "),
+    ],
+)
+def test_bad_arguments_are_refused_before_any_work(tmp_path, table, task, settings, error, message):
+    before, policy = sorted(tmp_path.rglob("*")), keras.config.dtype_policy()
+    with pytest.raises(error, match=f"^{message}"):
+        fine_tune_files(task, table, tmp_path / "model", **settings)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert keras.config.dtype_policy() == policy
+
+
+def test_each_task_of_the_table_is_a_command():
+    from keras_bert.cli import main
+
+    assert sorted(main.commands["finetune"].commands) == sorted(runs.FROM_FILES)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    (tmp_path / "texts").mkdir()
+    write_documents(tmp_path / "texts/a.txt", 12, 0)
+    small.tokenizer().save_preset(tmp_path / "vocab")
+    settings = {"vocab": tmp_path / "vocab", "size": "tiny", "objective": "sentences", "layout": "sentences"}
+    return tmp_path / "texts", settings | {"sequence_length": 24, "batch_size": 4, "measure_every": 2, "steps": 4}
+
+
+@pytest.mark.slow
+def test_a_pre_training_of_files_is_resumed_by_the_same_call(corpus, tmp_path):
+    texts, settings = corpus
+    broken = _Interrupting()
+    with pytest.raises(Interrupted) as interruption:
+        pretrain_files(texts, tmp_path / "broken", log=broken, **settings)
+    assert interruption.value.place.endswith("of 4")
+    measures = [pretrain_files(texts, tmp_path / name, log=str, **settings) for name in ("broken", "whole")]
+    assert measures[0] == measures[1]
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("broken", "whole")]
+    assert models[0] == models[1]
+    assert "## Steps" in (tmp_path / "whole/report.md").read_text()
+    BertPretrainer.from_preset(tmp_path / "whole", sequence_length=24, pairs=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"teacher": "my-bert"}, ValueError, "a model needs vocab and size; a student needs teacher and num_layers"),
+        ({"vocab": None}, ValueError, "a model needs vocab and size"),
+        ({"objective": "words"}, ValueError, "objective is 'words'; expected one of next_sentence, "),
+        ({"pack": "yes"}, TypeError, "pack is 'yes'; expected True or False"),
+        ({"step": 4}, TypeError, "there is no setting step"),
+    ],
+)
+def test_bad_arguments_of_pre_training(corpus, tmp_path, changes, error, message):
+    texts, settings = corpus
+    with pytest.raises(error, match=f"^{message}"):
+        pretrain_files(texts, tmp_path / "model", **settings | changes)
+    assert not (tmp_path / "model").exists()
