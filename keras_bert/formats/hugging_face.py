@@ -122,7 +122,7 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
             own += " known one under another name"
         raise ValueError(f"{source}: model_type is {family!r}{own}; supported are {', '.join(FAMILIES)}")
     table = FAMILIES[family]
-    values = table.todays(values, source)
+    values = files.with_whole_numbers(table.todays(values, source), table.shape)
     files.check_json(values, table.shape, source)
     return table.config_of(family, values, source)
 

@@ -190,6 +190,7 @@ def write(directory: Path, config: BertConfig, weights: Mapping[str, Mapping[str
 def config_of(values: dict[str, Any], source: Path) -> BertConfig:
     """The configuration from the content of a file with a name in `CONFIGS`."""
     family = CONFIGS[source.name]
+    values = files.with_whole_numbers(values, TABLES[family].shape)
     files.check_json(values, TABLES[family].shape, source)
     return TABLES[family].config_of(family, values, source)
 
