@@ -233,6 +233,21 @@ def check_json(value: Any, shape: Any, source: str | Path) -> None:
         raise ValueError(f"{source} has {reprlib.repr(found)}{where}; expected {expected}")
 
 
+def with_whole_numbers(value: Any, shape: Any) -> Any:
+    """Replaces floats without a fraction by int, in objects, where the shape (see `check_json`) has whole numbers.
+
+    Example:
+        >>> with_whole_numbers({"size": 384.0, "rate": 1.0}, {"size": int, "rate": float})
+        {'size': 384, 'rate': 1.0}
+    """
+    shapes = {_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}
+    if type(value) is float and value.is_integer() and int in shapes and float not in shapes:
+        return int(value)
+    if isinstance(value, dict) and isinstance(inner := shapes.get(dict), dict) and str not in inner:
+        return {key: with_whole_numbers(each, inner[key]) if key in inner else each for key, each in value.items()}
+    return value
+
+
 def _faults(value: Any, shape: Any) -> Iterator[tuple[str, Any, str]]:
     """The place, value and expected type of each part of another shape."""
     shapes = {_type(each): each for each in (shape if isinstance(shape, tuple) else (shape,))}

@@ -5,6 +5,7 @@ import re
 
 import click
 import pytest
+from google.protobuf import text_format
 
 from keras_bert.cli import main
 
@@ -98,6 +99,19 @@ def test_links_lead_to_files(path):
     links = re.findall(r"\]\((?!https?:)([^)#\s]+)", path.read_text(encoding="utf-8"))
     missing = [link for link in links if not (path.parent / link).exists()]
     assert missing == []
+
+
+def test_configuration_of_tf_serving_is_what_it_reads():
+    """Its own messages parse the list of models; no package here has those of the other files."""
+    config = pytest.importorskip("tensorflow_serving.config.model_server_config_pb2")
+    page = PAGES["guides/serving.md"].read_text(encoding="utf-8")
+    files = dict(re.findall(r"cat > (\S+\.config) <<'END'\n(.*?)^END$", page, re.MULTILINE | re.DOTALL))
+    assert sorted(files) == ["batching.config", "models.config", "monitoring.config"]
+    models = text_format.Parse(files["models.config"], config.ModelServerConfig())
+    (model,) = models.model_config_list.config
+    assert (model.name, model.base_path) == ("minilm", "/models/minilm")
+    assert all(f"/config/{name}" in page for name in files)
+    assert "pad_variable_length_inputs" not in files["batching.config"]
 
 
 def _all_options(command):

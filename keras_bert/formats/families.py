@@ -16,6 +16,7 @@ FAMILIES = {
     "ernie": replace(BERT, classes="Ernie", prefix="ernie."),
     "roberta": ROBERTA,
     "xlm-roberta": replace(ROBERTA, classes="XLMRoberta"),
+    "camembert": replace(ROBERTA, classes="Camembert"),
     "distilbert": DISTILBERT,
     "albert": ALBERT,
     "electra": ELECTRA,

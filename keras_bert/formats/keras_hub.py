@@ -191,6 +191,7 @@ def config_of(values: dict[str, Any], source: Path) -> BertConfig:
     if values["class_name"] not in families:
         raise ValueError(f"{source}: class_name is {values['class_name']!r}; supported are {', '.join(families)}")
     family = families[values["class_name"]]
+    values = files.with_whole_numbers(values, {"config": TABLES[family].shape})
     files.check_json(values, {"config": TABLES[family].shape}, source)
     return TABLES[family].config_of(family, values["config"], source)
 

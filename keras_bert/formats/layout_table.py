@@ -172,6 +172,7 @@ class Table:
             values = self.dialect.read(dict(values))
         except ValueError as error:
             raise ValueError(f"{source}: {error}") from None
+        values = files.with_whole_numbers(values, self.shape)
         files.check_json(values, self.shape, source)
         check_plain(values, self.plain, source)
         for key, known in self.needed.items():

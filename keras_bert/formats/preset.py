@@ -50,7 +50,9 @@ class Preset:
 
     Attributes:
         handle: as given, for messages.
-        directory: the directory of the files.
+        home: the directory that the handle names.
+        directory: the directory of the files: `home`, or a folder in it that sentence-transformers' `modules.json`
+            names for its Transformer, such as `0_Transformer`.
 
     Raises:
         FileNotFoundError: there is no such preset.
@@ -62,9 +64,9 @@ class Preset:
     """
 
     def __init__(self, handle: str | Path) -> None:
-        self.directory = presets.resolve(handle)
+        self.home = presets.resolve(handle)
         self.handle = str(handle)
-        self._json: dict[str, Any] = {}
+        self._json: dict[Path, Any] = {}
         self._configs: dict[str, BertConfig] = {}
 
     @classmethod
@@ -80,21 +82,31 @@ class Preset:
         finally:
             preset.close()
 
-    def json(self, name: str, shape: Any = dict) -> Any:
+    @cached_property
+    def directory(self) -> Path:
+        return self.home / sentence_transformers.transformer_folder(self)
+
+    def json(self, name: str, shape: Any = dict, directory: Path | None = None) -> Any:
         """The content of a JSON file, of a shape that `files.check_json` checks. Nobody may change it.
+
+        Args:
+            name: the file's name.
+            shape: the expected types. Where they are whole numbers, 384.0 is 384.
+            directory: the file's directory; default: `self.directory`.
 
         Raises:
             FileNotFoundError, ValueError: as `files.read_json`.
         """
-        path = self.directory / name
-        if name not in self._json:
-            self._json[name] = files.load_json(path)
-        files.check_json(self._json[name], shape, path)
-        return self._json[name]
+        path = (directory or self.directory) / name
+        if path not in self._json:
+            self._json[path] = files.load_json(path)
+        value = files.with_whole_numbers(self._json[path], shape)
+        files.check_json(value, shape, path)
+        return value
 
-    def json_if_there(self, name: str, shape: Any = dict) -> Any:
+    def json_if_there(self, name: str, shape: Any = dict, directory: Path | None = None) -> Any:
         """The same; an empty dict if there is no such file."""
-        return self.json(name, shape) if (self.directory / name).is_file() else {}
+        return self.json(name, shape, directory) if ((directory or self.directory) / name).is_file() else {}
 
     @cached_property
     def config(self) -> BertConfig:

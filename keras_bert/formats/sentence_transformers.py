@@ -32,10 +32,14 @@ _SHORTEST = 3  # [CLS] a [SEP]
 DENSE_FILES = (f"{_DENSE}/config.json", f"{_DENSE}/model.safetensors")  # of a model with a dense layer
 _KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
 _CHAINS = [["Transformer", "Pooling", *dense, *last] for dense in ([], ["Dense"]) for last in ([], ["Normalize"])]
-_DROPOUT = re.compile(r"sentence_transformers\.(.*\.)?Dropout")  # nothing is dropped in inference
+# Nothing is dropped in inference. The rate is for training with sentence-transformers, and is not read: here, a loss
+# reads the vectors as they are.
+_DROPOUT = re.compile(r"sentence_transformers\.(.*\.)?Dropout")
 _WEIGHTS = {"model.safetensors": open_safetensors, "pytorch_model.bin": TorchFile}
 # Names of the Transformer's file; the first match counts.
-_LENGTHS = [f"sentence_{name}_config.json" for name in ("bert", "roberta", "distilbert", "albert", "xlm-roberta")]
+_LENGTHS = [
+    f"sentence_{name}_config.json" for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
+]
 
 # A pooling -> its switch in files up to version 5; later files have {"pooling_mode": "mean"}.
 _SWITCHES = {
@@ -117,8 +121,8 @@ def read(preset: Preset) -> SentenceSettings:
         FileNotFoundError: a module has no file.
         ValueError: a setting is not supported, or a value has another type.
     """
-    directory = preset.directory
-    model = preset.json_if_there(PROMPTS, _MODEL_SHAPE)
+    directory = preset.home
+    model = preset.json_if_there(PROMPTS, _MODEL_SHAPE, directory)
     _check_model_type(model, directory / PROMPTS)
     length = _read_length(preset)
     modules = _read_modules(preset)
@@ -126,7 +130,7 @@ def read(preset: Preset) -> SentenceSettings:
         return SentenceSettings("mean", length)
     if "Normalize" in modules:
         name = _config_of(modules["Normalize"])
-        values = preset.json_if_there(name)
+        values = preset.json_if_there(name, directory=directory)
         check_plain(values, _PLAIN_NORMALIZE, directory / name)
         warn_of_unknown(values, KNOWN["Normalize"], directory / name)
     return SentenceSettings(
@@ -141,7 +145,21 @@ def read(preset: Preset) -> SentenceSettings:
 
 def has_dense(preset: Preset) -> bool:
     """Whether a model has a module Dense, also if other modules are not supported."""
-    return any(each["type"].endswith(".Dense") for each in preset.json_if_there(MODULES, [{"type": str}]))
+    return any(each["type"].endswith(".Dense") for each in preset.json_if_there(MODULES, [{"type": str}], preset.home))
+
+
+def transformer_folder(preset: Preset) -> str:
+    """The folder of a sentence encoder's Transformer, which older versions name `0_Transformer`; "" without one.
+
+    Modules that are damaged or not supported have none: whatever reads them raises.
+    """
+    try:
+        modules = preset.json_if_there(MODULES, [{"type": str, "path": str}], preset.home)
+    except ValueError:
+        return ""
+    kinds = [_kind(module) for module in modules]
+    folder = modules[0]["path"] if kinds[:2] == ["Transformer", "Pooling"] else ""
+    return folder if re.fullmatch(r"[\w-]+", folder) and (preset.home / folder).is_dir() else ""
 
 
 def read_dense_weights(preset: Preset) -> dict[str, np.ndarray]:
@@ -154,8 +172,8 @@ def read_dense_weights(preset: Preset) -> dict[str, np.ndarray]:
     modules = _read_modules(preset)
     if "Dense" not in modules:
         return {}
-    config = preset.json(_config_of(modules["Dense"]), _DENSE_SHAPE)
-    path = files.find(preset.directory / modules["Dense"], *_WEIGHTS)
+    config = preset.json(_config_of(modules["Dense"]), _DENSE_SHAPE, preset.home)
+    path = files.find(preset.home / modules["Dense"], *_WEIGHTS)
     expected = {"linear.weight": (config["out_features"], config["in_features"])}
     if config.get("bias") is not False:
         expected["linear.bias"] = (config["out_features"],)
@@ -257,26 +275,31 @@ def _read_similarity(values: Mapping[str, Any], path: Path) -> str:
 
 def _read_modules(preset: Preset) -> dict[str, str]:
     """Kind of each module -> the folder of its files; empty without `modules.json`."""
-    path = preset.directory / MODULES
+    path = preset.home / MODULES
     if not path.is_file():
         return {}
-    modules = preset.json(MODULES, [{"type": str, "path": str}])
+    modules = preset.json(MODULES, [{"type": str, "path": str}], preset.home)
     for module in modules:
         warn_of_unknown(module, KNOWN[MODULES], path)
     modules = [module for module in modules if not _DROPOUT.fullmatch(module["type"])]
-    kinds = [re.sub(r"^sentence_transformers\.(.*\.)?", "", module["type"]) for module in modules]
+    kinds = [_kind(module) for module in modules]
     if kinds not in _CHAINS:
         raise ValueError(
             f"{path} asks for {', '.join(kinds) or 'nothing'}; supported are {', '.join(_KINDS)}, each once, in this "
             "order; the last two may be missing"
         )
     for kind, module in zip(kinds, modules, strict=True):
-        if not re.fullmatch("" if kind == "Transformer" else r"[\w-]*", module["path"]):
+        if not re.fullmatch(r"[\w-]*", module["path"]):
             raise ValueError(f"{path}: the path of {kind} is {module['path']!r}, which is not supported")
-        config = preset.directory / _config_of(module["path"])
-        if kind in ("Pooling", "Dense") and not config.is_file():
+        config = preset.home / _config_of(module["path"])
+        if (kind in ("Pooling", "Dense") or (kind == "Transformer" and module["path"])) and not config.is_file():
             raise FileNotFoundError(f"{path} asks for {kind}, which needs {config}, but there is no such file")
     return {kind: module["path"] for kind, module in zip(kinds, modules, strict=True)}
+
+
+def _kind(module: Mapping[str, Any]) -> str:
+    """The library's name of a module's class; the whole name, if it is not the library's."""
+    return re.sub(r"^sentence_transformers\.(.*\.)?", "", module["type"])
 
 
 def _config_of(folder: str) -> str:
@@ -285,8 +308,8 @@ def _config_of(folder: str) -> str:
 
 
 def _read_pooling(preset: Preset, name: str) -> dict[str, Any]:
-    path = preset.directory / name
-    values = preset.json(name, {"pooling_mode": (str, [str], None), "include_prompt": (bool, None)})
+    path = preset.home / name
+    values = preset.json(name, {"pooling_mode": (str, [str], None), "include_prompt": (bool, None)}, preset.home)
     warn_of_unknown(values, {*KNOWN["Pooling"], *(key for key in values if key.startswith("pooling_mode_"))}, path)
     modes = values.get("pooling_mode")
     if modes is None:
@@ -298,8 +321,8 @@ def _read_pooling(preset: Preset, name: str) -> dict[str, Any]:
 
 
 def _read_dense(preset: Preset, name: str) -> dict[str, Any]:
-    path = preset.directory / name
-    values = preset.json(name, _DENSE_SHAPE)
+    path = preset.home / name
+    values = preset.json(name, _DENSE_SHAPE, preset.home)
     check_plain(values, _PLAIN_DENSE, path)
     warn_of_unknown(values, KNOWN["Dense"], path)
     activation = values.get("activation_function") or "torch.nn.modules.activation.Tanh"

@@ -87,6 +87,11 @@ class TokenizerFiles:
         """The content of `tokenizer_config.json`; empty if there is none. Raises ValueError if it is damaged."""
         return self._preset.json_if_there(CONFIG, _CONFIG_SHAPE)
 
+    @property
+    def model_type(self) -> str | None:
+        """The family of the model that `config.json` names, if there is one."""
+        return self._preset.json_if_there("config.json").get("model_type")
+
     @functools.cached_property
     def special_names(self) -> dict[str, Any]:
         """The content of `special_tokens_map.json`, of older versions; empty if there is none. Raises as `config`."""

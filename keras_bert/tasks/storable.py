@@ -167,7 +167,7 @@ class TaskPreset:
     @property
     def is_to_start_from(self) -> bool:
         """Whether the preset is a pre-trained model, not one for a task."""
-        return not self.trained_parts and not (self.files.directory / sentence_transformers.MODULES).is_file()
+        return not self.trained_parts and not (self.files.home / sentence_transformers.MODULES).is_file()
 
     def load_preprocessor(self, positions: int, rows: RowSettings, **arguments: Any) -> BertPreprocessor:
         """Loads the preprocessor. The given settings replace the saved ones.

@@ -29,7 +29,7 @@ def load_tokenizer(handle: str | Path | Preset, **overrides: Any) -> Tokenizer:
             - `spiece.model`, `sentencepiece.bpe.model` or `spm.model`;
             - `vocab.json` and `merges.txt`;
             - `vocab.txt`;
-            - `tokenizer.json` of type WordPiece, byte-level BPE, or ALBERT's or XLM-RoBERTa's Unigram;
+            - `tokenizer.json` of type WordPiece, byte-level BPE, or the Unigram of ALBERT, XLM-RoBERTa or CamemBERT;
             - KerasHub's `tokenizer.json` and `assets/tokenizer`, of any family except ALBERT.
         **overrides: arguments of the tokenizer that replace the values in the files.
 

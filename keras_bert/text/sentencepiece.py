@@ -1,4 +1,4 @@
-"""SentencePiece, the tokenizer of ALBERT, XLM-RoBERTa and DeBERTa, in the TensorFlow graph."""
+"""SentencePiece, the tokenizer of ALBERT, XLM-RoBERTa, CamemBERT and DeBERTa, in the TensorFlow graph."""
 
 import base64
 import os
@@ -44,6 +44,8 @@ class SentencePieceTokenizer(Tokenizer):
       word.
     - `"xlm-roberta"` (Conneau et al. 2019), like fairseq: the text unchanged; ids with fairseq's special tokens in
       front and `<mask>` at the end.
+    - `"camembert"` (Martin et al. 2020), like fairseq: the text unchanged; ids of the model after five tokens of
+      fairseq's, of which `<pad>` and `<unk>` are used, and `<mask>` at the end.
     - `"deberta-v2"` (He et al. 2021, DeBERTaV3), like the sentencepiece library: the text unchanged; ids of the model,
       and `[MASK]` at the end. Characters that are not in version 3's model become the tokens of their bytes, such as
       `<0xF0>`; U+0000 becomes those of U+E000. If two ways to split a text have equal scores, such as `3333 3333 3` and
@@ -53,7 +55,7 @@ class SentencePieceTokenizer(Tokenizer):
     Args:
         model_file: path of a `spiece.model`, `sentencepiece.bpe.model` or `spm.model`, or its bytes. The config
             contains the bytes.
-        family: "albert", "albert-transformers", "xlm-roberta" or "deberta-v2".
+        family: "albert", "albert-transformers", "xlm-roberta", "camembert" or "deberta-v2".
         lowercase: whether to lower-case; default: as the family does. (False for cased ALBERT models.)
         strip_accents: whether to decompose and drop combining characters; default: as the family does.
         special_tokens_in_text: whether to recognize special tokens, such as `[MASK]`, in the text, rather than split

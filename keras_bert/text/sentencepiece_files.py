@@ -39,6 +39,7 @@ from keras_bert.text.sentencepiece_model import (
 )
 
 _SPECIAL = {token for layout in FAMILIES.values() for token in layout.special_tokens.values()}
+_UNUSED = {token for layout in FAMILIES.values() for token in layout.first} - _SPECIAL  # some files have them as added
 _SHAPE = {
     "model": {"vocab": [[str, float]]},
     "added_tokens": [{"id": int, "content": str, "single_word": bool, "rstrip": bool, "normalized": bool}],
@@ -54,7 +55,7 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
     """
     layout = FAMILIES[family]
     tokens, proto = layout.special_tokens, read_model(model)
-    vocabulary = [(name, 0.0) for name in layout.first]
+    vocabulary = [(name, -100.0 if name in layout.hidden else 0.0) for name in layout.first]
     vocabulary += [(each.piece, each.score) for each in proto.pieces[layout.skipped :]]
     vocabulary += [(name, 0.0) for name in layout.last]
     ids = {token: index for index, (token, _) in enumerate(vocabulary)}
@@ -156,14 +157,15 @@ def _family_of(path: Path, vocabulary: Sequence[str]) -> str:
             raise ValueError(f"{path} has the token {token!r} twice")
     if SPACE not in vocabulary:
         raise ValueError(f"{path} has no token {SPACE}: unknown words could not be separated")
-    for family in ("albert-transformers", "xlm-roberta"):
+    for family in ("albert-transformers", "xlm-roberta", "camembert"):
         layout = FAMILIES[family]
         ends = [*vocabulary[: len(layout.first)], *vocabulary[len(vocabulary) - len(layout.last) :]]
         if ends == [*layout.first, *layout.last] and {*vocabulary}.issuperset(layout.special_tokens.values()):
             return family
     raise ValueError(
         f"{path} is of no known family: its vocabulary has the special tokens of neither ALBERT "
-        "([CLS], [SEP], [MASK]) nor, at its ends, XLM-RoBERTa (<s>, <pad>, </s>, <unk>; <mask>)"
+        "([CLS], [SEP], [MASK]) nor, at its ends, XLM-RoBERTa (<s>, <pad>, </s>, <unk>; <mask>) or CamemBERT "
+        "(<s>NOTUSED, <pad>, </s>NOTUSED, <unk>, <unk>NOTUSED; <mask>)"
     )
 
 
@@ -176,14 +178,15 @@ def _rebuilt(content: dict[str, Any], family: str, charsmap: bytes) -> bytes:
     vocabulary = content["model"]["vocab"]
     own = vocabulary[len(layout.first) : len(vocabulary) - len(layout.last)]
     pieces = [(token, score, types.get(token, NORMAL)) for token, score in own]
-    if layout.skipped:
-        pieces = [(unknown, 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL), *pieces]
+    skipped = [(unknown, 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)][: layout.skipped]
+    pieces = [*skipped, *pieces]
     return unigram_model(pieces, charsmap)
 
 
 def _compared(content: dict[str, Any]) -> dict[str, Any]:
     """The values that determine the ids, spelled as transformers 5 does."""
     added = sorted(content["added_tokens"], key=lambda token: token["id"])
+    added = [token for token in added if token["content"] not in _UNUSED]
     return {
         "normalizer": steps_of(content.get("normalizer"), "normalizers"),
         "pre_tokenizer": [_plain_spaces(step) for step in steps_of(content.get("pre_tokenizer"), "pretokenizers")],
@@ -255,7 +258,9 @@ def read_sentencepiece_files(found: TokenizerFiles) -> dict[str, Any]:
     if path.name == ALL_IN_ONE:
         arguments = read_tokenizer_json(path, found.whole)
     else:
-        family = next(family for family, layout in FAMILIES.items() if layout.model == path.name)
+        # Two families have a file of the same name: `config.json` tells them apart.
+        fitting = [family for family, layout in FAMILIES.items() if layout.model == path.name]
+        family = found.model_type if found.model_type in fitting else fitting[0]
         arguments = {"model_file": path, "family": by_class[named] if named else family}
     layout = FAMILIES[arguments["family"]]
     check_plain(found.settings(TOKENS), layout.special_tokens, config_path)

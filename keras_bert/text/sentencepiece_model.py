@@ -129,6 +129,7 @@ class SentencePieceFamily:
     lowercase: bool = False  # default of the tokenizer's argument
     strip_accents: bool = False  # default of the tokenizer's argument
     first: tuple[str, ...] = ()  # the vocabulary: `first`, the model's tokens after `skipped` ones, `last`
+    hidden: tuple[str, ...] = ()  # those of `first` whose scores in `tokenizer.json` keep them out of texts
     skipped: int = 0
     last: tuple[str, ...] = ()
     splits_commas: bool = False  # whether to split a comma off a digit, as `encode_pieces` of google-research/albert
@@ -162,6 +163,18 @@ FAMILIES = {
         ROBERTA_PAIRS,
         first=("<s>", "<pad>", "</s>", "<unk>"),
         skipped=3,
+        last=("<mask>",),
+    ),
+    # fairseq's dictionary has its own tokens, of which <pad> and <unk> are used, and then all of the model's.
+    "camembert": SentencePieceFamily(
+        "sentencepiece.bpe.model",
+        "CamembertTokenizer",
+        ("input_ids", "attention_mask"),
+        {**_NAMES, "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"},
+        ROBERTA_PAIRS,
+        first=("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"),
+        hidden=("<unk>NOTUSED",),
+        skipped=1,
         last=("<mask>",),
     ),
     "deberta-v2": SentencePieceFamily(

@@ -92,10 +92,12 @@ def weights_of(encoder: BertEncoder, preprocessor: BertPreprocessor, *texts: str
 
 
 def clearest_head(weights: Weights, layer: int | None = None, head: int | None = None) -> tuple[int, int]:
-    """The layer and the head with the largest weights between different words.
+    """The layer and the head with the largest weights between words that are not neighbours.
 
-    Many heads put nearly all of their weight on `[CLS]` and `[SEP]`, or spread it over all tokens. The clearest head
-    has the largest sum of squared weights, without the weights from or to special tokens, or from a token to itself.
+    Many heads put nearly all of their weight on `[CLS]` and `[SEP]`, on the token before or after, or spread it over
+    all tokens (Clark et al. 2019, What Does BERT Look At?, section 3). The clearest head has the largest sum of squared
+    weights, without the weights from or to special tokens, or from a token to itself or to a neighbour. A text of fewer
+    than three words has no others: then neighbours count.
 
     Args:
         weights: the weights of one text, or of a pair.
@@ -113,7 +115,9 @@ def clearest_head(weights: Weights, layer: int | None = None, head: int | None =
     """
     special = {weights.tokens[0], weights.tokens[-1]}
     words = [place for place, token in enumerate(weights.tokens) if token not in special]
-    between = weights.scores[:, :, words][:, :, :, words] * (1 - np.eye(len(words)))
+    distances = np.abs(np.subtract.outer(words, words))
+    counted = distances > min(1, distances.max(initial=0) - 1)
+    between = weights.scores[:, :, words][:, :, :, words] * counted
     clearness = np.square(between).sum(axis=(2, 3))  # [num_layers, num_heads]
     layers = range(len(clearness)) if layer is None else [layer]
     heads = range(clearness.shape[1]) if head is None else [head]

@@ -173,8 +173,8 @@ class AttentionView:
         Args:
             path: `.html` for a self-contained page, or `.png` for a picture, which needs matplotlib.
             layer, head: indices, from 0, as in `BertEncoder.attention_scores`. A page starts with them, by default with
-                the head with the largest weights between different words. A picture shows only them, by default a grid
-                of all heads of all layers.
+                the head with the largest weights between words that are not neighbours. A picture shows only them, by
+                default a grid of all heads of all layers.
             overwrite: whether to replace the file.
 
         Raises:

@@ -53,6 +53,7 @@ CONFIGS = {
     "ernie": lambda **sizes: transformers.ErnieConfig(**sizes, hidden_act="relu"),
     "roberta": lambda **sizes: transformers.RobertaConfig(**sizes, type_vocab_size=1, layer_norm_eps=1e-5),
     "xlm-roberta": lambda **sizes: transformers.XLMRobertaConfig(**sizes, type_vocab_size=1),
+    "camembert": lambda **sizes: transformers.CamembertConfig(**sizes, type_vocab_size=1),
     "distilbert": lambda **sizes: transformers.DistilBertConfig(
         vocab_size=sizes["vocab_size"],
         dim=sizes["hidden_size"],

@@ -20,6 +20,7 @@ FAMILY_SIZES = {
     "ernie": "bert-base",
     "roberta": "roberta-base",
     "xlm-roberta": "xlm-roberta-base",
+    "camembert": "roberta-base",
     "distilbert": "distilbert-base",
     "albert": "albert-base",
     "electra": "electra-small",

@@ -22,7 +22,10 @@ FAMILY_AND_HEAD = [(family, head) for family in CONFIGS for head in (None, *FAMI
 # Families of the same layers are among the slow ones.
 @pytest.mark.parametrize(
     "family",
-    [pytest.param(each, marks=pytest.mark.slow) if each in ("ernie", "xlm-roberta") else each for each in CONFIGS],
+    [
+        pytest.param(each, marks=pytest.mark.slow) if each in ("ernie", "xlm-roberta", "camembert") else each
+        for each in CONFIGS
+    ],
 )
 def test_shapes_are_those_of_the_layers(family):
     config = with_head(family, "sequence")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_bert import BertConfig, formats
-from keras_bert.formats import read_config, write_config
+from keras_bert.formats import FAMILIES, read_config, write_config
 
 from ..support.checkpoints import CONFIGS, random_weights
 
@@ -50,6 +50,36 @@ WRONG_TYPES = [
     ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'; only 'absolute' is supp"),
     ({"is_decoder": True}, "is_decoder is True; only False is supported"),
 ]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_whole_numbers_with_a_point(family, tmp_path):
+    """JavaScript and spreadsheets write 384.0 for 384."""
+    path = tmp_path / "config.json"
+    write_config(path, CONFIGS[family])
+    expected = read_config(path)
+    shape = FAMILIES[family].shape
+    values = json.loads(path.read_text())
+    whole = [key for key, value in values.items() if type(value) is int and key in shape]
+    assert len(whole) > 5
+    path.write_text(json.dumps({**values, **{key: float(values[key]) for key in whole}}))
+    found = read_config(path)
+    assert found == expected
+    assert {key: type(value) for key, value in found.to_dict().items()} == {
+        key: type(value) for key, value in expected.to_dict().items()
+    }
+
+
+@pytest.mark.parametrize("name", ["bert_config.json", "albert_config.json", "electra_config.json"])
+def test_whole_numbers_with_a_point_in_googles_files(name, tmp_path):
+    (tmp_path / name).write_text(json.dumps({**SIZES, "hidden_act": "gelu"}))
+    expected = read_config(tmp_path / name)
+    (tmp_path / name).write_text(
+        json.dumps({**{key: float(size) for key, size in SIZES.items()}, "hidden_act": "gelu"})
+    )
+    found = read_config(tmp_path / name)
+    assert found == expected
+    assert type(found.hidden_size) is int
 
 
 @pytest.mark.parametrize(("change", "message"), WRONG_TYPES)

@@ -118,6 +118,7 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, Any]], set[str]]] =
     "ernie": ({**BERT_OBEYED, "hidden_act": "gelu"}, BERT_ONLY, BERT_NOTHING),
     "roberta": ROBERTA,
     "xlm-roberta": ROBERTA,
+    "camembert": ROBERTA,
     "distilbert": (
         {
             **{key: BERT_OBEYED[key] for key in ("vocab_size", "max_position_embeddings", "initializer_range")},

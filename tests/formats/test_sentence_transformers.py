@@ -8,6 +8,10 @@ from safetensors.numpy import load_file
 
 from keras_bert.formats import Preset, sentence_transformers
 from keras_bert.formats.sentence_transformers import SentenceSettings
+from keras_bert.tasks import BertSentenceEncoder
+from keras_bert.tasks.table import task_of
+
+from ..support import small
 
 PROMPTS = {"query": "query: ", "none": "", "later": None}
 
@@ -221,7 +225,7 @@ def test_lower_case_that_the_tokenizer_makes(directory):
         (["Pooling", "Transformer"], ["1_Pooling", ""], "asks for Pooling, Transformer; supported are"),
         (["Transformer", "Pooling", "CNN"], ["", "1_Pooling", "2_CNN"], "asks for Transformer, Pooling, CNN; "),
         (["Transformer", "Pooling", "Normalize", "Dense"], ["", "a", "b", "c"], "Pooling, Normalize, Dense; supported"),
-        (["Transformer", "Pooling"], ["0_Transformer", "1_Pooling"], "the path of Transformer is '0_Transformer'"),
+        (["Transformer", "Pooling"], ["../model", "1_Pooling"], "the path of Transformer is '../model'"),
         (["Transformer", "Pooling"], ["", "../1_Pooling"], "the path of Pooling is '../1_Pooling'"),
         (["Transformer", "Pooling"], ["", 1], r"has 1 in \[1\]\.path; expected a string"),
     ],
@@ -240,6 +244,61 @@ def test_modules_of_somebody_else_are_refused(directory):
     (directory / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(ValueError, match=r"asks for their_package.Transformer, Pooling, Normalize"):
         sentence_transformers.read(Preset(directory))
+
+
+def move_transformer(directory):
+    """Moves the files of the model into a folder of its own, as the library did before version 1.2."""
+    modules = json.loads((directory / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (directory / "modules.json").write_text(json.dumps(modules))
+    (directory / "0_Transformer").mkdir()
+    for path in list(directory.iterdir()):
+        if path.is_file() and path.name not in ("modules.json", "config_sentence_transformers.json"):
+            path.rename(directory / "0_Transformer" / path.name)
+
+
+def test_a_transformer_in_a_folder_of_its_own(tmp_path):
+    dense = {"units": 5, "activation": "tanh", "use_bias": True}
+    encoder = BertSentenceEncoder(small.encoder(), small.preprocessor(), dense=dense, prompts={"query": "a film "})
+    encoder.save_preset(tmp_path / "model")
+    texts = ["the dog sat", "a film"]
+    expected = encoder.encode(texts, prompt="query")
+    move_transformer(tmp_path / "model")
+    with Preset.open(tmp_path / "model") as preset:
+        assert preset.directory == tmp_path / "model/0_Transformer"
+        assert task_of(preset) is BertSentenceEncoder
+    again = BertSentenceEncoder.from_preset(tmp_path / "model")
+    np.testing.assert_array_equal(again.encode(texts, prompt="query"), expected)
+    again.save_preset(tmp_path / "copy")
+    np.testing.assert_array_equal(
+        BertSentenceEncoder.from_preset(tmp_path / "copy").encode(texts, prompt="query"), expected
+    )
+
+
+def test_a_transformer_without_its_folder(directory):
+    modules = json.loads((directory / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (directory / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(FileNotFoundError, match=r"asks for Transformer, which needs .*0_Transformer/config\.json"):
+        sentence_transformers.read(Preset(directory))
+
+
+@pytest.mark.parametrize(
+    "package", ["sentence_transformers.models", "sentence_transformers.sentence_transformer.modules.dropout"]
+)
+def test_dropout_changes_no_vector(package, directory):
+    before = sentence_transformers.read(Preset(directory))
+    modules = json.loads((directory / "modules.json").read_text())
+    modules.insert(2, {"idx": 2, "name": "2", "path": "2_Dropout", "type": f"{package}.Dropout"})
+    (directory / "modules.json").write_text(json.dumps(modules))
+    change(directory, "2_Dropout/config.json", dropout=0.1)
+    assert sentence_transformers.read(Preset(directory)) == before
+
+
+def test_a_length_with_a_point_is_whole(directory):
+    change(directory, "sentence_bert_config.json", max_seq_length=24.0)
+    length = sentence_transformers.read(Preset(directory)).max_length
+    assert (length, type(length)) == (24, int)
 
 
 def test_a_module_without_its_file(directory):

@@ -21,6 +21,7 @@ CONFIGS = {
     "ernie": BertConfig(**SIZES, family="ernie", activation="relu"),
     "roberta": BertConfig.named("roberta-base", **SIZES),
     "xlm-roberta": BertConfig.named("xlm-roberta-base", **SIZES),
+    "camembert": BertConfig.named("roberta-base", **SIZES, family="camembert"),
     "distilbert": BertConfig.named("distilbert-base", **SIZES),
     "albert": BertConfig.named("albert-base", **{**SIZES, "num_layers": 4, "embedding_size": 6, "num_groups": 2}),
     "electra": BertConfig.named("electra-small", **SIZES | {"embedding_size": 6}),

@@ -108,6 +108,12 @@ PUBLISHED = {
         lambda d: byte_pairs(d, 50265, {"cls": 0, "pad": 1, "sep": 2, "unk": 3, "mask": 50264}),
     ),
     "xlm-roberta": Published("bge-m3", 8192, _bert(250_002, 8194, **_XLM), _xlm_pieces),
+    "camembert": Published(
+        "camembert-base",
+        512,
+        _bert(32005, 514, **_XLM | {"bos_token_id": 5, "eos_token_id": 6}),
+        lambda d: pieces(d, "sentencepiece.bpe.model", 32000, ("<unk>", "<s>", "</s>"), "<unk>"),
+    ),
     "distilbert": Published(
         "distilbert-base-uncased",
         512,

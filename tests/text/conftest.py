@@ -72,6 +72,12 @@ def xlm_roberta(xlm_model) -> SentencePieceTokenizer:
     return SentencePieceTokenizer(xlm_model, family="xlm-roberta")
 
 
+@pytest.fixture(scope="session")
+def camembert(xlm_model) -> SentencePieceTokenizer:
+    """Its models have XLM-RoBERTa's layout."""
+    return SentencePieceTokenizer(xlm_model, family="camembert")
+
+
 @pytest.fixture(scope="session", params=["tokenizer", "byte_pairs", "albert"])
 def any_tokenizer(request):
     """One tokenizer of each kind in turn."""

@@ -11,7 +11,8 @@ from ..support.tokenization import UNIGRAM_TEXTS, UNLIKE, is_known
 
 def saved_by_transformers(model, family, path, **settings):
     transformers = pytest.importorskip("transformers")
-    kind = transformers.XLMRobertaTokenizer if family == "xlm-roberta" else transformers.AlbertTokenizer
+    names = {"xlm-roberta": "XLMRobertaTokenizer", "camembert": "CamembertTokenizer"}
+    kind = getattr(transformers, names.get(family, "AlbertTokenizer"))
     kind.from_pretrained(model.parent, **settings).save_pretrained(path)
     assert sorted(file.name for file in path.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
     return transformers.AutoTokenizer.from_pretrained(path)
@@ -35,11 +36,12 @@ def published(shared_data, tmp_path_factory):
 
 @pytest.mark.parity
 @pytest.mark.parametrize(
-    ("model", "setting"),
+    ("model", "family", "setting"),
     [
-        ("xlm_model", {}),
+        ("xlm_model", "xlm-roberta", {}),
+        ("xlm_model", "camembert", {}),
         *(
-            (name, setting)
+            (name, "albert-transformers", setting)
             for name in ("albert_model", "published")
             for setting in (
                 {},
@@ -50,11 +52,10 @@ def published(shared_data, tmp_path_factory):
         ),
     ],
 )
-def test_same_as_transformers(model, setting, request, shared_data, tmp_path):
-    family = "xlm-roberta" if model == "xlm_model" else "albert-transformers"
+def test_same_as_transformers(model, family, setting, request, shared_data, tmp_path):
     theirs = saved_by_transformers(request.getfixturevalue(model), family, tmp_path / "theirs", **setting)
     book = (shared_data / "gutenberg/A-Tale-of-Two-Cities_98.txt").read_text("utf-8").split("\n\n")[:800]
-    accents = family == "xlm-roberta" or setting.get("keep_accents")
+    accents = model == "xlm_model" or setting.get("keep_accents")
     texts = [text for text in [*UNIGRAM_TEXTS, *book] if not (accents and UNLIKE.search(text)) and "[CLS]" not in text]
     assert len(texts) > 800
     assert differences(tmp_path / "theirs", theirs, texts) == []

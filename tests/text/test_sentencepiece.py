@@ -1,4 +1,4 @@
-"""SentencePieceTokenizer: google/sentencepiece's ids, with what ALBERT and XLM-RoBERTa do around it; offsets; files."""
+"""SentencePieceTokenizer: google/sentencepiece's ids, with what each family does around it; offsets; files."""
 
 import json
 import random
@@ -11,6 +11,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 from keras_bert.text import SentencePieceTokenizer
+from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.sentencepiece_model import NORMAL, UNKNOWN, unigram_model
 
 from ..support.texts import SENTENCES
@@ -151,19 +152,44 @@ def test_config_round_trip(albert_model, untraced):
     assert again.tokenize(texts).to_list() == tokenizer.tokenize(texts).to_list()
 
 
-def test_preset_round_trip(albert_model, xlm_roberta, tmp_path):
+def test_layout_of_camembert(camembert, xlm_model):
+    """Ids are four larger than the model's (fairseq); `almanach/camembert-base` has 32,000 pieces and 32,005 ids."""
+    spm = pytest.importorskip("sentencepiece")
+    model = spm.SentencePieceProcessor(model_file=str(xlm_model))
+    assert camembert.vocabulary_size == model.vocab_size() + 5
+    names = ("cls", "pad", "sep", "unk", "mask")
+    ids = [getattr(camembert, f"{name}_token_id") for name in names]
+    assert ids == [5, 1, 6, 3, camembert.vocabulary_size - 1]
+    texts = [*SENTENCES, *ODD_PIECES, "\U0001f98a unknown"]
+    for text, ids in zip(texts, camembert.tokenize(texts).to_list(), strict=True):
+        assert ids == [3 if i == 0 else i + 4 for i in model.encode(text)], ascii(text)
+    check_sentencepiece_spans(camembert, texts)
+
+
+def test_config_json_tells_models_of_one_name_apart(camembert, xlm_roberta, xlm_model, tmp_path):
+    """`sentencepiece.bpe.model` is XLM-RoBERTa's or CamemBERT's; not all files name the tokenizer's class."""
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(xlm_model.read_bytes())
+    assert load_tokenizer(tmp_path).get_config() == xlm_roberta.get_config()
+    for family, tokenizer in {"camembert": camembert, "xlm-roberta": xlm_roberta}.items():
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": family}))
+        assert load_tokenizer(tmp_path).get_config() == tokenizer.get_config()
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "CamembertTokenizer"}')
+    assert load_tokenizer(tmp_path).get_config() == camembert.get_config()
+
+
+def test_preset_round_trip(albert_model, xlm_roberta, camembert, tmp_path):
     tokenizer = SentencePieceTokenizer(albert_model, lowercase=False, strip_accents=False)
     tokenizer.save_preset(tmp_path / "albert")
     assert SentencePieceTokenizer.from_preset(tmp_path / "albert").get_config() == tokenizer.get_config()
     assert (tmp_path / "albert/spiece.model").read_bytes() == albert_model.read_bytes()
     xlm_roberta.save_preset(tmp_path / "xlm")
     assert SentencePieceTokenizer.from_preset(tmp_path / "xlm").get_config() == xlm_roberta.get_config()
+    camembert.save_preset(tmp_path / "camembert")
+    assert SentencePieceTokenizer.from_preset(tmp_path / "camembert").get_config() == camembert.get_config()
     with pytest.raises(FileExistsError, match=r"already has sentencepiece\.bpe\.model"):
         xlm_roberta.save_preset(tmp_path / "xlm")
     (tmp_path / "xlm/tokenizer_config.json").write_text('{"tokenizer_class": "T5TokenizerFast"}')
-    with pytest.raises(
-        ValueError, match="asks for T5Tokenizer; supported with SentencePiece: AlbertTokenizer, Deberta"
-    ):
+    with pytest.raises(ValueError, match="asks for T5Tokenizer; supported with SentencePiece: AlbertTokenizer, Camem"):
         SentencePieceTokenizer.from_preset(tmp_path / "xlm")
 
 
@@ -273,11 +299,11 @@ DIFFERENT = re.compile("[\x0b\x1c-\x1f\x85\u200b]|\u0301b|\u20e3|``|\\'\\'|[\u09
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("family", ["albert", "xlm-roberta"])
+@pytest.mark.parametrize("family", ["albert", "xlm_roberta", "camembert"])
 def test_same_as_hugging_face(shared_data, family, request, tmp_path):
     """What we save, read by transformers."""
     transformers = pytest.importorskip("transformers")
-    ours = request.getfixturevalue("published" if family == "albert" else "xlm_roberta")
+    ours = request.getfixturevalue("published" if family == "albert" else family)
     ours.save_preset(tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     book = (shared_data / "gutenberg/A-Tale-of-Two-Cities_98.txt").read_text("utf-8").split("\n\n")[:1500]

@@ -24,11 +24,12 @@ def save_json(path, model, family="albert-transformers", lowercase=True, strip_a
     return content
 
 
-def test_xlm_roberta_is_the_model_it_was_made_of(xlm_model, tmp_path, untraced):
-    save_json(tmp_path, xlm_model, "xlm-roberta", False, False)
+@pytest.mark.parametrize("family", ["xlm-roberta", "camembert"])
+def test_models_of_fairseq_are_those_they_were_made_of(family, xlm_model, tmp_path, untraced):
+    save_json(tmp_path, xlm_model, family, False, False)
     rebuilt = load_tokenizer(tmp_path)
-    original = SentencePieceTokenizer(xlm_model, "xlm-roberta")
-    assert (rebuilt.family, rebuilt.vocabulary) == ("xlm-roberta", original.vocabulary)
+    original = SentencePieceTokenizer(xlm_model, family)
+    assert (rebuilt.family, rebuilt.vocabulary) == (family, original.vocabulary)
     found, expected = (each.tokenize_with_offsets(UNIGRAM_TEXTS) for each in (rebuilt, original))
     assert [each.to_list() for each in found] == [each.to_list() for each in expected]
     found, expected = read_model(rebuilt.model), read_model(original.model)

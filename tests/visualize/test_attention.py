@@ -210,6 +210,18 @@ def test_a_page_opens_on_the_clearest_head(weights, tmp_path):
     assert clearest_head(nothing) == (0, 0)
 
 
+def test_the_clearest_head_does_not_attend_to_the_token_before():
+    """Head 0 attends to the token before, 1 to that after, 2 to itself, 3 to [CLS]; of head 4, one word to another."""
+    tokens = ["[CLS]", "the", "cat", "sat", "down", "[SEP]"]
+    scores = np.stack([np.eye(6, k=-1), np.eye(6, k=1), np.eye(6), np.zeros((6, 6)), np.eye(6, k=-1)])[None]
+    scores[0, 3, :, 0] = 1
+    scores[0, 4, 4] = [0, 0, 0.6, 0.4, 0, 0]  # "down" attends to "cat"
+    whole = Weights(("the cat sat down",), tokens, None, scores, *np.zeros((2, 1, 5, 6, 2)))
+    assert clearest_head(whole) == (0, 4)
+    two = whole._replace(tokens=["[CLS]", "the", "cat", "[SEP]"], scores=scores[:, :, :4, :4])
+    assert clearest_head(two) == (0, 0)  # two words are neighbours: there is nothing else
+
+
 def test_mistakes(weights, tmp_path):
     view = AttentionView(weights)
     for name in ("attention.pdf", "attention", "html"):
