@@ -132,7 +132,7 @@ def train_on_text(
         from keras_bert.pretraining import MaskedLMMasking, write_records
         from keras_bert.pretraining.corpus import check_documents
         from keras_bert.text import BertPreprocessor
-        from keras_bert.text.learning_corpus import text_files
+        from keras_bert.text.learning import text_files
         from keras_bert.training import Phase, report, workers
 
     # The model is measured after each of these steps.

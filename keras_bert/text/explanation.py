@@ -37,7 +37,7 @@ def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedTo
 
     Example:
         >>> from keras_bert import presets
-        >>> from keras_bert.text.loading import load_tokenizer
+        >>> from keras_bert.text import load_tokenizer
         >>> tokenizer = load_tokenizer(presets.resolve("all-MiniLM-L6-v2"))
         >>> for each in explain(tokenizer, ["Pizzás"])[0]:
         ...     each.position, each.token, each.byte_span, each.character_span, each.text, each.changes

@@ -21,7 +21,6 @@ _CJK_IDEOGRAPHS = r"\x{4e00}-\x{9fff}"
 # The table of contributed bytes has planes 0 to 2 and the start of plane 14 (tags and variation selectors). All other
 # characters have 4 bytes and do not change.
 _PLANE_3, _PLANE_14, _PLANE_14_END = 0x30000, 0xE0000, 0xE1000
-PLANE_4 = 0x40000  # tables of kinds have planes 0 to 3
 
 
 @dataclass(frozen=True)
@@ -166,28 +165,12 @@ def _table_index(codes: tf.Tensor) -> tf.Tensor:
 def contributed_bytes(normalizer: Any) -> np.ndarray:
     """int8: the number of bytes that each character becomes; 0 if it is removed, -1 if it is a stripped accent."""
     with tf.init_scope(), tf.device("CPU"):
-        results, stripped = normalizer.characters(_characters(np.r_[:_PLANE_3, _PLANE_14:_PLANE_14_END]))
+        results, stripped = normalizer.characters(characters_of(np.r_[:_PLANE_3, _PLANE_14:_PLANE_14_END]))
         lengths = tf.where(stripped, -1, tf.strings.length(results)).numpy()
     return np.append(lengths, 4).astype(np.int8)
 
 
-@functools.cache
-def kinds_of_characters(patterns: tuple[tuple[int, str], ...], other: int) -> np.ndarray:
-    """int8 `[PLANE_4]`: the kind of each character of planes 0 to 3, by TensorFlow's own version of Unicode.
-
-    Args:
-        patterns: kinds and the regular expressions of their characters; the last match counts.
-        other: the kind of all other characters.
-    """
-    kinds = np.full(PLANE_4, other, np.int8)
-    with tf.init_scope(), tf.device("CPU"):
-        chars = _characters(np.arange(PLANE_4))
-        for kind, pattern in patterns:
-            kinds[tf.strings.regex_full_match(chars, pattern).numpy()] = kind
-    return kinds
-
-
-def _characters(codes: np.ndarray) -> tf.Tensor:
+def characters_of(codes: np.ndarray) -> tf.Tensor:
     """string `[codes]`; U+0000 in place of surrogates, which are no characters."""
     codes = np.where((codes >= 0xD800) & (codes < 0xE000), 0, codes)
     return tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")

@@ -15,13 +15,17 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 from keras_bert import files
 from keras_bert.text.normalization import CompatibilityNormalizer
 from keras_bert.text.sentencepiece_files import (
+    BYTE,
+    FAMILIES,
+    SPACE,
+    USER_DEFINED,
+    ends_in_comma,
+    read_model,
     read_sentencepiece_files,
     sentencepiece_whole_file,
     write_sentencepiece_files,
 )
-from keras_bert.text.sentencepiece_model import BYTE, FAMILIES, SPACE, USER_DEFINED, ends_in_comma, read_model
-from keras_bert.text.strings import Tokens
-from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.tokenizer import Tokenizer, Tokens
 
 _ops = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
 # False for white space, and for other characters that SentencePiece's usual normalization (nmt_nfkc) turns into spaces.

@@ -14,8 +14,7 @@ import tensorflow_text as tf_text
 from keras_bert.formats.hugging_face_wordpiece import read_wordpiece_files, tokenizer_json, write_wordpiece_files
 from keras_bert.text.normalization import BertNormalizer
 from keras_bert.text.packing import BERT_PAIRS, PairFormat
-from keras_bert.text.strings import Tokens, merge_rows, tokenize_around
-from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer, Tokens, merge_rows, tokenize_around
 from keras_bert.text.vocabulary import check_added_tokens, check_vocabulary, read_vocabulary
 
 _WHITE_SPACE = re.compile(r"\s")  # the characters of str.isspace

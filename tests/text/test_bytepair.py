@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from keras_bert.text import BytePairTokenizer
 from keras_bert.text.bytepair import split_words
-from keras_bert.text.normalization import kinds_of_characters
-from keras_bert.text.split_patterns import KINDS, OTHER
+from keras_bert.text.words import KINDS, OTHER, kinds_of_characters
 
 from ..support import small
 from ..support.reference import bytepair as reference
