@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert import files
 from keras_bert.extras import needed
-from keras_bert.formats import Preset, hugging_face_byte_pairs, hugging_face_tokenizers, hugging_face_wordpiece
+from keras_bert.formats import Preset, hugging_face_byte_pairs, hugging_face_wordpiece
+from keras_bert.formats.hugging_face_tokenizers import MERGES, TOKENS
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.arguments import list_of_str
-from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
+from keras_bert.text.vocabulary import read_ids, read_merges, read_tokens
 
 _NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 # The defaults of our tokenizers' arguments, whose classes need TensorFlow.
@@ -145,37 +145,23 @@ class ArrayPreprocessor:
         return cls(tokenizer, tokenizer.token_to_id(pad_token), **overrides)
 
 
-def _read(found: TokenizerFiles) -> tuple[dict[str, Any], str]:
+def _read(preset_files: TokenizerFiles) -> tuple[dict[str, Any], str]:
     """The content of a preset's `tokenizer.json`, set not to find special tokens in texts; and the pad token."""
-    kind = found.type if found.whole_path.is_file() else None
+    kind = preset_files.type if preset_files.whole_path.is_file() else None
     if kind not in (None, "WordPiece", "BPE"):
-        added = [each for each in found.whole.get("added_tokens") or [] if not each["special"]]
-        content = {**found.whole, "added_tokens": added}
-        return content, (content.get("padding") or {}).get("pad_token", "<pad>")
-    if kind == "BPE" or (found.directory / hugging_face_tokenizers.MERGES).is_file():
-        read, defaults, write = hugging_face_byte_pairs.read_bytepair_files, _BYTE_PAIRS, _byte_pairs
-    else:
-        read, defaults, write = hugging_face_wordpiece.read_wordpiece_files, _WORDPIECE, _wordpiece
-    arguments = {**defaults, **read(found)}
-    content = write(arguments)
-    content["added_tokens"] = [each for each in content["added_tokens"] if not each["special"]]
-    return content, arguments["pad_token"]
-
-
-def _wordpiece(arguments: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(arguments["vocabulary"], Path):
-        source = str(arguments["vocabulary"])
-        arguments["vocabulary"] = read_vocabulary(source)
-        special = {name: arguments[name] for name in hugging_face_tokenizers.TOKENS}
-        check_vocabulary(arguments["vocabulary"], special, source)
-    return hugging_face_wordpiece.tokenizer_json(arguments)
-
-
-def _byte_pairs(arguments: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(arguments["vocabulary"], Path):
-        ids = files.read_json(arguments["vocabulary"], {str: int})
+        content = preset_files.whole
+        pad_token = (content.get("padding") or {}).get("pad_token", "<pad>")
+    elif kind == "BPE" or (preset_files.directory / MERGES).is_file():
+        arguments = _BYTE_PAIRS | hugging_face_byte_pairs.read_bytepair_files(preset_files)
+        pad_token = arguments["pad_token"]
+        ids = read_ids(arguments["vocabulary"], {name: arguments[name] for name in TOKENS})
         arguments["vocabulary"] = sorted(ids, key=ids.get)
-        lines = files.lines_of(files.read_text(arguments["merges"]))
-        arguments["merges"] = [line for line in lines if line and not line.startswith("#version")]
-    arguments["merges"] = [each if isinstance(each, str) else " ".join(each) for each in arguments["merges"]]
-    return hugging_face_byte_pairs.tokenizer_json(arguments)
+        arguments["merges"] = [" ".join(pair) for pair in read_merges(arguments["merges"])]
+        content = hugging_face_byte_pairs.tokenizer_json(arguments)
+    else:
+        arguments = _WORDPIECE | hugging_face_wordpiece.read_wordpiece_files(preset_files)
+        pad_token = arguments["pad_token"]
+        arguments["vocabulary"] = read_tokens(arguments["vocabulary"], {name: arguments[name] for name in TOKENS})
+        content = hugging_face_wordpiece.tokenizer_json(arguments)
+    added = [each for each in content.get("added_tokens") or [] if not each["special"]]
+    return {**content, "added_tokens": added}, pad_token

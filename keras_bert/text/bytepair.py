@@ -1,7 +1,6 @@
 """Byte-level BPE, the tokenizer of RoBERTa, ModernBERT and EuroBERT, in the TensorFlow graph."""
 
 import itertools
-import os
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,43 +20,8 @@ from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.normalization import compose, uncomposed_offsets
 from keras_bert.text.packing import ROBERTA_PAIRS, PairFormat
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, KnownStrings, Tokenizer, Tokens, tokenize_around
-from keras_bert.text.vocabulary import check_added_tokens, check_merges, read_ids, read_merges
-from keras_bert.text.words import SPLITS
-
-
-def byte_symbols() -> list[str]:
-    """The printable character that stands for each of the 256 bytes in vocabularies and merges.
-
-    Printable Latin-1 characters stand for themselves. Characters from U+0100 on stand for the other 68 bytes, in order.
-
-    Example:
-        >>> [byte_symbols()[byte] for byte in (0, 10, 32, 65, 255)]
-        ['Ā', 'Ċ', 'Ġ', 'A', 'ÿ']
-    """
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = iter(range(0x100, 0x200))
-    return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
-
-
-def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None, split: str = "gpt2") -> tf.RaggedTensor:
-    """Splits texts, string `[batch]`, into words, string `[batch, (words)]`, without losing a byte.
-
-    The words are the matches of a pattern. With `split="gpt2"`, it is that of GPT-2's encoder (Radford et al. 2019):
-
-        's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
-
-    `formats/hugging_face_byte_pairs.py` has the others.
-
-    Raises:
-        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
-            number in `rows` (int64 `[batch]`), by default its position in the batch.
-
-    Example:
-        >>> split_words(tf.constant(["I'll  pay 5€\\n"])).to_list()
-        [[b'I', b"'ll", b' ', b' pay', b' 5', b'\\xe2\\x82\\xac', b'\\n']]
-    """
-    return SPLITS[split](strings, rows)
-
+from keras_bert.text.vocabulary import byte_symbols, check_merges, read_ids, read_merges, source_of
+from keras_bert.text.words import SPLITS, split_words
 
 _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carriage return, space
 
@@ -84,8 +48,8 @@ class BytePairTokenizer(Tokenizer):
             Leave it off for text from untrusted sources.
         unk_token, cls_token, sep_token, pad_token, mask_token: the special tokens, all in the vocabulary.
         more_special_tokens: further special tokens of the vocabulary, recognized only with `special_tokens_in_text`.
-        added_tokens: tokens of the vocabulary, written as text, that are found anywhere in a text before it is split
-            into words. If two begin at the same place, the longer one is found.
+        added_tokens: tokens of the vocabulary, written as text, that are matched anywhere in a text before it is split
+            into words. If two begin at the same place, the longer one is matched.
         normalization: "NFC" composes letters and marks first; None leaves text as it is.
         separators: the number of separator tokens between the texts of a pair.
         second_type_id: the type id of the second text of a pair.
@@ -153,15 +117,13 @@ class BytePairTokenizer(Tokenizer):
             raise ValueError(f"split is {split!r}; expected one of {', '.join(SPLITS)}")
         if add_prefix_space and split != "gpt2":
             raise ValueError(f"add_prefix_space is True with split={split!r}; it is for split='gpt2' only")
-        source = str(vocabulary) if isinstance(vocabulary, str | os.PathLike) else "the vocabulary"
-        given = (unk_token, cls_token, sep_token, pad_token, mask_token)
-        special_tokens = dict(zip(SPECIAL_TOKENS, given, strict=True))
+        names = (unk_token, cls_token, sep_token, pad_token, mask_token)
+        special_tokens = dict(zip(SPECIAL_TOKENS, names, strict=True))
         symbols = byte_symbols()
-        ids = read_ids(vocabulary, special_tokens, symbols)
-        check_added_tokens([*more_special_tokens, *added_tokens], ids, source)
+        ids = read_ids(vocabulary, special_tokens, [*more_special_tokens, *added_tokens])
         tokens = sorted(ids, key=ids.get)
         self.merges = read_merges(merges)
-        check_merges(self.merges, ids, source)
+        check_merges(self.merges, ids, source_of(vocabulary))
         special = {*special_tokens.values(), *more_special_tokens}
         added = {token: ids[token] for token in added_tokens}
         spaces = (*_SPACE_SYMBOLS, " ", "\t", "\n")  # an added token is written as text
@@ -190,7 +152,7 @@ class BytePairTokenizer(Tokenizer):
                 is_whole = tf.constant([token not in added and token not in special for token in tokens])
             else:
                 merged = rules(self._text)  # [tokens, (tokens)]
-                first = tf.gather(merged.values, tf.minimum(merged.row_starts(), tf.size(merged.values, tf.int64) - 1))
+                first = tf.gather(merged.values, merged.row_starts())
                 is_whole = (merged.row_lengths() == 1) & (first == tf.range(len(text)))
             whole = tf.where(is_whole)[:, 0]
             self._whole = KnownStrings(tf.gather(self._text, whole))
@@ -215,11 +177,11 @@ class BytePairTokenizer(Tokenizer):
         return ids, *map(ids.with_values, spans)
 
     def _tokenize_part(self, strings: tf.Tensor, rows: tf.Tensor | None) -> Tokens:
-        """Normalized text between added tokens -> tokens, with offsets into it."""
+        """Tokenizes normalized text between added tokens; the offsets are offsets into it."""
         moved = tf.zeros_like(strings, tf.int64)  # [batch], the number of bytes put before the text
         if self.add_prefix_space:
-            given, strings = strings, self._with_space(strings)
-            moved = tf.cast(tf.strings.length(strings) - tf.strings.length(given), tf.int64)
+            before, strings = strings, self._with_space(strings)
+            moved = tf.cast(tf.strings.length(strings) - tf.strings.length(before), tf.int64)
         words = split_words(strings, rows, self.split)
         ids = self._split_into_tokens(words.values)  # [words, (tokens)]
         row_splits = tf.gather(ids.row_splits, words.row_splits)
@@ -238,34 +200,34 @@ class BytePairTokenizer(Tokenizer):
         return tf.where(lacks, tf.strings.join([" ", strings]), strings)
 
     def _split_into_tokens(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """string `[words]` -> int32 `[words, (tokens)]`; each distinct word is merged once."""
+        """Turns string `[words]` into int32 `[words, (tokens)]`. Each distinct word is merged once."""
         different, index = tf.unique(words)
-        found = self._whole(different)
-        whole = found >= 0
+        place = self._whole(different)
+        whole = place >= 0
         merged = self._rules(tf.boolean_mask(different, ~whole))
         count = tf.reduce_sum(tf.cast(whole, tf.int32))
-        alone = tf.gather(self._whole_ids, tf.boolean_mask(found, whole))
+        alone = tf.gather(self._whole_ids, tf.boolean_mask(place, whole))
         alone = tf.RaggedTensor.from_row_lengths(alone, tf.ones([count], tf.int64))
         order = tf.where(whole, tf.cumsum(tf.cast(whole, tf.int32)), count + tf.cumsum(tf.cast(~whole, tf.int32))) - 1
         return tf.gather(tf.concat([alone, merged], 0), tf.gather(order, index))
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """The bytes of the tokens, even if they are not valid UTF-8."""
+        """Joins the bytes of the tokens, even if they are not valid UTF-8."""
         return tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._text, ids.flat_values)), axis=-1)
 
     @classmethod
-    def _from_files(cls, found: TokenizerFiles, overrides: dict[str, Any]) -> "BytePairTokenizer":
-        tokenizer = super()._from_files(found, overrides)
-        for path, merges in stated_merges(found):
+    def _from_files(cls, preset_files: TokenizerFiles, overrides: dict[str, Any]) -> "BytePairTokenizer":
+        tokenizer = super()._from_files(preset_files, overrides)
+        for path, merges in stated_merges(preset_files):
             if read_merges(merges) != tokenizer.merges:
                 raise ValueError(
-                    f"{path} has other merges than the rest of {found.directory}: these files contradict each other; "
-                    "keep those of one tokenizer, the one that the model was trained with"
+                    f"{path} has other merges than the rest of {preset_files.directory}: these files contradict each "
+                    "other; keep those of one tokenizer, the one that the model was trained with"
                 )
         return tokenizer
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, with the vocabulary and the merges in place of their paths."""
+        """Returns the arguments, with the vocabulary and the merges in place of their paths."""
         return {
             "vocabulary": list(self.vocabulary),
             "merges": [" ".join(pair) for pair in self.merges],
@@ -284,7 +246,7 @@ class BytePairTokenizer(Tokenizer):
 
 
 def _text(token: str, byte_of: Mapping[str, int]) -> bytes:
-    """The bytes of a token. A special token may be written as plain text."""
+    """Turns a token's symbols into bytes. A special token may be written as plain text."""
     try:
         return bytes(map(byte_of.__getitem__, token))
     except KeyError:
@@ -338,7 +300,7 @@ class MergeRules:
         )
 
     def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """string `[words]` -> int32 `[words, (tokens)]`."""
+        """Merges the bytes of words, string `[words]`, into tokens, int32 `[words, (tokens)]`."""
         return self._apply(words)
 
     def _merge_words(self, words: tf.Tensor) -> tf.RaggedTensor:
@@ -352,7 +314,7 @@ class MergeRules:
         return tf.RaggedTensor.from_row_splits(tf.boolean_mask(heads, is_head), splits, validate=False)
 
     def _merge_in_windows(self, symbols: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        """`_merge` for words of any length. If the two cuts of a word never agree, its windows grow."""
+        """Merges words of any length. If the two cuts of a word never agree, its windows grow."""
         starts = tf.cumsum(lengths, exclusive=True)  # [words]
 
         def attempt(heads: tf.Tensor, pending: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -361,8 +323,7 @@ class MergeRules:
             word = tf.repeat(tf.range(tf.size(pending)), count)  # [bytes of the pending words]
             inside = tf.ragged.range(count).values  # a byte's position in its word
             source = tf.repeat(tf.gather(starts, pending), count) + inside  # its position in `symbols`
-            found = self._merge_two_ways(tf.gather(symbols, source), word, inside, count, window)
-            first, second = found
+            first, second = self._merge_two_ways(tf.gather(symbols, source), word, inside, count, window)
             agree = (first >= 0) & (first == second)
             # Window k covers the halves k and k + 1 of a word. In each half but the first and the last, the result
             # switches from the window that ends there to the one that begins there, at the first token of both.
@@ -393,7 +354,7 @@ class MergeRules:
     def _merge_two_ways(
         self, symbols: tf.Tensor, word: tf.Tensor, inside: tf.Tensor, count: tf.Tensor, window: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """`_merge` in windows that begin at 0, and again at half a window; the second only in words over a window."""
+        """Merges in windows that begin at 0, and again at half a window; the second only in words over a window."""
         half = window // 2
         again = tf.where((tf.gather(count, word) > window) & (inside >= half))[:, 0]
         windows = tf.concat([inside // window, tf.gather(inside - half, again) // window], 0)
@@ -447,7 +408,7 @@ class MergeRules:
         )[0]
 
     def _pair_ranks(self, symbols: tf.Tensor, groups: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-        """int32: the rank of the pair that begins at each symbol of `index`."""
+        """Looks up the rank, int32, of the pair that begins at each symbol of `index`."""
         following = tf.minimum(index + 1, tf.size(symbols, index.dtype) - 1)
         in_word = (following != index) & (tf.gather(groups, index) == tf.gather(groups, following))
         left, right = (tf.cast(tf.gather(symbols, each), tf.int64) for each in (index, following))
@@ -458,20 +419,20 @@ class MergeRules:
 
 
 def _every_other_of_runs(index: tf.Tensor) -> tf.Tensor:
-    """int64, ascending: the first, third, ... of each run of consecutive numbers. In aaa, the first aa is merged."""
+    """Picks the first, third, ... of each run of consecutive numbers, int64: in aaa, the first aa is merged."""
     begins_run = tf.concat([tf.ones_like(index[:1], tf.bool), index[1:] != index[:-1] + 1], 0)
     first = tf.gather(tf.boolean_mask(index, begins_run), tf.cumsum(tf.cast(begins_run, tf.int32)) - 1)
     return tf.boolean_mask(index, (index - first) % 2 == 0)
 
 
 def _first_of_groups(index: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
-    """int64, ascending: the first place of each group among `index`."""
+    """Picks the first place of each group, int64, ascending."""
     group = tf.gather(groups, index)
     return tf.boolean_mask(index, tf.concat([tf.ones_like(group[:1], tf.bool), group[1:] != group[:-1]], 0))
 
 
 def _are_nested(pairs: np.ndarray, results: np.ndarray, byte_ids: np.ndarray, size: int) -> bool:
-    """Whether each token has one rule, whose parts are bytes or come from earlier rules; `size` is that of `ids`."""
+    """Checks that each token has one rule, whose parts are bytes or come from earlier rules; `size` is that of `ids`."""
     made = np.full(size, _NEVER)  # the rule that makes a token; -1: none makes a byte
     made[byte_ids] = -1
     if np.any(made[results] == -1) or len(np.unique(results)) < len(results):

@@ -21,7 +21,7 @@ T = TypeVar("T", bound="Tokenizer")
 
 
 class Tokenizer:
-    """The interface of the tokenizers.
+    """Turns strings into ids and back; the base of the three tokenizers.
 
     Args:
         vocabulary: the tokens; the index is the id.
@@ -32,7 +32,7 @@ class Tokenizer:
     Attributes:
         vocabulary: list of str.
         vocabulary_size: int.
-        special_tokens: dict of str, as given.
+        special_tokens: dict of str, as the argument.
         unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
         begins_word: bool `[vocabulary_size]`.
         pair_format: how a pair of texts is packed.
@@ -48,7 +48,7 @@ class Tokenizer:
     _write_files: ClassVar[Callable[[str | Path, dict[str, Any], bool], None]]
     _LISTS: ClassVar[
         tuple[str, ...]
-    ] = ()  # arguments of `get_config()` that are lists, where the constructor takes files
+    ] = ()  # arguments that `get_config()` has as lists; the constructor takes files too
     _whole_file: ClassVar[Callable[[dict[str, Any]], dict[str, Any]]]  # the arguments -> the content of tokenizer.json
 
     def __init__(
@@ -97,7 +97,7 @@ class Tokenizer:
 
         Returns:
             `(ids, starts, ends)`, int32, int64, int64, each `[batch, (tokens)]`. `string.encode()[start:end]` is the
-            text of the token in the given string, with capitals and accents, without the space before it.
+            text of the token in the original string, with capitals and accents, without the space before it.
         """
         strings = as_strings(strings)
         with readable_errors():
@@ -215,7 +215,7 @@ class Tokenizer:
             return tokenize_around(ids, mask if self._mask_takes_space else None, strings, tokenize_text)
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
-        """string `[batch]` -> tokens; error messages have the row numbers `rows`, int64 `[batch]`.
+        """Tokenizes string `[batch]`; error messages have the row numbers `rows`, int64 `[batch]`.
 
         Without offsets, `starts` and `ends` may be any int64 of the shape of `ids`.
         """
@@ -226,17 +226,19 @@ class Tokenizer:
         return strings
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Valid ids, int32 `[batch, (tokens)]` -> string `[batch]`."""
+        """Joins the tokens of valid ids, int32 `[batch, (tokens)]`, into string `[batch]`."""
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, with the content of files in place of their paths."""
+        """Returns the arguments, with the content of files in place of their paths."""
         raise NotImplementedError
 
     @classmethod
     def from_config(cls: type[T], config: dict[str, Any]) -> T:
-        """The tokenizer of `get_config()`. A configuration holds the content of files, never their paths: whoever wrote
-        it, for instance into a `.keras` file, could have any file of this computer read.
+        """Makes the tokenizer of a `get_config()`.
+
+        A configuration holds the content of files, never their paths: whoever wrote it, for instance into a `.keras`
+        file, could have any file of this computer read.
 
         Raises:
             ValueError: the vocabulary or the merges are missing, or not a list.
@@ -251,7 +253,7 @@ class Tokenizer:
 
     @classmethod
     def from_preset(cls: type[T], handle: str | Path | Preset, **overrides: Any) -> T:
-        """Reads a preset's tokenizer. `load_tokenizer` lists the files, and finds the class by them.
+        """Reads a preset's tokenizer of this class. `load_tokenizer` lists the files, and picks the class by them.
 
         Args:
             handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
@@ -267,15 +269,16 @@ class Tokenizer:
             return cls._from_files(preset.tokenizer_files, overrides)
 
     @classmethod
-    def _from_files(cls: type[T], found: TokenizerFiles, overrides: dict[str, Any]) -> T:
-        arguments = cls._read_files(found)
+    def _from_files(cls: type[T], preset_files: TokenizerFiles, overrides: dict[str, Any]) -> T:
+        arguments = cls._read_files(preset_files)
         try:
             tokenizer = cls(**(arguments | overrides))
         except ValueError as error:
-            if overrides or str(found.directory) in str(error):
+            if overrides or str(preset_files.directory) in str(error):
                 raise
-            raise ValueError(f"the tokenizer's files in {found.directory}: {error}") from error
-        found.check(tokenizer.vocabulary, {k: v for k, v in tokenizer.special_tokens.items() if k not in overrides})
+            raise ValueError(f"the tokenizer's files in {preset_files.directory}: {error}") from error
+        from_files = {name: token for name, token in tokenizer.special_tokens.items() if name not in overrides}
+        preset_files.check(tokenizer.vocabulary, from_files)
         return tokenizer
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
@@ -295,7 +298,7 @@ class Tokenizer:
         type(self)._write_files(directory, self.get_config(), overwrite)
 
     def tokenizer_json(self) -> dict[str, Any]:
-        """The content of a `tokenizer.json`, for the library `tokenizers`.
+        """Makes the content of a `tokenizer.json`, for the library `tokenizers`.
 
         For ordinary text it gives the same ids; see `docs/guides/runtimes.md`.
 
@@ -314,19 +317,16 @@ def _check_ragged(value: Any, name: str) -> None:
         raise TypeError(f"{name} is a {kind}; expected a ragged tensor [batch, ({name})]: tf.ragged.constant({name})")
 
 
-# -- Splits texts around tokens that occur in them, and joins the tokens of the parts.
-
-
 def tokenize_around(
     added: Mapping[str, int],
     with_space: str | None,
     strings: tf.Tensor,
     tokenize_text: Callable[[tf.Tensor, tf.Tensor], Tokens],
 ) -> Tokens:
-    """Finds `added` tokens (token -> id) in texts, string `[batch]`, and tokenizes the text between them.
+    """Matches `added` tokens (token -> id) in texts, string `[batch]`, and tokenizes the text between them.
 
-    If two added tokens begin at the same place, the longer one is found. `with_space` is the added token that includes
-    the white space before it, or None. `tokenize_text` is called with string `[parts]` and the row of each, int64
+    If two added tokens begin at the same place, the longer one is matched. `with_space` is the added token that
+    includes the white space before it, or None. `tokenize_text` gets string `[parts]` and the row of each, int64
     `[parts]`.
     """
     patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}
@@ -347,12 +347,12 @@ def tokenize_around(
     text = tf.where(special, "", texts)  # a chunk is either text or a token
     tokens = tokenize_text(text, chunks.value_rowids())
     count = tf.cast(special, tf.int64)
-    found = tf.gather(tf.constant(list(added.values())), tf.boolean_mask(index, special))
+    ids = tf.gather(tf.constant(list(added.values())), tf.boolean_mask(index, special))
     last = tf.boolean_mask(ends.values - starts.values, special)
     first = last - tf.boolean_mask(tf.cast(tf.strings.length(names), tf.int64), special)
     tokens = tuple(
         tf.concat([old, tf.RaggedTensor.from_row_lengths(new, count)], axis=1)
-        for old, new in zip(tokens, (found, first, last), strict=True)
+        for old, new in zip(tokens, (ids, first, last), strict=True)
     )
     return merge_rows(tokens, starts.values, chunks.row_splits)
 
@@ -367,7 +367,7 @@ def merge_rows(tokens: Tokens, origins: tf.Tensor, row_splits: tf.Tensor) -> Tok
 
 
 class KnownStrings:
-    """Finds strings among known ones by a hash, with constants and no lookup table.
+    """Looks up strings among known ones by a hash, with constants and no lookup table.
 
     Args:
         known: string `[known]`, a list or an eager tensor, all different.
@@ -382,13 +382,13 @@ class KnownStrings:
             known = tf.convert_to_tensor(known)
             hashes = _hash(known)
             order = tf.argsort(hashes)
-            # One more, so that a search past the end finds something.
+            # One more, for a search past the end.
             self._hashes = tf.concat([tf.gather(hashes, order), [tf.int64.max]], 0)
             self._known = tf.concat([tf.gather(known, order), [""]], 0)
             self._index = tf.concat([order, [-1]], 0)
 
     def __call__(self, strings: tf.Tensor) -> tf.Tensor:
-        """string `[n]` -> int32 `[n]`, the index of the known string, or -1."""
+        """Returns the index of each string `[n]`, int32 `[n]`, or -1 if it is not known."""
         place = tf.searchsorted(self._hashes, _hash(strings))
         # Another string may have the same hash.
         return tf.where(tf.gather(self._known, place) == strings, tf.gather(self._index, place), -1)

@@ -1,7 +1,6 @@
 """WordPiece, BERT's tokenizer, in the TensorFlow graph."""
 
 import functools
-import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from keras_bert.formats.hugging_face_wordpiece import read_wordpiece_files, toke
 from keras_bert.text.normalization import BertNormalizer
 from keras_bert.text.packing import BERT_PAIRS, PairFormat
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer, Tokens, merge_rows, tokenize_around
-from keras_bert.text.vocabulary import check_added_tokens, check_vocabulary, read_vocabulary
+from keras_bert.text.vocabulary import read_tokens, source_of
 
 _WHITE_SPACE = re.compile(r"\s")  # the characters of str.isspace
 _SPACE = r"[\t\n\r\p{Z}]"
@@ -42,8 +41,8 @@ class WordPieceTokenizer(Tokenizer):
         unk_token, cls_token, sep_token, pad_token, mask_token: the special tokens, all in the vocabulary.
         separators: the number of separator tokens between the texts of a pair; 2 in MPNet (Song et al. 2020).
         second_type_id: the type id of the second text of a pair; 0 in MPNet.
-        added_tokens: tokens of the vocabulary that are found anywhere in normalized text before it is split into words.
-            If two begin at the same place, the longer one is found. They are normalized too.
+        added_tokens: tokens of the vocabulary that are matched anywhere in normalized text before it is split into
+            words. If two begin at the same place, the longer one is matched. They are normalized too.
 
     Attributes:
         vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
@@ -88,13 +87,9 @@ class WordPieceTokenizer(Tokenizer):
     ):
         if not 1 <= max_chars_per_word <= _MOST_CHARS:
             raise ValueError(f"max_chars_per_word is {max_chars_per_word}; expected 1 to {_MOST_CHARS}")
-        is_path = isinstance(vocabulary, str | os.PathLike)
-        source = str(vocabulary) if is_path else "the vocabulary"
-        tokens = read_vocabulary(vocabulary) if is_path else list(vocabulary)
-        given = (unk_token, cls_token, sep_token, pad_token, mask_token)
-        special_tokens = dict(zip(SPECIAL_TOKENS, given, strict=True))
-        check_vocabulary(tokens, special_tokens, source)
-        check_added_tokens(added_tokens, tokens, source)
+        names = (unk_token, cls_token, sep_token, pad_token, mask_token)
+        special_tokens = dict(zip(SPECIAL_TOKENS, names, strict=True))
+        tokens = read_tokens(vocabulary, special_tokens, added_tokens)
         begins_word = [not token.startswith("##") for token in tokens]
         super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word)
         self.lowercase = lowercase
@@ -107,22 +102,22 @@ class WordPieceTokenizer(Tokenizer):
         self._normalizer = BertNormalizer(lowercase, strip, split_on_cjk, max_chars_per_word)
         self.added_tokens = list(added_tokens)
         with tf.init_scope(), tf.device("CPU"):
-            self._added = {text: tokens.index(token) for token, text in self._normalized(self.added_tokens).items()}
+            self._added = self._normalized_ids(self.added_tokens)
             self._tokens = tf.constant(self.vocabulary)
             try:
                 self._wordpiece = _fast_wordpiece(tuple(tokens), unk_token, split_on_cjk, max_chars_per_word)
             except RuntimeError as error:
-                raise ValueError(f"{source} has only special tokens ({error})") from None
+                raise ValueError(f"{source_of(vocabulary)} has only special tokens ({error})") from None
 
-    def _normalized(self, added_tokens: Sequence[str]) -> dict[str, str]:
-        """The added tokens as they are in normalized text."""
-        if not added_tokens:
-            return {}
-        texts = dict(zip(added_tokens, self._normalizer(tf.constant(added_tokens))[0].numpy().tolist(), strict=True))
-        for token, text in texts.items():
+    def _normalized_ids(self, added_tokens: Sequence[str]) -> dict[str, int]:
+        """Maps the added tokens, as they are in normalized text, to their ids."""
+        ids = {}
+        for token in added_tokens:
+            text = self._normalizer(tf.constant([token]))[0].numpy()[0].decode()
             if not text:
                 raise ValueError(f"normalization leaves nothing of the added token {token!r}")
-        return {token: text.decode() for token, text in texts.items()}
+            ids[text] = self.vocabulary.index(token)
+        return ids
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         normalized, plain = self._normalizer(strings, rows)
@@ -138,12 +133,12 @@ class WordPieceTokenizer(Tokenizer):
         return tokens
 
     def _tokenize_part(self, normalized: tf.Tensor, plain: tf.Tensor) -> Tokens:
-        """Normalized text between added tokens -> tokens, with offsets into it."""
+        """Tokenizes normalized text between added tokens; the offsets are offsets into it."""
         tokens = self._split_into_tokens(normalized)
         return _if_any(~plain, lambda: self._limit_word_length(normalized, *tokens), tokens)
 
     def _split_into_tokens(self, normalized: tf.Tensor) -> Tokens:
-        """Normalized text -> tokens, with offsets into the normalized text."""
+        """Tokenizes normalized text, whatever the length of its words."""
         if self.split_on_cjk:
             return self._wordpiece.tokenize_with_offsets(normalized)
         words, word_starts, _ = tf_text.regex_split_with_offsets(
@@ -201,11 +196,11 @@ class WordPieceTokenizer(Tokenizer):
         )
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Joins `##` tokens, and removes spaces around punctuation. Capitals, accents and spacing are not restored."""
+        """Joins `##` tokens, and removes spaces around punctuation. Capitals and accents are not restored."""
         return join_tokens(ids.with_flat_values(tf.gather(self._tokens, ids.flat_values)))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, with the vocabulary in place of its path."""
+        """Returns the arguments, with the vocabulary in place of its path."""
         return {
             "vocabulary": list(self.vocabulary),
             "lowercase": self.lowercase,
@@ -221,7 +216,7 @@ class WordPieceTokenizer(Tokenizer):
 
 
 def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> Tokens:
-    """`change()` if any of `rows` (bool) is True, else `tokens`: most batches skip the work."""
+    """Returns `change()` if any of `rows` (bool) is True, else `tokens`: most batches skip the work."""
     return tf.cond(tf.reduce_any(rows), change, lambda: tokens)
 
 
@@ -229,22 +224,16 @@ def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> To
 def _fast_wordpiece(
     vocabulary: tuple[str, ...], unk_token: str, split_on_cjk: bool, max_chars_per_word: int
 ) -> tf_text.FastWordpieceTokenizer:
-    """TensorFlow Text's tokenizer: the trie of the vocabulary, as a constant.
-
-    It takes most of the time of loading a tokenizer, and many models have the same vocabulary.
-    """
+    """Builds the vocabulary's trie, most of the time of loading a tokenizer; many models have the same vocabulary."""
+    # White space (U+2028 in Chinese BERT) is replaced by a placeholder that no text matches.
+    matched = [f"[{i}: white space]" if _WHITE_SPACE.search(token) else token for i, token in enumerate(vocabulary)]
     return tf_text.FastWordpieceTokenizer(
-        [_matched(token, index) for index, token in enumerate(vocabulary)],
+        matched,
         max_bytes_per_word=4 * max_chars_per_word,  # it counts bytes; _limit_word_length counts characters
         token_out_type=tf.int32,
         unknown_token=unk_token,
         no_pretokenization=not split_on_cjk,  # its own word splitting always splits CJK
     )
-
-
-def _matched(token: str, index: int) -> str:
-    """The token, or, for white space (U+2028 in Chinese BERT), a placeholder that no text matches."""
-    return f"[{index}: white space]" if _WHITE_SPACE.search(token) else token
 
 
 # -- Joins tokens into text. Tokenization loses the spaces around punctuation; rules guess them.

@@ -5,7 +5,7 @@ characters decide whether a word begins, for all characters of all texts at once
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,21 +14,44 @@ import tensorflow as tf
 from keras_bert.text.normalization import INVALID_UTF8, characters_of, check_utf8
 from keras_bert.text.strings import SPACES, as_strings, readable_errors, require
 
-PLANE_4 = 0x40000  # tables of kinds have planes 0 to 3
-_LETTER, _SPACE, _SIGN, _IDEOGRAPH, _MARK = range(5)
-_PATTERNS = (
-    (_SPACE, SPACES),
-    (_SIGN, r"[\p{P}\p{S}]"),
-    (_MARK, r"[\p{M}\p{Cf}\x{1f3fb}-\x{1f3ff}]"),  # accents, joiners, colours of emoji: of the kind before them
-    (_IDEOGRAPH, r"[\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{20000}-\x{2fa1f}]"),
+OTHER, LETTER, NUMBER, SPACE, SIGN, IDEOGRAPH, MARK = range(7)  # kinds of characters
+_PLANE_4 = 0x40000  # tables of kinds have planes 0 to 3
+
+
+@functools.cache
+def kinds_of_characters(patterns: tuple[tuple[int, str], ...], other: int) -> np.ndarray:
+    """Makes int8 `[0x40000]`: the kind of each character of planes 0 to 3, by TensorFlow's own version of Unicode.
+
+    Args:
+        patterns: kinds and the regular expressions of their characters; the last match counts.
+        other: the kind of all other characters; the last one's too, so that it can stand for those beyond plane 3.
+    """
+    kinds = np.full(_PLANE_4, other, np.int8)
+    with tf.init_scope(), tf.device("CPU"):
+        chars = characters_of(np.arange(_PLANE_4))
+        for kind, pattern in patterns:
+            kinds[tf.strings.regex_full_match(chars, pattern).numpy()] = kind
+    return kinds
+
+
+def _kinds(chars: tf.Tensor, patterns: tuple[tuple[int, str], ...], other: int) -> tf.Tensor:
+    """int8 `[chars]`."""
+    return tf.gather(kinds_of_characters(patterns, other), tf.minimum(chars, _PLANE_4 - 1))
+
+
+# -- The words of tagged corpora.
+
+_CORPUS_KINDS = (
+    (SPACE, SPACES),
+    (SIGN, r"[\p{P}\p{S}]"),
+    (MARK, r"[\p{M}\p{Cf}\x{1f3fb}-\x{1f3ff}]"),  # accents, joiners, colours of emoji: of the kind before them
+    (IDEOGRAPH, r"[\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{20000}-\x{2fa1f}]"),
 )
-# Beyond plane 3, only tags (in emoji flags) and variation selectors are of these kinds.
+# Beyond plane 3, only tags (in emoji flags) and variation selectors are marks.
 _PLANE_14, _PLANE_14_END = 0xE0000, 0xE0200
 
-Words = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 
-
-def find_words(texts: tf.Tensor) -> Words:
+def find_words(texts: Sequence[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
     """Finds the words of texts, string `[batch]`, in much the same way as corpora of tagged words.
 
     White space separates words. Punctuation and other signs (`$`, `+`, emoji) at the beginning or end of a word are
@@ -64,8 +87,8 @@ def find_words(texts: tf.Tensor) -> Words:
         rows = tf.gather(codes.value_rowids(), place)
         starts = place - tf.gather(tf.cast(codes.row_starts(), tf.int64), rows)
         ends = starts + tf.cast(words.row_lengths(), tf.int64)
-        found = tf.strings.unicode_encode(words, "UTF-8"), tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
-        return tuple(tf.RaggedTensor.from_value_rowids(each, rows, batch, validate=False) for each in found)
+        columns = tf.strings.unicode_encode(words, "UTF-8"), tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
+        return tuple(tf.RaggedTensor.from_value_rowids(each, rows, batch, validate=False) for each in columns)
 
 
 def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -74,57 +97,74 @@ def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     index = tf.range(tf.size(chars))
     before = tf.maximum(index - 1, 0)
     begins_row = (index == 0) | (rows != tf.gather(rows, before))
-    kind = _kind(chars)
-    is_mark = (kind == _MARK) & ~begins_row & (tf.gather(kind, before) != _SPACE)
-    kind = tf.where((kind == _MARK) & ~is_mark, _LETTER, kind)
+    kind = tf.cast(_kinds(chars, _CORPUS_KINDS, other=LETTER), tf.int32)
+    kind = tf.where((chars >= _PLANE_14) & (chars < _PLANE_14_END), MARK, kind)
+    is_mark = (kind == MARK) & ~begins_row & (tf.gather(kind, before) != SPACE)
+    kind = tf.where((kind == MARK) & ~is_mark, LETTER, kind)
     base = tf.gather(tf.where(~is_mark)[:, 0], tf.cumsum(tf.cast(~is_mark, tf.int32)) - 1)  # [chars]
     kind, base_char = tf.gather(kind, base), tf.gather(chars, base)
 
     # A space or an ideograph is a part by itself; every other part is signs, then letters and signs, then signs.
-    alone = (kind == _SPACE) | (kind == _IDEOGRAPH)
+    alone = (kind == SPACE) | (kind == IDEOGRAPH)
     new_part = begins_row | alone | tf.gather(alone, before)
     part = tf.cumsum(tf.cast(new_part, tf.int32)) - 1
     size = tf.size(chars)
-    first_letter = tf.math.unsorted_segment_min(tf.where(kind == _LETTER, index, size), part, size)
-    last_letter = tf.math.unsorted_segment_max(tf.where(kind == _LETTER, index, -1), part, size)
+    first_letter = tf.math.unsorted_segment_min(tf.where(kind == LETTER, index, size), part, size)
+    last_letter = tf.math.unsorted_segment_max(tf.where(kind == LETTER, index, -1), part, size)
     outside = (index < tf.gather(first_letter, part)) | (index > tf.gather(last_letter, part))
-    outside &= kind == _SIGN
+    outside &= kind == SIGN
 
     in_run = tf.gather(outside, before) & outside & (chars == tf.gather(base_char, before))
     begins = new_part | ((outside | tf.gather(outside, before)) & ~in_run)
-    return kind != _SPACE, begins & ~is_mark & (kind != _SPACE)
+    return kind != SPACE, begins & ~is_mark & (kind != SPACE)
 
 
-def _kind(chars: tf.Tensor) -> tf.Tensor:
-    table = kinds_of_characters(_PATTERNS, other=_LETTER)
-    kind = tf.cast(tf.gather(table, tf.minimum(chars, PLANE_4 - 1)), tf.int32)
-    in_plane_14 = (chars >= _PLANE_14) & (chars < _PLANE_14_END)
-    return tf.where(in_plane_14, _MARK, tf.where(chars < PLANE_4, kind, _LETTER))
-
-
-@functools.cache
-def kinds_of_characters(patterns: tuple[tuple[int, str], ...], other: int) -> np.ndarray:
-    """int8 `[PLANE_4]`: the kind of each character of planes 0 to 3, by TensorFlow's own version of Unicode.
-
-    Args:
-        patterns: kinds and the regular expressions of their characters; the last match counts.
-        other: the kind of all other characters.
-    """
-    kinds = np.full(PLANE_4, other, np.int8)
-    with tf.init_scope(), tf.device("CPU"):
-        chars = characters_of(np.arange(PLANE_4))
-        for kind, pattern in patterns:
-            kinds[tf.strings.regex_full_match(chars, pattern).numpy()] = kind
-    return kinds
-
-
-# -- The patterns of GPT-2 and Llama 3, whose matches are the words.
+# -- The words of byte pairs: the matches of GPT-2's and Llama 3's patterns.
 
 _NO_CHARACTER = 0x10FFFF  # 4 bytes; it replaces at most 3 invalid bytes, so that a bad row gets longer
-OTHER, LETTER, NUMBER, SPACE = range(4)
-_SELECTOR, _MORE_SELECTORS = 0xFE00, 0xE0100
-_BEHIND_SIGNS = 4  # line ends that belong to the signs before them
-KINDS = ((LETTER, r"\p{L}"), (NUMBER, r"\p{N}"), (SPACE, SPACES))
+_BEHIND_SIGNS = 7  # another kind: line ends that belong to the signs before them
+PATTERN_KINDS = ((LETTER, r"\p{L}"), (NUMBER, r"\p{N}"), (SPACE, SPACES))
+
+
+def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None, split: str = "gpt2") -> tf.RaggedTensor:
+    """Splits texts, string `[batch]`, into words, string `[batch, (words)]`, without losing a byte.
+
+    The words are the matches of a pattern. With `split="gpt2"`, it is that of GPT-2's encoder (Radford et al. 2019):
+
+        's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
+
+    `formats/hugging_face_byte_pairs.py` has the others.
+
+    Raises:
+        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
+            number in `rows` (int64 `[batch]`), by default its position in the batch.
+
+    Example:
+        >>> split_words(tf.constant(["I'll  pay 5€\\n"])).to_list()
+        [[b'I', b"'ll", b' ', b' pay', b' 5', b'\\xe2\\x82\\xac', b'\\n']]
+    """
+    codes = _decode(strings, rows)
+    row_starts = codes.row_splits  # an empty row starts where the next one does, or past the end
+    size = tf.size(codes.values, tf.int64)
+    borders = tf.scatter_nd(row_starts[:, None], tf.ones_like(row_starts, tf.int32), [size + 1]) > 0
+    kinds = _kinds(codes.values, PATTERN_KINDS, other=OTHER)
+    begins = SPLITS[split](_Characters(codes.values, borders[:-1], borders[1:], kinds))  # bool [chars]
+    words_before = tf.concat([[0], tf.cumsum(tf.cast(begins, tf.int64))], 0)  # [chars + 1]
+    starts = tf.concat([tf.where(begins)[:, 0], size[None]], 0)
+    words = tf.RaggedTensor.from_row_splits(codes.values, starts, validate=False)
+    words = tf.strings.unicode_encode(words, "UTF-8")
+    return tf.RaggedTensor.from_row_splits(words, tf.gather(words_before, codes.row_splits), validate=False)
+
+
+def _decode(strings: tf.Tensor, rows: tf.Tensor | None) -> tf.RaggedTensor:
+    """int32 `[batch, (chars)]`."""
+    codes = tf.strings.unicode_decode(strings, "UTF-8", errors="replace", replacement_char=_NO_CHARACTER)
+    lengths = 1 + sum(tf.cast(codes.values > last, tf.int64) for last in (0x7F, 0x7FF, 0xFFFF))  # bytes, [chars]
+    bytes_before = tf.concat([[0], tf.cumsum(lengths)], 0)
+    row_bytes = tf.gather(bytes_before, codes.row_limits()) - tf.gather(bytes_before, codes.row_starts())
+    bad = tf.where(row_bytes != tf.cast(tf.strings.length(strings), tf.int64))[:1, 0]
+    require(tf.equal(tf.size(bad), 0), INVALID_UTF8, bad if rows is None else tf.gather(rows, bad))
+    return codes
 
 
 @dataclass(frozen=True)
@@ -151,46 +191,6 @@ class _Characters:
         apostrophe = begins & (self.codes == ord("'")) & ~self.ends_row
         long = (is_one_of(one, "rv") & is_one_of(two, "e")) | (is_one_of(one, "l") & is_one_of(two, "l"))
         return apostrophe & is_one_of(one, "stmd"), apostrophe & ~_shifted(self.ends_row, -1) & long
-
-
-@dataclass(frozen=True)
-class SplitPattern:
-    """A pattern whose matches are the words of a text."""
-
-    begins: Callable[[_Characters], tf.Tensor]
-
-    def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.RaggedTensor:
-        """Splits texts, string `[batch]`, into words, string `[batch, (words)]`; `rows` as for `split_words`."""
-        codes = _decode(strings, rows)
-        begins = self._begins_word(codes)
-        words_before = tf.concat([[0], tf.cumsum(tf.cast(begins, tf.int64))], 0)  # [chars + 1]
-        starts = tf.concat([tf.where(begins)[:, 0], tf.size(codes.values, tf.int64)[None]], 0)
-        words = tf.RaggedTensor.from_row_splits(codes.values, starts, validate=False)
-        words = tf.strings.unicode_encode(words, "UTF-8")
-        return tf.RaggedTensor.from_row_splits(words, tf.gather(words_before, codes.row_splits), validate=False)
-
-    def _begins_word(self, codes: tf.RaggedTensor) -> tf.Tensor:
-        """bool `[chars]`, for all rows of int32 `[batch, (chars)]` laid end to end."""
-        chars = codes.values
-        starts = codes.row_splits  # an empty row starts where the next one does, or past the end
-        at = tf.scatter_nd(starts[:, None], tf.ones_like(starts, tf.int32), [tf.size(chars, tf.int64) + 1]) > 0
-        # Beyond plane 3, only variation selectors are in the table, and all are of one kind. Other
-        # characters there have the last entry of the table.
-        selects = (chars >= _MORE_SELECTORS) & (chars < _MORE_SELECTORS + 240)
-        place = tf.where(selects, _SELECTOR, tf.minimum(chars, PLANE_4 - 1))
-        kinds = tf.gather(kinds_of_characters(KINDS, other=OTHER), place)
-        return self.begins(_Characters(chars, at[:-1], at[1:], kinds))
-
-
-def _decode(strings: tf.Tensor, rows: tf.Tensor | None) -> tf.RaggedTensor:
-    """int32 `[batch, (chars)]`."""
-    codes = tf.strings.unicode_decode(strings, "UTF-8", errors="replace", replacement_char=_NO_CHARACTER)
-    lengths = 1 + sum(tf.cast(codes.values > last, tf.int64) for last in (0x7F, 0x7FF, 0xFFFF))  # bytes, [chars]
-    bytes_before = tf.concat([[0], tf.cumsum(lengths)], 0)
-    row_bytes = tf.gather(bytes_before, codes.row_limits()) - tf.gather(bytes_before, codes.row_starts())
-    bad = tf.where(row_bytes != tf.cast(tf.strings.length(strings), tf.int64))[:1, 0]
-    require(tf.equal(tf.size(bad), 0), INVALID_UTF8, bad if rows is None else tf.gather(rows, bad))
-    return codes
 
 
 def _gpt2(text: _Characters) -> tf.Tensor:
@@ -264,8 +264,5 @@ def _shifted(values: tf.Tensor, by: int) -> tf.Tensor:
     return tf.concat([zeros, values[:-by]] if by > 0 else [values[-by:], zeros], 0)
 
 
-# Names of patterns -> string `[batch]`, rows -> string `[batch, (words)]`.
-SPLITS: dict[str, Callable[[tf.Tensor, tf.Tensor | None], tf.RaggedTensor]] = {
-    "gpt2": SplitPattern(_gpt2),
-    "llama3": SplitPattern(_llama3),
-}
+# Each pattern -> bool `[chars]`: whether a word begins at each character.
+SPLITS: dict[str, Callable[[_Characters], tf.Tensor]] = {"gpt2": _gpt2, "llama3": _llama3}

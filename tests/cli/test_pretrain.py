@@ -14,7 +14,7 @@ from keras_bert.formats import open_checkpoint, read_config, write_config
 from keras_bert.pretraining import BertPretrainer, Records
 from keras_bert.pretraining.records import SETTINGS
 from keras_bert.text import BytePairTokenizer, load_tokenizer
-from keras_bert.text.bytepair import byte_symbols
+from keras_bert.text.vocabulary import byte_symbols
 from keras_bert.training.run_files import save_state
 
 from ..support import small
