@@ -432,7 +432,7 @@ def _first_of_groups(index: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
 
 
 def _are_nested(pairs: np.ndarray, results: np.ndarray, byte_ids: np.ndarray, size: int) -> bool:
-    """Checks that each token has one rule, whose parts are bytes or come from earlier rules; `size` is that of `ids`."""
+    """Checks that each token has one rule, whose parts are bytes or come from earlier rules; `size` is `ids`' size."""
     made = np.full(size, _NEVER)  # the rule that makes a token; -1: none makes a byte
     made[byte_ids] = -1
     if np.any(made[results] == -1) or len(np.unique(results)) < len(results):

@@ -63,21 +63,22 @@ def read_batches(corpus: Corpus) -> Iterator[list[bytes]]:
 
 
 def text_files(path: Path) -> list[Path]:
-    """`path` itself, or the .txt files in a directory, sorted by name.
+    """Lists `path` itself, or the .txt files in a directory, sorted by name.
 
-    Raises FileNotFoundError if there are none, or one is a broken link.
+    Raises:
+        FileNotFoundError: there are none, or one is a broken link.
     """
     if not path.is_dir():
         if not path.exists():
             raise FileNotFoundError(f"there is no file {path}")
         return [path]
-    found = sorted(path.glob("*.txt"))
-    if not found:
+    paths = sorted(path.glob("*.txt"))
+    if not paths:
         raise FileNotFoundError(f"the directory {path} has no .txt files")
-    for each in found:
+    for each in paths:
         if not each.exists():
             raise FileNotFoundError(f"{each} is a link to {each.readlink()}, which does not exist")
-    return found
+    return paths
 
 
 def _batches(corpus: Iterable[str | Path], total: int | None) -> Iterator[list[bytes]]:
@@ -110,7 +111,7 @@ def _texts(corpus: Iterable[str | Path]) -> Iterator[bytes]:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """The non-empty lines of a file; a line of many megabytes is cut into parts, at spaces."""
+    """Reads the non-empty lines of a file. A line of many megabytes is cut into parts, at spaces."""
     with path.open("rb") as file:
         rest, offset = b"", 0  # the bytes not yet yielded, and their offset in the file
         while True:
@@ -154,7 +155,7 @@ def _splitter() -> tf_text.FastWordpieceTokenizer:
 
 
 def words_of(normalized: tf.Tensor) -> list[str]:
-    """The words of normalized texts, string `[batch]`, as WordPieceTokenizer splits them.
+    """Splits normalized texts, string `[batch]`, into words as WordPieceTokenizer does.
 
     Example:
         >>> words_of(tf.constant(["don't stop", "京都"]))
@@ -170,7 +171,7 @@ def words_of(normalized: tf.Tensor) -> list[str]:
 
 
 def inside_words(chars: Sequence[str]) -> list[str]:
-    """The characters that may be inside a word: not punctuation and CJK ideographs, which are words by themselves.
+    """Picks the characters that may be inside a word: not punctuation and CJK ideographs, words by themselves.
 
     Example:
         >>> inside_words(["a", "-", "é", "京"])
@@ -186,22 +187,22 @@ def count_words(words: Counter, more: Iterable) -> None:
     words.update(more)
     rare = 1
     while len(words) > _MOST_WORDS:
-        for word in [word for word, count_words in words.items() if count_words <= rare]:
+        for word in [word for word, times in words.items() if times <= rare]:
             del words[word]
         rare *= 2
 
 
 def alphabet(words: Counter[str], character_coverage: float) -> list[str]:
-    """The characters of words, in ascending order, without the rarest beyond the coverage.
+    """Lists the characters of words, in ascending order, without the rarest beyond the coverage.
 
     Example:
         >>> alphabet(Counter({"cab": 99, "cob": 1}), 1.0), alphabet(Counter({"cab": 99, "cob": 1}), 0.99)
         (['a', 'b', 'c', 'o'], ['a', 'b', 'c'])
     """
     counts: Counter[str] = Counter()
-    for word, count_words in words.items():
+    for word, times in words.items():
         for char in word:
-            counts[char] += count_words
+            counts[char] += times
     room = (1 - character_coverage) * sum(counts.values())
     for char in sorted(counts, key=lambda char: (counts[char], char)):
         room -= counts[char]

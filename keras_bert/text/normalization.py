@@ -4,7 +4,6 @@ import functools
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -23,8 +22,47 @@ _CJK_IDEOGRAPHS = r"\x{4e00}-\x{9fff}"
 _PLANE_3, _PLANE_14, _PLANE_14_END = 0x30000, 0xE0000, 0xE1000
 
 
+class _Normalizer:
+    """Normalizes characters one by one, so that a table of their lengths maps offsets back."""
+
+    def _characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Normalizes each character, string `[chars]`, by itself; bool `[chars]`: whether it is a stripped accent."""
+        raise NotImplementedError
+
+    def original_offsets(
+        self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Maps spans of normalized bytes to spans of original bytes: int64 `[spans]` starts, and ends, in their row.
+
+        The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two). So
+        a table and a cumulative sum give each character's place in the normalized text. A stripped accent belongs to
+        the character before it, a removed control character to none.
+
+        Args:
+            strings: string `[batch]`, before normalization, valid UTF-8.
+            rows: int64 `[spans]`, the row of each span.
+            starts, ends: int64 `[spans]`, byte offsets into the normalized row, end exclusive; no span is empty.
+        """
+        lengths = tf.cast(tf.strings.length(strings), tf.int64)
+        row_ends = tf.cumsum(lengths)  # of the rows laid end to end, [batch]
+        row_starts = row_ends - lengths
+        codes, begins = tf.strings.unicode_decode_with_offsets(tf.strings.reduce_join(strings), "UTF-8")  # [chars]
+        contributed = tf.gather(_contributed_bytes(self), _table_index(codes))  # int8 [chars]
+        sums = tf.cumsum(tf.maximum(tf.cast(contributed, tf.int64), 0))  # where a character's normalized bytes end
+        row_base = tf.gather(tf.concat([[0], sums], 0), tf.searchsorted(begins, row_starts))  # normalized, [batch]
+
+        kept = tf.where(contributed >= 0)[:, 0]  # without the accents, each character ends where the next begins
+        sums = tf.gather(sums, kept)
+        begins = tf.concat([tf.gather(begins, kept), row_ends[-1:]], 0)  # [kept + 1]
+        base = tf.gather(row_base, rows)
+        first = tf.searchsorted(sums, base + starts, side="right")
+        last = tf.searchsorted(sums, base + ends - 1, side="right")
+        row_start, row_end = tf.gather(row_starts, rows), tf.gather(row_ends, rows)
+        return tf.gather(begins, first) - row_start, tf.minimum(tf.gather(begins, last + 1), row_end) - row_start
+
+
 @dataclass(frozen=True)
-class BertNormalizer:
+class BertNormalizer(_Normalizer):
     """Removes control characters, lower-cases and strips accents, as `BasicTokenizer` of the original BERT does.
 
     The order is the original's: `lower()` (no case folding; final sigma has its own small form), then canonical
@@ -46,7 +84,7 @@ class BertNormalizer:
     max_chars_per_word: int = 200
 
     def plain_rows(self, strings: tf.Tensor) -> tf.Tensor:
-        """bool `[batch]`: whether a row has only ASCII, typographic quotes and dashes, and CJK ideographs.
+        """Marks rows of only ASCII, typographic quotes and dashes, and CJK ideographs, bool `[batch]`.
 
         In such a row, normalization changes only capitals, and no ASCII word is over the limit. Most rows of English or
         Chinese text are plain, and skip the Unicode steps.
@@ -77,14 +115,7 @@ class BertNormalizer:
             strings = tf.strings.regex_replace(tf_text.normalize_utf8(strings, "NFD"), r"\p{Mn}+", "")
         return strings
 
-    def original_offsets(
-        self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `original_offsets` below."""
-        return original_offsets(strings, rows, starts, ends, contributed_bytes(self))
-
-    def characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Each character, string `[chars]`, normalized by itself; and whether it is a stripped accent."""
+    def _characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         present = tf.strings.length(tf.strings.regex_replace(chars, f"[{_REMOVED}]+", "")) > 0
         results = self._normalize(tf.strings.lower(chars) if self.lowercase else chars)
         return results, present & (tf.strings.length(results) == 0)
@@ -97,7 +128,7 @@ def normalize_unless(
     rows: tf.Tensor | None,
     normalize: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
-    """`lowered` in plain rows, and `normalize(strings)`, checked to be UTF-8, in the others. All are `[batch]`."""
+    """Takes `lowered` in plain rows, and `normalize(strings)`, checked to be UTF-8, in the others. All: `[batch]`."""
     others = tf.where(~plain)  # [others, 1]
 
     def normalize_others() -> tf.Tensor:
@@ -106,39 +137,6 @@ def normalize_unless(
         return tf.tensor_scatter_nd_update(lowered, others, normalize(raw))
 
     return tf.cond(tf.size(others) > 0, normalize_others, lambda: lowered)
-
-
-def original_offsets(
-    strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, contributed: np.ndarray
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Maps spans of normalized bytes to spans of original bytes: starts and ends, int64 `[spans]` each, into their row.
-
-    The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two). So a
-    table and a cumulative sum give each character's place in the normalized text. A stripped accent belongs to the
-    character before it, a removed control character to none.
-
-    Args:
-        strings: string `[batch]`, before normalization, valid UTF-8.
-        rows: int64 `[spans]`, the row of each span.
-        starts, ends: int64 `[spans]`, byte offsets into the normalized row; the end is exclusive, and no span is empty.
-        contributed: int8, `contributed_bytes` of the normalizer.
-    """
-    lengths = tf.cast(tf.strings.length(strings), tf.int64)
-    row_ends = tf.cumsum(lengths)  # of the rows laid end to end, [batch]
-    row_starts = row_ends - lengths
-    codes, begins = tf.strings.unicode_decode_with_offsets(tf.strings.reduce_join(strings), "UTF-8")  # [chars]
-    contributed = tf.gather(contributed, _table_index(codes))  # int8 [chars]
-    sums = tf.cumsum(tf.maximum(tf.cast(contributed, tf.int64), 0))  # where a character's normalized bytes end
-    row_base = tf.gather(tf.concat([[0], sums], 0), tf.searchsorted(begins, row_starts))  # normalized, [batch]
-
-    kept = tf.where(contributed >= 0)[:, 0]  # without the accents, each character ends where the next begins
-    sums = tf.gather(sums, kept)
-    begins = tf.concat([tf.gather(begins, kept), row_ends[-1:]], 0)  # [kept + 1]
-    base = tf.gather(row_base, rows)
-    first = tf.searchsorted(sums, base + starts, side="right")
-    last = tf.searchsorted(sums, base + ends - 1, side="right")
-    row_start, row_end = tf.gather(row_starts, rows), tf.gather(row_ends, rows)
-    return tf.gather(begins, first) - row_start, tf.minimum(tf.gather(begins, last + 1), row_end) - row_start
 
 
 def lower_dotted_capitals(strings: tf.Tensor) -> tf.Tensor:
@@ -162,16 +160,16 @@ def _table_index(codes: tf.Tensor) -> tf.Tensor:
 
 
 @functools.cache
-def contributed_bytes(normalizer: Any) -> np.ndarray:
-    """int8: the number of bytes that each character becomes; 0 if it is removed, -1 if it is a stripped accent."""
+def _contributed_bytes(normalizer: _Normalizer) -> np.ndarray:
+    """Counts the bytes that each character becomes, int8; 0 if it is removed, -1 if it is a stripped accent."""
     with tf.init_scope(), tf.device("CPU"):
-        results, stripped = normalizer.characters(characters_of(np.r_[:_PLANE_3, _PLANE_14:_PLANE_14_END]))
+        results, stripped = normalizer._characters(characters_of(np.r_[:_PLANE_3, _PLANE_14:_PLANE_14_END]))
         lengths = tf.where(stripped, -1, tf.strings.length(results)).numpy()
     return np.append(lengths, 4).astype(np.int8)
 
 
 def characters_of(codes: np.ndarray) -> tf.Tensor:
-    """string `[codes]`; U+0000 in place of surrogates, which are no characters."""
+    """Encodes characters, string `[codes]`; U+0000 in place of surrogates, which are no characters."""
     codes = np.where((codes >= 0xD800) & (codes < 0xE000), 0, codes)
     return tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")
 
@@ -201,7 +199,7 @@ def compose(strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
 def uncomposed_offsets(
     strings: tf.Tensor, composed: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Maps spans of composed bytes to spans of original bytes: starts and ends, int64 `[spans]` each, into their row.
+    """Maps spans of composed bytes to spans of original bytes: int64 `[spans]` starts, and ends, in their row.
 
     A span that begins or ends within a composed character covers all the characters that it was composed of.
 
@@ -242,8 +240,8 @@ _SECOND_QUOTE = "\x01"
 
 
 @dataclass(frozen=True)
-class CompatibilityNormalizer:
-    """`preprocess_text` of google-research/albert: white space, NFKD, combining characters, lower case.
+class CompatibilityNormalizer(_Normalizer):
+    """Normalizes as `preprocess_text` of google-research/albert: white space, NFKD, combining characters, lower case.
 
     `strip_accents` decomposes by compatibility (NFKD), drops characters with a combining class, and replaces other
     white space by spaces. `as_transformers` normalizes as transformers 5 does for ALBERT: two ` or two ' become ", all
@@ -287,21 +285,19 @@ class CompatibilityNormalizer:
     def original_offsets(
         self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `normalization.original_offsets`."""
-        return original_offsets(self._mark_quotes(strings), rows, starts, ends, contributed_bytes(self))
+        return super().original_offsets(self._mark_quotes(strings), rows, starts, ends)
 
     def _mark_quotes(self, strings: tf.Tensor) -> tf.Tensor:
         return tf.strings.regex_replace(strings, "``|''", f'"{_SECOND_QUOTE}') if self.as_transformers else strings
 
-    def characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """As `BertNormalizer.characters`."""
+    def _characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         results = self._normalize(chars)
         return results, (tf.strings.length(chars) > 0) & (tf.strings.length(results) == 0)
 
 
 @functools.cache
 def _combining() -> str:
-    """A character class for RE2 of the characters with a nonzero canonical combining class."""
+    """Makes RE2's character class of the characters with a nonzero canonical combining class."""
     codes = [code for code in range(0x110000) if unicodedata.combining(chr(code))]
     begins = [code for code in codes if not unicodedata.combining(chr(code - 1))]
     ends = [code for code in codes if not unicodedata.combining(chr(code + 1))]

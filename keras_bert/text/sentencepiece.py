@@ -131,12 +131,12 @@ class SentencePieceTokenizer(Tokenizer):
             byte_of = {each.piece: bytes([int(each.piece[1:-1], 16)]) for each in pieces if each.type == BYTE}
             self._tokens = tf.constant([byte_of.get(token, token.encode()) for token in self.vocabulary])
             self._has_space = tf.constant([token.startswith(SPACE) and token != SPACE for token in self.vocabulary])
-            self._comma_splits = self._split_commas(own) if layout.splits_commas else None
+            self._comma_splits = self._comma_parts(own) if layout.splits_commas else None
         signature = [tf.TensorSpec([None], tf.string)]
         self._segment = tf.function(self._segment_batch, input_signature=signature, autograph=False)  # one model
 
     def _segment_batch(self, strings: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """The model's ids, row_splits, and starts and ends in bytes of `strings`."""
+        """Returns the model's ids, row_splits, and starts and ends in bytes of `strings`."""
         return _ops.sentencepiece_tokenize_with_offsets_op(
             _ops.sentencepiece_op(model=self.model), strings, 0, 1.0, False, False, False, tf.int32
         )
@@ -150,7 +150,7 @@ class SentencePieceTokenizer(Tokenizer):
             whole = tokens
             count = self._comma_splits[0].row_lengths()
             any_comma = tf.reduce_any(tf.gather(count, ids.values) > 1)
-            tokens = tf.cond(any_comma, lambda: self._apart_from_commas(*whole), lambda: whole)
+            tokens = tf.cond(any_comma, lambda: self._split_off_commas(*whole), lambda: whole)
         if not with_offsets:
             return tokens
         ids, starts, ends = tokens
@@ -160,7 +160,7 @@ class SentencePieceTokenizer(Tokenizer):
     def _original_spans(
         self, strings: tf.Tensor, normalized: tf.Tensor, ids: tf.RaggedTensor, starts: tf.Tensor, ends: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Maps spans of normalized bytes to spans of the given bytes, without the space before a word."""
+        """Maps spans of normalized bytes to spans of original bytes, without the space before a word."""
         rows = ids.value_rowids()
 
         def map_back() -> tuple[tf.Tensor, tf.Tensor]:
@@ -185,17 +185,17 @@ class SentencePieceTokenizer(Tokenizer):
         skips = tf.gather(self._has_space, ids.values)
         return tf.where(skips, tf.minimum(first, ends), starts), ends
 
-    def _split_commas(self, own: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """The parts of each token, ids `[tokens, (parts)]`; and the number of text bytes after each part."""
+    def _comma_parts(self, own: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """Segments each token, ids `[tokens, (parts)]`, and counts the text bytes after each part."""
         parts = [[token] for token in own]
         commas = [i for i, token in enumerate(own) if ends_in_comma(token)]
         numbers = [own[i][:-1].replace(SPACE, "") for i in commas]
         ids, splits, _, _ = self._segment_batch(tf.constant(numbers, tf.string))
-        for i, found in zip(commas, tf.RaggedTensor.from_row_splits(ids, splits).to_list(), strict=True):
-            first, *rest = (own[each] for each in found)
+        for i, number in zip(commas, tf.RaggedTensor.from_row_splits(ids, splits).to_list(), strict=True):
+            first, *rest = (own[each] for each in number)
             # Inside a word, the number has no space before it.
-            number = [first, *rest] if own[i].startswith(SPACE) else [first.removeprefix(SPACE), *rest]
-            parts[i] = [*filter(None, number), ","]
+            first = first if own[i].startswith(SPACE) else first.removeprefix(SPACE)
+            parts[i] = [*filter(None, [first, *rest]), ","]
         index = {token: i for i, token in enumerate(self.vocabulary)}
         behind = [[len("".join(row[i + 1 :]).encode()) for i in range(len(row))] for row in parts]
         return (
@@ -203,7 +203,7 @@ class SentencePieceTokenizer(Tokenizer):
             tf.ragged.constant(behind, tf.int64),
         )
 
-    def _apart_from_commas(self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor) -> Tokens:
+    def _split_off_commas(self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor) -> Tokens:
         parts, behind = (tf.gather(each, ids.values) for each in self._comma_splits)  # [tokens, (parts)]
         token = parts.value_rowids()
         first, last = tf.gather(starts.values, token), tf.gather(ends.values, token)
@@ -221,7 +221,7 @@ class SentencePieceTokenizer(Tokenizer):
         return tf.strings.regex_replace(text, "^ ", "")
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, with the model in base64 in place of its path."""
+        """Returns the arguments, with the model in base64 in place of its path."""
         return {
             "model_file": base64.b64encode(self.model).decode(),
             "family": self.family,
@@ -232,7 +232,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "SentencePieceTokenizer":
-        """The tokenizer of `get_config()`, with the model itself, never its path; see `Tokenizer.from_config`.
+        """Makes the tokenizer of a `get_config()`, with the model itself, never its path; see `Tokenizer.from_config`.
 
         Raises:
             ValueError: the model is missing, or not in base64.
@@ -240,16 +240,15 @@ class SentencePieceTokenizer(Tokenizer):
         try:
             model = base64.b64decode(config.get("model_file"), validate=True)
         except (TypeError, ValueError):
-            found = reprlib.repr(config.get("model_file"))
             raise ValueError(
-                f"the configuration of a {cls.__name__} has {found} in model_file; expected the model in base64 (a "
-                f"path is for the constructor: {cls.__name__}(model_file=...))"
+                f"the configuration of a {cls.__name__} has {reprlib.repr(config.get('model_file'))} in model_file; "
+                f"expected the model in base64 (a path is for the constructor: {cls.__name__}(model_file=...))"
             ) from None
         return cls(**config | {"model_file": model})
 
 
 def _bytes_of(model_file: str | Path | bytes) -> tuple[bytes, str]:
-    """The bytes of a model, and its name in messages."""
+    """Reads the bytes of a model, and names it for messages."""
     source = "the model"
     if isinstance(model_file, str | os.PathLike):
         source = str(model_file)

@@ -22,6 +22,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     CONFIG,
     STEPS,
     TOKENS,
+    added_token,
     mask_with_space,
     steps_of,
     template,
@@ -116,7 +117,7 @@ def read_model(model: bytes) -> ModelProto:
 
 
 def unigram_model(pieces: Iterable[tuple[str, float, int]], charsmap: bytes) -> bytes:
-    """A serialized model of type Unigram, with SentencePiece's defaults: a space in front, runs of spaces become one.
+    """Serializes a model of type Unigram, with SentencePiece's defaults: a space in front, runs of spaces become one.
 
     Args:
         pieces: the text, score (rounded to float32) and type of each piece.
@@ -134,7 +135,7 @@ SPACE = "▁"  # in SentencePiece's tokens
 
 
 def ends_in_comma(token: str) -> bool:
-    """Whether a token ends in a digit and a comma; ALBERT splits such tokens."""
+    """Checks whether a token ends in a digit and a comma; ALBERT splits such tokens."""
     return len(token) > 1 and token[-1] == "," and token[-2].isdigit()
 
 
@@ -209,7 +210,7 @@ _SHAPE = {
 
 
 def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
-    """The content of a `tokenizer.json` that gives the same ids as a model (a serialized `ModelProto`).
+    """Makes the content of a `tokenizer.json` that gives the same ids as a model (a serialized `ModelProto`).
 
     `transformers` also reads models, but treats their user-defined symbols, such as ALBERT's `-` and `.`, as words.
     """
@@ -238,15 +239,7 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            {
-                "id": ids[name],
-                "content": name,
-                "single_word": False,
-                "lstrip": name == mask,
-                "rstrip": False,
-                "normalized": False,
-                "special": name not in symbols,
-            }
+            {**added_token(name, ids[name], special=name not in symbols, lstrip=name == mask), "normalized": False}
             for name in sorted({*tokens.values(), *symbols}, key=ids.get)
         ],
         "normalizer": {"type": "Sequence", "normalizers": steps},
@@ -293,18 +286,18 @@ def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"{path}: its normalizer has no Precompiled table, so the ids of white space would differ")
     try:
         model = _rebuilt(content, family, base64.b64decode(charsmaps[0], validate=True))
-        theirs, ours = (_compared(each) for each in (content, tokenizer_json(model, **arguments)))
+        actual, expected = (_compared(each) for each in (content, tokenizer_json(model, **arguments)))
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
-    if theirs != ours:
-        place, theirs, ours = _first_difference(theirs, ours)
-        theirs, ours = reprlib.repr(theirs), reprlib.repr(ours)
-        raise ValueError(f"{path}: its {place} is {theirs}, where {family} has {ours}: ids would differ")
+    if actual != expected:
+        place, *values = _first_difference(actual, expected)
+        actual, expected = map(reprlib.repr, values)
+        raise ValueError(f"{path}: its {place} is {actual}, where {family} has {expected}: ids would differ")
     return {"model_file": model, **arguments}
 
 
 def normalizers_of(path: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
-    """The steps of the normalizer in the content of a `tokenizer.json`. Raises ValueError if it is damaged."""
+    """Reads the steps of the normalizer in a `tokenizer.json`. Raises ValueError if it is damaged."""
     files.check_json(content, {"normalizer": (STEPS, None)}, path)
     return steps_of(content.get("normalizer"), "normalizers")
 
@@ -343,7 +336,7 @@ def _rebuilt(content: dict[str, Any], family: str, charsmap: bytes) -> bytes:
 
 
 def _compared(content: dict[str, Any]) -> dict[str, Any]:
-    """The values that determine the ids, spelled as transformers 5 does."""
+    """Picks the values that determine the ids, spelled as transformers 5 does."""
     added = sorted(content["added_tokens"], key=lambda token: token["id"])
     return {
         "normalizer": steps_of(content.get("normalizer"), "normalizers"),
@@ -359,12 +352,12 @@ def _compared(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rounded(score: float) -> float:
-    """Rounded to float32."""
+    """Rounds to float32."""
     return struct.unpack("<f", struct.pack("<f", score))[0]
 
 
 def _plain_spaces(step: dict[str, Any]) -> dict[str, Any]:
-    """Metaspace in its current form: older files have `add_prefix_space`."""
+    """Writes Metaspace in its current form: older files have `add_prefix_space`."""
     if step["type"] != "Metaspace":
         return step
     always = "always" if step.get("add_prefix_space") else "never"
@@ -373,20 +366,21 @@ def _plain_spaces(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain_token(token: dict[str, Any]) -> dict[str, Any]:
-    """The fields that determine which text is a token. `lstrip` is left out: white space before it has no token."""
+    """Picks the fields that determine which text is a token; not `lstrip`: white space before it has no token."""
     plain = {key: token[key] for key in ("id", "content", "single_word", "rstrip")}
     return plain | {"normalized": token["normalized"] and token["content"] not in _SPECIAL}
 
 
-def _first_difference(theirs: Any, ours: Any, place: str = "") -> tuple[str, Any, Any]:
-    """The place and the two values of the first difference."""
-    if isinstance(theirs, dict) and isinstance(ours, dict):
-        pairs = {f".{key}": (theirs.get(key, "missing"), ours.get(key, "missing")) for key in {**theirs, **ours}}
-    elif isinstance(theirs, list) and isinstance(ours, list):
-        longest = itertools.zip_longest(theirs, ours, fillvalue="missing")
+def _first_difference(actual: Any, expected: Any, place: str = "") -> tuple[str, Any, Any]:
+    """Finds the place and the two values of the first difference."""
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        keys = {**actual, **expected}
+        pairs = {f".{key}": (actual.get(key, "missing"), expected.get(key, "missing")) for key in keys}
+    elif isinstance(actual, list) and isinstance(expected, list):
+        longest = itertools.zip_longest(actual, expected, fillvalue="missing")
         pairs = {f"[{index}]": pair for index, pair in enumerate(longest)}
     else:
-        return place.removeprefix("."), theirs, ours
+        return place.removeprefix("."), actual, expected
     key, pair = next((key, pair) for key, pair in pairs.items() if pair[0] != pair[1])
     return _first_difference(*pair, place + key)
 
@@ -395,7 +389,7 @@ _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case",
 MODELS = tuple(layout.model for layout in FAMILIES.values() if layout.model)
 
 
-def read_sentencepiece_files(found: TokenizerFiles) -> dict[str, Any]:
+def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
     """Reads the arguments of `SentencePieceTokenizer` from its model, or `tokenizer.json`.
 
     `tokenizer_config.json` takes precedence, if there is one.
@@ -404,9 +398,9 @@ def read_sentencepiece_files(found: TokenizerFiles) -> dict[str, Any]:
         FileNotFoundError: there is no model.
         ValueError: the class of the tokenizer is unknown, or a setting in `tokenizer.json` is not supported.
     """
-    path, config_path = files.find(found.directory, *MODELS, ALL_IN_ONE), found.directory / CONFIG
+    path, config_path = files.find(preset_files.directory, *MODELS, ALL_IN_ONE), preset_files.directory / CONFIG
     by_class = {layout.transformers_class: name for name, layout in reversed(FAMILIES.items()) if layout.model}
-    config = found.settings(_SETTINGS)
+    config = preset_files.settings(_SETTINGS)
     named = config.pop("tokenizer_class", "").removesuffix("Fast")
     if named in ("PreTrainedTokenizer", "TokenizersBackend"):
         named = ""
@@ -414,21 +408,21 @@ def read_sentencepiece_files(found: TokenizerFiles) -> dict[str, Any]:
         known = ", ".join(sorted(by_class))
         raise ValueError(f"{config_path} asks for {named}; supported with SentencePiece: {known}")
     if path.name == ALL_IN_ONE:
-        arguments = read_tokenizer_json(path, found.whole)
+        arguments = read_tokenizer_json(path, preset_files.whole)
     else:
         family = next(family for family, layout in FAMILIES.items() if layout.model == path.name)
         arguments = {"model_file": path, "family": by_class[named] if named else family}
     layout = FAMILIES[arguments["family"]]
-    check_plain(found.settings(TOKENS), layout.special_tokens, config_path)
+    check_plain(preset_files.settings(TOKENS), layout.special_tokens, config_path)
     if layout.transformers_class == "DebertaV2Tokenizer":
         check_plain({"do_lower_case": config.get("lowercase")}, {"do_lower_case": False}, config_path)
     if layout.transformers_class == "AlbertTokenizer":
         if "keep_accents" in config:
             config["strip_accents"] = not config.pop("keep_accents")
         arguments |= config
-        if found.has_whole:
-            types = {step["type"] for step in normalizers_of(found.whole_path, found.whole)}
-            _check_normalization(found.whole_path, types, {**vars(layout), **arguments})
+        if preset_files.has_whole:
+            types = {step["type"] for step in normalizers_of(preset_files.whole_path, preset_files.whole)}
+            _check_normalization(preset_files.whole_path, types, {**vars(layout), **arguments})
     return arguments
 
 
@@ -465,6 +459,6 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
 
 
 def sentencepiece_whole_file(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The content of a `tokenizer.json`, from a tokenizer's `get_config()`."""
+    """Makes the content of a `tokenizer.json`, from a tokenizer's `get_config()`."""
     model = base64.b64decode(arguments["model_file"])
     return tokenizer_json(model, *(arguments[name] for name in ("family", "lowercase", "strip_accents")))

@@ -111,13 +111,12 @@ class WordPieceTokenizer(Tokenizer):
 
     def _normalized_ids(self, added_tokens: Sequence[str]) -> dict[str, int]:
         """Maps the added tokens, as they are in normalized text, to their ids."""
-        ids = {}
-        for token in added_tokens:
-            text = self._normalizer(tf.constant([token]))[0].numpy()[0].decode()
+        texts = self._normalizer(tf.constant(added_tokens))[0].numpy() if added_tokens else []
+        for token, text in zip(added_tokens, texts, strict=True):
             if not text:
                 raise ValueError(f"normalization leaves nothing of the added token {token!r}")
-            ids[text] = self.vocabulary.index(token)
-        return ids
+        ids = map(self.vocabulary.index, added_tokens)
+        return {text.decode(): index for text, index in zip(texts, ids, strict=True)}
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         normalized, plain = self._normalizer(strings, rows)
