@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.vocabulary import read_ids, read_merges, read_tokens
 
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
 _NAMES = ("input_word_ids", "input_mask", "input_type_ids")
-# The defaults of our tokenizers' arguments, whose classes need TensorFlow.
+# The default arguments of the tokenizers, whose classes need TensorFlow.
 _WORDPIECE = {
     "lowercase": True,
     "strip_accents": None,
@@ -36,7 +39,7 @@ _BYTE_PAIRS = {
 
 
 class ArrayPreprocessor:
-    """`BertPreprocessor` on Keras's other backends: the same inputs for the same texts, as NumPy arrays.
+    """Makes the same inputs as `BertPreprocessor`, as NumPy arrays, on Keras's other backends.
 
     Hugging Face's `tokenizers` (the extra `runtimes`) splits the texts. Ordinary text gets the same ids; the guide
     about runtimes lists the exceptions.
@@ -60,7 +63,7 @@ class ArrayPreprocessor:
 
     def __init__(
         self,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         pad_token_id: int,
         sequence_length: int | None = 128,
         pad_to_multiple_of: int = 1,
@@ -75,50 +78,32 @@ class ArrayPreprocessor:
         self.pad_to_multiple_of = pad_to_multiple_of
         self.max_sequence_length = max_sequence_length
 
-    def __call__(self, texts: Any) -> dict[str, np.ndarray]:
+    def __call__(self, texts: str | Sequence[str] | tuple[str | Sequence[str], ...]) -> dict[str, np.ndarray]:
         columns = texts if isinstance(texts, tuple) else (texts,)
         if all(isinstance(column, str) for column in columns):
             return {name: values[0] for name, values in self(tuple([column] for column in columns)).items()}
         columns = [list_of_str(column) for column in columns]
         if len(columns) > 2 or len({len(column) for column in columns}) > 1:
             raise ValueError(f"got {len(columns)} columns of {[len(each) for each in columns]} texts; expected a pair")
-        segments = [
-            [row.ids for row in self.tokenizer.encode_batch(column, add_special_tokens=False)] for column in columns
-        ]
-        return self._packed(list(zip(*segments, strict=True)))
-
-    def _packed(self, rows: Sequence[tuple[list[int], ...]]) -> dict[str, np.ndarray]:
-        """Ids of one or two texts per row -> the inputs."""
+        special = self.tokenizer.encode(*[""] * len(columns))  # only special tokens: [CLS], [SEP], ...
         longest = self.sequence_length or self.max_sequence_length
-        packed = [self._row(segments, longest) for segments in rows]
+        room = longest - len(special.ids)
+        if room < 0:
+            count = len(special.ids)
+            raise ValueError(f"rows of {longest} tokens have no room for a pair, whose special tokens are {count}")
+        encoded = [self.tokenizer.encode_batch(column, add_special_tokens=False) for column in columns]
+        rows = [_pack([each.ids for each in row], room, special) for row in zip(*encoded, strict=True)]
         length = self.sequence_length
         if length is None:
             multiple = self.pad_to_multiple_of
-            length = max([3, *(len(ids) for ids, _ in packed)])
+            length = max([3, *(len(ids) for ids, _ in rows)])
             length = min((length + multiple - 1) // multiple * multiple, longest)
-        inputs = {name: np.zeros((len(packed), length), np.int32) for name in _NAMES}
+        inputs = {name: np.zeros((len(rows), length), np.int32) for name in _NAMES}
         inputs["input_word_ids"][:] = self.pad_token_id
-        for row, (ids, types) in enumerate(packed):
+        for row, (ids, types) in enumerate(rows):
             for name, values in zip(_NAMES, (ids, [1] * len(ids), types), strict=True):
                 inputs[name][row, : len(ids)] = values
         return inputs
-
-    def _row(self, segments: tuple[list[int], ...], longest: int) -> tuple[list[int], list[int]]:
-        """The ids and type ids of a row."""
-        empty = self.tokenizer.encode(*[""] * len(segments))  # only special tokens: [CLS], [SEP], ...
-        room = longest - len(empty.ids)
-        if room < 0:
-            special = len(empty.ids)
-            raise ValueError(f"rows of {longest} tokens have no room for a pair, whose special tokens are {special}")
-        first, *others = segments
-        if not others:
-            ids = [empty.ids[0], *first[:room], empty.ids[-1]]
-            return ids, [0] * len(ids)
-        (second,) = others
-        kept = min(len(first), max(room - len(second), (room + 1) // 2))
-        second = second[: room - kept]
-        ids = [empty.ids[0], *first[:kept], *empty.ids[1:-1], *second, empty.ids[-1]]
-        return ids, [0] * (1 + kept) + empty.type_ids[1:-1] + [empty.type_ids[-1]] * (len(second) + 1)
 
     @classmethod
     def from_preset(cls, handle: str | Path, **overrides: Any) -> ArrayPreprocessor:
@@ -145,8 +130,17 @@ class ArrayPreprocessor:
         return cls(tokenizer, tokenizer.token_to_id(pad_token), **overrides)
 
 
+def _pack(segments: list[list[int]], room: int, special: Encoding) -> tuple[list[int], list[int]]:
+    """Truncates one or two segments, and puts them between the special tokens: the ids and type ids of a row."""
+    first, second = (*segments, [])[:2]
+    kept = min(len(first), max(room - len(second), (room + 1) // 2))
+    second = second[: room - kept]
+    ids = [special.ids[0], *first[:kept], *special.ids[1:-1], *second, special.ids[-1]]
+    return ids, [0] * (1 + kept) + special.type_ids[1:-1] + [special.type_ids[-1]] * (len(second) + 1)
+
+
 def _read(preset_files: TokenizerFiles) -> tuple[dict[str, Any], str]:
-    """The content of a preset's `tokenizer.json`, set not to find special tokens in texts; and the pad token."""
+    """Reads a preset's `tokenizer.json`, without special tokens to match in texts; and the pad token."""
     kind = preset_files.type if preset_files.whole_path.is_file() else None
     if kind not in (None, "WordPiece", "BPE"):
         content = preset_files.whole

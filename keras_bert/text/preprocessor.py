@@ -1,5 +1,6 @@
 """BertPreprocessor: texts, or pairs of texts -> the inputs of a BERT encoder; and the tokenizer of a preset."""
 
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from keras_bert import files
 from keras_bert.formats import Preset
 from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, IDS, VOCABULARY
 from keras_bert.text.bytepair import BytePairTokenizer
-from keras_bert.text.packing import TRUNCATIONS, as_ids, pack, truncate, windows
+from keras_bert.text.packing import TRUNCATIONS, Ids, as_ids, pack, truncate, windows
 from keras_bert.text.sentencepiece import SentencePieceTokenizer
 from keras_bert.text.sentencepiece_files import MODELS
-from keras_bert.text.strings import as_strings, readable_errors
+from keras_bert.text.strings import Strings, as_strings, readable_errors
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.wordpiece import WordPieceTokenizer
+
+Texts = Strings | tuple[Strings, Strings] | keras.KerasTensor | Sequence[keras.KerasTensor]
 
 # The type in tokenizer.json -> the class.
 _TYPES = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer, "Unigram": SentencePieceTokenizer}
@@ -67,7 +70,7 @@ class BertPreprocessor(keras.layers.Layer):
             of the longest row of the batch.
         truncation: how to shorten a row that is too long: "longest_first", "round_robin", "waterfall", "head_tail" or
             "error", see `packing.truncate`.
-        stride: if given, long texts (in a pair, the second text) are split into windows instead, each beginning
+        stride: if not None, long texts (in a pair, the second text) are split into windows instead, each beginning
             `stride` tokens after the one before it. Results are then `[batch, windows, seq_length]`; missing windows
             are padding.
         pad_to_multiple_of: with `sequence_length=None`, the length is rounded up to a multiple of it, so that fewer
@@ -150,13 +153,13 @@ class BertPreprocessor(keras.layers.Layer):
         self._from_one = tf.function(self._preprocess, input_signature=[batch], autograph=False)
         self._from_two = tf.function(self._preprocess, input_signature=[batch, batch], autograph=False)
 
-    def __call__(self, texts: Any, **kwargs: Any) -> dict[str, tf.Tensor]:
+    def __call__(self, texts: Texts, **kwargs: Any) -> dict[str, tf.Tensor]:
         # Here and not in `call`, because Keras takes only tensors as positional arguments.
         texts = _as_texts(texts)
         with readable_errors():
             return super().__call__(texts, **kwargs)
 
-    def call(self, texts: Any) -> dict[str, tf.Tensor]:
+    def call(self, texts: tf.Tensor | Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
         if tf.__internal__.get_enclosing_xla_context() is not None:
             raise ValueError(
                 "XLA has no strings: give the model packed inputs, which a preprocessor makes of texts in a tf.data "
@@ -170,13 +173,13 @@ class BertPreprocessor(keras.layers.Layer):
         outputs = self._from_one(*texts) if len(texts) == 1 else self._from_two(*texts)
         return {name: tf.ensure_shape(values, self._shape(shape)) for name, values in outputs.items()}
 
-    def _shape(self, batch_shape: Any) -> tuple[int | None, ...]:
+    def _shape(self, batch_shape: Iterable[int | None]) -> tuple[int | None, ...]:
         return (*batch_shape, *([] if self.stride is None else [None]), self.sequence_length)
 
     def _preprocess(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return self.pack(tuple(self.tokenizer.tokenize(text) for text in texts))
 
-    def pack(self, segments: Any) -> dict[str, tf.Tensor]:
+    def pack(self, segments: Ids | tuple[Ids, Ids]) -> dict[str, tf.Tensor]:
         """Packs tokenized texts, as a call does.
 
         Args:
@@ -216,7 +219,7 @@ class BertPreprocessor(keras.layers.Layer):
         by_row = {name: tf.RaggedTensor.from_row_lengths(each, cut.counts) for name, each in packed.items()}
         return {name: each.to_tensor(padding.get(name, 0)) for name, each in by_row.items()}
 
-    def _as_ids(self, segment: Any) -> tf.RaggedTensor:
+    def _as_ids(self, segment: Ids) -> tf.RaggedTensor:
         """int32 `[batch, (tokens)]`."""
         ids = as_ids(segment, ragged_rank=1)
         if not tf.is_tensor(segment):  # a tokenizer's are valid
@@ -234,7 +237,9 @@ class BertPreprocessor(keras.layers.Layer):
         special_ids = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
         return pack(segments, limit, *special_ids, tokenizer.pair_format)
 
-    def compute_output_spec(self, texts: Any) -> dict[str, keras.KerasTensor]:
+    def compute_output_spec(
+        self, texts: keras.KerasTensor | Sequence[keras.KerasTensor]
+    ) -> dict[str, keras.KerasTensor]:
         first = texts[0] if isinstance(texts, list | tuple) else texts
         names = ("input_word_ids", "input_mask", "input_type_ids")
         return {name: keras.KerasTensor(self._shape(first.shape), "int32", name=name) for name in names}
@@ -280,8 +285,8 @@ class BertPreprocessor(keras.layers.Layer):
         self.tokenizer.save_preset(directory, overwrite)
 
 
-def _as_texts(texts: Any) -> Any:
-    """One string tensor, or a tuple of two of equal shape; or `keras.Input`s, unchanged."""
+def _as_texts(texts: Texts) -> tf.Tensor | keras.KerasTensor | tuple[tf.Tensor | keras.KerasTensor, ...]:
+    """Converts to a string tensor, or a tuple of two of equal shape; leaves `keras.Input`s as they are."""
     if isinstance(texts, tuple) or (isinstance(texts, list) and texts and all(map(_is_tensor, texts))):
         if len(texts) != 2:
             raise ValueError(f"got {len(texts)} texts in a {type(texts).__name__}; expected a pair, or a list of str")
@@ -298,11 +303,11 @@ def _as_texts(texts: Any) -> Any:
     return texts
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> bool:
     return tf.is_tensor(value) or isinstance(value, keras.KerasTensor)
 
 
-def _check_pair(pair: Any) -> None:
+def _check_pair(pair: Sequence[tf.Tensor | tf.RaggedTensor | keras.KerasTensor]) -> None:
     """Raises ValueError if the numbers of rows differ."""
     first, *others = (tuple(part.shape)[:1] for part in pair)
     for other in others:

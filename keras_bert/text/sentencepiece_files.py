@@ -64,7 +64,7 @@ _TYPES = range(1, 7)  # and UNUSED
 _UNIGRAM = 1  # TrainerSpec.ModelType
 
 
-def _model_class() -> Any:
+def _model_class() -> type[message.Message]:
     pool = descriptor_pool.DescriptorPool()  # not the default pool: other libraries register these names there
     pool.AddSerializedFile(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()).SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("ModelProto"))

@@ -1,9 +1,8 @@
-"""Converts texts to string tensors, with errors that say what was given and what is expected."""
+"""Converts texts to string tensors, with errors that say what is wrong and what is expected."""
 
 import contextlib
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -12,10 +11,11 @@ from keras_bert.text.arguments import check_many
 
 # Unicode's white space. RE2's \s is only ASCII's.
 SPACES = r"[\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+Strings = str | bytes | Sequence[str | bytes] | np.ndarray | tf.Tensor
 _EXPECTED = "expected a str, a list of str, or a string tensor or array of shape [] or [batch]"
 
 
-def as_strings(texts: Any, first: int = 0) -> tf.Tensor:
+def as_strings(texts: Strings, first: int = 0) -> tf.Tensor:
     """Converts a str (or UTF-8 bytes), a list or array of them, or a tensor to a string tensor `[]` or `[batch]`.
 
     Args:
@@ -71,15 +71,15 @@ def require(condition: tf.Tensor, message: str, *values: tf.Tensor) -> None:
 
 
 def lone_surrogate(row: int, error: UnicodeEncodeError) -> ValueError:
-    """The error for a text that UTF-8 cannot encode."""
+    """Makes the error for a text that UTF-8 cannot encode."""
     return ValueError(
         f"text {row} has the lone surrogate {error.object[error.start]!a} at character {error.start}, which UTF-8 "
         f"cannot encode; drop it with text.encode(errors='ignore').decode(): {error.object[:40]!a}"
     )
 
 
-def _explain(texts: Any, first: int) -> Exception:
-    """The error for texts that TensorFlow could not convert."""
+def _explain(texts: object, first: int) -> Exception:
+    """Makes the error for texts that TensorFlow could not convert."""
     batch = [texts] if isinstance(texts, str) or not hasattr(texts, "__iter__") else list(texts)
     for row, text in enumerate(batch, first):
         if isinstance(text, str):

@@ -12,8 +12,8 @@ import tensorflow_text as tf_text
 
 from keras_bert.formats import Preset
 from keras_bert.formats.tokenizer_files import TokenizerFiles
-from keras_bert.text.packing import BERT_PAIRS, PairFormat, as_ids
-from keras_bert.text.strings import SPACES, as_strings, readable_errors, require
+from keras_bert.text.packing import BERT_PAIRS, Ids, PairFormat, as_ids
+from keras_bert.text.strings import SPACES, Strings, as_strings, readable_errors, require
 
 SPECIAL_TOKENS = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")
 Tokens = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
@@ -72,7 +72,7 @@ class Tokenizer:
         self._ids = compiled(lambda strings: self._tokenize(strings, with_offsets=False)[0])
         self._ids_and_offsets = compiled(lambda strings: self._tokenize(strings, with_offsets=True))
 
-    def tokenize(self, strings: Any) -> tf.RaggedTensor:
+    def tokenize(self, strings: Strings) -> tf.RaggedTensor:
         """Turns strings into ids, without the special tokens of a sequence, such as `[CLS]` and `[SEP]`.
 
         Args:
@@ -89,7 +89,7 @@ class Tokenizer:
         with readable_errors():
             return self._ids(strings) if strings.shape.rank else self._ids(strings[None])[0]
 
-    def tokenize_with_offsets(self, strings: Any) -> Tokens:
+    def tokenize_with_offsets(self, strings: Strings) -> Tokens:
         """Turns strings into ids and the byte span of each token. Raises as `tokenize` does.
 
         Args:
@@ -165,7 +165,7 @@ class Tokenizer:
             for each in (ids, *others)
         )
 
-    def detokenize(self, ids: Any) -> tf.Tensor:
+    def detokenize(self, ids: Ids) -> tf.Tensor:
         """Turns ids into text, without `[CLS]`, `[SEP]` and `[PAD]` (`<s>`, `</s>` and `<pad>`).
 
         The unknown token and the mask stay, because they stand for text.
@@ -311,7 +311,7 @@ class Tokenizer:
         return type(self)._whole_file(self.get_config())
 
 
-def _check_ragged(value: Any, name: str) -> None:
+def _check_ragged(value: object, name: str) -> None:
     if not isinstance(value, tf.RaggedTensor) or value.shape.rank != 2:
         kind = type(value).__name__
         raise TypeError(f"{name} is a {kind}; expected a ragged tensor [batch, ({name})]: tf.ragged.constant({name})")
