@@ -22,12 +22,11 @@ from tqdm import tqdm
 from keras_bert.extras import needed
 from keras_bert.text.arguments import check_many
 from keras_bert.text.bytepair import BytePairTokenizer
-from keras_bert.text.normalization import BertNormalizer, CompatibilityNormalizer
-from keras_bert.text.sentencepiece import SentencePieceTokenizer
+from keras_bert.text.sentencepiece import CompatibilityNormalizer, SentencePieceTokenizer
 from keras_bert.text.strings import lone_surrogate
 from keras_bert.text.tokenizer import Tokenizer
 from keras_bert.text.vocabulary import byte_symbols
-from keras_bert.text.wordpiece import WordPieceTokenizer
+from keras_bert.text.wordpiece import BertNormalizer, WordPieceTokenizer
 from keras_bert.text.words import split_words
 
 Corpus = Path | Iterable[str | Path]

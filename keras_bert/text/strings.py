@@ -1,8 +1,9 @@
-"""Converts texts to string tensors, with errors that say what is wrong and what is expected."""
+"""Reads texts as string tensors, checks that they are UTF-8, and maps normalized bytes back to original bytes."""
 
 import contextlib
+import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -90,3 +91,97 @@ def _explain(texts: object, first: int) -> Exception:
         elif not isinstance(text, bytes):
             return TypeError(f"text {row} is {text!r:.60} ({type(text).__name__}); {_EXPECTED}")
     return TypeError(f"cannot read {type(texts).__name__} as text; {_EXPECTED}")
+
+
+# -- What the tokenizers' normalizations share.
+
+_VALID_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
+INVALID_UTF8 = "not valid UTF-8 (read the text with its own encoding, or with errors=replace): the text in row"
+# The table of contributed bytes has planes 0 to 2 and the start of plane 14 (tags and variation selectors). All other
+# characters have 4 bytes and do not change.
+_PLANE_3, _PLANE_14, _PLANE_14_END = 0x30000, 0xE0000, 0xE1000
+
+
+class Normalizer:
+    """Normalizes characters one by one, so that a table of their lengths maps offsets back."""
+
+    def _characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Normalizes each character, string `[chars]`, by itself; bool `[chars]`: whether it is a stripped accent."""
+        raise NotImplementedError
+
+    def original_offsets(
+        self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Maps spans of normalized bytes to spans of original bytes: int64 `[spans]` starts, and ends, in their row.
+
+        The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two). So
+        a table and a cumulative sum give each character's place in the normalized text. A stripped accent belongs to
+        the character before it, a removed control character to none.
+
+        Args:
+            strings: string `[batch]`, before normalization, valid UTF-8.
+            rows: int64 `[spans]`, the row of each span.
+            starts, ends: int64 `[spans]`, byte offsets into the normalized row, end exclusive; no span is empty.
+        """
+        lengths = tf.cast(tf.strings.length(strings), tf.int64)
+        row_ends = tf.cumsum(lengths)  # of the rows laid end to end, [batch]
+        row_starts = row_ends - lengths
+        codes, begins = tf.strings.unicode_decode_with_offsets(tf.strings.reduce_join(strings), "UTF-8")  # [chars]
+        in_plane_14 = (codes >= _PLANE_14) & (codes < _PLANE_14_END)
+        index = tf.where(in_plane_14, codes - (_PLANE_14 - _PLANE_3), _PLANE_3 + _PLANE_14_END - _PLANE_14)
+        index = tf.where(codes < _PLANE_3, codes, index)
+        contributed = tf.gather(_contributed_bytes(self), index)  # int8 [chars]
+        sums = tf.cumsum(tf.maximum(tf.cast(contributed, tf.int64), 0))  # where a character's normalized bytes end
+        row_base = tf.gather(tf.concat([[0], sums], 0), tf.searchsorted(begins, row_starts))  # normalized, [batch]
+
+        kept = tf.where(contributed >= 0)[:, 0]  # without the accents, each character ends where the next begins
+        sums = tf.gather(sums, kept)
+        begins = tf.concat([tf.gather(begins, kept), row_ends[-1:]], 0)  # [kept + 1]
+        base = tf.gather(row_base, rows)
+        first = tf.searchsorted(sums, base + starts, side="right")
+        last = tf.searchsorted(sums, base + ends - 1, side="right")
+        row_start, row_end = tf.gather(row_starts, rows), tf.gather(row_ends, rows)
+        return tf.gather(begins, first) - row_start, tf.minimum(tf.gather(begins, last + 1), row_end) - row_start
+
+
+def normalize_unless(
+    plain: tf.Tensor, strings: tf.Tensor, rows: tf.Tensor | None, normalize: Callable[[tf.Tensor], tf.Tensor]
+) -> tf.Tensor:
+    """Checks that the rows of string `[batch]` that are not plain are UTF-8, and normalizes them."""
+    others = tf.where(~plain)  # [others, 1]
+
+    def normalize_others() -> tf.Tensor:
+        raw = tf.gather_nd(strings, others)
+        check_utf8(raw, others[:, 0] if rows is None else tf.gather_nd(rows, others))
+        return tf.tensor_scatter_nd_update(strings, others, normalize(raw))
+
+    return tf.cond(tf.size(others) > 0, normalize_others, lambda: strings)
+
+
+def lower_dotted_capitals(strings: tf.Tensor) -> tf.Tensor:
+    """Lower-cases each capital I with an accent: ICU's result would depend on the locale."""
+    for capital in "İÌÍĨĮ":
+        strings = tf.strings.regex_replace(strings, capital, capital.lower())
+    return strings
+
+
+def check_utf8(strings: tf.Tensor, rows: tf.Tensor) -> None:
+    valid = tf.strings.regex_full_match(strings, _VALID_UTF8)
+    bad = tf.where(~valid)[:1, 0]
+    # The message leaves the text out, which Python cannot decode.
+    require(tf.reduce_all(valid), INVALID_UTF8, tf.gather(rows, bad))
+
+
+@functools.cache
+def _contributed_bytes(normalizer: Normalizer) -> np.ndarray:
+    """Counts the bytes that each character becomes, int8; 0 if it is removed, -1 if it is a stripped accent."""
+    with tf.init_scope(), tf.device("CPU"):
+        results, stripped = normalizer._characters(characters_of(np.r_[:_PLANE_3, _PLANE_14:_PLANE_14_END]))
+        lengths = tf.where(stripped, -1, tf.strings.length(results)).numpy()
+    return np.append(lengths, 4).astype(np.int8)
+
+
+def characters_of(codes: np.ndarray) -> tf.Tensor:
+    """Encodes characters, string `[codes]`; U+0000 in place of surrogates, which are no characters."""
+    codes = np.where((codes >= 0xD800) & (codes < 0xE000), 0, codes)
+    return tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")

@@ -3,6 +3,7 @@
 import functools
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.formats.hugging_face_wordpiece import read_wordpiece_files, tokenizer_json, write_wordpiece_files
-from keras_bert.text.normalization import BertNormalizer
 from keras_bert.text.packing import BERT_PAIRS, PairFormat
+from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer, Tokens, merge_rows, tokenize_around
 from keras_bert.text.vocabulary import read_tokens, source_of
 
@@ -233,6 +234,73 @@ def _fast_wordpiece(
         unknown_token=unk_token,
         no_pretokenization=not split_on_cjk,  # its own word splitting always splits CJK
     )
+
+
+# -- Normalization.
+
+# Google's clean_text removes U+0000, U+FFFD, and categories Cc and Cf, except tab, line feed and carriage return.
+_REMOVED = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\p{Cf}\x{fffd}"
+_CJK_IDEOGRAPHS = r"\x{4e00}-\x{9fff}"
+
+
+@dataclass(frozen=True)
+class BertNormalizer(Normalizer):
+    """Removes control characters, lower-cases and strips accents, as `BasicTokenizer` of the original BERT does.
+
+    The order is the original's: `lower()` (no case folding; final sigma has its own small form), then canonical
+    decomposition (NFD, not NFKC), then nonspacing marks (category Mn) are dropped.
+
+    Args:
+        lowercase: whether to lower-case.
+        strip_accents: whether to decompose and drop the marks.
+        split_on_cjk, max_chars_per_word: the tokenizer's rules for words, used by `plain_rows`.
+
+    Example:
+        >>> BertNormalizer(lowercase=True, strip_accents=True)(tf.constant(["Crème BRÛLÉE"]))[0].numpy()
+        array([b'creme brulee'], dtype=object)
+    """
+
+    lowercase: bool
+    strip_accents: bool
+    split_on_cjk: bool = True
+    max_chars_per_word: int = 200
+
+    def plain_rows(self, strings: tf.Tensor) -> tf.Tensor:
+        """Marks rows of only ASCII, typographic quotes and dashes, and CJK ideographs, bool `[batch]`.
+
+        In such a row, normalization changes only capitals, and no ASCII word is over the limit. Most rows of English or
+        Chinese text are plain, and skip the Unicode steps.
+        """
+        separators = r"\t\n\r -/:-@\[-`{-~\x{2010}-\x{2027}\x{2030}-\x{2043}\x{2045}-\x{2051}\x{2053}-\x{205e}"
+        separators += _CJK_IDEOGRAPHS if self.split_on_cjk else ""
+        word = f"[0-9A-Za-z]{{0,{min(self.max_chars_per_word, 1000)}}}"  # RE2 counts to 1000
+        return tf.strings.regex_full_match(strings, f"(?:{word}[{separators}]+)*{word}")
+
+    def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Normalizes string `[batch]`, and returns it with bool `[batch]`, its `plain_rows`.
+
+        Raises:
+            ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
+                number in `rows` (int64 `[batch]`), by default its position in the batch.
+        """
+        plain = self.plain_rows(strings)
+        # ASCII is lowered first and without ICU, which would follow the locale: a Turkish one makes I a dotless ı.
+        lowered = tf.strings.lower(strings) if self.lowercase else strings
+        return normalize_unless(plain, lowered, rows, self._normalize), plain
+
+    def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
+        strings = tf.strings.regex_replace(strings, f"[{_REMOVED}]+", "")
+        if self.lowercase:
+            strings = strings if self.strip_accents else lower_dotted_capitals(strings)
+            strings = tf.strings.lower(strings, encoding="utf-8")
+        if self.strip_accents:
+            strings = tf.strings.regex_replace(tf_text.normalize_utf8(strings, "NFD"), r"\p{Mn}+", "")
+        return strings
+
+    def _characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        present = tf.strings.length(tf.strings.regex_replace(chars, f"[{_REMOVED}]+", "")) > 0
+        results = self._normalize(tf.strings.lower(chars) if self.lowercase else chars)
+        return results, present & (tf.strings.length(results) == 0)
 
 
 # -- Joins tokens into text. Tokenization loses the spaces around punctuation; rules guess them.

@@ -11,8 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.text.normalization import INVALID_UTF8, characters_of, check_utf8
-from keras_bert.text.strings import SPACES, as_strings, readable_errors, require
+from keras_bert.text.strings import (
+    INVALID_UTF8,
+    SPACES,
+    as_strings,
+    characters_of,
+    check_utf8,
+    readable_errors,
+    require,
+)
 
 OTHER, LETTER, NUMBER, SPACE, SIGN, IDEOGRAPH, MARK = range(7)  # kinds of characters
 _PLANE_4 = 0x40000  # tables of kinds have planes 0 to 3
