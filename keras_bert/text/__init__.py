@@ -35,7 +35,7 @@ else:
 
 
 def __getattr__(name: str) -> object:
-    """On other backends, imports classes that need TensorFlow at their first use."""
+    """Imports what needs TensorFlow at its first use, on other backends."""
     if name not in _HOMES:
         raise AttributeError(f"module 'keras_bert.text' has no attribute {name!r}")
     with needing_tensorflow_text(name):

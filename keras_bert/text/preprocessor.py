@@ -220,9 +220,9 @@ class BertPreprocessor(keras.layers.Layer):
         return {name: each.to_tensor(padding.get(name, 0)) for name, each in by_row.items()}
 
     def _as_ids(self, segment: Ids) -> tf.RaggedTensor:
-        """int32 `[batch, (tokens)]`."""
+        """Converts ids to int32 `[batch, (tokens)]`, and checks them unless a tokenizer made them."""
         ids = as_ids(segment, ragged_rank=1)
-        if not tf.is_tensor(segment):  # a tokenizer's are valid
+        if not tf.is_tensor(segment):
             self.tokenizer.check_ids(ids.flat_values)
         return tf.cast(ids if isinstance(ids, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(ids), tf.int32)
 

@@ -40,7 +40,7 @@ _IS_TEXT[[0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF]] = False
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SentencePieceTokenizer(Tokenizer):
-    """SentencePiece (Kudo and Richardson 2018), with a model family's steps before and after it.
+    """Tokenizes with SentencePiece (Kudo and Richardson 2018), and with a family's steps before and after it.
 
     TensorFlow Text runs google/sentencepiece's own segmentation. The operation holds the model as an attribute, so
     functions capture no resource, and a SavedModel needs no further file.
@@ -100,10 +100,10 @@ class SentencePieceTokenizer(Tokenizer):
         if family not in FAMILIES:
             raise ValueError(f"family is {family!r}; expected one of {', '.join(FAMILIES)}")
         self.family = family
-        layout = FAMILIES[family]
-        self.pair_format = layout.pair_format
-        self.lowercase = layout.lowercase if lowercase is None else lowercase
-        self.strip_accents = layout.strip_accents if strip_accents is None else strip_accents
+        usage = FAMILIES[family]
+        self.pair_format = usage.pair_format
+        self.lowercase = usage.lowercase if lowercase is None else lowercase
+        self.strip_accents = usage.strip_accents if strip_accents is None else strip_accents
         self.model, source = _bytes_of(model_file)
         try:
             pieces = read_model(self.model).pieces
@@ -113,29 +113,29 @@ class SentencePieceTokenizer(Tokenizer):
             reason = error.message if isinstance(error, tf.errors.OpError) else error
             raise ValueError(f"{source} is not a SentencePiece model: {reason!s:.200}") from None
         own = [each.piece for each in pieces]
-        vocabulary = [*layout.first, *own[layout.skipped :], *layout.last]
-        for name, token in layout.special_tokens.items():
+        vocabulary = [*usage.first, *own[usage.skipped :], *usage.last]
+        for name, token in usage.special_tokens.items():
             if token not in vocabulary:
                 raise ValueError(f"{source} has no {token}, the {name} of {family}; is it of another family?")
-        unknown = layout.special_tokens["unk_token"]
+        unknown = usage.special_tokens["unk_token"]
         if unknown not in own:
             raise ValueError(f"{source} has no {unknown} for unknown text")
-        special = {*layout.special_tokens.values()}
+        special = {*usage.special_tokens.values()}
         begins_word = [token.startswith(SPACE) or token in special for token in vocabulary]
-        super().__init__(vocabulary, layout.special_tokens, special_tokens_in_text, begins_word)
+        super().__init__(vocabulary, usage.special_tokens, special_tokens_in_text, begins_word)
 
-        self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents, layout.as_transformers)
-        if layout.as_transformers:
+        self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents, usage.as_transformers)
+        if usage.as_transformers:
             self._symbols = [each.piece for each in pieces if each.type == USER_DEFINED]
-        ids = np.arange(len(own), dtype=np.int32) - layout.skipped + len(layout.first)
+        ids = np.arange(len(own), dtype=np.int32) - usage.skipped + len(usage.first)
         ids[own.index(unknown)] = self.unk_token_id
-        ids[: layout.skipped] = self.unk_token_id
+        ids[: usage.skipped] = self.unk_token_id
         with tf.init_scope(), tf.device("CPU"):
             self._own_to_ids = tf.constant(ids)
             byte_of = {each.piece: bytes([int(each.piece[1:-1], 16)]) for each in pieces if each.type == BYTE}
             self._tokens = tf.constant([byte_of.get(token, token.encode()) for token in self.vocabulary])
             self._has_space = tf.constant([token.startswith(SPACE) and token != SPACE for token in self.vocabulary])
-            self._comma_splits = self._comma_parts(own) if layout.splits_commas else None
+            self._comma_splits = self._comma_parts(own) if usage.splits_commas else None
         signature = [tf.TensorSpec([None], tf.string)]
         self._segment = tf.function(self._segment_batch, input_signature=signature, autograph=False)  # one model
 

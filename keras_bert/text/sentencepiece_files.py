@@ -200,7 +200,7 @@ FAMILIES = {
 
 # -- `tokenizer.json` of type Unigram, and the other files of transformers.
 
-_SPECIAL = {token for layout in FAMILIES.values() for token in layout.special_tokens.values()}
+_SPECIAL = {token for usage in FAMILIES.values() for token in usage.special_tokens.values()}
 _SHAPE = {
     "model": {"vocab": [[str, float]]},
     "added_tokens": [{"id": int, "content": str, "single_word": bool, "rstrip": bool, "normalized": bool}],
@@ -214,16 +214,16 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
 
     `transformers` also reads models, but treats their user-defined symbols, such as ALBERT's `-` and `.`, as words.
     """
-    layout = FAMILIES[family]
-    tokens, proto = layout.special_tokens, read_model(model)
-    vocabulary = [(name, 0.0) for name in layout.first]
-    vocabulary += [(each.piece, each.score) for each in proto.pieces[layout.skipped :]]
-    vocabulary += [(name, 0.0) for name in layout.last]
+    usage = FAMILIES[family]
+    tokens, proto = usage.special_tokens, read_model(model)
+    vocabulary = [(name, 0.0) for name in usage.first]
+    vocabulary += [(each.piece, each.score) for each in proto.pieces[usage.skipped :]]
+    vocabulary += [(name, 0.0) for name in usage.last]
     ids = {token: index for index, (token, _) in enumerate(vocabulary)}
-    if layout.splits_commas:  # avoids tokens that end in a digit and a comma
+    if usage.splits_commas:  # avoids tokens that end in a digit and a comma
         vocabulary = [(token, score - 100 * ends_in_comma(token)) for token, score in vocabulary]
     steps: list[dict[str, Any]] = []
-    if layout.as_transformers:
+    if usage.as_transformers:
         steps += [{"type": "Replace", "pattern": {"String": quote}, "content": '"'} for quote in ("``", "''")]
     if strip_accents:
         steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
@@ -233,7 +233,7 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
         steps += [{"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}]
     metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
     cls, sep, mask = (tokens[f"{name}_token"] for name in ("cls", "sep", "mask"))
-    symbols = [each.piece for each in proto.pieces if each.type == USER_DEFINED] if layout.as_transformers else []
+    symbols = [each.piece for each in proto.pieces if each.type == USER_DEFINED] if usage.as_transformers else []
     return {
         "version": "1.0",
         "truncation": None,
@@ -245,7 +245,7 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
         "normalizer": {"type": "Sequence", "normalizers": steps},
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
         "post_processor": template(
-            (cls, ids[cls]), (sep, ids[sep]), layout.pair_format.separators, layout.pair_format.second_type_id
+            (cls, ids[cls]), (sep, ids[sep]), usage.pair_format.separators, usage.pair_format.second_type_id
         ),
         "decoder": metaspace,
         "model": {
@@ -311,9 +311,9 @@ def _family_of(path: Path, vocabulary: Sequence[str]) -> str:
     if SPACE not in vocabulary:
         raise ValueError(f"{path} has no token {SPACE}: unknown words could not be separated")
     for family in ("albert-transformers", "xlm-roberta"):
-        layout = FAMILIES[family]
-        ends = [*vocabulary[: len(layout.first)], *vocabulary[len(vocabulary) - len(layout.last) :]]
-        if ends == [*layout.first, *layout.last] and {*vocabulary}.issuperset(layout.special_tokens.values()):
+        usage = FAMILIES[family]
+        ends = [*vocabulary[: len(usage.first)], *vocabulary[len(vocabulary) - len(usage.last) :]]
+        if ends == [*usage.first, *usage.last] and {*vocabulary}.issuperset(usage.special_tokens.values()):
             return family
     raise ValueError(
         f"{path} is of no known family: its vocabulary has the special tokens of neither ALBERT "
@@ -322,15 +322,15 @@ def _family_of(path: Path, vocabulary: Sequence[str]) -> str:
 
 
 def _rebuilt(content: dict[str, Any], family: str, charsmap: bytes) -> bytes:
-    layout = FAMILIES[family]
-    unknown = layout.special_tokens["unk_token"]
+    usage = FAMILIES[family]
+    unknown = usage.special_tokens["unk_token"]
     added = [token["content"] for token in content["added_tokens"]]
-    types = dict.fromkeys(added, USER_DEFINED if layout.as_transformers else NORMAL)
-    types |= dict.fromkeys(layout.special_tokens.values(), CONTROL) | {unknown: UNKNOWN}
+    types = dict.fromkeys(added, USER_DEFINED if usage.as_transformers else NORMAL)
+    types |= dict.fromkeys(usage.special_tokens.values(), CONTROL) | {unknown: UNKNOWN}
     vocabulary = content["model"]["vocab"]
-    own = vocabulary[len(layout.first) : len(vocabulary) - len(layout.last)]
+    own = vocabulary[len(usage.first) : len(vocabulary) - len(usage.last)]
     pieces = [(token, score, types.get(token, NORMAL)) for token, score in own]
-    if layout.skipped:
+    if usage.skipped:
         pieces = [(unknown, 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL), *pieces]
     return unigram_model(pieces, charsmap)
 
@@ -386,7 +386,7 @@ def _first_difference(actual: Any, expected: Any, place: str = "") -> tuple[str,
 
 
 _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case", "keep_accents": "keep_accents"}
-MODELS = tuple(layout.model for layout in FAMILIES.values() if layout.model)
+MODELS = tuple(usage.model for usage in FAMILIES.values() if usage.model)
 
 
 def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
@@ -399,7 +399,7 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
         ValueError: the class of the tokenizer is unknown, or a setting in `tokenizer.json` is not supported.
     """
     path, config_path = files.find(preset_files.directory, *MODELS, ALL_IN_ONE), preset_files.directory / CONFIG
-    by_class = {layout.transformers_class: name for name, layout in reversed(FAMILIES.items()) if layout.model}
+    by_class = {usage.transformers_class: name for name, usage in reversed(FAMILIES.items()) if usage.model}
     config = preset_files.settings(_SETTINGS)
     named = config.pop("tokenizer_class", "").removesuffix("Fast")
     if named in ("PreTrainedTokenizer", "TokenizersBackend"):
@@ -410,19 +410,19 @@ def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
     if path.name == ALL_IN_ONE:
         arguments = read_tokenizer_json(path, preset_files.whole)
     else:
-        family = next(family for family, layout in FAMILIES.items() if layout.model == path.name)
+        family = next(family for family, usage in FAMILIES.items() if usage.model == path.name)
         arguments = {"model_file": path, "family": by_class[named] if named else family}
-    layout = FAMILIES[arguments["family"]]
-    check_plain(preset_files.settings(TOKENS), layout.special_tokens, config_path)
-    if layout.transformers_class == "DebertaV2Tokenizer":
+    usage = FAMILIES[arguments["family"]]
+    check_plain(preset_files.settings(TOKENS), usage.special_tokens, config_path)
+    if usage.transformers_class == "DebertaV2Tokenizer":
         check_plain({"do_lower_case": config.get("lowercase")}, {"do_lower_case": False}, config_path)
-    if layout.transformers_class == "AlbertTokenizer":
+    if usage.transformers_class == "AlbertTokenizer":
         if "keep_accents" in config:
             config["strip_accents"] = not config.pop("keep_accents")
         arguments |= config
         if preset_files.has_whole:
             types = {step["type"] for step in normalizers_of(preset_files.whole_path, preset_files.whole)}
-            _check_normalization(preset_files.whole_path, types, {**vars(layout), **arguments})
+            _check_normalization(preset_files.whole_path, types, {**vars(usage), **arguments})
     return arguments
 
 
@@ -443,18 +443,18 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     Raises:
         FileExistsError: there are files of a tokenizer, and `overwrite` is False.
     """
-    layout = FAMILIES[arguments["family"]]
+    usage = FAMILIES[arguments["family"]]
     config = {
-        "tokenizer_class": ANY_CLASS if layout.as_any_class else layout.transformers_class,
-        **layout.special_tokens,
-        "mask_token": mask_with_space(layout.special_tokens["mask_token"]),
-        "model_input_names": layout.model_inputs,
+        "tokenizer_class": ANY_CLASS if usage.as_any_class else usage.transformers_class,
+        **usage.special_tokens,
+        "mask_token": mask_with_space(usage.special_tokens["mask_token"]),
+        "model_input_names": usage.model_inputs,
     }
-    if layout.transformers_class == "AlbertTokenizer":
+    if usage.transformers_class == "AlbertTokenizer":
         config |= {"do_lower_case": arguments["lowercase"], "keep_accents": not arguments["strip_accents"]}
     written = {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(sentencepiece_whole_file(arguments))}
-    if layout.model:
-        written[layout.model] = base64.b64decode(arguments["model_file"])
+    if usage.model:
+        written[usage.model] = base64.b64decode(arguments["model_file"])
     write_tokenizer(directory, written, overwrite)
 
 

@@ -166,6 +166,7 @@ def lower_dotted_capitals(strings: tf.Tensor) -> tf.Tensor:
 
 
 def check_utf8(strings: tf.Tensor, rows: tf.Tensor) -> None:
+    """Raises as `require` if a text is not valid UTF-8; the message has its number in `rows`, int64 `[batch]`."""
     valid = tf.strings.regex_full_match(strings, _VALID_UTF8)
     bad = tf.where(~valid)[:1, 0]
     # The message leaves the text out, which Python cannot decode.

@@ -44,7 +44,7 @@ def source_of(vocabulary: str | Path | Collection[str]) -> str:
 
 
 def _is_plain(tokens: Sequence[str]) -> bool:
-    """Whether a vocabulary is certainly valid: a quick check, not token by token."""
+    """Checks quickly, not token by token, whether a vocabulary is certainly valid."""
     try:
         together = "".join(tokens)
     except TypeError:

@@ -42,7 +42,7 @@ def kinds_of_characters(patterns: tuple[tuple[int, str], ...], other: int) -> np
 
 
 def _kinds(chars: tf.Tensor, patterns: tuple[tuple[int, str], ...], other: int) -> tf.Tensor:
-    """int8 `[chars]`."""
+    """Looks up the kind of each character, int8 `[chars]`."""
     return tf.gather(kinds_of_characters(patterns, other), tf.minimum(chars, _PLANE_4 - 1))
 
 
@@ -99,7 +99,7 @@ def find_words(texts: Sequence[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.Ra
 
 
 def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Whether each character, rows laid end to end, is in a word, and whether it begins one: bool `[chars]` twice."""
+    """Marks characters, rows laid end to end, that are in a word, and that begin one: bool `[chars]` each."""
     chars, rows = codes.values, codes.value_rowids()
     index = tf.range(tf.size(chars))
     before = tf.maximum(index - 1, 0)
@@ -164,7 +164,7 @@ def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None, split: str = 
 
 
 def _decode(strings: tf.Tensor, rows: tf.Tensor | None) -> tf.RaggedTensor:
-    """int32 `[batch, (chars)]`."""
+    """Decodes texts, int32 `[batch, (chars)]`, and checks that they are UTF-8."""
     codes = tf.strings.unicode_decode(strings, "UTF-8", errors="replace", replacement_char=_NO_CHARACTER)
     lengths = 1 + sum(tf.cast(codes.values > last, tf.int64) for last in (0x7F, 0x7FF, 0xFFFF))  # bytes, [chars]
     bytes_before = tf.concat([[0], tf.cumsum(lengths)], 0)
@@ -176,7 +176,7 @@ def _decode(strings: tf.Tensor, rows: tf.Tensor | None) -> tf.RaggedTensor:
 
 @dataclass(frozen=True)
 class _Characters:
-    """The characters of all rows laid end to end; each field is `[chars]`."""
+    """Holds the characters of all rows laid end to end; each field is `[chars]`."""
 
     codes: tf.Tensor  # int32
     begins_row: tf.Tensor  # bool
@@ -184,11 +184,11 @@ class _Characters:
     kinds: tf.Tensor  # int8
 
     def after_change(self, values: tf.Tensor) -> tf.Tensor:
-        """bool `[chars]`: whether a run of equal values, within a row, begins at a character."""
+        """Marks where a run of equal values, within a row, begins, bool `[chars]`."""
         return self.begins_row | (values != _shifted(values, 1))
 
     def contractions(self, begins: tf.Tensor, capitals: bool) -> tuple[tf.Tensor, tf.Tensor]:
-        """bool `[chars]` each: whether `'s 't 'm 'd`, and whether `'re 've 'll`, begin at one of `begins`."""
+        """Marks where `'s 't 'm 'd`, and where `'re 've 'll`, begin at one of `begins`: bool `[chars]` each."""
         one, two = _shifted(self.codes, -1), _shifted(self.codes, -2)
 
         def is_one_of(codes: tf.Tensor, letters: str) -> tf.Tensor:
@@ -261,7 +261,7 @@ def _with_contractions(begins: tf.Tensor, short: tf.Tensor, long: tf.Tensor) -> 
 
 
 def _first_of_runs(begins: tf.Tensor) -> tf.Tensor:
-    """int64 `[chars]`: where the run of each character begins."""
+    """Returns where the run of each character begins, int64 `[chars]`."""
     return tf.gather(tf.where(begins)[:, 0], tf.cumsum(tf.cast(begins, tf.int64)) - 1)
 
 
