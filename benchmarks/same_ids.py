@@ -104,7 +104,7 @@ def different(ours: Tokenize, theirs: Tokenize, texts: Iterable[str]) -> list[st
 
 def compare(directory: Path, count: int, books_in: Path) -> tuple[str, int, list[str], list[str]]:
     """The reference, the number of lines that differ by their characters alone, those by ties, and the others."""
-    from keras_bert.text.loading import load_tokenizer
+    from keras_bert.text import load_tokenizer
 
     tokenizer, (name, theirs, score) = load_tokenizer(directory), reference(directory)
 

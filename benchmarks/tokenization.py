@@ -114,7 +114,7 @@ def contestant(name: str, threads: int, batches: list[list[str]], kind: str, pre
     lists = lambda result: result.to_list()  # noqa: E731
     batch = [tf.TensorSpec([None], tf.string)]
     if name.startswith("keras_bert"):
-        from keras_bert.text.loading import load_tokenizer
+        from keras_bert.text import load_tokenizer
 
         tokenizer = load_tokenizer(preset, **({"max_chars_per_word": MAX_CHARS} if kind == "wordpiece" else {}))
         if "offsets" in name:

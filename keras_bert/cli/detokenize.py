@@ -33,7 +33,7 @@ def detokenize(lines: streams.Lines, results: BinaryIO, preset: Path, output_for
       don't panic, it's 3.5 km.
     """
     with quiet_imports():
-        from keras_bert.text.loading import load_tokenizer
+        from keras_bert.text import load_tokenizer
     tokenizer = load_model(load_tokenizer, preset)
     parse = functools.partial(_parse_ids, vocabulary_size=len(tokenizer.vocabulary))
     for rows in lines.chunks(parse):

@@ -40,7 +40,7 @@ def load_model(from_preset: Callable[..., T], preset: Path, **arguments: Any) ->
 
 def tokenizer_of(preset: Path | Preset) -> Any:
     """A checkpoint's tokenizer; None if it has no vocabulary."""
-    from keras_bert.text.loading import load_tokenizer
+    from keras_bert.text import load_tokenizer
 
     try:
         return load_tokenizer(preset)

@@ -51,8 +51,7 @@ def vocab(corpus: tuple[str, ...], size: int, output: str, kind: str, cased: boo
     _refuse_to_replace(path, output)
     with quiet_imports():
         from keras_bert.text import learn_vocabulary
-        from keras_bert.text.learning import fertility
-        from keras_bert.text.learning_corpus import text_files
+        from keras_bert.text.learning import fertility, text_files
 
     settings = {"lowercase": False if cased else None, "character_coverage": character_coverage}
     with misuse():

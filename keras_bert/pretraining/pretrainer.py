@@ -20,8 +20,7 @@ from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask
 from keras_bert.tasks.training_step import Part, count_of, divergence, weighted_mean
-from keras_bert.text import BertPreprocessor, WordPieceTokenizer
-from keras_bert.text.loading import load_tokenizer
+from keras_bert.text import BertPreprocessor, WordPieceTokenizer, load_tokenizer
 from keras_bert.text.tokenizer import Tokenizer
 
 

@@ -18,7 +18,13 @@ from keras_bert.tasks.columns import check_top_k, one_or_many
 from keras_bert.tasks.heads import MaskedLMHead
 from keras_bert.tasks.storable import RowSettings, TaskPreset
 from keras_bert.tasks.task import BertTask
-from keras_bert.text import BertPreprocessor, BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer, loading
+from keras_bert.text import (
+    BertPreprocessor,
+    BytePairTokenizer,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+    load_tokenizer,
+)
 from keras_bert.text.arguments import list_of_str
 from keras_bert.text.strings import SPACES
 from keras_bert.text.tokenizer import Tokenizer
@@ -235,7 +241,7 @@ class BertMaskedLM(BertTask):
         Example:
             >>> from keras_bert import BertConfig, presets
             >>> preset = "all-MiniLM-L6-v2"
-            >>> tokenizer = loading.load_tokenizer(presets.resolve(preset), special_tokens_in_text=True)
+            >>> tokenizer = load_tokenizer(presets.resolve(preset), special_tokens_in_text=True)
             >>> preprocessor = BertPreprocessor.from_preset(preset, tokenizer=tokenizer, sequence_length=None)
             >>> model = BertMaskedLM(BertEncoder(BertConfig.tiny()), preprocessor)  # random weights
             >>> answer = model.fill("I [MASK] a [MASK].", top_k=3)
@@ -334,7 +340,7 @@ class BertMaskedLM(BertTask):
         if keras.backend.backend() != "tensorflow":
             return None
         try:
-            tokenizer = loading.load_tokenizer(preset.files, special_tokens_in_text=True)
+            tokenizer = load_tokenizer(preset.files, special_tokens_in_text=True)
             encoder.config.check_vocabulary(tokenizer.vocabulary_size, tokenizer.is_whole)
         except FileNotFoundError:
             return None

@@ -54,10 +54,10 @@ def check_many(many: Any, name: str = "texts", item: str = "text") -> None:
 
 
 def list_of_str(many: Any, name: str = "texts", item: str = "text") -> list[str]:
-    """The items as a list.
+    """Returns the items as a list.
 
     Raises:
-        TypeError: as `check_many`, or an item is not a str.
+        TypeError, ValueError: as `check_many`; or an item is not a str.
 
     Example:
         >>> list_of_str(["a cat", None])
@@ -66,17 +66,17 @@ def list_of_str(many: Any, name: str = "texts", item: str = "text") -> list[str]
         TypeError: text 1 (from 0) is None (NoneType), not a str
     """
     check_many(many, name, item)
-    found = list(many)
-    for number, each in enumerate(found):
+    items = list(many)
+    for number, each in enumerate(items):
         if not isinstance(each, str):
             as_str = "decode()" if isinstance(each, bytes) else "numpy().decode()" if hasattr(each, "numpy") else None
             advice = f"; pass {item}.{as_str}" if as_str else ""
             raise TypeError(f"{item} {number} (from 0) is {each!r:.60} ({type(each).__name__}), not a str{advice}")
-    return found
+    return items
 
 
 def columns_of_table(many: Any) -> list[Any] | None:
-    """The names of the columns of a table of pandas, polars, PyArrow or `datasets`; None for anything else."""
+    """Lists the columns of a table of pandas, polars, PyArrow or `datasets`; None for anything else."""
     if rank_of(many) != 2:
         return None
     for attribute in ("column_names", "columns"):  # PyArrow's `columns` are the columns themselves
@@ -86,7 +86,7 @@ def columns_of_table(many: Any) -> list[Any] | None:
 
 
 def rank_of(many: Any) -> int | None:
-    """The number of dimensions of an array, a tensor, a column or a table; None for anything else."""
+    """Counts the dimensions of an array, a tensor, a column or a table; None for anything else."""
     try:
         return len(many.shape)
     except (AttributeError, TypeError, ValueError):  # it has no shape, or a tensor's is not known

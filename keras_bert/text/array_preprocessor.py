@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_bert import files
 from keras_bert.extras import needed
-from keras_bert.formats import Preset, hugging_face_byte_pairs, hugging_face_tokenizers, hugging_face_wordpiece
+from keras_bert.formats import Preset, hugging_face_byte_pairs, hugging_face_wordpiece
+from keras_bert.formats.hugging_face_tokenizers import MERGES, TOKENS
 from keras_bert.formats.tokenizer_files import TokenizerFiles
 from keras_bert.text.arguments import list_of_str
-from keras_bert.text.vocabulary import check_vocabulary, read_vocabulary
+from keras_bert.text.vocabulary import read_ids, read_merges, read_tokens
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
 
 _NAMES = ("input_word_ids", "input_mask", "input_type_ids")
-# The defaults of our tokenizers' arguments, whose classes need TensorFlow.
+# The default arguments of the tokenizers, whose classes need TensorFlow.
 _WORDPIECE = {
     "lowercase": True,
     "strip_accents": None,
@@ -36,7 +39,7 @@ _BYTE_PAIRS = {
 
 
 class ArrayPreprocessor:
-    """`BertPreprocessor` on Keras's other backends: the same inputs for the same texts, as NumPy arrays.
+    """Makes the same inputs as `BertPreprocessor`, as NumPy arrays, on Keras's other backends.
 
     Hugging Face's `tokenizers` (the extra `runtimes`) splits the texts. Ordinary text gets the same ids; the guide
     about runtimes lists the exceptions.
@@ -60,7 +63,7 @@ class ArrayPreprocessor:
 
     def __init__(
         self,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         pad_token_id: int,
         sequence_length: int | None = 128,
         pad_to_multiple_of: int = 1,
@@ -79,51 +82,31 @@ class ArrayPreprocessor:
         """The most tokens that a row may have, special tokens included."""
         return self.max_sequence_length if self.sequence_length is None else self.sequence_length
 
-    def __call__(self, texts: Any) -> dict[str, np.ndarray]:
+    def __call__(self, texts: str | Sequence[str] | tuple[str | Sequence[str], ...]) -> dict[str, np.ndarray]:
         columns = texts if isinstance(texts, tuple) else (texts,)
         if all(isinstance(column, str) for column in columns):
             return {name: values[0] for name, values in self(tuple([column] for column in columns)).items()}
         columns = [list_of_str(column) for column in columns]
         if len(columns) > 2 or len({len(column) for column in columns}) > 1:
             raise ValueError(f"got {len(columns)} columns of {[len(each) for each in columns]} texts; expected a pair")
-        segments = [
-            [row.ids for row in self.tokenizer.encode_batch(column, add_special_tokens=False)] for column in columns
-        ]
-        return self._packed(list(zip(*segments, strict=True)))
-
-    def _packed(self, rows: Sequence[tuple[list[int], ...]]) -> dict[str, np.ndarray]:
-        """Ids of one or two texts per row -> the inputs."""
-        packed = [self._row(segments) for segments in rows]
+        special = self.tokenizer.encode(*[""] * len(columns))  # only special tokens: [CLS], [SEP], ...
+        room = self.longest - len(special.ids)
+        if room < 0:
+            count = len(special.ids)
+            raise ValueError(f"rows of {self.longest} tokens have no room for a pair, whose special tokens are {count}")
+        encoded = [self.tokenizer.encode_batch(column, add_special_tokens=False) for column in columns]
+        rows = [_pack([each.ids for each in row], room, special) for row in zip(*encoded, strict=True)]
         length = self.sequence_length
         if length is None:
             multiple = self.pad_to_multiple_of
-            length = max([3, *(len(ids) for ids, _ in packed)])
+            length = max([3, *(len(ids) for ids, _ in rows)])
             length = min((length + multiple - 1) // multiple * multiple, self.longest)
-        inputs = {name: np.zeros((len(packed), length), np.int32) for name in _NAMES}
+        inputs = {name: np.zeros((len(rows), length), np.int32) for name in _NAMES}
         inputs["input_word_ids"][:] = self.pad_token_id
-        for row, (ids, types) in enumerate(packed):
+        for row, (ids, types) in enumerate(rows):
             for name, values in zip(_NAMES, (ids, [1] * len(ids), types), strict=True):
                 inputs[name][row, : len(ids)] = values
         return inputs
-
-    def _row(self, segments: tuple[list[int], ...]) -> tuple[list[int], list[int]]:
-        """The ids and type ids of a row."""
-        empty = self.tokenizer.encode(*[""] * len(segments))  # only special tokens: [CLS], [SEP], ...
-        special = len(empty.ids)
-        room = self.longest - special
-        if room < 0:
-            raise ValueError(
-                f"rows of {self.longest} tokens have no room for a pair, whose special tokens are {special}"
-            )
-        first, *others = segments
-        if not others:
-            ids = [empty.ids[0], *first[:room], empty.ids[-1]]
-            return ids, [0] * len(ids)
-        (second,) = others
-        kept = min(len(first), max(room - len(second), (room + 1) // 2))
-        second = second[: room - kept]
-        ids = [empty.ids[0], *first[:kept], *empty.ids[1:-1], *second, empty.ids[-1]]
-        return ids, [0] * (1 + kept) + empty.type_ids[1:-1] + [empty.type_ids[-1]] * (len(second) + 1)
 
     @classmethod
     def from_preset(cls, handle: str | Path, **overrides: Any) -> ArrayPreprocessor:
@@ -150,37 +133,32 @@ class ArrayPreprocessor:
         return cls(tokenizer, tokenizer.token_to_id(pad_token), **overrides)
 
 
-def _read(found: TokenizerFiles) -> tuple[dict[str, Any], str]:
-    """The content of a preset's `tokenizer.json`, set not to find special tokens in texts; and the pad token."""
-    kind = found.type if found.whole_path.is_file() else None
+def _pack(segments: list[list[int]], room: int, special: Encoding) -> tuple[list[int], list[int]]:
+    """Truncates one or two segments, and puts them between the special tokens: the ids and type ids of a row."""
+    first, second = (*segments, [])[:2]
+    kept = min(len(first), max(room - len(second), (room + 1) // 2))
+    second = second[: room - kept]
+    ids = [special.ids[0], *first[:kept], *special.ids[1:-1], *second, special.ids[-1]]
+    return ids, [0] * (1 + kept) + special.type_ids[1:-1] + [special.type_ids[-1]] * (len(second) + 1)
+
+
+def _read(preset_files: TokenizerFiles) -> tuple[dict[str, Any], str]:
+    """Reads a preset's `tokenizer.json`, without special tokens to match in texts; and the pad token."""
+    kind = preset_files.type if preset_files.whole_path.is_file() else None
     if kind not in (None, "WordPiece", "BPE"):
-        added = [each for each in found.whole.get("added_tokens") or [] if not each["special"]]
-        content = {**found.whole, "added_tokens": added}
-        return content, (content.get("padding") or {}).get("pad_token", "<pad>")
-    if kind == "BPE" or (found.directory / hugging_face_tokenizers.MERGES).is_file():
-        read, defaults, write = hugging_face_byte_pairs.read_bytepair_files, _BYTE_PAIRS, _byte_pairs
-    else:
-        read, defaults, write = hugging_face_wordpiece.read_wordpiece_files, _WORDPIECE, _wordpiece
-    arguments = {**defaults, **read(found)}
-    content = write(arguments)
-    content["added_tokens"] = [each for each in content["added_tokens"] if not each["special"]]
-    return content, arguments["pad_token"]
-
-
-def _wordpiece(arguments: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(arguments["vocabulary"], Path):
-        source = str(arguments["vocabulary"])
-        arguments["vocabulary"] = read_vocabulary(source)
-        special = {name: arguments[name] for name in hugging_face_tokenizers.TOKENS}
-        check_vocabulary(arguments["vocabulary"], special, source)
-    return hugging_face_wordpiece.tokenizer_json(arguments)
-
-
-def _byte_pairs(arguments: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(arguments["vocabulary"], Path):
-        ids = files.read_json(arguments["vocabulary"], {str: int})
+        content = preset_files.whole
+        pad_token = (content.get("padding") or {}).get("pad_token", "<pad>")
+    elif kind == "BPE" or (preset_files.directory / MERGES).is_file():
+        arguments = _BYTE_PAIRS | hugging_face_byte_pairs.read_bytepair_files(preset_files)
+        pad_token = arguments["pad_token"]
+        ids = read_ids(arguments["vocabulary"], {name: arguments[name] for name in TOKENS})
         arguments["vocabulary"] = sorted(ids, key=ids.get)
-        lines = files.lines_of(files.read_text(arguments["merges"]))
-        arguments["merges"] = [line for line in lines if line and not line.startswith("#version")]
-    arguments["merges"] = [each if isinstance(each, str) else " ".join(each) for each in arguments["merges"]]
-    return hugging_face_byte_pairs.tokenizer_json(arguments)
+        arguments["merges"] = [" ".join(pair) for pair in read_merges(arguments["merges"])]
+        content = hugging_face_byte_pairs.tokenizer_json(arguments)
+    else:
+        arguments = _WORDPIECE | hugging_face_wordpiece.read_wordpiece_files(preset_files)
+        pad_token = arguments["pad_token"]
+        arguments["vocabulary"] = read_tokens(arguments["vocabulary"], {name: arguments[name] for name in TOKENS})
+        content = hugging_face_wordpiece.tokenizer_json(arguments)
+    added = [each for each in content.get("added_tokens") or [] if not each["special"]]
+    return {**content, "added_tokens": added}, pad_token

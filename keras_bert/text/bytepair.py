@@ -1,13 +1,15 @@
 """Byte-level BPE, the tokenizer of RoBERTa, ModernBERT and EuroBERT, in the TensorFlow graph."""
 
-import os
+import itertools
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
+import tensorflow_text as tf_text
 
 from keras_bert.formats.hugging_face_byte_pairs import (
     read_bytepair_files,
@@ -16,48 +18,11 @@ from keras_bert.formats.hugging_face_byte_pairs import (
     write_bytepair_files,
 )
 from keras_bert.formats.tokenizer_files import TokenizerFiles
-from keras_bert.text.merging import MergeRules
-from keras_bert.text.normalization import compose, uncomposed_offsets
 from keras_bert.text.packing import ROBERTA_PAIRS, PairFormat
-from keras_bert.text.split_patterns import SPLITS
-from keras_bert.text.strings import KnownStrings, Tokens, tokenize_around
-from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer
-from keras_bert.text.vocabulary import check_added_tokens, check_merges, read_ids, read_merges
-
-
-def byte_symbols() -> list[str]:
-    """The printable character that stands for each of the 256 bytes in vocabularies and merges.
-
-    Printable Latin-1 characters stand for themselves. Characters from U+0100 on stand for the other 68 bytes, in order.
-
-    Example:
-        >>> [byte_symbols()[byte] for byte in (0, 10, 32, 65, 255)]
-        ['Ā', 'Ċ', 'Ġ', 'A', 'ÿ']
-    """
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = iter(range(0x100, 0x200))
-    return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
-
-
-def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None, split: str = "gpt2") -> tf.RaggedTensor:
-    """Splits texts, string `[batch]`, into words, string `[batch, (words)]`, without losing a byte.
-
-    The words are the matches of a pattern. With `split="gpt2"`, it is that of GPT-2's encoder (Radford et al. 2019):
-
-        's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
-
-    `formats/hugging_face_byte_pairs.py` has the others.
-
-    Raises:
-        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
-            number in `rows` (int64 `[batch]`), by default its position in the batch.
-
-    Example:
-        >>> split_words(tf.constant(["I'll  pay 5€\\n"])).to_list()
-        [[b'I', b"'ll", b' ', b' pay', b' 5', b'\\xe2\\x82\\xac', b'\\n']]
-    """
-    return SPLITS[split](strings, rows)
-
+from keras_bert.text.strings import normalize_unless
+from keras_bert.text.tokenizer import SPECIAL_TOKENS, KnownStrings, Tokenizer, Tokens, tokenize_around
+from keras_bert.text.vocabulary import byte_symbols, check_merges, read_ids, read_merges, source_of
+from keras_bert.text.words import SPLITS, split_words
 
 _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carriage return, space
 
@@ -84,8 +49,8 @@ class BytePairTokenizer(Tokenizer):
             Leave it off for text from untrusted sources.
         unk_token, cls_token, sep_token, pad_token, mask_token: the special tokens, all in the vocabulary.
         more_special_tokens: further special tokens of the vocabulary, recognized only with `special_tokens_in_text`.
-        added_tokens: tokens of the vocabulary, written as text, that are found anywhere in a text before it is split
-            into words. If two begin at the same place, the longer one is found.
+        added_tokens: tokens of the vocabulary, written as text, that are matched anywhere in a text before it is split
+            into words. If two begin at the same place, the longer one is matched.
         normalization: "NFC" composes letters and marks first; None leaves text as it is.
         separators: the number of separator tokens between the texts of a pair.
         second_type_id: the type id of the second text of a pair.
@@ -153,15 +118,13 @@ class BytePairTokenizer(Tokenizer):
             raise ValueError(f"split is {split!r}; expected one of {', '.join(SPLITS)}")
         if add_prefix_space and split != "gpt2":
             raise ValueError(f"add_prefix_space is True with split={split!r}; it is for split='gpt2' only")
-        source = str(vocabulary) if isinstance(vocabulary, str | os.PathLike) else "the vocabulary"
-        given = (unk_token, cls_token, sep_token, pad_token, mask_token)
-        special_tokens = dict(zip(SPECIAL_TOKENS, given, strict=True))
+        names = (unk_token, cls_token, sep_token, pad_token, mask_token)
+        special_tokens = dict(zip(SPECIAL_TOKENS, names, strict=True))
         symbols = byte_symbols()
-        ids = read_ids(vocabulary, special_tokens, symbols)
-        check_added_tokens([*more_special_tokens, *added_tokens], ids, source)
+        ids = read_ids(vocabulary, special_tokens, [*more_special_tokens, *added_tokens])
         tokens = sorted(ids, key=ids.get)
         self.merges = read_merges(merges)
-        check_merges(self.merges, ids, source)
+        check_merges(self.merges, ids, source_of(vocabulary))
         special = {*special_tokens.values(), *more_special_tokens}
         added = {token: ids[token] for token in added_tokens}
         spaces = (*_SPACE_SYMBOLS, " ", "\t", "\n")  # an added token is written as text
@@ -190,7 +153,7 @@ class BytePairTokenizer(Tokenizer):
                 is_whole = tf.constant([token not in added and token not in special for token in tokens])
             else:
                 merged = rules(self._text)  # [tokens, (tokens)]
-                first = tf.gather(merged.values, tf.minimum(merged.row_starts(), tf.size(merged.values, tf.int64) - 1))
+                first = tf.gather(merged.values, merged.row_starts())
                 is_whole = (merged.row_lengths() == 1) & (first == tf.range(len(text)))
             whole = tf.where(is_whole)[:, 0]
             self._whole = KnownStrings(tf.gather(self._text, whole))
@@ -215,11 +178,11 @@ class BytePairTokenizer(Tokenizer):
         return ids, *map(ids.with_values, spans)
 
     def _tokenize_part(self, strings: tf.Tensor, rows: tf.Tensor | None) -> Tokens:
-        """Normalized text between added tokens -> tokens, with offsets into it."""
+        """Tokenizes normalized text between added tokens; the offsets are offsets into it."""
         moved = tf.zeros_like(strings, tf.int64)  # [batch], the number of bytes put before the text
         if self.add_prefix_space:
-            given, strings = strings, self._with_space(strings)
-            moved = tf.cast(tf.strings.length(strings) - tf.strings.length(given), tf.int64)
+            before, strings = strings, self._with_space(strings)
+            moved = tf.cast(tf.strings.length(strings) - tf.strings.length(before), tf.int64)
         words = split_words(strings, rows, self.split)
         ids = self._split_into_tokens(words.values)  # [words, (tokens)]
         row_splits = tf.gather(ids.row_splits, words.row_splits)
@@ -238,34 +201,34 @@ class BytePairTokenizer(Tokenizer):
         return tf.where(lacks, tf.strings.join([" ", strings]), strings)
 
     def _split_into_tokens(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """string `[words]` -> int32 `[words, (tokens)]`; each distinct word is merged once."""
+        """Turns string `[words]` into int32 `[words, (tokens)]`. Each distinct word is merged once."""
         different, index = tf.unique(words)
-        found = self._whole(different)
-        whole = found >= 0
+        place = self._whole(different)
+        whole = place >= 0
         merged = self._rules(tf.boolean_mask(different, ~whole))
         count = tf.reduce_sum(tf.cast(whole, tf.int32))
-        alone = tf.gather(self._whole_ids, tf.boolean_mask(found, whole))
+        alone = tf.gather(self._whole_ids, tf.boolean_mask(place, whole))
         alone = tf.RaggedTensor.from_row_lengths(alone, tf.ones([count], tf.int64))
         order = tf.where(whole, tf.cumsum(tf.cast(whole, tf.int32)), count + tf.cumsum(tf.cast(~whole, tf.int32))) - 1
         return tf.gather(tf.concat([alone, merged], 0), tf.gather(order, index))
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """The bytes of the tokens, even if they are not valid UTF-8."""
+        """Joins the bytes of the tokens, even if they are not valid UTF-8."""
         return tf.strings.reduce_join(ids.with_flat_values(tf.gather(self._text, ids.flat_values)), axis=-1)
 
     @classmethod
-    def _from_files(cls, found: TokenizerFiles, overrides: dict[str, Any]) -> "BytePairTokenizer":
-        tokenizer = super()._from_files(found, overrides)
-        for path, merges in stated_merges(found):
+    def _from_files(cls, preset_files: TokenizerFiles, overrides: dict[str, Any]) -> "BytePairTokenizer":
+        tokenizer = super()._from_files(preset_files, overrides)
+        for path, merges in stated_merges(preset_files):
             if read_merges(merges) != tokenizer.merges:
                 raise ValueError(
-                    f"{path} has other merges than the rest of {found.directory}: these files contradict each other; "
-                    "keep those of one tokenizer, the one that the model was trained with"
+                    f"{path} has other merges than the rest of {preset_files.directory}: these files contradict each "
+                    "other; keep those of one tokenizer, the one that the model was trained with"
                 )
         return tokenizer
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, with the vocabulary and the merges in place of their paths."""
+        """Returns the arguments, with the vocabulary and the merges in place of their paths."""
         return {
             "vocabulary": list(self.vocabulary),
             "merges": [" ".join(pair) for pair in self.merges],
@@ -284,8 +247,249 @@ class BytePairTokenizer(Tokenizer):
 
 
 def _text(token: str, byte_of: Mapping[str, int]) -> bytes:
-    """The bytes of a token. A special token may be written as plain text."""
+    """Turns a token's symbols into bytes. A special token may be written as plain text."""
     try:
         return bytes(map(byte_of.__getitem__, token))
     except KeyError:
         return token.encode()
+
+
+# -- Canonical composition (NFC) in the TensorFlow graph, and a map from composed bytes to original bytes.
+
+# Most rows have only characters that never change and never compose, and skip the operation: characters before the
+# combining marks (U+0300), typographic quotes and dashes, and CJK ideographs.
+_COMPOSED = r"[\x00-\x{2ff}\x{2010}-\x{2027}\x{4e00}-\x{9fff}]*"
+
+
+def compose(strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
+    """Composes letters and marks, string `[batch]`: `e` and U+0301 become `é`.
+
+    Raises:
+        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
+            number in `rows` (int64 `[batch]`), by default its position in the batch.
+
+    Example:
+        >>> compose(tf.constant(["cafe\\u0301"])).numpy()[0].decode()
+        'café'
+    """
+    plain = tf.strings.regex_full_match(strings, _COMPOSED)
+    return normalize_unless(plain, strings, rows, lambda others: tf_text.normalize_utf8(others, "NFC"))
+
+
+def uncomposed_offsets(
+    strings: tf.Tensor, composed: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Maps spans of composed bytes to spans of original bytes: int64 `[spans]` starts, and ends, in their row.
+
+    A span that begins or ends within a composed character covers all the characters that it was composed of.
+
+    Args:
+        strings: string `[batch]`, valid UTF-8.
+        composed: string `[batch]`, the result of `compose`.
+        rows: int64 `[spans]`, the row of each span.
+        starts, ends: int64 `[spans]`, byte offsets into the composed row, end exclusive.
+    """
+    changed = composed != strings  # [batch]
+
+    def map_back() -> tuple[tf.Tensor, tf.Tensor]:
+        texts, maps = tf_text.normalize_utf8_with_offsets_map(tf.boolean_mask(strings, changed), "NFC")
+        places = tf.ragged.range(tf.cast(tf.strings.length(texts), tf.int64) + 1)  # [changed rows, (bytes + 1)]
+        source = tf_text.find_source_offsets(maps, places).values  # within a composed character, its end
+        outside = tf.concat([source[1:] != source[:-1], [True]], 0)  # [bytes of the changed rows]
+        begin = tf.gather(tf.where(outside)[:, 0], tf.cumsum(tf.cast(outside, tf.int64)) - 1)
+        some = tf.where(tf.gather(changed, rows))  # [spans in changed rows, 1]
+        row = tf.gather(tf.cumsum(tf.cast(changed, tf.int64)) - 1, tf.gather_nd(rows, some))
+        origin = tf.gather(places.row_starts(), row)
+        first = tf.gather(source, tf.gather(begin, origin + tf.gather_nd(starts, some)))
+        last = tf.gather(source, origin + tf.gather_nd(ends, some))
+        return tuple(tf.tensor_scatter_nd_update(old, some, new) for old, new in ((starts, first), (ends, last)))
+
+    return tf.cond(tf.reduce_any(changed), map_back, lambda: (starts, ends))
+
+
+# -- Merges byte pairs (Sennrich et al. 2016), many words at a time.
+
+_NEVER = np.int32(2**31 - 1)  # the rank of a pair that no rule merges
+
+# Words of more bytes are merged in windows, so that fewer rounds are needed.
+_WINDOW = 64
+
+
+class MergeRules:
+    """Applies merge rules to words in the TensorFlow graph, with constants and no lookup tables.
+
+    Every step merges the first pair in a word that the earliest fitting rule matches. If every token has only one rule,
+    whose parts come from earlier rules, all pairs of that rule can be merged in one step, from left to right. Llama 3's
+    tokens have a rule for each way to make them, and are merged one by one.
+
+    A long word would take many steps, each over the whole word. Instead, it is cut into windows twice; the second
+    windows begin half a window later. Where both cuts have the same token, the tokens of the word are those of one cut
+    up to that token, and those of the other cut after it. Proof: the first merge across a border of that token would
+    also be the first merge across it in one of the cuts, because the pairs of a cut are among those of the word.
+
+    Args:
+        merges: pairs of tokens, earliest first; a token is a str of byte symbols.
+        ids: token -> id, for all parts and results.
+        byte_ids: int `[256]`, the id of each byte.
+    """
+
+    def __init__(self, merges: Sequence[tuple[str, str]], ids: Mapping[str, int], byte_ids: Sequence[int]):
+        parts = map(ids.__getitem__, itertools.chain.from_iterable(merges))
+        pairs = np.fromiter(parts, np.int64, 2 * len(merges)).reshape(-1, 2)
+        results = np.fromiter(map(ids.__getitem__, map("".join, merges)), np.int32, len(merges))
+        self._base = max(ids.values()) + 1
+        self._one_at_a_time = not _are_nested(pairs, results, np.asarray(byte_ids, np.int32), self._base)
+        # If several rules have the same pair, the last one counts.
+        keys, from_end = np.unique(pairs[::-1] @ [self._base, 1], return_index=True)
+        ranks = len(merges) - 1 - from_end
+        with tf.init_scope(), tf.device("CPU"):
+            # One more key, so that a search past the end finds a key that does not match.
+            self._keys = tf.constant(np.append(keys, np.iinfo(np.int64).max))
+            self._ranks = tf.constant(np.append(ranks, _NEVER).astype(np.int32))
+            self._results = tf.constant(results)
+            self._byte_ids = tf.constant(np.asarray(byte_ids, np.int32))
+        # Traced once for all functions that use it.
+        self._apply = tf.function(
+            self._merge_words, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+        )
+
+    def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
+        """Merges the bytes of words, string `[words]`, into tokens, int32 `[words, (tokens)]`."""
+        return self._apply(words)
+
+    def _merge_words(self, words: tf.Tensor) -> tf.RaggedTensor:
+        lengths = tf.strings.length(words)  # int32 [words]
+        data = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8), tf.int32)  # [bytes]
+        symbols = tf.gather(self._byte_ids, data)
+        heads = self._merge_in_windows(symbols, lengths)
+        is_head = heads >= 0
+        heads_before = tf.concat([[0], tf.cumsum(tf.cast(is_head, tf.int64))], 0)  # [bytes + 1]
+        splits = tf.gather(heads_before, tf.concat([[0], tf.cumsum(lengths)], 0))
+        return tf.RaggedTensor.from_row_splits(tf.boolean_mask(heads, is_head), splits, validate=False)
+
+    def _merge_in_windows(self, symbols: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        """Merges words of any length. If the two cuts of a word never agree, its windows grow."""
+        starts = tf.cumsum(lengths, exclusive=True)  # [words]
+
+        def attempt(heads: tf.Tensor, pending: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            half = window // 2
+            count = tf.gather(lengths, pending)
+            word = tf.repeat(tf.range(tf.size(pending)), count)  # [bytes of the pending words]
+            inside = tf.ragged.range(count).values  # a byte's position in its word
+            source = tf.repeat(tf.gather(starts, pending), count) + inside  # its position in `symbols`
+            first, second = self._merge_two_ways(tf.gather(symbols, source), word, inside, count, window)
+            agree = (first >= 0) & (first == second)
+            # Window k covers the halves k and k + 1 of a word. In each half but the first and the last, the result
+            # switches from the window that ends there to the one that begins there, at the first token of both.
+            half_of = inside // half
+            begins_half = inside % half == 0
+            segment = tf.cumsum(tf.cast(begins_half, tf.int32)) - 1  # numbers the halves of all words
+            index = tf.range(tf.size(inside))
+            switch = tf.gather(tf.math.segment_min(tf.where(agree, index, _NEVER), segment), segment)
+            is_last = half_of == (tf.gather(count, word) - 1) // half
+            switch = tf.where((half_of == 0) | is_last, _NEVER, switch)
+            by_window = half_of - tf.cast(index <= switch, tf.int32)  # the window that decides, -1 in the first half
+            # The first half of a word is in window 0 only.
+            merged = tf.where((half_of == 0) | (by_window % 2 == 0), first, second)
+            stuck_bytes = (switch == _NEVER) & (half_of > 0) & ~is_last
+            stuck = tf.math.segment_max(tf.cast(stuck_bytes, tf.int32), word) > 0  # [pending]
+            heads = tf.tensor_scatter_nd_update(heads, source[:, None], merged)
+            return heads, tf.boolean_mask(pending, stuck), window * 4
+
+        # A window of the whole word has no halves that must agree. The window must not grow past int32.
+        heads, _, _ = tf.while_loop(
+            lambda heads, pending, window: tf.size(pending) > 0,
+            attempt,
+            (tf.fill(tf.shape(symbols), -1), tf.where(lengths > 0)[:, 0], tf.constant(_WINDOW)),
+            shape_invariants=(tf.TensorShape([None]), tf.TensorShape([None]), tf.TensorShape([])),
+        )
+        return heads
+
+    def _merge_two_ways(
+        self, symbols: tf.Tensor, word: tf.Tensor, inside: tf.Tensor, count: tf.Tensor, window: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Merges in windows that begin at 0, and again at half a window; the second only in words over a window."""
+        half = window // 2
+        again = tf.where((tf.gather(count, word) > window) & (inside >= half))[:, 0]
+        windows = tf.concat([inside // window, tf.gather(inside - half, again) // window], 0)
+        words = tf.concat([word, tf.gather(word, again) + tf.size(count)], 0)
+        begins = (words[1:] != words[:-1]) | (windows[1:] != windows[:-1])
+        groups = tf.cumsum(tf.concat([[0], tf.cast(begins, tf.int32)], 0))
+        heads = self._merge(tf.concat([symbols, tf.gather(symbols, again)], 0), groups)
+        size = tf.size(symbols)
+        second = tf.tensor_scatter_nd_update(tf.fill([size], -1), again[:, None], heads[size:])
+        return heads[:size], second
+
+    def _merge(self, symbols: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
+        """Merges until no rule applies.
+
+        `symbols`, int32 `[symbols]`, are ids of bytes; `groups`, int32 `[symbols]`, the number of the word of each,
+        ascending from 0 without gaps. Returns int32 `[symbols]`: the id of the token that begins at a symbol, -1 inside
+        tokens.
+        """
+
+        def merge_round(
+            heads: tf.Tensor, symbols: tf.Tensor, groups: tf.Tensor, places: tf.Tensor, ranks: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
+            best = tf.gather(tf.math.segment_min(ranks, groups), groups)
+            active = best != _NEVER  # words without a fitting rule are done
+            left = tf.where((ranks == best) & active)[:, 0]
+            left = _first_of_groups(left, groups) if self._one_at_a_time else _every_other_of_runs(left)
+            merged = tf.gather(self._results, tf.gather(ranks, left))
+            keep = tf.tensor_scatter_nd_update(active, left[:, None] + 1, tf.zeros_like(left, tf.bool))
+            heads = tf.tensor_scatter_nd_update(heads, tf.gather(places, left)[:, None], merged)
+            heads = tf.tensor_scatter_nd_update(
+                heads, tf.gather(places, left + 1)[:, None], tf.fill(tf.shape(left), -1)
+            )
+            symbols = tf.tensor_scatter_nd_update(symbols, left[:, None], merged)
+            index = tf.gather(tf.cumsum(tf.cast(keep, tf.int64)), left) - 1  # the place of `left` without the rest
+            kept = tf.where(keep)[:, 0]
+            symbols, groups, places, ranks = (tf.gather(each, kept) for each in (symbols, groups, places, ranks))
+            changed = tf.concat([index, tf.maximum(index - 1, 0)], 0)
+            ranks = tf.tensor_scatter_nd_update(ranks, changed[:, None], self._pair_ranks(symbols, groups, changed))
+            begins = tf.cast(groups[1:] != groups[:-1], tf.int32)
+            groups = tf.concat([tf.zeros_like(groups[:1]), tf.cumsum(begins)], 0)
+            return heads, symbols, groups, places, ranks
+
+        places = tf.range(tf.size(symbols))
+        ranks = self._pair_ranks(symbols, groups, places)
+        vector = tf.TensorShape([None])
+        return tf.while_loop(
+            lambda heads, symbols, groups, places, ranks: tf.reduce_any(ranks != _NEVER),
+            merge_round,
+            (symbols, symbols, groups, places, ranks),
+            shape_invariants=(vector,) * 5,
+        )[0]
+
+    def _pair_ranks(self, symbols: tf.Tensor, groups: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        """Looks up the rank, int32, of the pair that begins at each symbol of `index`."""
+        following = tf.minimum(index + 1, tf.size(symbols, index.dtype) - 1)
+        in_word = (following != index) & (tf.gather(groups, index) == tf.gather(groups, following))
+        left, right = (tf.cast(tf.gather(symbols, each), tf.int64) for each in (index, following))
+        key = left * self._base + right
+        place = tf.searchsorted(self._keys, key)
+        known = in_word & (tf.gather(self._keys, place) == key)
+        return tf.where(known, tf.gather(self._ranks, place), _NEVER)
+
+
+def _every_other_of_runs(index: tf.Tensor) -> tf.Tensor:
+    """Picks the first, third, ... of each run of consecutive numbers, int64: in aaa, the first aa is merged."""
+    begins_run = tf.concat([tf.ones_like(index[:1], tf.bool), index[1:] != index[:-1] + 1], 0)
+    first = tf.gather(tf.boolean_mask(index, begins_run), tf.cumsum(tf.cast(begins_run, tf.int32)) - 1)
+    return tf.boolean_mask(index, (index - first) % 2 == 0)
+
+
+def _first_of_groups(index: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
+    """Picks the first place of each group, int64, ascending."""
+    group = tf.gather(groups, index)
+    return tf.boolean_mask(index, tf.concat([tf.ones_like(group[:1], tf.bool), group[1:] != group[:-1]], 0))
+
+
+def _are_nested(pairs: np.ndarray, results: np.ndarray, byte_ids: np.ndarray, size: int) -> bool:
+    """Checks that each token has one rule, whose parts are bytes or come from earlier rules; `size` is `ids`' size."""
+    made = np.full(size, _NEVER)  # the rule that makes a token; -1: none makes a byte
+    made[byte_ids] = -1
+    if np.any(made[results] == -1) or len(np.unique(results)) < len(results):
+        return False
+    made[results] = np.arange(len(results))
+    return bool(np.all(made[pairs] < made[results][:, None]))

@@ -31,14 +31,13 @@ class ExplainedToken:
 
 
 def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedToken]]:
-    """The tokens of each text, between `[CLS]` and `[SEP]` (or the family's own), each with its place in the text.
+    """Explains the tokens of each text, between `[CLS]` and `[SEP]` (or the family's own), with their places in it.
 
     Dropped characters are listed too, in the order of the text, but not white space. Raises as `tokenize_with_offsets`.
 
     Example:
-        >>> from keras_bert import presets
-        >>> from keras_bert.text.loading import load_tokenizer
-        >>> tokenizer = load_tokenizer(presets.resolve("all-MiniLM-L6-v2"))
+        >>> from keras_bert.text import load_tokenizer
+        >>> tokenizer = load_tokenizer("all-MiniLM-L6-v2")
         >>> for each in explain(tokenizer, ["Pizzás"])[0]:
         ...     each.position, each.token, each.byte_span, each.character_span, each.text, each.changes
         (0, '[CLS]', None, None, '', ())
@@ -59,14 +58,14 @@ def explain(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[ExplainedTo
 
 
 def _explained(
-    tokenizer: Tokenizer, text: str, found: list[tuple[int, int, int, bytes]], type_ids: list[int]
+    tokenizer: Tokenizer, text: str, parts: list[tuple[int, int, int, bytes]], type_ids: list[int]
 ) -> list[ExplainedToken]:
-    """`found` has the id, start, end and own text of each token."""
+    """Explains one text; `parts` has the id, start, end and own text of each token."""
     data = text.encode()
     begins = [0, *itertools.accumulate(len(character.encode()) for character in text)]  # byte offset of each character
     tokens = [ExplainedToken(tokenizer.vocabulary[tokenizer.cls_token_id], tokenizer.cls_token_id, 0, type_ids[0])]
     done = 0  # the characters before this one are explained
-    for position, (id_, start, end, own) in enumerate(found, start=1):
+    for position, (id_, start, end, own) in enumerate(parts, start=1):
         first, last = bisect.bisect_right(begins, start) - 1, bisect.bisect_left(begins, end)
         last = max(first, last)  # of an empty span
         tokens += _dropped(text, begins, done, first)
@@ -80,11 +79,11 @@ def _explained(
         tokens.append(ExplainedToken(token, id_, position, type_id, *spans, text[first:last], changes))
     tokens += _dropped(text, begins, done, len(text))
     sep = tokenizer.sep_token_id
-    return [*tokens, ExplainedToken(tokenizer.vocabulary[sep], sep, 1 + len(found), type_ids[1 + len(found)])]
+    return [*tokens, ExplainedToken(tokenizer.vocabulary[sep], sep, 1 + len(parts), type_ids[1 + len(parts)])]
 
 
 def _changes(text: str, result: str) -> tuple[str, ...]:
-    """The changes by which normalization turned `text` into `result`."""
+    """Lists the changes by which normalization turned `text` into `result`."""
     kept = [each for each in text if each in result or unicodedata.category(each) not in ("Cc", "Cf")]
     changes = [_is_dropped(each) for each in text if each not in kept]
     letters = _letters(kept)
@@ -99,7 +98,7 @@ def _changes(text: str, result: str) -> tuple[str, ...]:
 
 
 def _letters(characters: Sequence[str]) -> list[str]:
-    """Each character with the marks after it."""
+    """Joins each character with the marks after it."""
     letters: list[str] = []
     for each in characters:
         if letters and unicodedata.category(each).startswith("M"):
@@ -114,7 +113,7 @@ def _is_dropped(character: str) -> str:
 
 
 def _dropped(text: str, begins: list[int], first: int, last: int) -> list[ExplainedToken]:
-    """The characters from `first` up to `last`, without white space."""
+    """Lists the characters from `first` up to `last`, without white space."""
     return [
         ExplainedToken(
             None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -25,11 +25,11 @@ class PairFormat:
 
     @property
     def between(self) -> int:
-        """The number of special tokens between the texts."""
+        """Counts the special tokens between the texts."""
         return self.separators + self.second_cls
 
     def special_tokens(self, segments: int) -> int:
-        """The number of special tokens in a row of one or two segments."""
+        """Counts the special tokens in a row of one or two segments."""
         return 2 if segments == 1 else 2 + self.between
 
 
@@ -37,15 +37,18 @@ BERT_PAIRS = PairFormat(separators=1, second_type_id=1)  # DistilBERT's, ALBERT'
 ROBERTA_PAIRS = PairFormat(separators=2, second_type_id=0)  # XLM-RoBERTa's too
 
 
-def as_ids(ids: Any, ragged_rank: int | None = None) -> tf.Tensor | tf.RaggedTensor:
-    """Integers: a tensor as it is; nested lists or an array -> int64, ragged.
+Ids = Sequence[int] | Sequence[Sequence[int]] | np.ndarray | tf.Tensor | tf.RaggedTensor
+
+
+def as_ids(ids: Ids, ragged_rank: int | None = None) -> tf.Tensor | tf.RaggedTensor:
+    """Converts nested lists or an array of integers to a ragged int64 tensor; leaves a tensor as it is.
 
     Args:
         ids: `[batch, (tokens)]`, or `[tokens]`.
         ragged_rank: 1 if they must have a batch dimension.
 
     Raises:
-        TypeError, ValueError: they are no integers, or of another rank.
+        TypeError, ValueError: they are not integers, or of another rank.
     """
     if not tf.is_tensor(ids):
         if not isinstance(ids, np.ndarray):
@@ -80,7 +83,7 @@ def truncate(
         >>> [segment.to_list() for segment in truncate(pair, 5)]
         [[[1, 2, 3]], [[6, 7]]]
     """
-    lengths = [tf.cast(segment.row_lengths(), tf.int64) for segment in segments]  # each [batch]
+    lengths = [_lengths(segment) for segment in segments]  # each [batch]
     room = tf.cast(max_tokens, tf.int64)
     if truncation == "error":
         total = tf.add_n(lengths)
@@ -102,14 +105,14 @@ def truncate(
 
 
 def first_tokens(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
-    """The first `count` values of each row; `count` is int64 `[batch]`."""
+    """Takes the first `count` values of each row; `count` is int64 `[batch]`."""
     starts = tf.cast(segment.row_starts(), tf.int64)
     values = tf.gather(segment.values, tf.ragged.range(starts, starts + count).values)
     return tf.RaggedTensor.from_row_lengths(values, count, validate=False)
 
 
 def _head_and_tail(segment: tf.RaggedTensor, count: tf.Tensor) -> tf.RaggedTensor:
-    """`count` values of each row, int64 `[batch]`: all, or a quarter from the beginning and the rest from the end."""
+    """Takes `count` values of each row, int64 `[batch]`: a quarter from its beginning, the rest from its end."""
     starts, ends = (tf.cast(limit, tf.int64) for limit in (segment.row_starts(), segment.row_limits()))
     head = tf.where(ends - starts > count, count // _HEAD, count)
     rows = tf.concat([tf.ragged.range(starts, starts + head), tf.ragged.range(ends - (count - head), ends)], axis=1)

@@ -1,5 +1,6 @@
-"""BertPreprocessor: texts, or pairs of texts -> the inputs of a BERT encoder."""
+"""BertPreprocessor: texts, or pairs of texts -> the inputs of a BERT encoder; and the tokenizer of a preset."""
 
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,55 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_bert import files
 from keras_bert.formats import Preset
-from keras_bert.text.loading import load_tokenizer
-from keras_bert.text.packing import TRUNCATIONS, as_ids, pack, truncate, windows
-from keras_bert.text.strings import as_strings, readable_errors
+from keras_bert.formats.hugging_face_tokenizers import ALL_IN_ONE, IDS, VOCABULARY
+from keras_bert.text.bytepair import BytePairTokenizer
+from keras_bert.text.packing import TRUNCATIONS, Ids, as_ids, pack, truncate, windows
+from keras_bert.text.sentencepiece import SentencePieceTokenizer
+from keras_bert.text.sentencepiece_files import MODELS
+from keras_bert.text.strings import Strings, as_strings, readable_errors
 from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.wordpiece import WordPieceTokenizer
+
+Texts = Strings | tuple[Strings, Strings] | keras.KerasTensor | Sequence[keras.KerasTensor]
+
+# The type in tokenizer.json -> the class.
+_TYPES = {"WordPiece": WordPieceTokenizer, "BPE": BytePairTokenizer, "Unigram": SentencePieceTokenizer}
+
+# The first of these files in a directory determines the class.
+_DECIDE = {**dict.fromkeys(MODELS, SentencePieceTokenizer), IDS: BytePairTokenizer, VOCABULARY: WordPieceTokenizer}
+
+
+def load_tokenizer(handle: str | Path | Preset, **overrides: Any) -> Tokenizer:
+    """Loads a preset's tokenizer; the files determine its class.
+
+    Args:
+        handle: a directory, the name of a preset, `hf://org/name`, or an open preset; it holds one of
+            - `spiece.model`, `sentencepiece.bpe.model` or `spm.model`;
+            - `vocab.json` and `merges.txt`;
+            - `vocab.txt`;
+            - `tokenizer.json` of type WordPiece, byte-level BPE, or the Unigram of ALBERT, XLM-RoBERTa or CamemBERT;
+            - KerasHub's `tokenizer.json` and `assets/tokenizer`, of any family except ALBERT.
+        **overrides: arguments of the tokenizer that replace the values in the files.
+
+    Raises:
+        FileNotFoundError: none of these files is there.
+        ValueError: a file is damaged, or the kind of tokenizer is not supported.
+
+    Example:
+        >>> type(load_tokenizer("all-MiniLM-L6-v2")).__name__
+        'WordPieceTokenizer'
+    """
+    with Preset.open(handle) as preset:
+        advice = "copy the files of the model's tokenizer there"
+        path = files.find(preset.directory, *_DECIDE, ALL_IN_ONE, advice=advice)
+        if path.name in _DECIDE:
+            return _DECIDE[path.name].from_preset(preset, **overrides)
+        kind = preset.tokenizer_files.type
+        if kind not in _TYPES:
+            raise ValueError(f"{path} holds a {kind} tokenizer; supported are {', '.join(_TYPES)}")
+        return _TYPES[kind].from_preset(preset, **overrides)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")
@@ -25,7 +70,7 @@ class BertPreprocessor(keras.layers.Layer):
             of the longest row of the batch.
         truncation: how to shorten a row that is too long: "longest_first", "round_robin", "waterfall", "head_tail" or
             "error", see `packing.truncate`.
-        stride: if given, long texts (in a pair, the second text) are split into windows instead, each beginning
+        stride: if not None, long texts (in a pair, the second text) are split into windows instead, each beginning
             `stride` tokens after the one before it. Results are then `[batch, windows, seq_length]`; missing windows
             are padding.
         pad_to_multiple_of: with `sequence_length=None`, the length is rounded up to a multiple of it, so that fewer
@@ -113,13 +158,13 @@ class BertPreprocessor(keras.layers.Layer):
         """The most tokens that a row may have, special tokens included."""
         return self.max_sequence_length if self.sequence_length is None else self.sequence_length
 
-    def __call__(self, texts: Any, **kwargs: Any) -> dict[str, tf.Tensor]:
+    def __call__(self, texts: Texts, **kwargs: Any) -> dict[str, tf.Tensor]:
         # Here and not in `call`, because Keras takes only tensors as positional arguments.
         texts = _as_texts(texts)
         with readable_errors():
             return super().__call__(texts, **kwargs)
 
-    def call(self, texts: Any) -> dict[str, tf.Tensor]:
+    def call(self, texts: tf.Tensor | Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
         if tf.__internal__.get_enclosing_xla_context() is not None:
             raise ValueError(
                 "XLA has no strings: give the model packed inputs, which a preprocessor makes of texts in a tf.data "
@@ -133,13 +178,13 @@ class BertPreprocessor(keras.layers.Layer):
         outputs = self._from_one(*texts) if len(texts) == 1 else self._from_two(*texts)
         return {name: tf.ensure_shape(values, self._shape(shape)) for name, values in outputs.items()}
 
-    def _shape(self, batch_shape: Any) -> tuple[int | None, ...]:
+    def _shape(self, batch_shape: Iterable[int | None]) -> tuple[int | None, ...]:
         return (*batch_shape, *([] if self.stride is None else [None]), self.sequence_length)
 
     def _preprocess(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return self.pack(tuple(self.tokenizer.tokenize(text) for text in texts))
 
-    def pack(self, segments: Any) -> dict[str, tf.Tensor]:
+    def pack(self, segments: Ids | tuple[Ids, Ids]) -> dict[str, tf.Tensor]:
         """Packs tokenized texts, as a call does.
 
         Args:
@@ -179,10 +224,10 @@ class BertPreprocessor(keras.layers.Layer):
         by_row = {name: tf.RaggedTensor.from_row_lengths(each, cut.counts) for name, each in packed.items()}
         return {name: each.to_tensor(padding.get(name, 0)) for name, each in by_row.items()}
 
-    def _as_ids(self, segment: Any) -> tf.RaggedTensor:
-        """int32 `[batch, (tokens)]`."""
+    def _as_ids(self, segment: Ids) -> tf.RaggedTensor:
+        """Converts ids to int32 `[batch, (tokens)]`, and checks them unless a tokenizer made them."""
         ids = as_ids(segment, ragged_rank=1)
-        if not tf.is_tensor(segment):  # a tokenizer's are valid
+        if not tf.is_tensor(segment):
             self.tokenizer.check_ids(ids.flat_values)
         return tf.cast(ids if isinstance(ids, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(ids), tf.int32)
 
@@ -197,7 +242,9 @@ class BertPreprocessor(keras.layers.Layer):
         special_ids = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
         return pack(segments, limit, *special_ids, tokenizer.pair_format)
 
-    def compute_output_spec(self, texts: Any) -> dict[str, keras.KerasTensor]:
+    def compute_output_spec(
+        self, texts: keras.KerasTensor | Sequence[keras.KerasTensor]
+    ) -> dict[str, keras.KerasTensor]:
         first = texts[0] if isinstance(texts, list | tuple) else texts
         names = ("input_word_ids", "input_mask", "input_type_ids")
         return {name: keras.KerasTensor(self._shape(first.shape), "int32", name=name) for name in names}
@@ -243,8 +290,8 @@ class BertPreprocessor(keras.layers.Layer):
         self.tokenizer.save_preset(directory, overwrite)
 
 
-def _as_texts(texts: Any) -> Any:
-    """One string tensor, or a tuple of two of equal shape; or `keras.Input`s, unchanged."""
+def _as_texts(texts: Texts) -> tf.Tensor | keras.KerasTensor | tuple[tf.Tensor | keras.KerasTensor, ...]:
+    """Converts to a string tensor, or a tuple of two of equal shape; leaves `keras.Input`s as they are."""
     if isinstance(texts, tuple) or (isinstance(texts, list) and texts and all(map(_is_tensor, texts))):
         if len(texts) != 2:
             raise ValueError(f"got {len(texts)} texts in a {type(texts).__name__}; expected a pair, or a list of str")
@@ -261,11 +308,11 @@ def _as_texts(texts: Any) -> Any:
     return texts
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> bool:
     return tf.is_tensor(value) or isinstance(value, keras.KerasTensor)
 
 
-def _check_pair(pair: Any) -> None:
+def _check_pair(pair: Sequence[tf.Tensor | tf.RaggedTensor | keras.KerasTensor]) -> None:
     """Raises ValueError if the numbers of rows differ."""
     first, *others = (tuple(part.shape)[:1] for part in pair)
     for other in others:

@@ -1,27 +1,35 @@
 """SentencePiece, the tokenizer of ALBERT, XLM-RoBERTa, CamemBERT and DeBERTa, in the TensorFlow graph."""
 
 import base64
+import functools
 import os
 import reprlib
+import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+import tensorflow_text as tf_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_bert import files
-from keras_bert.text.normalization import CompatibilityNormalizer
 from keras_bert.text.sentencepiece_files import (
+    BYTE,
+    FAMILIES,
+    SPACE,
+    USER_DEFINED,
+    ends_in_comma,
+    read_model,
     read_sentencepiece_files,
     sentencepiece_whole_file,
     write_sentencepiece_files,
 )
-from keras_bert.text.sentencepiece_model import BYTE, FAMILIES, SPACE, USER_DEFINED, ends_in_comma, read_model
-from keras_bert.text.strings import Tokens
-from keras_bert.text.tokenizer import Tokenizer
+from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
+from keras_bert.text.tokenizer import Tokenizer, Tokens
 
 _ops = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
 # False for white space, and for other characters that SentencePiece's usual normalization (nmt_nfkc) turns into spaces.
@@ -32,7 +40,7 @@ _IS_TEXT[[0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF]] = False
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class SentencePieceTokenizer(Tokenizer):
-    """SentencePiece (Kudo and Richardson 2018), with a model family's steps before and after it.
+    """Tokenizes with SentencePiece (Kudo and Richardson 2018), and with a family's steps before and after it.
 
     TensorFlow Text runs google/sentencepiece's own segmentation. The operation holds the model as an attribute, so
     functions capture no resource, and a SavedModel needs no further file.
@@ -94,10 +102,10 @@ class SentencePieceTokenizer(Tokenizer):
         if family not in FAMILIES:
             raise ValueError(f"family is {family!r}; expected one of {', '.join(FAMILIES)}")
         self.family = family
-        layout = FAMILIES[family]
-        self.pair_format = layout.pair_format
-        self.lowercase = layout.lowercase if lowercase is None else lowercase
-        self.strip_accents = layout.strip_accents if strip_accents is None else strip_accents
+        usage = FAMILIES[family]
+        self.pair_format = usage.pair_format
+        self.lowercase = usage.lowercase if lowercase is None else lowercase
+        self.strip_accents = usage.strip_accents if strip_accents is None else strip_accents
         self.model, source = _bytes_of(model_file)
         try:
             pieces = read_model(self.model).pieces
@@ -107,34 +115,34 @@ class SentencePieceTokenizer(Tokenizer):
             reason = error.message if isinstance(error, tf.errors.OpError) else error
             raise ValueError(f"{source} is not a SentencePiece model: {reason!s:.200}") from None
         own = [each.piece for each in pieces]
-        vocabulary = [*layout.first, *own[layout.skipped :], *layout.last]
-        for name, token in layout.special_tokens.items():
+        vocabulary = [*usage.first, *own[usage.skipped :], *usage.last]
+        for name, token in usage.special_tokens.items():
             if token not in vocabulary:
                 raise ValueError(f"{source} has no {token}, the {name} of {family}; is it of another family?")
-        unknown = layout.special_tokens["unk_token"]
+        unknown = usage.special_tokens["unk_token"]
         if unknown not in own:
             raise ValueError(f"{source} has no {unknown} for unknown text")
-        special = {*layout.special_tokens.values()}
+        special = {*usage.special_tokens.values()}
         begins_word = [token.startswith(SPACE) or token in special for token in vocabulary]
-        super().__init__(vocabulary, layout.special_tokens, special_tokens_in_text, begins_word)
+        super().__init__(vocabulary, usage.special_tokens, special_tokens_in_text, begins_word)
 
-        self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents, layout.as_transformers)
-        if layout.as_transformers:
+        self._normalizer = CompatibilityNormalizer(self.lowercase, self.strip_accents, usage.as_transformers)
+        if usage.as_transformers:
             self._symbols = [each.piece for each in pieces if each.type == USER_DEFINED]
-        ids = np.arange(len(own), dtype=np.int32) - layout.skipped + len(layout.first)
+        ids = np.arange(len(own), dtype=np.int32) - usage.skipped + len(usage.first)
         ids[own.index(unknown)] = self.unk_token_id
-        ids[: layout.skipped] = self.unk_token_id
+        ids[: usage.skipped] = self.unk_token_id
         with tf.init_scope(), tf.device("CPU"):
             self._own_to_ids = tf.constant(ids)
             byte_of = {each.piece: bytes([int(each.piece[1:-1], 16)]) for each in pieces if each.type == BYTE}
             self._tokens = tf.constant([byte_of.get(token, token.encode()) for token in self.vocabulary])
             self._has_space = tf.constant([token.startswith(SPACE) and token != SPACE for token in self.vocabulary])
-            self._comma_splits = self._split_commas(own) if layout.splits_commas else None
+            self._comma_splits = self._comma_parts(own) if usage.splits_commas else None
         signature = [tf.TensorSpec([None], tf.string)]
         self._segment = tf.function(self._segment_batch, input_signature=signature, autograph=False)  # one model
 
     def _segment_batch(self, strings: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """The model's ids, row_splits, and starts and ends in bytes of `strings`."""
+        """Returns the model's ids, row_splits, and starts and ends in bytes of `strings`."""
         return _ops.sentencepiece_tokenize_with_offsets_op(
             _ops.sentencepiece_op(model=self.model), strings, 0, 1.0, False, False, False, tf.int32
         )
@@ -148,7 +156,7 @@ class SentencePieceTokenizer(Tokenizer):
             whole = tokens
             count = self._comma_splits[0].row_lengths()
             any_comma = tf.reduce_any(tf.gather(count, ids.values) > 1)
-            tokens = tf.cond(any_comma, lambda: self._apart_from_commas(*whole), lambda: whole)
+            tokens = tf.cond(any_comma, lambda: self._split_off_commas(*whole), lambda: whole)
         if not with_offsets:
             return tokens
         ids, starts, ends = tokens
@@ -158,7 +166,7 @@ class SentencePieceTokenizer(Tokenizer):
     def _original_spans(
         self, strings: tf.Tensor, normalized: tf.Tensor, ids: tf.RaggedTensor, starts: tf.Tensor, ends: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Maps spans of normalized bytes to spans of the given bytes, without the space before a word."""
+        """Maps spans of normalized bytes to spans of original bytes, without the space before a word."""
         rows = ids.value_rowids()
 
         def map_back() -> tuple[tf.Tensor, tf.Tensor]:
@@ -183,17 +191,17 @@ class SentencePieceTokenizer(Tokenizer):
         skips = tf.gather(self._has_space, ids.values)
         return tf.where(skips, tf.minimum(first, ends), starts), ends
 
-    def _split_commas(self, own: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """The parts of each token, ids `[tokens, (parts)]`; and the number of text bytes after each part."""
+    def _comma_parts(self, own: Sequence[str]) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """Segments each token, ids `[tokens, (parts)]`, and counts the text bytes after each part."""
         parts = [[token] for token in own]
         commas = [i for i, token in enumerate(own) if ends_in_comma(token)]
         numbers = [own[i][:-1].replace(SPACE, "") for i in commas]
         ids, splits, _, _ = self._segment_batch(tf.constant(numbers, tf.string))
-        for i, found in zip(commas, tf.RaggedTensor.from_row_splits(ids, splits).to_list(), strict=True):
-            first, *rest = (own[each] for each in found)
+        for i, number in zip(commas, tf.RaggedTensor.from_row_splits(ids, splits).to_list(), strict=True):
+            first, *rest = (own[each] for each in number)
             # Inside a word, the number has no space before it.
-            number = [first, *rest] if own[i].startswith(SPACE) else [first.removeprefix(SPACE), *rest]
-            parts[i] = [*filter(None, number), ","]
+            first = first if own[i].startswith(SPACE) else first.removeprefix(SPACE)
+            parts[i] = [*filter(None, [first, *rest]), ","]
         index = {token: i for i, token in enumerate(self.vocabulary)}
         behind = [[len("".join(row[i + 1 :]).encode()) for i in range(len(row))] for row in parts]
         return (
@@ -201,7 +209,7 @@ class SentencePieceTokenizer(Tokenizer):
             tf.ragged.constant(behind, tf.int64),
         )
 
-    def _apart_from_commas(self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor) -> Tokens:
+    def _split_off_commas(self, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor) -> Tokens:
         parts, behind = (tf.gather(each, ids.values) for each in self._comma_splits)  # [tokens, (parts)]
         token = parts.value_rowids()
         first, last = tf.gather(starts.values, token), tf.gather(ends.values, token)
@@ -219,7 +227,7 @@ class SentencePieceTokenizer(Tokenizer):
         return tf.strings.regex_replace(text, "^ ", "")
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, with the model in base64 in place of its path."""
+        """Returns the arguments, with the model in base64 in place of its path."""
         return {
             "model_file": base64.b64encode(self.model).decode(),
             "family": self.family,
@@ -230,7 +238,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "SentencePieceTokenizer":
-        """The tokenizer of `get_config()`, with the model itself, never its path; see `Tokenizer.from_config`.
+        """Makes the tokenizer of a `get_config()`, with the model itself, never its path; see `Tokenizer.from_config`.
 
         Raises:
             ValueError: the model is missing, or not in base64.
@@ -238,16 +246,15 @@ class SentencePieceTokenizer(Tokenizer):
         try:
             model = base64.b64decode(config.get("model_file"), validate=True)
         except (TypeError, ValueError):
-            found = reprlib.repr(config.get("model_file"))
             raise ValueError(
-                f"the configuration of a {cls.__name__} has {found} in model_file; expected the model in base64 (a "
-                f"path is for the constructor: {cls.__name__}(model_file=...))"
+                f"the configuration of a {cls.__name__} has {reprlib.repr(config.get('model_file'))} in model_file; "
+                f"expected the model in base64 (a path is for the constructor: {cls.__name__}(model_file=...))"
             ) from None
         return cls(**config | {"model_file": model})
 
 
 def _bytes_of(model_file: str | Path | bytes) -> tuple[bytes, str]:
-    """The bytes of a model, and its name in messages."""
+    """Reads the bytes of a model, and names it for messages."""
     source = "the model"
     if isinstance(model_file, str | os.PathLike):
         source = str(model_file)
@@ -258,3 +265,80 @@ def _bytes_of(model_file: str | Path | bytes) -> tuple[bytes, str]:
     if not model_file:
         raise ValueError(f"{source} is empty")
     return bytes(model_file), source
+
+
+# -- ALBERT's normalization of text before SentencePiece: compatibility decomposition, accents, lower case.
+
+# White space in `str.split`, but not in SentencePiece's own normalization.
+_ODD_SPACES = r"\x0b\x1c-\x1f"
+_PLAIN = r"[\x02-\x0a\x0c-\x1b -\x7f]*"
+# Replaces U+0000, where TensorFlow Text's operation would end the text. No vocabulary has either.
+_NO_NUL = "\ue000"
+# Two ` or two ' become " and this character, so that offsets stay. Later it is removed, as SentencePiece's usual
+# normalization does.
+_SECOND_QUOTE = "\x01"
+
+
+@dataclass(frozen=True)
+class CompatibilityNormalizer(Normalizer):
+    """Normalizes as `preprocess_text` of google-research/albert: white space, NFKD, combining characters, lower case.
+
+    `strip_accents` decomposes by compatibility (NFKD), drops characters with a combining class, and replaces other
+    white space by spaces. `as_transformers` normalizes as transformers 5 does for ALBERT: two ` or two ' become ", all
+    marks are dropped, with or without a combining class, and sigma has no final form.
+
+    Example:
+        >>> CompatibilityNormalizer(True, True)(tf.constant(["Crème ﬁn ½"])).numpy()[0].decode()
+        'creme fin 1⁄2'
+    """
+
+    lowercase: bool
+    strip_accents: bool
+    as_transformers: bool = False
+
+    def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
+        """Normalizes string `[batch]`. Arguments and errors are those of `BertNormalizer`."""
+        strings = self._mark_quotes(strings)
+        lowered = tf.strings.lower(strings) if self.lowercase else strings
+        plain = tf.strings.regex_full_match(strings, _PLAIN)
+        return normalize_unless(plain, lowered, rows, self._normalize)
+
+    def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
+        strings = tf.strings.regex_replace(strings, r"\x00", _NO_NUL)
+        if self.as_transformers:
+            strings = tf.strings.regex_replace(strings, _SECOND_QUOTE, "")
+            strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")  # as long as before
+            strings = tf.strings.regex_replace(strings, "Σ", "σ") if self.lowercase else strings
+            if self.strip_accents:
+                strings = tf.strings.regex_replace(tf_text.normalize_utf8(strings, "NFKD"), r"\pM+", "")
+        elif self.strip_accents:
+            # As long as before, so that offsets stay; SentencePiece makes several spaces one.
+            strings = tf.strings.regex_replace(strings, f"[{_ODD_SPACES}]", " ")
+            strings = tf.strings.regex_replace(strings, r"\x{85}", "  ")
+            strings = tf_text.normalize_utf8(strings, "NFKD")
+            strings = tf.strings.regex_replace(strings, f"{_combining()}+", "")
+        if self.lowercase:
+            strings = tf.strings.lower(strings)  # NFKD's ASCII first, because ICU would follow the locale
+            strings = tf.strings.lower(lower_dotted_capitals(strings), encoding="utf-8")
+        return strings
+
+    def original_offsets(
+        self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        return super().original_offsets(self._mark_quotes(strings), rows, starts, ends)
+
+    def _mark_quotes(self, strings: tf.Tensor) -> tf.Tensor:
+        return tf.strings.regex_replace(strings, "``|''", f'"{_SECOND_QUOTE}') if self.as_transformers else strings
+
+    def _characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        results = self._normalize(chars)
+        return results, (tf.strings.length(chars) > 0) & (tf.strings.length(results) == 0)
+
+
+@functools.cache
+def _combining() -> str:
+    """Makes RE2's character class of the characters with a nonzero canonical combining class."""
+    codes = [code for code in range(0x110000) if unicodedata.combining(chr(code))]
+    begins = [code for code in codes if not unicodedata.combining(chr(code - 1))]
+    ends = [code for code in codes if not unicodedata.combining(chr(code + 1))]
+    return "[" + "".join(f"\\x{{{a:x}}}-\\x{{{b:x}}}" for a, b in zip(begins, ends, strict=True)) + "]"

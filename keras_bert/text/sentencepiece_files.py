@@ -1,14 +1,18 @@
-"""The files of a SentencePiece tokenizer: its model, and `tokenizer.json` of type Unigram, with the same ids."""
+"""The files of a SentencePiece tokenizer: google/sentencepiece's model, and `tokenizer.json` with the same ids."""
 
 import base64
 import itertools
+import math
 import re
 import reprlib
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory, text_format
 
 from keras_bert import files
 from keras_bert.formats import keras_hub
@@ -18,6 +22,7 @@ from keras_bert.formats.hugging_face_tokenizers import (
     CONFIG,
     STEPS,
     TOKENS,
+    added_token,
     mask_with_space,
     steps_of,
     template,
@@ -25,21 +30,191 @@ from keras_bert.formats.hugging_face_tokenizers import (
 )
 from keras_bert.formats.layout_table import check_plain
 from keras_bert.formats.tokenizer_files import TokenizerFiles
-from keras_bert.text.sentencepiece_model import (
-    BYTE,
-    CONTROL,
-    FAMILIES,
-    NORMAL,
-    SPACE,
-    UNKNOWN,
-    USER_DEFINED,
-    ends_in_comma,
-    read_model,
-    unigram_model,
-)
+from keras_bert.text.packing import BERT_PAIRS, ROBERTA_PAIRS, PairFormat
 
-_SPECIAL = {token for layout in FAMILIES.values() for token in layout.special_tokens.values()}
-_UNUSED = {token for layout in FAMILIES.values() for token in layout.first} - _SPECIAL  # some files have them as added
+# The used parts of google/sentencepiece's sentencepiece_model.proto; protobuf keeps all others. There, `type` is an
+# enumeration, which would hide unknown numbers.
+_SCHEMA = """
+    name: "keras_bert/sentencepiece_model.proto"
+    message_type {
+      name: "SentencePiece"
+      field { name: "piece" number: 1 type: TYPE_STRING }
+      field { name: "score" number: 2 type: TYPE_FLOAT }
+      field { name: "type" number: 3 type: TYPE_INT32 default_value: "1" }
+    }
+    message_type {
+      name: "TrainerSpec"
+      field { name: "model_type" number: 3 type: TYPE_INT32 }
+    }
+    message_type {
+      name: "NormalizerSpec"
+      field { name: "precompiled_charsmap" number: 2 type: TYPE_BYTES }
+    }
+    message_type {
+      name: "ModelProto"
+      field { name: "pieces" number: 1 type: TYPE_MESSAGE type_name: "SentencePiece" label: LABEL_REPEATED }
+      field { name: "trainer_spec" number: 2 type: TYPE_MESSAGE type_name: "TrainerSpec" }
+      field { name: "normalizer_spec" number: 3 type: TYPE_MESSAGE type_name: "NormalizerSpec" }
+    }
+"""
+
+# SentencePiece.Type
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
+_TYPES = range(1, 7)  # and UNUSED
+_UNIGRAM = 1  # TrainerSpec.ModelType
+
+
+def _model_class() -> type[message.Message]:
+    pool = descriptor_pool.DescriptorPool()  # not the default pool: other libraries register these names there
+    pool.AddSerializedFile(text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()).SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("ModelProto"))
+
+
+ModelProto = _model_class()
+
+
+def read_model(model: bytes) -> ModelProto:
+    """Parses and checks a serialized `ModelProto`. TensorFlow Text's operation ends the process on some bad models.
+
+    The result has `pieces` (each with `piece`, a str, `score`, the natural logarithm of its probability, and `type`,
+    one of the above; the index is the id), and `normalizer_spec.precompiled_charsmap`.
+
+    Raises:
+        ValueError: the bytes are not a model, or a piece is empty, repeated, has a U+0000, or a score that is not
+            finite.
+
+    Example:
+        >>> model = unigram_model([("<unk>", 0.0, UNKNOWN), ("▁a", -1.5, NORMAL)], b"")
+        >>> [(each.piece, each.score, each.type) for each in read_model(model).pieces]
+        [('<unk>', 0.0, 2), ('▁a', -1.5, 1)]
+    """
+    try:
+        proto = ModelProto.FromString(model)
+        pieces = [(each.piece, each.score, each.type) for each in proto.pieces]
+    except message.DecodeError as error:
+        raise ValueError(f"it cannot be read ({error})") from None
+    if not pieces:
+        raise ValueError("it has no pieces")
+    seen: dict[str, int] = {}
+    for number, (text, score, kind) in enumerate(pieces):
+        if not isinstance(text, str):  # invalid UTF-8 stays bytes
+            raise ValueError(f"piece {number} is {text!r}, which is not UTF-8")
+        if not text or "\0" in text:
+            raise ValueError(f"piece {number} is {'empty' if not text else f'{text!r}, with a U+0000'}")
+        if text in seen:
+            raise ValueError(f"piece {number} is {text!r}, like piece {seen[text]}")
+        if not math.isfinite(score):
+            raise ValueError(f"piece {number}, {text!r}, has the score {score}")
+        if kind == BYTE and not re.fullmatch("<0x[0-9A-F]{2}>", text):
+            raise ValueError(f"piece {number}, {text!r}, has the type of a byte; expected <0x00> to <0xFF>")
+        if kind not in _TYPES:
+            raise ValueError(f"piece {number}, {text!r}, has the type {kind}; expected {_TYPES[0]} to {_TYPES[-1]}")
+        seen[text] = number
+    unknown = sum(kind == UNKNOWN for _, _, kind in pieces)
+    if unknown != 1:
+        raise ValueError(f"it has {unknown} pieces of the type for unknown text; expected 1")
+    return proto
+
+
+def unigram_model(pieces: Iterable[tuple[str, float, int]], charsmap: bytes) -> bytes:
+    """Serializes a model of type Unigram, with SentencePiece's defaults: a space in front, runs of spaces become one.
+
+    Args:
+        pieces: the text, score (rounded to float32) and type of each piece.
+        charsmap: the table of the normalization, `precompiled_charsmap`.
+    """
+    proto = ModelProto(trainer_spec={"model_type": _UNIGRAM}, normalizer_spec={"precompiled_charsmap": charsmap})
+    for text, score, kind in pieces:
+        proto.pieces.add(piece=text, score=score, type=kind)
+    return proto.SerializeToString()
+
+
+# -- How each model family uses its SentencePiece model.
+
+SPACE = "▁"  # in SentencePiece's tokens
+
+
+def ends_in_comma(token: str) -> bool:
+    """Checks whether a token ends in a digit and a comma; ALBERT splits such tokens."""
+    return len(token) > 1 and token[-1] == "," and token[-2].isdigit()
+
+
+@dataclass(frozen=True)
+class SentencePieceFamily:
+    """How a model family uses its SentencePiece model."""
+
+    model: str | None  # the name of the model's file; None: the model is only in `tokenizer.json`
+    transformers_class: str  # the tokenizer's class in transformers
+    model_inputs: tuple[str, ...]  # the outputs of that class, in its usual order
+    special_tokens: dict[str, str]
+    pair_format: PairFormat
+    lowercase: bool = False  # default of the tokenizer's argument
+    strip_accents: bool = False  # default of the tokenizer's argument
+    first: tuple[str, ...] = ()  # the vocabulary: `first`, the model's tokens after `skipped` ones, `last`
+    hidden: tuple[str, ...] = ()  # those of `first` whose scores in `tokenizer.json` keep them out of texts
+    skipped: int = 0
+    last: tuple[str, ...] = ()
+    splits_commas: bool = False  # whether to split a comma off a digit, as `encode_pieces` of google-research/albert
+    # Whether our files name a class of transformers that follows tokenizer.json: `transformers_class` would normalize
+    # text in its own way.
+    as_any_class: bool = False
+    # Whether to normalize as transformers 5 does for ALBERT, see `CompatibilityNormalizer`, and to begin a word after
+    # each user-defined symbol of the model, such as `-`.
+    as_transformers: bool = False
+
+
+_NAMES = {"unk_token": "<unk>", "pad_token": "<pad>"}
+_ALBERT = {
+    "transformers_class": "AlbertTokenizer",
+    "model_inputs": ("input_ids", "token_type_ids", "attention_mask"),
+    "special_tokens": {**_NAMES, "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"},
+    "pair_format": BERT_PAIRS,
+    "lowercase": True,
+    "strip_accents": True,
+}
+
+FAMILIES = {
+    "albert": SentencePieceFamily("spiece.model", **_ALBERT, splits_commas=True),
+    "albert-transformers": SentencePieceFamily(None, **_ALBERT, as_transformers=True),
+    # fairseq's dictionary begins with four tokens of its own, the model with <unk>, <s> and </s>.
+    "xlm-roberta": SentencePieceFamily(
+        "sentencepiece.bpe.model",
+        "XLMRobertaTokenizer",
+        ("input_ids", "attention_mask"),
+        {**_NAMES, "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"},
+        ROBERTA_PAIRS,
+        first=("<s>", "<pad>", "</s>", "<unk>"),
+        skipped=3,
+        last=("<mask>",),
+    ),
+    # fairseq's dictionary has its own tokens, of which <pad> and <unk> are used, and then all of the model's.
+    "camembert": SentencePieceFamily(
+        "sentencepiece.bpe.model",
+        "CamembertTokenizer",
+        ("input_ids", "attention_mask"),
+        {**_NAMES, "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"},
+        ROBERTA_PAIRS,
+        first=("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"),
+        hidden=("<unk>NOTUSED",),
+        skipped=1,
+        last=("<mask>",),
+    ),
+    "deberta-v2": SentencePieceFamily(
+        "spm.model",
+        "DebertaV2Tokenizer",
+        ("input_ids", "token_type_ids", "attention_mask"),
+        {name: f"[{name[:-6].upper()}]" for name in ("unk_token", "pad_token", "cls_token", "sep_token", "mask_token")},
+        BERT_PAIRS,
+        last=("[MASK]",),
+        as_any_class=True,
+    ),
+}
+
+
+# -- `tokenizer.json` of type Unigram, and the other files of transformers.
+
+_SPECIAL = {token for usage in FAMILIES.values() for token in usage.special_tokens.values()}
+_UNUSED = {token for usage in FAMILIES.values() for token in usage.first} - _SPECIAL  # some files have them as added
 _SHAPE = {
     "model": {"vocab": [[str, float]]},
     "added_tokens": [{"id": int, "content": str, "single_word": bool, "rstrip": bool, "normalized": bool}],
@@ -49,20 +224,20 @@ _SHAPE = {
 
 
 def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
-    """The content of a `tokenizer.json` that gives the same ids as a model (a serialized `ModelProto`).
+    """Makes the content of a `tokenizer.json` that gives the same ids as a model (a serialized `ModelProto`).
 
     `transformers` also reads models, but treats their user-defined symbols, such as ALBERT's `-` and `.`, as words.
     """
-    layout = FAMILIES[family]
-    tokens, proto = layout.special_tokens, read_model(model)
-    vocabulary = [(name, -100.0 if name in layout.hidden else 0.0) for name in layout.first]
-    vocabulary += [(each.piece, each.score) for each in proto.pieces[layout.skipped :]]
-    vocabulary += [(name, 0.0) for name in layout.last]
+    usage = FAMILIES[family]
+    tokens, proto = usage.special_tokens, read_model(model)
+    vocabulary = [(name, -100.0 if name in usage.hidden else 0.0) for name in usage.first]
+    vocabulary += [(each.piece, each.score) for each in proto.pieces[usage.skipped :]]
+    vocabulary += [(name, 0.0) for name in usage.last]
     ids = {token: index for index, (token, _) in enumerate(vocabulary)}
-    if layout.splits_commas:  # avoids tokens that end in a digit and a comma
+    if usage.splits_commas:  # avoids tokens that end in a digit and a comma
         vocabulary = [(token, score - 100 * ends_in_comma(token)) for token, score in vocabulary]
     steps: list[dict[str, Any]] = []
-    if layout.as_transformers:
+    if usage.as_transformers:
         steps += [{"type": "Replace", "pattern": {"String": quote}, "content": '"'} for quote in ("``", "''")]
     if strip_accents:
         steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
@@ -72,27 +247,19 @@ def tokenizer_json(model: bytes, family: str, lowercase: bool, strip_accents: bo
         steps += [{"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}]
     metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
     cls, sep, mask = (tokens[f"{name}_token"] for name in ("cls", "sep", "mask"))
-    symbols = [each.piece for each in proto.pieces if each.type == USER_DEFINED] if layout.as_transformers else []
+    symbols = [each.piece for each in proto.pieces if each.type == USER_DEFINED] if usage.as_transformers else []
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            {
-                "id": ids[name],
-                "content": name,
-                "single_word": False,
-                "lstrip": name == mask,
-                "rstrip": False,
-                "normalized": False,
-                "special": name not in symbols,
-            }
+            {**added_token(name, ids[name], special=name not in symbols, lstrip=name == mask), "normalized": False}
             for name in sorted({*tokens.values(), *symbols}, key=ids.get)
         ],
         "normalizer": {"type": "Sequence", "normalizers": steps},
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
         "post_processor": template(
-            (cls, ids[cls]), (sep, ids[sep]), layout.pair_format.separators, layout.pair_format.second_type_id
+            (cls, ids[cls]), (sep, ids[sep]), usage.pair_format.separators, usage.pair_format.second_type_id
         ),
         "decoder": metaspace,
         "model": {
@@ -133,18 +300,18 @@ def read_tokenizer_json(path: Path, content: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"{path}: its normalizer has no Precompiled table, so the ids of white space would differ")
     try:
         model = _rebuilt(content, family, base64.b64decode(charsmaps[0], validate=True))
-        theirs, ours = (_compared(each) for each in (content, tokenizer_json(model, **arguments)))
+        actual, expected = (_compared(each) for each in (content, tokenizer_json(model, **arguments)))
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
-    if theirs != ours:
-        place, theirs, ours = _first_difference(theirs, ours)
-        theirs, ours = reprlib.repr(theirs), reprlib.repr(ours)
-        raise ValueError(f"{path}: its {place} is {theirs}, where {family} has {ours}: ids would differ")
+    if actual != expected:
+        place, *values = _first_difference(actual, expected)
+        actual, expected = map(reprlib.repr, values)
+        raise ValueError(f"{path}: its {place} is {actual}, where {family} has {expected}: ids would differ")
     return {"model_file": model, **arguments}
 
 
 def normalizers_of(path: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
-    """The steps of the normalizer in the content of a `tokenizer.json`. Raises ValueError if it is damaged."""
+    """Reads the steps of the normalizer in a `tokenizer.json`. Raises ValueError if it is damaged."""
     files.check_json(content, {"normalizer": (STEPS, None)}, path)
     return steps_of(content.get("normalizer"), "normalizers")
 
@@ -158,9 +325,9 @@ def _family_of(path: Path, vocabulary: Sequence[str]) -> str:
     if SPACE not in vocabulary:
         raise ValueError(f"{path} has no token {SPACE}: unknown words could not be separated")
     for family in ("albert-transformers", "xlm-roberta", "camembert"):
-        layout = FAMILIES[family]
-        ends = [*vocabulary[: len(layout.first)], *vocabulary[len(vocabulary) - len(layout.last) :]]
-        if ends == [*layout.first, *layout.last] and {*vocabulary}.issuperset(layout.special_tokens.values()):
+        usage = FAMILIES[family]
+        ends = [*vocabulary[: len(usage.first)], *vocabulary[len(vocabulary) - len(usage.last) :]]
+        if ends == [*usage.first, *usage.last] and {*vocabulary}.issuperset(usage.special_tokens.values()):
             return family
     raise ValueError(
         f"{path} is of no known family: its vocabulary has the special tokens of neither ALBERT "
@@ -170,21 +337,21 @@ def _family_of(path: Path, vocabulary: Sequence[str]) -> str:
 
 
 def _rebuilt(content: dict[str, Any], family: str, charsmap: bytes) -> bytes:
-    layout = FAMILIES[family]
-    unknown = layout.special_tokens["unk_token"]
+    usage = FAMILIES[family]
+    unknown = usage.special_tokens["unk_token"]
     added = [token["content"] for token in content["added_tokens"]]
-    types = dict.fromkeys(added, USER_DEFINED if layout.as_transformers else NORMAL)
-    types |= dict.fromkeys(layout.special_tokens.values(), CONTROL) | {unknown: UNKNOWN}
+    types = dict.fromkeys(added, USER_DEFINED if usage.as_transformers else NORMAL)
+    types |= dict.fromkeys(usage.special_tokens.values(), CONTROL) | {unknown: UNKNOWN}
     vocabulary = content["model"]["vocab"]
-    own = vocabulary[len(layout.first) : len(vocabulary) - len(layout.last)]
+    own = vocabulary[len(usage.first) : len(vocabulary) - len(usage.last)]
     pieces = [(token, score, types.get(token, NORMAL)) for token, score in own]
-    skipped = [(unknown, 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)][: layout.skipped]
+    skipped = [(unknown, 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)][: usage.skipped]
     pieces = [*skipped, *pieces]
     return unigram_model(pieces, charsmap)
 
 
 def _compared(content: dict[str, Any]) -> dict[str, Any]:
-    """The values that determine the ids, spelled as transformers 5 does."""
+    """Picks the values that determine the ids, spelled as transformers 5 does."""
     added = sorted(content["added_tokens"], key=lambda token: token["id"])
     added = [token for token in added if token["content"] not in _UNUSED]
     return {
@@ -201,12 +368,12 @@ def _compared(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rounded(score: float) -> float:
-    """Rounded to float32."""
+    """Rounds to float32."""
     return struct.unpack("<f", struct.pack("<f", score))[0]
 
 
 def _plain_spaces(step: dict[str, Any]) -> dict[str, Any]:
-    """Metaspace in its current form: older files have `add_prefix_space`."""
+    """Writes Metaspace in its current form: older files have `add_prefix_space`."""
     if step["type"] != "Metaspace":
         return step
     always = "always" if step.get("add_prefix_space") else "never"
@@ -215,29 +382,30 @@ def _plain_spaces(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain_token(token: dict[str, Any]) -> dict[str, Any]:
-    """The fields that determine which text is a token. `lstrip` is left out: white space before it has no token."""
+    """Picks the fields that determine which text is a token; not `lstrip`: white space before it has no token."""
     plain = {key: token[key] for key in ("id", "content", "single_word", "rstrip")}
     return plain | {"normalized": token["normalized"] and token["content"] not in _SPECIAL}
 
 
-def _first_difference(theirs: Any, ours: Any, place: str = "") -> tuple[str, Any, Any]:
-    """The place and the two values of the first difference."""
-    if isinstance(theirs, dict) and isinstance(ours, dict):
-        pairs = {f".{key}": (theirs.get(key, "missing"), ours.get(key, "missing")) for key in {**theirs, **ours}}
-    elif isinstance(theirs, list) and isinstance(ours, list):
-        longest = itertools.zip_longest(theirs, ours, fillvalue="missing")
+def _first_difference(actual: Any, expected: Any, place: str = "") -> tuple[str, Any, Any]:
+    """Finds the place and the two values of the first difference."""
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        keys = {**actual, **expected}
+        pairs = {f".{key}": (actual.get(key, "missing"), expected.get(key, "missing")) for key in keys}
+    elif isinstance(actual, list) and isinstance(expected, list):
+        longest = itertools.zip_longest(actual, expected, fillvalue="missing")
         pairs = {f"[{index}]": pair for index, pair in enumerate(longest)}
     else:
-        return place.removeprefix("."), theirs, ours
+        return place.removeprefix("."), actual, expected
     key, pair = next((key, pair) for key, pair in pairs.items() if pair[0] != pair[1])
     return _first_difference(*pair, place + key)
 
 
 _SETTINGS = {"tokenizer_class": "tokenizer_class", "lowercase": "do_lower_case", "keep_accents": "keep_accents"}
-MODELS = tuple(layout.model for layout in FAMILIES.values() if layout.model)
+MODELS = tuple(usage.model for usage in FAMILIES.values() if usage.model)
 
 
-def read_sentencepiece_files(found: TokenizerFiles) -> dict[str, Any]:
+def read_sentencepiece_files(preset_files: TokenizerFiles) -> dict[str, Any]:
     """Reads the arguments of `SentencePieceTokenizer` from its model, or `tokenizer.json`.
 
     `tokenizer_config.json` takes precedence, if there is one.
@@ -246,9 +414,9 @@ def read_sentencepiece_files(found: TokenizerFiles) -> dict[str, Any]:
         FileNotFoundError: there is no model.
         ValueError: the class of the tokenizer is unknown, or a setting in `tokenizer.json` is not supported.
     """
-    path, config_path = files.find(found.directory, *MODELS, ALL_IN_ONE), found.directory / CONFIG
-    by_class = {layout.transformers_class: name for name, layout in reversed(FAMILIES.items()) if layout.model}
-    config = found.settings(_SETTINGS)
+    path, config_path = files.find(preset_files.directory, *MODELS, ALL_IN_ONE), preset_files.directory / CONFIG
+    by_class = {usage.transformers_class: name for name, usage in reversed(FAMILIES.items()) if usage.model}
+    config = preset_files.settings(_SETTINGS)
     named = config.pop("tokenizer_class", "").removesuffix("Fast")
     if named in ("PreTrainedTokenizer", "TokenizersBackend"):
         named = ""
@@ -256,23 +424,23 @@ def read_sentencepiece_files(found: TokenizerFiles) -> dict[str, Any]:
         known = ", ".join(sorted(by_class))
         raise ValueError(f"{config_path} asks for {named}; supported with SentencePiece: {known}")
     if path.name == ALL_IN_ONE:
-        arguments = read_tokenizer_json(path, found.whole)
+        arguments = read_tokenizer_json(path, preset_files.whole)
     else:
         # Two families have a file of the same name: `config.json` tells them apart.
-        fitting = [family for family, layout in FAMILIES.items() if layout.model == path.name]
-        family = found.model_type if found.model_type in fitting else fitting[0]
+        fitting = [family for family, usage in FAMILIES.items() if usage.model == path.name]
+        family = preset_files.model_type if preset_files.model_type in fitting else fitting[0]
         arguments = {"model_file": path, "family": by_class[named] if named else family}
-    layout = FAMILIES[arguments["family"]]
-    check_plain(found.settings(TOKENS), layout.special_tokens, config_path)
-    if layout.transformers_class == "DebertaV2Tokenizer":
+    usage = FAMILIES[arguments["family"]]
+    check_plain(preset_files.settings(TOKENS), usage.special_tokens, config_path)
+    if usage.transformers_class == "DebertaV2Tokenizer":
         check_plain({"do_lower_case": config.get("lowercase")}, {"do_lower_case": False}, config_path)
-    if layout.transformers_class == "AlbertTokenizer":
+    if usage.transformers_class == "AlbertTokenizer":
         if "keep_accents" in config:
             config["strip_accents"] = not config.pop("keep_accents")
         arguments |= config
-        if found.has_whole:
-            types = {step["type"] for step in normalizers_of(found.whole_path, found.whole)}
-            _check_normalization(found.whole_path, types, {**vars(layout), **arguments})
+        if preset_files.has_whole:
+            types = {step["type"] for step in normalizers_of(preset_files.whole_path, preset_files.whole)}
+            _check_normalization(preset_files.whole_path, types, {**vars(usage), **arguments})
     return arguments
 
 
@@ -293,22 +461,22 @@ def write_sentencepiece_files(directory: str | Path, arguments: dict[str, Any], 
     Raises:
         FileExistsError: there are files of a tokenizer, and `overwrite` is False.
     """
-    layout = FAMILIES[arguments["family"]]
+    usage = FAMILIES[arguments["family"]]
     config = {
-        "tokenizer_class": ANY_CLASS if layout.as_any_class else layout.transformers_class,
-        **layout.special_tokens,
-        "mask_token": mask_with_space(layout.special_tokens["mask_token"]),
-        "model_input_names": layout.model_inputs,
+        "tokenizer_class": ANY_CLASS if usage.as_any_class else usage.transformers_class,
+        **usage.special_tokens,
+        "mask_token": mask_with_space(usage.special_tokens["mask_token"]),
+        "model_input_names": usage.model_inputs,
     }
-    if layout.transformers_class == "AlbertTokenizer":
+    if usage.transformers_class == "AlbertTokenizer":
         config |= {"do_lower_case": arguments["lowercase"], "keep_accents": not arguments["strip_accents"]}
     written = {CONFIG: files.to_json(config), ALL_IN_ONE: files.to_json(sentencepiece_whole_file(arguments))}
-    if layout.model:
-        written[layout.model] = base64.b64decode(arguments["model_file"])
+    if usage.model:
+        written[usage.model] = base64.b64decode(arguments["model_file"])
     write_tokenizer(directory, written, overwrite)
 
 
 def sentencepiece_whole_file(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The content of a `tokenizer.json`, from a tokenizer's `get_config()`."""
+    """Makes the content of a `tokenizer.json`, from a tokenizer's `get_config()`."""
     model = base64.b64decode(arguments["model_file"])
     return tokenizer_json(model, *(arguments[name] for name in ("family", "lowercase", "strip_accents")))

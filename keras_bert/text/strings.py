@@ -1,22 +1,22 @@
-"""Converts texts to string tensors, with errors that say what was given and what is expected."""
+"""Reads texts as string tensors, checks that they are UTF-8, and maps normalized bytes back to original bytes."""
 
 import contextlib
+import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 from keras_bert.text.arguments import check_many
 
 # Unicode's white space. RE2's \s is only ASCII's.
 SPACES = r"[\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+Strings = str | bytes | Sequence[str | bytes] | np.ndarray | tf.Tensor
 _EXPECTED = "expected a str, a list of str, or a string tensor or array of shape [] or [batch]"
 
 
-def as_strings(texts: Any, first: int = 0) -> tf.Tensor:
+def as_strings(texts: Strings, first: int = 0) -> tf.Tensor:
     """Converts a str (or UTF-8 bytes), a list or array of them, or a tensor to a string tensor `[]` or `[batch]`.
 
     Args:
@@ -71,48 +71,16 @@ def require(condition: tf.Tensor, message: str, *values: tf.Tensor) -> None:
         raise ValueError(" ".join([message, *(str(number) for value in values for number in np.ravel(value))]))
 
 
-class KnownStrings:
-    """Finds strings among known ones by a hash, with constants and no lookup table.
-
-    Args:
-        known: string `[known]`, a list or an eager tensor, all different.
-
-    Example:
-        >>> KnownStrings(["a", "b"])(tf.constant(["b", "c", "a"])).numpy()
-        array([ 1, -1,  0], dtype=int32)
-    """
-
-    def __init__(self, known: Sequence[str] | tf.Tensor):
-        with tf.init_scope(), tf.device("CPU"):
-            known = tf.convert_to_tensor(known)
-            hashes = _hash(known)
-            order = tf.argsort(hashes)
-            # One more, so that a search past the end finds something.
-            self._hashes = tf.concat([tf.gather(hashes, order), [tf.int64.max]], 0)
-            self._known = tf.concat([tf.gather(known, order), [""]], 0)
-            self._index = tf.concat([order, [-1]], 0)
-
-    def __call__(self, strings: tf.Tensor) -> tf.Tensor:
-        """string `[n]` -> int32 `[n]`, the index of the known string, or -1."""
-        place = tf.searchsorted(self._hashes, _hash(strings))
-        # Another string may have the same hash.
-        return tf.where(tf.gather(self._known, place) == strings, tf.gather(self._index, place), -1)
-
-
-def _hash(strings: tf.Tensor) -> tf.Tensor:
-    return tf.strings.to_hash_bucket_fast(strings, tf.int64.max)
-
-
 def lone_surrogate(row: int, error: UnicodeEncodeError) -> ValueError:
-    """The error for a text that UTF-8 cannot encode."""
+    """Makes the error for a text that UTF-8 cannot encode."""
     return ValueError(
         f"text {row} has the lone surrogate {error.object[error.start]!a} at character {error.start}, which UTF-8 "
         f"cannot encode; drop it with text.encode(errors='ignore').decode(): {error.object[:40]!a}"
     )
 
 
-def _explain(texts: Any, first: int) -> Exception:
-    """The error for texts that TensorFlow could not convert."""
+def _explain(texts: object, first: int) -> Exception:
+    """Makes the error for texts that TensorFlow could not convert."""
     batch = [texts] if isinstance(texts, str) or not hasattr(texts, "__iter__") else list(texts)
     for row, text in enumerate(batch, first):
         if isinstance(text, str):
@@ -125,55 +93,96 @@ def _explain(texts: Any, first: int) -> Exception:
     return TypeError(f"cannot read {type(texts).__name__} as text; {_EXPECTED}")
 
 
-# -- Splits texts around tokens that occur in them, and joins the tokens of the parts.
+# -- What the tokenizers' normalizations share.
 
-Tokens = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
-
-
-def tokenize_around(
-    added: Mapping[str, int],
-    with_space: str | None,
-    strings: tf.Tensor,
-    tokenize_text: Callable[[tf.Tensor, tf.Tensor], Tokens],
-) -> Tokens:
-    """Finds `added` tokens (token -> id) in texts, string `[batch]`, and tokenizes the text between them.
-
-    If two added tokens begin at the same place, the longer one is found. `with_space` is the added token that includes
-    the white space before it, or None. `tokenize_text` is called with string `[parts]` and the row of each, int64
-    `[parts]`.
-    """
-    patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}
-    if with_space in added:
-        patterns[with_space] = f"{SPACES}*{patterns[with_space]}"
-    pattern = "|".join(patterns.values())
-    # The operation ends a text at U+0000. In such a row, U+0000 and U+0001 are swapped until after it.
-    has_nul = tf.strings.regex_full_match(strings, r"(?s).*\x00.*")
-    strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
-    chunks, starts, ends = tf_text.regex_split_with_offsets(strings, pattern, pattern)  # [batch, (chunks)]
-    with_nul = tf.gather(has_nul, chunks.value_rowids())
-    texts = tf.where(with_nul, tf.strings.regex_replace(chunks.values, "\x01", "\0"), chunks.values)
-    names = texts
-    if with_space in added:
-        names = tf.strings.regex_replace(names, f"^{patterns[with_space]}$", with_space)
-    index = KnownStrings(list(added))(names)  # [chunks], -1 for text
-    special = index >= 0
-    text = tf.where(special, "", texts)  # a chunk is either text or a token
-    tokens = tokenize_text(text, chunks.value_rowids())
-    count = tf.cast(special, tf.int64)
-    found = tf.gather(tf.constant(list(added.values())), tf.boolean_mask(index, special))
-    last = tf.boolean_mask(ends.values - starts.values, special)
-    first = last - tf.boolean_mask(tf.cast(tf.strings.length(names), tf.int64), special)
-    tokens = tuple(
-        tf.concat([old, tf.RaggedTensor.from_row_lengths(new, count)], axis=1)
-        for old, new in zip(tokens, (found, first, last), strict=True)
-    )
-    return merge_rows(tokens, starts.values, chunks.row_splits)
+_VALID_UTF8 = r"[\x{0}-\x{D7FF}\x{E000}-\x{10FFFF}]*"
+INVALID_UTF8 = "not valid UTF-8 (read the text with its own encoding, or with errors=replace): the text in row"
+# The table of contributed bytes has planes 0 to 2 and the start of plane 14 (tags and variation selectors). All other
+# characters have 4 bytes and do not change.
+_PLANE_3, _PLANE_14, _PLANE_14_END = 0x30000, 0xE0000, 0xE1000
 
 
-def merge_rows(tokens: Tokens, origins: tf.Tensor, row_splits: tf.Tensor) -> Tokens:
-    """Joins parts into rows: `row_splits` `[batch + 1]` groups the parts, whose offsets grow by `origins` `[parts]`."""
-    ids, starts, ends = tokens
-    splits = tf.gather(ids.row_splits, row_splits)
-    shift = tf.gather(origins, ids.value_rowids())
-    values = (ids.values, starts.values + shift, ends.values + shift)
-    return tuple(tf.RaggedTensor.from_row_splits(value, splits, validate=False) for value in values)
+class Normalizer:
+    """Normalizes characters one by one, so that a table of their lengths maps offsets back."""
+
+    def _characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Normalizes each character, string `[chars]`, by itself; bool `[chars]`: whether it is a stripped accent."""
+        raise NotImplementedError
+
+    def original_offsets(
+        self, strings: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Maps spans of normalized bytes to spans of original bytes: int64 `[spans]` starts, and ends, in their row.
+
+        The number of bytes that a character becomes does not depend on its neighbours (both small sigmas have two). So
+        a table and a cumulative sum give each character's place in the normalized text. A stripped accent belongs to
+        the character before it, a removed control character to none.
+
+        Args:
+            strings: string `[batch]`, before normalization, valid UTF-8.
+            rows: int64 `[spans]`, the row of each span.
+            starts, ends: int64 `[spans]`, byte offsets into the normalized row, end exclusive; no span is empty.
+        """
+        lengths = tf.cast(tf.strings.length(strings), tf.int64)
+        row_ends = tf.cumsum(lengths)  # of the rows laid end to end, [batch]
+        row_starts = row_ends - lengths
+        codes, begins = tf.strings.unicode_decode_with_offsets(tf.strings.reduce_join(strings), "UTF-8")  # [chars]
+        in_plane_14 = (codes >= _PLANE_14) & (codes < _PLANE_14_END)
+        index = tf.where(in_plane_14, codes - (_PLANE_14 - _PLANE_3), _PLANE_3 + _PLANE_14_END - _PLANE_14)
+        index = tf.where(codes < _PLANE_3, codes, index)
+        contributed = tf.gather(_contributed_bytes(self), index)  # int8 [chars]
+        sums = tf.cumsum(tf.maximum(tf.cast(contributed, tf.int64), 0))  # where a character's normalized bytes end
+        row_base = tf.gather(tf.concat([[0], sums], 0), tf.searchsorted(begins, row_starts))  # normalized, [batch]
+
+        kept = tf.where(contributed >= 0)[:, 0]  # without the accents, each character ends where the next begins
+        sums = tf.gather(sums, kept)
+        begins = tf.concat([tf.gather(begins, kept), row_ends[-1:]], 0)  # [kept + 1]
+        base = tf.gather(row_base, rows)
+        first = tf.searchsorted(sums, base + starts, side="right")
+        last = tf.searchsorted(sums, base + ends - 1, side="right")
+        row_start, row_end = tf.gather(row_starts, rows), tf.gather(row_ends, rows)
+        return tf.gather(begins, first) - row_start, tf.minimum(tf.gather(begins, last + 1), row_end) - row_start
+
+
+def normalize_unless(
+    plain: tf.Tensor, strings: tf.Tensor, rows: tf.Tensor | None, normalize: Callable[[tf.Tensor], tf.Tensor]
+) -> tf.Tensor:
+    """Checks that the rows of string `[batch]` that are not plain are UTF-8, and normalizes them."""
+    others = tf.where(~plain)  # [others, 1]
+
+    def normalize_others() -> tf.Tensor:
+        raw = tf.gather_nd(strings, others)
+        check_utf8(raw, others[:, 0] if rows is None else tf.gather_nd(rows, others))
+        return tf.tensor_scatter_nd_update(strings, others, normalize(raw))
+
+    return tf.cond(tf.size(others) > 0, normalize_others, lambda: strings)
+
+
+def lower_dotted_capitals(strings: tf.Tensor) -> tf.Tensor:
+    """Lower-cases each capital I with an accent: ICU's result would depend on the locale."""
+    for capital in "İÌÍĨĮ":
+        strings = tf.strings.regex_replace(strings, capital, capital.lower())
+    return strings
+
+
+def check_utf8(strings: tf.Tensor, rows: tf.Tensor) -> None:
+    """Raises as `require` if a text is not valid UTF-8; the message has its number in `rows`, int64 `[batch]`."""
+    valid = tf.strings.regex_full_match(strings, _VALID_UTF8)
+    bad = tf.where(~valid)[:1, 0]
+    # The message leaves the text out, which Python cannot decode.
+    require(tf.reduce_all(valid), INVALID_UTF8, tf.gather(rows, bad))
+
+
+@functools.cache
+def _contributed_bytes(normalizer: Normalizer) -> np.ndarray:
+    """Counts the bytes that each character becomes, int8; 0 if it is removed, -1 if it is a stripped accent."""
+    with tf.init_scope(), tf.device("CPU"):
+        results, stripped = normalizer._characters(characters_of(np.r_[:_PLANE_3, _PLANE_14:_PLANE_14_END]))
+        lengths = tf.where(stripped, -1, tf.strings.length(results)).numpy()
+    return np.append(lengths, 4).astype(np.int8)
+
+
+def characters_of(codes: np.ndarray) -> tf.Tensor:
+    """Encodes characters, string `[codes]`; U+0000 in place of surrogates, which are no characters."""
+    codes = np.where((codes >= 0xD800) & (codes < 0xE000), 0, codes)
+    return tf.strings.unicode_encode(codes.astype(np.int32)[:, None], "UTF-8")

@@ -1,24 +1,27 @@
 """The base class of all tokenizers: their interface, special tokens and words."""
 
 import functools
+import re
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import tensorflow as tf
+import tensorflow_text as tf_text
 
 from keras_bert.formats import Preset
 from keras_bert.formats.tokenizer_files import TokenizerFiles
-from keras_bert.text.packing import BERT_PAIRS, PairFormat, as_ids
-from keras_bert.text.strings import Tokens, as_strings, readable_errors, require, tokenize_around
+from keras_bert.text.packing import BERT_PAIRS, Ids, PairFormat, as_ids
+from keras_bert.text.strings import SPACES, Strings, as_strings, readable_errors, require
 
 SPECIAL_TOKENS = ("unk_token", "cls_token", "sep_token", "pad_token", "mask_token")
+Tokens = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]  # ids, starts, ends: each [batch, (tokens)]
 T = TypeVar("T", bound="Tokenizer")
 
 
 class Tokenizer:
-    """The interface of the tokenizers.
+    """Turns strings into ids and back; the base of the three tokenizers.
 
     Args:
         vocabulary: the tokens; the index is the id.
@@ -29,7 +32,7 @@ class Tokenizer:
     Attributes:
         vocabulary: list of str.
         vocabulary_size: int.
-        special_tokens: dict of str, as given.
+        special_tokens: dict of str, as the argument.
         unk_token_id, cls_token_id, sep_token_id, pad_token_id, mask_token_id: int.
         begins_word: bool `[vocabulary_size]`.
         pair_format: how a pair of texts is packed.
@@ -45,7 +48,7 @@ class Tokenizer:
     _write_files: ClassVar[Callable[[str | Path, dict[str, Any], bool], None]]
     _LISTS: ClassVar[
         tuple[str, ...]
-    ] = ()  # arguments of `get_config()` that are lists, where the constructor takes files
+    ] = ()  # arguments that `get_config()` has as lists; the constructor takes files too
     _whole_file: ClassVar[Callable[[dict[str, Any]], dict[str, Any]]]  # the arguments -> the content of tokenizer.json
 
     def __init__(
@@ -69,7 +72,7 @@ class Tokenizer:
         self._ids = compiled(lambda strings: self._tokenize(strings, with_offsets=False)[0])
         self._ids_and_offsets = compiled(lambda strings: self._tokenize(strings, with_offsets=True))
 
-    def tokenize(self, strings: Any) -> tf.RaggedTensor:
+    def tokenize(self, strings: Strings) -> tf.RaggedTensor:
         """Turns strings into ids, without the special tokens of a sequence, such as `[CLS]` and `[SEP]`.
 
         Args:
@@ -86,7 +89,7 @@ class Tokenizer:
         with readable_errors():
             return self._ids(strings) if strings.shape.rank else self._ids(strings[None])[0]
 
-    def tokenize_with_offsets(self, strings: Any) -> Tokens:
+    def tokenize_with_offsets(self, strings: Strings) -> Tokens:
         """Turns strings into ids and the byte span of each token. Raises as `tokenize` does.
 
         Args:
@@ -94,7 +97,7 @@ class Tokenizer:
 
         Returns:
             `(ids, starts, ends)`, int32, int64, int64, each `[batch, (tokens)]`. `string.encode()[start:end]` is the
-            text of the token in the given string, with capitals and accents, without the space before it.
+            text of the token in the original string, with capitals and accents, without the space before it.
         """
         strings = as_strings(strings)
         with readable_errors():
@@ -162,7 +165,7 @@ class Tokenizer:
             for each in (ids, *others)
         )
 
-    def detokenize(self, ids: Any) -> tf.Tensor:
+    def detokenize(self, ids: Ids) -> tf.Tensor:
         """Turns ids into text, without `[CLS]`, `[SEP]` and `[PAD]` (`<s>`, `</s>` and `<pad>`).
 
         The unknown token and the mask stay, because they stand for text.
@@ -212,7 +215,7 @@ class Tokenizer:
             return tokenize_around(ids, mask if self._mask_takes_space else None, strings, tokenize_text)
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
-        """string `[batch]` -> tokens; error messages have the row numbers `rows`, int64 `[batch]`.
+        """Tokenizes string `[batch]`; error messages have the row numbers `rows`, int64 `[batch]`.
 
         Without offsets, `starts` and `ends` may be any int64 of the shape of `ids`.
         """
@@ -223,17 +226,19 @@ class Tokenizer:
         return strings
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Valid ids, int32 `[batch, (tokens)]` -> string `[batch]`."""
+        """Joins the tokens of valid ids, int32 `[batch, (tokens)]`, into string `[batch]`."""
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, with the content of files in place of their paths."""
+        """Returns the arguments, with the content of files in place of their paths."""
         raise NotImplementedError
 
     @classmethod
     def from_config(cls: type[T], config: dict[str, Any]) -> T:
-        """The tokenizer of `get_config()`. A configuration holds the content of files, never their paths: whoever wrote
-        it, for instance into a `.keras` file, could have any file of this computer read.
+        """Makes the tokenizer of a `get_config()`.
+
+        A configuration holds the content of files, never their paths: whoever wrote it, for instance into a `.keras`
+        file, could have any file of this computer read.
 
         Raises:
             ValueError: the vocabulary or the merges are missing, or not a list.
@@ -248,7 +253,7 @@ class Tokenizer:
 
     @classmethod
     def from_preset(cls: type[T], handle: str | Path | Preset, **overrides: Any) -> T:
-        """Reads a preset's tokenizer. `load_tokenizer` lists the files, and finds the class by them.
+        """Reads a preset's tokenizer of this class. `load_tokenizer` lists the files, and picks the class by them.
 
         Args:
             handle: a directory, the name of a preset, or `hf://org/name`, see `presets.resolve`; or an open preset.
@@ -264,15 +269,16 @@ class Tokenizer:
             return cls._from_files(preset.tokenizer_files, overrides)
 
     @classmethod
-    def _from_files(cls: type[T], found: TokenizerFiles, overrides: dict[str, Any]) -> T:
-        arguments = cls._read_files(found)
+    def _from_files(cls: type[T], preset_files: TokenizerFiles, overrides: dict[str, Any]) -> T:
+        arguments = cls._read_files(preset_files)
         try:
             tokenizer = cls(**(arguments | overrides))
         except ValueError as error:
-            if overrides or str(found.directory) in str(error):
+            if overrides or str(preset_files.directory) in str(error):
                 raise
-            raise ValueError(f"the tokenizer's files in {found.directory}: {error}") from error
-        found.check(tokenizer.vocabulary, {k: v for k, v in tokenizer.special_tokens.items() if k not in overrides})
+            raise ValueError(f"the tokenizer's files in {preset_files.directory}: {error}") from error
+        from_files = {name: token for name, token in tokenizer.special_tokens.items() if name not in overrides}
+        preset_files.check(tokenizer.vocabulary, from_files)
         return tokenizer
 
     def save_preset(self, directory: str | Path, overwrite: bool = False) -> None:
@@ -292,7 +298,7 @@ class Tokenizer:
         type(self)._write_files(directory, self.get_config(), overwrite)
 
     def tokenizer_json(self) -> dict[str, Any]:
-        """The content of a `tokenizer.json`, for the library `tokenizers`.
+        """Makes the content of a `tokenizer.json`, for the library `tokenizers`.
 
         For ordinary text it gives the same ids; see `docs/guides/runtimes.md`.
 
@@ -305,7 +311,88 @@ class Tokenizer:
         return type(self)._whole_file(self.get_config())
 
 
-def _check_ragged(value: Any, name: str) -> None:
+def _check_ragged(value: object, name: str) -> None:
     if not isinstance(value, tf.RaggedTensor) or value.shape.rank != 2:
         kind = type(value).__name__
         raise TypeError(f"{name} is a {kind}; expected a ragged tensor [batch, ({name})]: tf.ragged.constant({name})")
+
+
+def tokenize_around(
+    added: Mapping[str, int],
+    with_space: str | None,
+    strings: tf.Tensor,
+    tokenize_text: Callable[[tf.Tensor, tf.Tensor], Tokens],
+) -> Tokens:
+    """Matches `added` tokens (token -> id) in texts, string `[batch]`, and tokenizes the text between them.
+
+    If two added tokens begin at the same place, the longer one is matched. `with_space` is the added token that
+    includes the white space before it, or None. `tokenize_text` gets string `[parts]` and the row of each, int64
+    `[parts]`.
+    """
+    patterns = {token: re.escape(token) for token in sorted(added, key=len, reverse=True)}
+    if with_space in added:
+        patterns[with_space] = f"{SPACES}*{patterns[with_space]}"
+    pattern = "|".join(patterns.values())
+    # The operation ends a text at U+0000. In such a row, U+0000 and U+0001 are swapped until after it.
+    has_nul = tf.strings.regex_full_match(strings, r"(?s).*\x00.*")
+    strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
+    chunks, starts, ends = tf_text.regex_split_with_offsets(strings, pattern, pattern)  # [batch, (chunks)]
+    with_nul = tf.gather(has_nul, chunks.value_rowids())
+    texts = tf.where(with_nul, tf.strings.regex_replace(chunks.values, "\x01", "\0"), chunks.values)
+    names = texts
+    if with_space in added:
+        names = tf.strings.regex_replace(names, f"^{patterns[with_space]}$", with_space)
+    index = KnownStrings(list(added))(names)  # [chunks], -1 for text
+    special = index >= 0
+    text = tf.where(special, "", texts)  # a chunk is either text or a token
+    tokens = tokenize_text(text, chunks.value_rowids())
+    count = tf.cast(special, tf.int64)
+    ids = tf.gather(tf.constant(list(added.values())), tf.boolean_mask(index, special))
+    last = tf.boolean_mask(ends.values - starts.values, special)
+    first = last - tf.boolean_mask(tf.cast(tf.strings.length(names), tf.int64), special)
+    tokens = tuple(
+        tf.concat([old, tf.RaggedTensor.from_row_lengths(new, count)], axis=1)
+        for old, new in zip(tokens, (ids, first, last), strict=True)
+    )
+    return merge_rows(tokens, starts.values, chunks.row_splits)
+
+
+def merge_rows(tokens: Tokens, origins: tf.Tensor, row_splits: tf.Tensor) -> Tokens:
+    """Joins parts into rows: `row_splits` `[batch + 1]` groups the parts, whose offsets grow by `origins` `[parts]`."""
+    ids, starts, ends = tokens
+    splits = tf.gather(ids.row_splits, row_splits)
+    shift = tf.gather(origins, ids.value_rowids())
+    values = (ids.values, starts.values + shift, ends.values + shift)
+    return tuple(tf.RaggedTensor.from_row_splits(value, splits, validate=False) for value in values)
+
+
+class KnownStrings:
+    """Looks up strings among known ones by a hash, with constants and no lookup table.
+
+    Args:
+        known: string `[known]`, a list or an eager tensor, all different.
+
+    Example:
+        >>> KnownStrings(["a", "b"])(tf.constant(["b", "c", "a"])).numpy()
+        array([ 1, -1,  0], dtype=int32)
+    """
+
+    def __init__(self, known: Sequence[str] | tf.Tensor):
+        with tf.init_scope(), tf.device("CPU"):
+            known = tf.convert_to_tensor(known)
+            hashes = _hash(known)
+            order = tf.argsort(hashes)
+            # One more, for a search past the end.
+            self._hashes = tf.concat([tf.gather(hashes, order), [tf.int64.max]], 0)
+            self._known = tf.concat([tf.gather(known, order), [""]], 0)
+            self._index = tf.concat([order, [-1]], 0)
+
+    def __call__(self, strings: tf.Tensor) -> tf.Tensor:
+        """Returns the index of each string `[n]`, int32 `[n]`, or -1 if it is not known."""
+        place = tf.searchsorted(self._hashes, _hash(strings))
+        # Another string may have the same hash.
+        return tf.where(tf.gather(self._known, place) == strings, tf.gather(self._index, place), -1)
+
+
+def _hash(strings: tf.Tensor) -> tf.Tensor:
+    return tf.strings.to_hash_bucket_fast(strings, tf.int64.max)

@@ -3,7 +3,7 @@
 import itertools
 import os
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from pathlib import Path
 
 from keras_bert import files
@@ -13,29 +13,38 @@ _NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
 _LONGEST_TOKEN_BYTES = 256  # the limit of TensorFlow Text's FastWordpieceTokenizer
 
 
-def read_vocabulary(path: str | Path) -> list[str]:
-    """The tokens of a `vocab.txt`, one per line, not checked. Raises as `files.read_text`."""
-    _check_is_file(path, "a vocab.txt with one token a line")
-    return files.lines_of(files.read_text(path))
-
-
-def check_vocabulary(tokens: Sequence[str], special_tokens: Mapping[str, str], source: str = "the vocabulary") -> None:
-    """Raises if `tokens` is not a valid vocabulary for WordPiece; messages name it `source`.
+def read_tokens(
+    vocabulary: str | Path | Sequence[str], special_tokens: Mapping[str, str], added_tokens: Sequence[str] = ()
+) -> list[str]:
+    """Reads and checks the tokens of a WordPiece vocabulary: a `vocab.txt` with one a line, or a list.
 
     Raises:
+        FileNotFoundError: there is no such file.
         TypeError: a token is not a str.
-        ValueError: there are no tokens; one is empty, duplicate, too long, or has white space; or a special token is
-            missing.
+        ValueError: there are no tokens; one is empty, duplicate, too long, or has white space; or a special or added
+            token is missing.
     """
+    source = source_of(vocabulary)
+    if isinstance(vocabulary, str | os.PathLike):
+        _check_is_file(vocabulary, "a vocab.txt with one token a line")
+        tokens = files.lines_of(files.read_text(vocabulary))
+    else:
+        tokens = list(vocabulary)
     if not tokens:
         raise ValueError(f"{source} is empty")
     if not _is_plain(tokens):
         _find_fault(tokens, source)
-    _check_special_tokens(special_tokens, set(tokens), source)
+    _check_special_and_added(special_tokens, added_tokens, set(tokens), source)
+    return tokens
+
+
+def source_of(vocabulary: str | Path | Collection[str]) -> str:
+    """Names a vocabulary in messages: by its path, if it is a file."""
+    return str(vocabulary) if isinstance(vocabulary, str | os.PathLike) else "the vocabulary"
 
 
 def _is_plain(tokens: Sequence[str]) -> bool:
-    """Whether a vocabulary is certainly valid: a quick check, not token by token."""
+    """Checks quickly, not token by token, whether a vocabulary is certainly valid."""
     try:
         together = "".join(tokens)
     except TypeError:
@@ -62,21 +71,34 @@ def _find_fault(tokens: Sequence[str], source: str) -> None:
         first_line[token] = line
 
 
+def byte_symbols() -> list[str]:
+    """Lists the printable character that stands for each of the 256 bytes in vocabularies and merges.
+
+    Printable Latin-1 characters stand for themselves. Characters from U+0100 on stand for the other 68 bytes, in order.
+
+    Example:
+        >>> [byte_symbols()[byte] for byte in (0, 10, 32, 65, 255)]
+        ['Ā', 'Ċ', 'Ġ', 'A', 'ÿ']
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
+
+
 def read_ids(
     vocabulary: str | Path | Mapping[str, int] | Sequence[str],
     special_tokens: Mapping[str, str],
-    byte_symbols: Sequence[str],
+    added_tokens: Sequence[str] = (),
 ) -> dict[str, int]:
-    """Token -> id, checked, for byte pairs: from a `vocab.json`, its content, or the list of tokens.
+    """Reads and checks the ids of a vocabulary of byte pairs: a `vocab.json`, its content, or the list of tokens.
 
     Raises:
-        FileNotFoundError: no such file.
-        TypeError, ValueError: not a vocabulary, or a damaged one; or a special token or one of the bytes of UTF-8 is
-            missing.
+        FileNotFoundError: there is no such file.
+        TypeError, ValueError: it is not a vocabulary, or a damaged one; or a special or added token or one of the bytes
+            of UTF-8 is missing.
     """
-    source = "the vocabulary"
+    source = source_of(vocabulary)
     if isinstance(vocabulary, str | os.PathLike):
-        source = str(vocabulary)
         _check_is_file(vocabulary, "a vocab.json with the id of each token")
         vocabulary = files.read_json(Path(vocabulary), {str: int})
     elif not isinstance(vocabulary, Mapping):
@@ -92,18 +114,18 @@ def read_ids(
         raise ValueError(
             f"{source} is damaged: the ids of its {len(vocabulary)} tokens are not 0 to {len(vocabulary) - 1}"
         )
-    _check_special_tokens(special_tokens, vocabulary, source)
-    for byte, symbol in enumerate(byte_symbols):
+    _check_special_and_added(special_tokens, added_tokens, vocabulary, source)
+    for byte, symbol in enumerate(byte_symbols()):
         if symbol not in vocabulary and byte not in _NEVER_IN_UTF8:
             raise ValueError(f"{source} has no {symbol}; it stands for byte {byte}, and byte pairs need all of UTF-8's")
     return dict(vocabulary)
 
 
 def read_merges(merges: str | Path | Sequence[str] | Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The pairs of a `merges.txt` (UTF-8, one pair per line, separated by a space; the first line may be a comment).
+    """Reads the pairs of a `merges.txt` (UTF-8, `left right` on each line; the first line may be a comment).
 
     Raises:
-        FileNotFoundError: no such file.
+        FileNotFoundError: there is no such file.
         ValueError: it is not UTF-8, or a line is not a pair.
     """
     source = "the merges"
@@ -120,9 +142,9 @@ def read_merges(merges: str | Path | Sequence[str] | Sequence[tuple[str, str]]) 
     parts = itertools.chain.from_iterable
     if {*map(len, pairs)} <= {2} and {*map(type, parts(pairs))} <= {str} and "" not in {*parts(pairs)}:
         return pairs
-    for number, (pair, given) in enumerate(zip(pairs, merges, strict=True)):
+    for number, (pair, line) in enumerate(zip(pairs, merges, strict=True)):
         if len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
-            raise ValueError(f"{source}: merge {number} is {given!r:.60}; expected two tokens with a space between")
+            raise ValueError(f"{source}: merge {number} is {line!r:.60}; expected two tokens with a space between")
     return pairs
 
 
@@ -139,8 +161,12 @@ def check_merges(merges: Sequence[tuple[str, str]], ids: Mapping[str, int], sour
                 )
 
 
-def check_added_tokens(added_tokens: Sequence[str], vocabulary: Container[str], source: str) -> None:
-    """Raises ValueError if an added token is empty, given twice, or not in the vocabulary."""
+def _check_special_and_added(
+    special_tokens: Mapping[str, str], added_tokens: Sequence[str], vocabulary: Container[str], source: str
+) -> None:
+    for name, token in special_tokens.items():
+        if token not in vocabulary:
+            raise ValueError(f"{source} has no {token}; add it, or pass its name there as {name}=")
     seen: set[str] = set()
     for token in added_tokens:
         if not token or token in seen:
@@ -148,12 +174,6 @@ def check_added_tokens(added_tokens: Sequence[str], vocabulary: Container[str], 
         if token not in vocabulary:
             raise ValueError(f"{source} has no {token!r:.60}, an added token")
         seen.add(token)
-
-
-def _check_special_tokens(special_tokens: Mapping[str, str], vocabulary: Container[str], source: str) -> None:
-    for name, token in special_tokens.items():
-        if token not in vocabulary:
-            raise ValueError(f"{source} has no {token}; add it, or pass its name there as {name}=")
 
 
 def _check_is_file(path: str | Path, expected: str) -> None:

@@ -1,9 +1,9 @@
 """WordPiece, BERT's tokenizer, in the TensorFlow graph."""
 
 import functools
-import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,10 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.formats.hugging_face_wordpiece import read_wordpiece_files, tokenizer_json, write_wordpiece_files
-from keras_bert.text.normalization import BertNormalizer
 from keras_bert.text.packing import BERT_PAIRS, PairFormat
-from keras_bert.text.strings import Tokens, merge_rows, tokenize_around
-from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer
-from keras_bert.text.vocabulary import check_added_tokens, check_vocabulary, read_vocabulary
+from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
+from keras_bert.text.tokenizer import SPECIAL_TOKENS, Tokenizer, Tokens, merge_rows, tokenize_around
+from keras_bert.text.vocabulary import read_tokens, source_of
 
 _WHITE_SPACE = re.compile(r"\s")  # the characters of str.isspace
 _SPACE = r"[\t\n\r\p{Z}]"
@@ -43,8 +42,8 @@ class WordPieceTokenizer(Tokenizer):
         unk_token, cls_token, sep_token, pad_token, mask_token: the special tokens, all in the vocabulary.
         separators: the number of separator tokens between the texts of a pair; 2 in MPNet (Song et al. 2020).
         second_type_id: the type id of the second text of a pair; 0 in MPNet.
-        added_tokens: tokens of the vocabulary that are found anywhere in normalized text before it is split into words.
-            If two begin at the same place, the longer one is found. They are normalized too.
+        added_tokens: tokens of the vocabulary that are matched anywhere in normalized text before it is split into
+            words. If two begin at the same place, the longer one is matched. They are normalized too.
 
     Attributes:
         vocabulary, vocabulary_size, unk_token_id, ...: see `Tokenizer`.
@@ -89,13 +88,9 @@ class WordPieceTokenizer(Tokenizer):
     ):
         if not 1 <= max_chars_per_word <= _MOST_CHARS:
             raise ValueError(f"max_chars_per_word is {max_chars_per_word}; expected 1 to {_MOST_CHARS}")
-        is_path = isinstance(vocabulary, str | os.PathLike)
-        source = str(vocabulary) if is_path else "the vocabulary"
-        tokens = read_vocabulary(vocabulary) if is_path else list(vocabulary)
-        given = (unk_token, cls_token, sep_token, pad_token, mask_token)
-        special_tokens = dict(zip(SPECIAL_TOKENS, given, strict=True))
-        check_vocabulary(tokens, special_tokens, source)
-        check_added_tokens(added_tokens, tokens, source)
+        names = (unk_token, cls_token, sep_token, pad_token, mask_token)
+        special_tokens = dict(zip(SPECIAL_TOKENS, names, strict=True))
+        tokens = read_tokens(vocabulary, special_tokens, added_tokens)
         begins_word = [not token.startswith("##") for token in tokens]
         super().__init__(tokens, special_tokens, special_tokens_in_text, begins_word)
         self.lowercase = lowercase
@@ -108,22 +103,21 @@ class WordPieceTokenizer(Tokenizer):
         self._normalizer = BertNormalizer(lowercase, strip, split_on_cjk, max_chars_per_word)
         self.added_tokens = list(added_tokens)
         with tf.init_scope(), tf.device("CPU"):
-            self._added = {text: tokens.index(token) for token, text in self._normalized(self.added_tokens).items()}
+            self._added = self._normalized_ids(self.added_tokens)
             self._tokens = tf.constant(self.vocabulary)
             try:
                 self._wordpiece = _fast_wordpiece(tuple(tokens), unk_token, split_on_cjk, max_chars_per_word)
             except RuntimeError as error:
-                raise ValueError(f"{source} has only special tokens ({error})") from None
+                raise ValueError(f"{source_of(vocabulary)} has only special tokens ({error})") from None
 
-    def _normalized(self, added_tokens: Sequence[str]) -> dict[str, str]:
-        """The added tokens as they are in normalized text."""
-        if not added_tokens:
-            return {}
-        texts = dict(zip(added_tokens, self._normalizer(tf.constant(added_tokens))[0].numpy().tolist(), strict=True))
-        for token, text in texts.items():
+    def _normalized_ids(self, added_tokens: Sequence[str]) -> dict[str, int]:
+        """Maps the added tokens, as they are in normalized text, to their ids."""
+        texts = self._normalizer(tf.constant(added_tokens))[0].numpy() if added_tokens else []
+        for token, text in zip(added_tokens, texts, strict=True):
             if not text:
                 raise ValueError(f"normalization leaves nothing of the added token {token!r}")
-        return {token: text.decode() for token, text in texts.items()}
+        ids = map(self.vocabulary.index, added_tokens)
+        return {text.decode(): index for text, index in zip(texts, ids, strict=True)}
 
     def _tokenize_text(self, strings: tf.Tensor, rows: tf.Tensor | None, with_offsets: bool) -> Tokens:
         normalized, plain = self._normalizer(strings, rows)
@@ -139,12 +133,12 @@ class WordPieceTokenizer(Tokenizer):
         return tokens
 
     def _tokenize_part(self, normalized: tf.Tensor, plain: tf.Tensor) -> Tokens:
-        """Normalized text between added tokens -> tokens, with offsets into it."""
+        """Tokenizes normalized text between added tokens; the offsets are offsets into it."""
         tokens = self._split_into_tokens(normalized)
         return _if_any(~plain, lambda: self._limit_word_length(normalized, *tokens), tokens)
 
     def _split_into_tokens(self, normalized: tf.Tensor) -> Tokens:
-        """Normalized text -> tokens, with offsets into the normalized text."""
+        """Tokenizes normalized text, whatever the length of its words."""
         if self.split_on_cjk:
             return self._wordpiece.tokenize_with_offsets(normalized)
         words, word_starts, _ = tf_text.regex_split_with_offsets(
@@ -202,11 +196,11 @@ class WordPieceTokenizer(Tokenizer):
         )
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Joins `##` tokens, and removes spaces around punctuation. Capitals, accents and spacing are not restored."""
+        """Joins `##` tokens, and removes spaces around punctuation. Capitals and accents are not restored."""
         return join_tokens(ids.with_flat_values(tf.gather(self._tokens, ids.flat_values)))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, with the vocabulary in place of its path."""
+        """Returns the arguments, with the vocabulary in place of its path."""
         return {
             "vocabulary": list(self.vocabulary),
             "lowercase": self.lowercase,
@@ -222,7 +216,7 @@ class WordPieceTokenizer(Tokenizer):
 
 
 def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> Tokens:
-    """`change()` if any of `rows` (bool) is True, else `tokens`: most batches skip the work."""
+    """Returns `change()` if any of `rows` (bool) is True, else `tokens`: most batches skip the work."""
     return tf.cond(tf.reduce_any(rows), change, lambda: tokens)
 
 
@@ -230,12 +224,11 @@ def _if_any(rows: tf.Tensor, change: Callable[[], Tokens], tokens: Tokens) -> To
 def _fast_wordpiece(
     vocabulary: tuple[str, ...], unk_token: str, split_on_cjk: bool, max_chars_per_word: int
 ) -> tf_text.FastWordpieceTokenizer:
-    """TensorFlow Text's tokenizer: the trie of the vocabulary, as a constant.
-
-    It takes most of the time of loading a tokenizer, and many models have the same vocabulary.
-    """
+    """Builds the vocabulary's trie, most of the time of loading a tokenizer; many models have the same vocabulary."""
+    # White space (U+2028 in Chinese BERT) is replaced by a placeholder that no text matches.
+    matched = [f"[{i}: white space]" if _WHITE_SPACE.search(token) else token for i, token in enumerate(vocabulary)]
     return tf_text.FastWordpieceTokenizer(
-        [_matched(token, index) for index, token in enumerate(vocabulary)],
+        matched,
         max_bytes_per_word=4 * max_chars_per_word,  # it counts bytes; _limit_word_length counts characters
         token_out_type=tf.int32,
         unknown_token=unk_token,
@@ -243,9 +236,71 @@ def _fast_wordpiece(
     )
 
 
-def _matched(token: str, index: int) -> str:
-    """The token, or, for white space (U+2028 in Chinese BERT), a placeholder that no text matches."""
-    return f"[{index}: white space]" if _WHITE_SPACE.search(token) else token
+# -- Normalization.
+
+# Google's clean_text removes U+0000, U+FFFD, and categories Cc and Cf, except tab, line feed and carriage return.
+_REMOVED = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x{9f}\p{Cf}\x{fffd}"
+_CJK_IDEOGRAPHS = r"\x{4e00}-\x{9fff}"
+
+
+@dataclass(frozen=True)
+class BertNormalizer(Normalizer):
+    """Removes control characters, lower-cases and strips accents, as `BasicTokenizer` of the original BERT does.
+
+    The order is the original's: `lower()` (no case folding; final sigma has its own small form), then canonical
+    decomposition (NFD, not NFKC), then nonspacing marks (category Mn) are dropped.
+
+    Args:
+        lowercase: whether to lower-case.
+        strip_accents: whether to decompose and drop the marks.
+        split_on_cjk, max_chars_per_word: the tokenizer's rules for words, used by `plain_rows`.
+
+    Example:
+        >>> BertNormalizer(lowercase=True, strip_accents=True)(tf.constant(["Crème BRÛLÉE"]))[0].numpy()
+        array([b'creme brulee'], dtype=object)
+    """
+
+    lowercase: bool
+    strip_accents: bool
+    split_on_cjk: bool = True
+    max_chars_per_word: int = 200
+
+    def plain_rows(self, strings: tf.Tensor) -> tf.Tensor:
+        """Marks rows of only ASCII, typographic quotes and dashes, and CJK ideographs, bool `[batch]`.
+
+        In such a row, normalization changes only capitals, and no ASCII word is over the limit. Most rows of English or
+        Chinese text are plain, and skip the Unicode steps.
+        """
+        separators = r"\t\n\r -/:-@\[-`{-~\x{2010}-\x{2027}\x{2030}-\x{2043}\x{2045}-\x{2051}\x{2053}-\x{205e}"
+        separators += _CJK_IDEOGRAPHS if self.split_on_cjk else ""
+        word = f"[0-9A-Za-z]{{0,{min(self.max_chars_per_word, 1000)}}}"  # RE2 counts to 1000
+        return tf.strings.regex_full_match(strings, f"(?:{word}[{separators}]+)*{word}")
+
+    def __call__(self, strings: tf.Tensor, rows: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Normalizes string `[batch]`, and returns it with bool `[batch]`, its `plain_rows`.
+
+        Raises:
+            ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
+                number in `rows` (int64 `[batch]`), by default its position in the batch.
+        """
+        plain = self.plain_rows(strings)
+        # ASCII is lowered first and without ICU, which would follow the locale: a Turkish one makes I a dotless ı.
+        lowered = tf.strings.lower(strings) if self.lowercase else strings
+        return normalize_unless(plain, lowered, rows, self._normalize), plain
+
+    def _normalize(self, strings: tf.Tensor) -> tf.Tensor:
+        strings = tf.strings.regex_replace(strings, f"[{_REMOVED}]+", "")
+        if self.lowercase:
+            strings = strings if self.strip_accents else lower_dotted_capitals(strings)
+            strings = tf.strings.lower(strings, encoding="utf-8")
+        if self.strip_accents:
+            strings = tf.strings.regex_replace(tf_text.normalize_utf8(strings, "NFD"), r"\p{Mn}+", "")
+        return strings
+
+    def _characters(self, chars: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        present = tf.strings.length(tf.strings.regex_replace(chars, f"[{_REMOVED}]+", "")) > 0
+        results = self._normalize(tf.strings.lower(chars) if self.lowercase else chars)
+        return results, present & (tf.strings.length(results) == 0)
 
 
 # -- Joins tokens into text. Tokenization loses the spaces around punctuation; rules guess them.

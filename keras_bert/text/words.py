@@ -1,24 +1,64 @@
-"""Finds the words of raw text in the graph, so that a server finds the same words as training."""
+"""Splits texts into words in the graph: the words of tagged corpora, and those of GPT-2's and Llama 3's patterns.
 
+RE2 has no look-ahead, and even without it splits only 3 MB/s by such a pattern. Here, the kinds of neighbouring
+characters decide whether a word begins, for all characters of all texts at once.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 import tensorflow as tf
 
-from keras_bert.text.normalization import PLANE_4, check_utf8, kinds_of_characters
-from keras_bert.text.strings import SPACES, as_strings, readable_errors
-
-_LETTER, _SPACE, _SIGN, _IDEOGRAPH, _MARK = range(5)
-_PATTERNS = (
-    (_SPACE, SPACES),
-    (_SIGN, r"[\p{P}\p{S}]"),
-    (_MARK, r"[\p{M}\p{Cf}\x{1f3fb}-\x{1f3ff}]"),  # accents, joiners, colours of emoji: of the kind before them
-    (_IDEOGRAPH, r"[\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{20000}-\x{2fa1f}]"),
+from keras_bert.text.strings import (
+    INVALID_UTF8,
+    SPACES,
+    as_strings,
+    characters_of,
+    check_utf8,
+    readable_errors,
+    require,
 )
-# Beyond plane 3, only tags (in emoji flags) and variation selectors are of these kinds.
+
+OTHER, LETTER, NUMBER, SPACE, SIGN, IDEOGRAPH, MARK = range(7)  # kinds of characters
+_PLANE_4 = 0x40000  # tables of kinds have planes 0 to 3
+
+
+@functools.cache
+def kinds_of_characters(patterns: tuple[tuple[int, str], ...], other: int) -> np.ndarray:
+    """Makes int8 `[0x40000]`: the kind of each character of planes 0 to 3, by TensorFlow's own version of Unicode.
+
+    Args:
+        patterns: kinds and the regular expressions of their characters; the last match counts.
+        other: the kind of all other characters; the last one's too, so that it can stand for those beyond plane 3.
+    """
+    kinds = np.full(_PLANE_4, other, np.int8)
+    with tf.init_scope(), tf.device("CPU"):
+        chars = characters_of(np.arange(_PLANE_4))
+        for kind, pattern in patterns:
+            kinds[tf.strings.regex_full_match(chars, pattern).numpy()] = kind
+    return kinds
+
+
+def _kinds(chars: tf.Tensor, patterns: tuple[tuple[int, str], ...], other: int) -> tf.Tensor:
+    """Looks up the kind of each character, int8 `[chars]`."""
+    return tf.gather(kinds_of_characters(patterns, other), tf.minimum(chars, _PLANE_4 - 1))
+
+
+# -- The words of tagged corpora.
+
+_CORPUS_KINDS = (
+    (SPACE, SPACES),
+    (SIGN, r"[\p{P}\p{S}]"),
+    (MARK, r"[\p{M}\p{Cf}\x{1f3fb}-\x{1f3ff}]"),  # accents, joiners, colours of emoji: of the kind before them
+    (IDEOGRAPH, r"[\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{f900}-\x{faff}\x{20000}-\x{2fa1f}]"),
+)
+# Beyond plane 3, only tags (in emoji flags) and variation selectors are marks.
 _PLANE_14, _PLANE_14_END = 0xE0000, 0xE0200
 
-Words = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 
-
-def find_words(texts: tf.Tensor) -> Words:
+def find_words(texts: Sequence[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
     """Finds the words of texts, string `[batch]`, in much the same way as corpora of tagged words.
 
     White space separates words. Punctuation and other signs (`$`, `+`, emoji) at the beginning or end of a word are
@@ -54,39 +94,182 @@ def find_words(texts: tf.Tensor) -> Words:
         rows = tf.gather(codes.value_rowids(), place)
         starts = place - tf.gather(tf.cast(codes.row_starts(), tf.int64), rows)
         ends = starts + tf.cast(words.row_lengths(), tf.int64)
-        found = tf.strings.unicode_encode(words, "UTF-8"), tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
-        return tuple(tf.RaggedTensor.from_value_rowids(each, rows, batch, validate=False) for each in found)
+        columns = tf.strings.unicode_encode(words, "UTF-8"), tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
+        return tuple(tf.RaggedTensor.from_value_rowids(each, rows, batch, validate=False) for each in columns)
 
 
 def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Whether each character, rows laid end to end, is in a word, and whether it begins one: bool `[chars]` twice."""
+    """Marks characters, rows laid end to end, that are in a word, and that begin one: bool `[chars]` each."""
     chars, rows = codes.values, codes.value_rowids()
     index = tf.range(tf.size(chars))
     before = tf.maximum(index - 1, 0)
     begins_row = (index == 0) | (rows != tf.gather(rows, before))
-    kind = _kind(chars)
-    is_mark = (kind == _MARK) & ~begins_row & (tf.gather(kind, before) != _SPACE)
-    kind = tf.where((kind == _MARK) & ~is_mark, _LETTER, kind)
+    kind = tf.cast(_kinds(chars, _CORPUS_KINDS, other=LETTER), tf.int32)
+    kind = tf.where((chars >= _PLANE_14) & (chars < _PLANE_14_END), MARK, kind)
+    is_mark = (kind == MARK) & ~begins_row & (tf.gather(kind, before) != SPACE)
+    kind = tf.where((kind == MARK) & ~is_mark, LETTER, kind)
     base = tf.gather(tf.where(~is_mark)[:, 0], tf.cumsum(tf.cast(~is_mark, tf.int32)) - 1)  # [chars]
     kind, base_char = tf.gather(kind, base), tf.gather(chars, base)
 
     # A space or an ideograph is a part by itself; every other part is signs, then letters and signs, then signs.
-    alone = (kind == _SPACE) | (kind == _IDEOGRAPH)
+    alone = (kind == SPACE) | (kind == IDEOGRAPH)
     new_part = begins_row | alone | tf.gather(alone, before)
     part = tf.cumsum(tf.cast(new_part, tf.int32)) - 1
     size = tf.size(chars)
-    first_letter = tf.math.unsorted_segment_min(tf.where(kind == _LETTER, index, size), part, size)
-    last_letter = tf.math.unsorted_segment_max(tf.where(kind == _LETTER, index, -1), part, size)
+    first_letter = tf.math.unsorted_segment_min(tf.where(kind == LETTER, index, size), part, size)
+    last_letter = tf.math.unsorted_segment_max(tf.where(kind == LETTER, index, -1), part, size)
     outside = (index < tf.gather(first_letter, part)) | (index > tf.gather(last_letter, part))
-    outside &= kind == _SIGN
+    outside &= kind == SIGN
 
     in_run = tf.gather(outside, before) & outside & (chars == tf.gather(base_char, before))
     begins = new_part | ((outside | tf.gather(outside, before)) & ~in_run)
-    return kind != _SPACE, begins & ~is_mark & (kind != _SPACE)
+    return kind != SPACE, begins & ~is_mark & (kind != SPACE)
 
 
-def _kind(chars: tf.Tensor) -> tf.Tensor:
-    table = kinds_of_characters(_PATTERNS, other=_LETTER)
-    kind = tf.cast(tf.gather(table, tf.minimum(chars, PLANE_4 - 1)), tf.int32)
-    in_plane_14 = (chars >= _PLANE_14) & (chars < _PLANE_14_END)
-    return tf.where(in_plane_14, _MARK, tf.where(chars < PLANE_4, kind, _LETTER))
+# -- The words of byte pairs: the matches of GPT-2's and Llama 3's patterns.
+
+_NO_CHARACTER = 0x10FFFF  # 4 bytes; it replaces at most 3 invalid bytes, so that a bad row gets longer
+_BEHIND_SIGNS = 7  # another kind: line ends that belong to the signs before them
+PATTERN_KINDS = ((LETTER, r"\p{L}"), (NUMBER, r"\p{N}"), (SPACE, SPACES))
+
+
+def split_words(strings: tf.Tensor, rows: tf.Tensor | None = None, split: str = "gpt2") -> tf.RaggedTensor:
+    """Splits texts, string `[batch]`, into words, string `[batch, (words)]`, without losing a byte.
+
+    The words are the matches of a pattern. With `split="gpt2"`, it is that of GPT-2's encoder (Radford et al. 2019):
+
+        's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
+
+    `formats/hugging_face_byte_pairs.py` has the others.
+
+    Raises:
+        ValueError (in a graph, tf.errors.InvalidArgumentError): a row is not valid UTF-8. The message has the row's
+            number in `rows` (int64 `[batch]`), by default its position in the batch.
+
+    Example:
+        >>> split_words(tf.constant(["I'll  pay 5€\\n"])).to_list()
+        [[b'I', b"'ll", b' ', b' pay', b' 5', b'\\xe2\\x82\\xac', b'\\n']]
+    """
+    codes = _decode(strings, rows)
+    row_starts = codes.row_splits  # an empty row starts where the next one does, or past the end
+    size = tf.size(codes.values, tf.int64)
+    borders = tf.scatter_nd(row_starts[:, None], tf.ones_like(row_starts, tf.int32), [size + 1]) > 0
+    kinds = _kinds(codes.values, PATTERN_KINDS, other=OTHER)
+    begins = SPLITS[split](_Characters(codes.values, borders[:-1], borders[1:], kinds))  # bool [chars]
+    words_before = tf.concat([[0], tf.cumsum(tf.cast(begins, tf.int64))], 0)  # [chars + 1]
+    starts = tf.concat([tf.where(begins)[:, 0], size[None]], 0)
+    words = tf.RaggedTensor.from_row_splits(codes.values, starts, validate=False)
+    words = tf.strings.unicode_encode(words, "UTF-8")
+    return tf.RaggedTensor.from_row_splits(words, tf.gather(words_before, codes.row_splits), validate=False)
+
+
+def _decode(strings: tf.Tensor, rows: tf.Tensor | None) -> tf.RaggedTensor:
+    """Decodes texts, int32 `[batch, (chars)]`, and checks that they are UTF-8."""
+    codes = tf.strings.unicode_decode(strings, "UTF-8", errors="replace", replacement_char=_NO_CHARACTER)
+    lengths = 1 + sum(tf.cast(codes.values > last, tf.int64) for last in (0x7F, 0x7FF, 0xFFFF))  # bytes, [chars]
+    bytes_before = tf.concat([[0], tf.cumsum(lengths)], 0)
+    row_bytes = tf.gather(bytes_before, codes.row_limits()) - tf.gather(bytes_before, codes.row_starts())
+    bad = tf.where(row_bytes != tf.cast(tf.strings.length(strings), tf.int64))[:1, 0]
+    require(tf.equal(tf.size(bad), 0), INVALID_UTF8, bad if rows is None else tf.gather(rows, bad))
+    return codes
+
+
+@dataclass(frozen=True)
+class _Characters:
+    """Holds the characters of all rows laid end to end; each field is `[chars]`."""
+
+    codes: tf.Tensor  # int32
+    begins_row: tf.Tensor  # bool
+    ends_row: tf.Tensor  # bool
+    kinds: tf.Tensor  # int8
+
+    def after_change(self, values: tf.Tensor) -> tf.Tensor:
+        """Marks where a run of equal values, within a row, begins, bool `[chars]`."""
+        return self.begins_row | (values != _shifted(values, 1))
+
+    def contractions(self, begins: tf.Tensor, capitals: bool) -> tuple[tf.Tensor, tf.Tensor]:
+        """Marks where `'s 't 'm 'd`, and where `'re 've 'll`, begin at one of `begins`: bool `[chars]` each."""
+        one, two = _shifted(self.codes, -1), _shifted(self.codes, -2)
+
+        def is_one_of(codes: tf.Tensor, letters: str) -> tf.Tensor:
+            spellings = letters + letters.upper() + ("ſ" if "s" in letters else "") if capitals else letters
+            return tf.reduce_any([codes == ord(letter) for letter in spellings], axis=0)
+
+        apostrophe = begins & (self.codes == ord("'")) & ~self.ends_row
+        long = (is_one_of(one, "rv") & is_one_of(two, "e")) | (is_one_of(one, "l") & is_one_of(two, "l"))
+        return apostrophe & is_one_of(one, "stmd"), apostrophe & ~_shifted(self.ends_row, -1) & long
+
+
+def _gpt2(text: _Characters) -> tf.Tensor:
+    """Words are runs of letters, of numbers, of white space, or of anything else.
+
+    The last white space before something else is a word, or part of the next word if it is a space. An apostrophe that
+    begins a word forms a word with a following s, t, re, ve, m, ll or d.
+    """
+    kinds = text.kinds
+    last_space = (_shifted(kinds, -1) != SPACE) & ~text.ends_row
+    after_space = tf.where(kinds == SPACE, last_space, _shifted(text.codes, 1) != ord(" "))
+    before = _shifted(kinds, 1)
+    begins = text.begins_row | tf.where(before == SPACE, after_space, kinds != before)
+    return _with_contractions(begins, *text.contractions(begins, capitals=False))
+
+
+def _llama3(text: _Characters) -> tf.Tensor:
+    """Words are runs, as for GPT-2, but:
+
+    - numbers have at most three digits;
+    - white space ends with its last line end, and the rest is another word;
+    - letters include the white space character before them, unless it ends a line; or the sign before them, unless a
+      space is before that sign;
+    - signs include the space before them, and the line ends after them;
+    - contractions may have capitals.
+    """
+    newline = (text.codes == ord("\n")) | (text.codes == ord("\r"))
+    behind_signs = _shifted(text.kinds, 1) == OTHER
+    # For each run of line ends, whether its first one follows signs.
+    behind_signs = newline & tf.gather(behind_signs & ~text.begins_row, _first_of_runs(text.after_change(newline)))
+    kinds = tf.where(behind_signs, tf.constant(_BEHIND_SIGNS, text.kinds.dtype), text.kinds)
+    newline &= ~behind_signs
+
+    run_begins = text.after_change(kinds)
+    run_ends = text.ends_row | _shifted(run_begins, -1)
+    index = tf.range(tf.size(kinds))
+    run = tf.cumsum(tf.cast(run_begins, tf.int32)) - 1
+    last_line_end = tf.gather(tf.math.segment_max(tf.where(newline, index, -2), run), run)
+    place = index - tf.cast(_first_of_runs(run_begins), tf.int32)
+
+    last_space = (kinds == SPACE) & run_ends & ~text.ends_row & ~newline
+    after_space = (_shifted(text.codes, 1) == ord(" ")) & ~text.begins_row
+    one_sign = (kinds == OTHER) & run_begins & run_ends & ~after_space & ~text.ends_row
+    short, long = text.contractions(one_sign, capitals=True)
+    joins_letters = _shifted(last_space | (one_sign & ~(short | long)), 1)
+    begins = (
+        text.begins_row
+        | (run_begins & (kinds == SPACE))
+        | (last_space | (index == last_line_end + 1))
+        | (run_begins & (kinds == OTHER) & ~after_space)
+        | (run_begins & (kinds == LETTER) & ~joins_letters)
+        | ((kinds == NUMBER) & (place % 3 == 0))
+    )
+    return _with_contractions(begins, short, long)
+
+
+def _with_contractions(begins: tf.Tensor, short: tf.Tensor, long: tf.Tensor) -> tf.Tensor:
+    inside = _shifted(short | long, 1)
+    behind = _shifted(short, 2) | _shifted(long, 3)
+    return (begins & ~inside) | behind
+
+
+def _first_of_runs(begins: tf.Tensor) -> tf.Tensor:
+    """Returns where the run of each character begins, int64 `[chars]`."""
+    return tf.gather(tf.where(begins)[:, 0], tf.cumsum(tf.cast(begins, tf.int64)) - 1)
+
+
+def _shifted(values: tf.Tensor, by: int) -> tf.Tensor:
+    """Moves each value by `by` places, and fills with zeros or False."""
+    zeros = tf.zeros([tf.minimum(abs(by), tf.size(values))], values.dtype)
+    return tf.concat([zeros, values[:-by]] if by > 0 else [values[-by:], zeros], 0)
+
+
+# Each pattern -> bool `[chars]`: whether a word begins at each character.
+SPLITS: dict[str, Callable[[_Characters], tf.Tensor]] = {"gpt2": _gpt2, "llama3": _llama3}

@@ -6,8 +6,8 @@ import click
 import pytest
 
 from keras_bert.cli import tokenize
+from keras_bert.text import load_tokenizer
 from keras_bert.text.explanation import explain
-from keras_bert.text.loading import load_tokenizer
 
 from ..support.processes import read_until
 

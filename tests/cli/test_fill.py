@@ -8,7 +8,7 @@ import pytest
 from keras_bert import BertConfig, BertEncoder, BertPreprocessor
 from keras_bert.tasks import BertMaskedLM
 from keras_bert.text import BytePairTokenizer, WordPieceTokenizer
-from keras_bert.text.bytepair import byte_symbols
+from keras_bert.text.vocabulary import byte_symbols
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "##s", "."]
 TEXTS = ["The [MASK] sat.", "[MASK]  [MASK]\tsat"]

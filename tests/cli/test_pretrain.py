@@ -14,9 +14,8 @@ from keras_bert.formats import open_checkpoint, read_config, write_config
 from keras_bert.pretraining import BertPretrainer, Records
 from keras_bert.pretraining.records import SETTINGS
 from keras_bert.processes import KilledError
-from keras_bert.text import BytePairTokenizer
-from keras_bert.text.bytepair import byte_symbols
-from keras_bert.text.loading import load_tokenizer
+from keras_bert.text import BytePairTokenizer, load_tokenizer
+from keras_bert.text.vocabulary import byte_symbols
 from keras_bert.training import runs
 from keras_bert.training.run_files import save_state
 

@@ -5,9 +5,8 @@ import signal
 
 import pytest
 
-from keras_bert.text import WordPieceTokenizer, learn_vocabulary
+from keras_bert.text import WordPieceTokenizer, learn_vocabulary, load_tokenizer
 from keras_bert.text.learning import Fertility
-from keras_bert.text.loading import load_tokenizer
 
 from ..support.processes import HANGS, read_until
 

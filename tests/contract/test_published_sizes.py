@@ -14,7 +14,7 @@ from keras_bert import BertClassifier, BertQuestionAnswerer, BertReranker, BertS
 from keras_bert.cli import main
 from keras_bert.data import Answer
 from keras_bert.tasks import BertMaskedLM, BertNextSentence, BertSparseEncoder
-from keras_bert.text.loading import load_tokenizer
+from keras_bert.text import load_tokenizer
 from keras_bert.training import evaluate, fine_tune
 
 from ..support import published

@@ -23,8 +23,7 @@ from keras_bert.formats import (
     sparse_encoder,
 )
 from keras_bert.formats.tokenizer_files import KNOWN_CONFIG
-from keras_bert.text import WordPieceTokenizer
-from keras_bert.text.loading import load_tokenizer
+from keras_bert.text import WordPieceTokenizer, load_tokenizer
 
 from ..support import small
 from ..support.checkpoints import CONFIGS

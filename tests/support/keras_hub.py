@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 
 from keras_bert.formats import keras_hub
-from keras_bert.text.bytepair import byte_symbols
+from keras_bert.text.vocabulary import byte_symbols
 
 from .checkpoints import CONFIGS, random_weights
 

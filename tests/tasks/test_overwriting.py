@@ -6,8 +6,7 @@ import pytest
 
 from keras_bert import BertClassifier, BertEncoder, BertReranker, BertSentenceEncoder
 from keras_bert.tasks.table import task_of
-from keras_bert.text import WordPieceTokenizer
-from keras_bert.text.loading import load_tokenizer
+from keras_bert.text import WordPieceTokenizer, load_tokenizer
 
 from ..support import small
 from ..support.checkpoints import CONFIGS

@@ -19,8 +19,7 @@ import tensorflow as tf
 
 import keras_bert
 from keras_bert import files
-from keras_bert.text import SentencePieceTokenizer
-from keras_bert.text.loading import load_tokenizer
+from keras_bert.text import SentencePieceTokenizer, load_tokenizer
 from keras_bert.text.sentencepiece_files import tokenizer_json
 
 from ..support import keras_hub, small, tokenization

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertPreprocessor
-from keras_bert.text.loading import load_tokenizer
+from keras_bert.text import load_tokenizer
 
 from ..support import small
 from ..support.texts import SENTENCES

@@ -71,6 +71,34 @@ def test_the_same_inputs(small_preset, settings):
             np.testing.assert_array_equal(values, expected[name])
 
 
+@pytest.fixture(scope="module")
+def byte_pair_preset(small_preset, byte_pairs, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("pairs")
+    config = json.loads((small_preset / "config.json").read_text()) | {"vocab_size": byte_pairs.vocabulary_size}
+    (directory / "config.json").write_text(json.dumps(config))
+    byte_pairs.save_preset(directory)
+    return directory
+
+
+def test_the_same_inputs_of_byte_pairs(byte_pair_preset):
+    ours, theirs = (kind.from_preset(byte_pair_preset) for kind in (BertPreprocessor, ArrayPreprocessor))
+    for texts in (TEXTS, (TEXTS, TEXTS[::-1])):
+        expected = ours(texts)
+        for name, values in theirs(texts).items():
+            np.testing.assert_array_equal(values, expected[name])
+
+
+def test_a_damaged_vocabulary_is_refused_alike(byte_pair_preset, tmp_path):
+    for path in byte_pair_preset.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    ids = json.loads((tmp_path / "vocab.json").read_text())
+    ids["?" * 9] = ids.pop("!")
+    (tmp_path / "vocab.json").write_text(json.dumps(ids))
+    for kind in (BertPreprocessor, ArrayPreprocessor):
+        with pytest.raises(ValueError, match="vocab.json has no !; it stands for byte 33"):
+            kind.from_preset(tmp_path)
+
+
 @pytest.mark.parity
 def test_characters():
     """Hugging Face's tables are those of an older Unicode, and lack 256 of the ideographs in Google's code."""

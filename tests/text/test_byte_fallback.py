@@ -5,9 +5,8 @@ import math
 
 import pytest
 
-from keras_bert.text import SentencePieceTokenizer
-from keras_bert.text.loading import load_tokenizer
-from keras_bert.text.sentencepiece_model import CONTROL, NORMAL, UNKNOWN, unigram_model
+from keras_bert.text import SentencePieceTokenizer, load_tokenizer
+from keras_bert.text.sentencepiece_files import CONTROL, NORMAL, UNKNOWN, unigram_model
 
 from ..support import tokenization
 from ..support.tokenization import NASTY, UNIGRAM_TEXTS, UNLIKE, check_sentencepiece_spans, random_texts

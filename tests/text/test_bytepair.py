@@ -9,9 +9,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 from keras_bert.text import BytePairTokenizer
-from keras_bert.text.bytepair import split_words
-from keras_bert.text.normalization import kinds_of_characters
-from keras_bert.text.split_patterns import KINDS, OTHER
+from keras_bert.text.words import OTHER, PATTERN_KINDS, kinds_of_characters, split_words
 
 from ..support import small
 from ..support.reference import bytepair as reference
@@ -50,7 +48,7 @@ def test_words_of_the_pattern():
 @pytest.fixture(scope="module")
 def known():
     """Of what kind a character is, Python's and TensorFlow's Unicode agree on: the newest of one are left out."""
-    kinds = kinds_of_characters(KINDS, OTHER)
+    kinds = kinds_of_characters(PATTERN_KINDS, OTHER)
     chars = [chr(code) for code in [*range(0xD800), *range(0xE000, 0x30000), 0x10FFFF] if code]
     return {char for char in chars if "OLNS"[kinds[min(ord(char), len(kinds) - 1)]] == reference.kind(char)} | {"\0"}
 

@@ -6,8 +6,7 @@ import keras
 import pytest
 
 from keras_bert import files
-from keras_bert.text import BytePairTokenizer
-from keras_bert.text.loading import load_tokenizer
+from keras_bert.text import BytePairTokenizer, load_tokenizer
 
 from ..support import small
 from ..support.reference import bytepair as reference

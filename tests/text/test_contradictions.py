@@ -6,8 +6,7 @@ import shutil
 
 import pytest
 
-from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
-from keras_bert.text.loading import load_tokenizer
+from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
 
 from ..support import small
 

@@ -6,8 +6,7 @@ import json
 import pytest
 
 from keras_bert import BertPreprocessor, presets
-from keras_bert.text import BytePairTokenizer, WordPieceTokenizer
-from keras_bert.text.loading import load_tokenizer
+from keras_bert.text import BytePairTokenizer, WordPieceTokenizer, load_tokenizer
 
 from ..support.keras_hub import (
     BYTE_PAIRS,

@@ -12,8 +12,14 @@ from collections import Counter
 
 import pytest
 
-from keras_bert.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer, learn_vocabulary, learning
-from keras_bert.text.loading import load_tokenizer
+from keras_bert.text import (
+    BytePairTokenizer,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+    learn_vocabulary,
+    learning,
+    load_tokenizer,
+)
 
 from ..support.data import ROOT
 from ..support.learning import OTHER, bytepair_of_hugging_face, compare, wordpiece_of_hugging_face

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from keras_bert.text import learn_vocabulary, learning, learning_corpus
+from keras_bert.text import learn_vocabulary, learning
 
 from ..support.texts import SENTENCES
 
@@ -28,7 +28,7 @@ def test_files_directories_and_iterators_are_the_same_corpus(tmp_path):
 
 @pytest.mark.parametrize("batch_bytes", [1, 7, 100])
 def test_lines_are_the_same_however_a_file_is_read(tmp_path, monkeypatch, batch_bytes):
-    monkeypatch.setattr(learning_corpus, "_BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(learning, "_BATCH_BYTES", batch_bytes)
     (tmp_path / "a.txt").write_text("\ufeffone é two\nthree\n\n  four \r\nfive", "utf-8")
     batches = [*learning.read_batches(tmp_path / "a.txt")]
     assert b" ".join(b" ".join(batch) for batch in batches) == "one é two three four five".encode()
@@ -60,7 +60,7 @@ def test_sentencepiece_thins_what_is_too_large(monkeypatch, batch_bytes):
     texts = [f"word{i} and{i % 7}" for i in range(200)]
     whole = learn_vocabulary(texts, 40, "sentencepiece")
     fourth = learn_vocabulary(texts[::4], 40, "sentencepiece")
-    monkeypatch.setattr(learning_corpus, "_BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(learning, "_BATCH_BYTES", batch_bytes)
     monkeypatch.setattr(learning, "_MOST_BYTES", sum(map(len, texts)) // 3)
     assert learn_vocabulary(iter(texts), 40, "sentencepiece").model == fourth.model != whole.model
 
@@ -97,7 +97,7 @@ def test_files_that_are_no_text(tmp_path, monkeypatch):
     ):
         path.write_bytes(content)
         for batch_bytes in (2**20, 1000):
-            monkeypatch.setattr(learning_corpus, "_BATCH_BYTES", batch_bytes)
+            monkeypatch.setattr(learning, "_BATCH_BYTES", batch_bytes)
             with pytest.raises(ValueError, match=f"^{re.escape(f'{path} {message}')}"):
                 learn_vocabulary(path, 100)
     path.unlink()

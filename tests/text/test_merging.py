@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
-from keras_bert.text.merging import _WINDOW, MergeRules
+from keras_bert.text.bytepair import _WINDOW, MergeRules
 
 from ..support.reference import bytepair as reference
 from ..support.texts import SENTENCES

@@ -4,7 +4,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from keras_bert.text.loading import load_tokenizer
+from keras_bert.text import load_tokenizer
 
 from ..support.tokenization import UNIGRAM_TEXTS, UNLIKE, is_known
 

@@ -10,9 +10,8 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
-from keras_bert.text import SentencePieceTokenizer
-from keras_bert.text.loading import load_tokenizer
-from keras_bert.text.sentencepiece_model import NORMAL, UNKNOWN, unigram_model
+from keras_bert.text import SentencePieceTokenizer, load_tokenizer
+from keras_bert.text.sentencepiece_files import NORMAL, UNKNOWN, unigram_model
 
 from ..support.texts import SENTENCES
 from ..support.tokenization import (

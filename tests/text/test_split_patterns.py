@@ -7,11 +7,10 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.formats.hugging_face_byte_pairs import _EXPRESSIONS
-from keras_bert.text import BytePairTokenizer
-from keras_bert.text.bytepair import split_words
-from keras_bert.text.loading import load_tokenizer
-from keras_bert.text.merging import MergeRules
+from keras_bert.text import BytePairTokenizer, load_tokenizer
+from keras_bert.text.bytepair import MergeRules
 from keras_bert.text.packing import pack
+from keras_bert.text.words import split_words
 
 from ..support.reference import bytepair as reference
 from ..support.texts import SENTENCES

@@ -11,7 +11,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 from keras_bert.text import WordPieceTokenizer
-from keras_bert.text.normalization import BertNormalizer
+from keras_bert.text.wordpiece import BertNormalizer
 
 from ..support.reference import wordpiece as reference
 from ..support.small import SPECIAL

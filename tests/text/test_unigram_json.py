@@ -7,10 +7,8 @@ import shutil
 
 import pytest
 
-from keras_bert.text import SentencePieceTokenizer
-from keras_bert.text.loading import load_tokenizer
-from keras_bert.text.sentencepiece_files import tokenizer_json
-from keras_bert.text.sentencepiece_model import read_model
+from keras_bert.text import SentencePieceTokenizer, load_tokenizer
+from keras_bert.text.sentencepiece_files import read_model, tokenizer_json
 
 from ..support.tokenization import ALBERT_SYMBOLS, UNIGRAM_TEXTS
 

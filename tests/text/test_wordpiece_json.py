@@ -8,8 +8,7 @@ import pytest
 
 from keras_bert import BertPreprocessor, presets
 from keras_bert.formats.hugging_face_tokenizers import template
-from keras_bert.text import WordPieceTokenizer
-from keras_bert.text.loading import load_tokenizer
+from keras_bert.text import WordPieceTokenizer, load_tokenizer
 
 from ..support.texts import SENTENCES
 from ..support.tokenization import NASTY, is_known, random_texts, wordpiece_json, words_of
