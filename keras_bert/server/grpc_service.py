@@ -16,8 +16,8 @@ from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataReque
 from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest, GetModelStatusResponse
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
-from keras_bert.server import signatures
 from keras_bert.server.errors import MAX_BYTES, ServingError
+from keras_bert.server.model import from_array, to_arrays
 from keras_bert.server.predicting import Predictor
 from keras_bert.server.versions import Versions
 
@@ -72,11 +72,11 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
         with self._versions.lease(request.model_spec) as version:
             signature = version.model.signature(request.model_spec.signature_name)
             chosen = signature.chosen_outputs(request.output_filter)
-            inputs = signatures.to_arrays(request.inputs, signature)
+            inputs = to_arrays(request.inputs, signature)
             outputs = await self._predictor.predict(version.model, signature, inputs, context.time_remaining())
             return PredictResponse(
                 model_spec=self._versions.spec(version, signature.name),
-                outputs={name: signatures.from_array(outputs[name]) for name in chosen},
+                outputs={name: from_array(outputs[name]) for name in chosen},
             )
 
     async def GetModelMetadata(

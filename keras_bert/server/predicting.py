@@ -18,8 +18,7 @@ import grpc
 import numpy as np
 
 from keras_bert.server.errors import ServingError
-from keras_bert.server.served_model import RUNS_AT_A_TIME, Model
-from keras_bert.server.signatures import Arrays, Signature
+from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, Signature
 
 _SECONDS_TO_SPARE = 0.1  # from a deadline to the end of its run: by then the client has its error message
 

@@ -1,9 +1,13 @@
-"""TF Serving's REST interface."""
+"""TF Serving's REST interface: https://www.tensorflow.org/tfx/serving/api_rest"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import json
 import logging
+import math
 import re
 import time
 import zlib
@@ -13,17 +17,17 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import grpc
+import numpy as np
+import tensorflow as tf
 from aiohttp import web
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
-from keras_bert.server import json_tensors
-from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument, not_found
+from keras_bert.server.errors import MAX_BYTES, MAX_JSON_VALUES, ServingError, invalid_argument, not_found
+from keras_bert.server.model import Arrays, Model, Signature, TensorSpec, check_rows
 from keras_bert.server.predicting import Predictor, within
-from keras_bert.server.served_model import Model
-from keras_bert.server.signatures import Arrays, Signature
 from keras_bert.server.versions import SIGNATURES, Versions
 
 T = TypeVar("T")
@@ -94,7 +98,7 @@ class RestService:
         if verb == "metadata":
             return self._metadata(spec)
         if not verb:
-            return json_tensors.dump(_dictionary(self._versions.status(spec)), indent=1)
+            return dump(_dictionary(self._versions.status(spec)), indent=1)
         if verb != "predict":
             raise ServingError(
                 grpc.StatusCode.UNIMPLEMENTED, f"this server answers :predict; use TF Serving for :{verb}"
@@ -108,7 +112,7 @@ class RestService:
         size = len(body) if encoding == "identity" else MAX_BYTES
         signature, inputs, in_rows = await self._call(size, _parse, model, body, encoding)
         outputs = await self._predictor.predict(model, signature, inputs, deadline - time.monotonic())
-        return await self._call(_size(outputs), json_tensors.from_arrays, outputs, in_rows)
+        return await self._call(_size(outputs), from_arrays, outputs, in_rows)
 
     async def _call(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
         if size <= _LITTLE:
@@ -120,7 +124,7 @@ class RestService:
         signatures = SignatureDefMap()
         response.metadata[SIGNATURES].Unpack(signatures)
         metadata = {SIGNATURES: _dictionary(signatures)}
-        return json_tensors.dump({"model_spec": _dictionary(response.model_spec), "metadata": metadata}, indent=1)
+        return dump({"model_spec": _dictionary(response.model_spec), "metadata": metadata}, indent=1)
 
 
 def new_runner(service: RestService, drain_seconds: float) -> web.AppRunner:
@@ -149,9 +153,9 @@ def _parse(model: Model, body: bytes, encoding: str) -> tuple[Signature, Arrays,
         body = _unzipped(body)
     elif encoding != "identity":
         raise invalid_argument(f"the Content-Encoding is {encoding}; use gzip, or none")
-    document = json_tensors.parse(body)
-    signature = model.signature(json_tensors.signature_name(document))
-    return signature, *json_tensors.to_arrays(document, signature)
+    document = parse_json(body)
+    signature = model.signature(signature_name(document))
+    return signature, *to_arrays(document, signature)
 
 
 def _unzipped(body: bytes) -> bytes:
@@ -176,10 +180,197 @@ def _json(body: bytes, status: int = 200) -> web.Response:
 
 
 def _error(status: int, message: str) -> web.Response:
-    return _json(json_tensors.dump({"error": message}), status)
+    return _json(dump({"error": message}), status)
 
 
 def _dictionary(message: Message) -> dict[str, Any]:
     return json_format.MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
+
+
+# -- JSON <-> arrays.
+
+
+def parse_json(body: bytes) -> dict[str, Any]:
+    """The JSON object in the body of a request. Raises ServingError if there is none, or if it has too many values."""
+    if sum(body.count(mark) for mark in (b",", b"[", b"{")) > MAX_JSON_VALUES:
+        raise invalid_argument(
+            f"the body has more than {MAX_JSON_VALUES} commas and opening brackets; send several requests, or use gRPC"
+        )
+    try:
+        document = json.loads(body.decode())
+    except (ValueError, RecursionError) as error:  # also for bytes that are not UTF-8, and for very long numbers
+        raise invalid_argument(f"the body is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise invalid_argument(f"the body is {brief(document)}, not a JSON object")
+    return document
+
+
+def signature_name(document: dict[str, Any]) -> str:
+    """The name of the signature in a request; empty if it names none."""
+    name = document.get("signature_name", "")
+    if not isinstance(name, str):
+        raise invalid_argument(f"signature_name is {brief(name)}, not a string")
+    return name
+
+
+def to_arrays(document: dict[str, Any], signature: Signature) -> tuple[Arrays, bool]:
+    """The inputs of a predict request, and whether they are in rows ("instances") or in columns ("inputs").
+
+    Raises ServingError if they do not match the signature.
+    """
+    in_rows = "instances" in document
+    if in_rows == ("inputs" in document):
+        raise invalid_argument('a request has either "instances" or "inputs"')
+    columns = _columns(rows_of(document, "instances"), signature) if in_rows else document["inputs"]
+    if not _is_named(columns):
+        if len(signature.inputs) != 1:
+            names = ", ".join(signature.inputs)
+            raise invalid_argument(
+                f"the signature {signature.name} has several inputs: give objects with the keys {names}"
+            )
+        columns = dict.fromkeys(signature.inputs, columns)
+    if missing := [name for name in signature.inputs if name not in columns]:
+        raise invalid_argument(f'"inputs" lacks {", ".join(missing)}')
+    return {name: _array(columns[name], name, spec) for name, spec in signature.inputs.items()}, in_rows
+
+
+def rows_of(document: dict[str, Any], key: str) -> list[Any]:
+    """The list under a key of a request. Raises ServingError if it is empty or too long."""
+    rows = document.get(key)
+    if not isinstance(rows, list) or not rows:
+        raise invalid_argument(f'"{key}" is not a list of at least one row')
+    check_rows(len(rows))
+    return rows
+
+
+def is_bytes(value: Any) -> bool:
+    """Whether a JSON value is {"b64": "..."}, bytes in base64."""
+    return isinstance(value, dict) and list(value) == ["b64"] and isinstance(value["b64"], str)
+
+
+def to_bytes(value: Any) -> bytes:
+    """The bytes of a string (as UTF-8) or of {"b64": "..."}."""
+    try:
+        if isinstance(value, str):
+            return value.encode()
+        digits = value["b64"].rstrip("=")  # TF Serving takes base64 without padding too
+        return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
+    except UnicodeEncodeError:
+        raise invalid_argument("a string has half of a surrogate pair, \\ud800 to \\udfff") from None
+    except (binascii.Error, ValueError):
+        raise invalid_argument(f"not base64: {brief(value['b64'])}") from None
+
+
+def brief(value: Any) -> str:
+    """A short text of a JSON value, for a message."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    text = json.dumps(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."
+
+
+def from_arrays(outputs: Arrays, rows: bool) -> bytes:
+    """The body of a response, in rows or in columns as the request. A single output has no name.
+
+    Raises ServingError if the request is in rows, and the outputs differ in their number of rows.
+    """
+    sizes = {array.shape[:1] for array in outputs.values()}
+    if rows and (len(sizes) > 1 or () in sizes):
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
+        raise invalid_argument(f'the outputs cannot be split into rows: {shapes}; ask with "inputs"')
+    columns = {name: to_lists(array, name.endswith("_bytes")) for name, array in outputs.items()}
+    if len(columns) == 1:
+        (answer,) = columns.values()
+    elif rows:
+        answer = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    else:
+        answer = columns
+    return dump({"predictions" if rows else "outputs": answer})
+
+
+def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
+    """An array as nested lists, ready for JSON."""
+    if array.dtype.kind in "biu" or array.dtype == np.float64:
+        return array.tolist()
+    if array.dtype != object:
+        return _shortest(array).tolist()
+    if as_base64:
+        values = [{"b64": base64.b64encode(value).decode()} for value in array.flat]
+    else:
+        values = [value.decode(errors="replace") for value in array.flat]
+    return np.array(values, object).reshape(array.shape).tolist()
+
+
+def _shortest(array: np.ndarray) -> np.ndarray:
+    """float64 with the fewest digits that read back as the same float: 0.1 for a float32 of 0.1.
+
+    Some numbers below 1e-13 and above 1e22 have more digits, because larger powers of ten are not exact.
+    """
+    with np.errstate(all="ignore"):  # zeros, infinities and NaN give NaN below, and stay as they are
+        found = exact = array.astype(np.float64)
+        exponents = np.floor(np.log10(np.abs(exact)))
+        for digits in range(9, 0, -1):  # 9 are enough for float32
+            places = digits - 1 - exponents
+            scale = 10.0 ** np.abs(places)  # negative powers of ten would not be exact
+            rounded = np.where(places < 0, np.rint(exact / scale) * scale, np.rint(exact * scale) / scale)
+            same = rounded.astype(array.dtype) == array
+            if not same.any():
+                break  # with fewer digits none would be
+            found = np.where(same, rounded, found)
+    return found
+
+
+def dump(document: dict[str, Any], indent: int | None = None) -> bytes:
+    """A response's body."""
+    return json.dumps(document, ensure_ascii=False, indent=indent).encode(errors="replace") + b"\n"
+
+
+def _columns(rows: list[Any], signature: Signature) -> dict[str, list[Any]] | list[Any]:
+    """Rows with names -> columns with names; rows without names stay as they are."""
+    if not _is_named(rows[0]):
+        return rows
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict) or row.keys() != signature.inputs.keys():
+            names = ", ".join(signature.inputs)
+            raise invalid_argument(f"instances[{number}] is not an object with exactly the keys {names}")
+    return {name: [row[name] for row in rows] for name in signature.inputs}
+
+
+def _is_named(value: Any) -> bool:
+    return isinstance(value, dict) and not is_bytes(value)
+
+
+def _array(value: Any, name: str, spec: TensorSpec) -> np.ndarray:
+    """Nested lists as an array; strings become bytes objects."""
+    array = np.array(value, object)  # lists of different lengths, or nested too deeply for NumPy, stay lists
+    leaves = array.ravel().tolist()
+    accepts = _accepting(spec.dtype)
+    for number, leaf in enumerate(leaves):
+        if not accepts(leaf):
+            position = "".join(f"[{index}]" for index in np.unravel_index(number, array.shape))
+            found = "a list of another length or depth than its neighbours" if isinstance(leaf, list) else brief(leaf)
+            raise invalid_argument(f"{name}{position} is {found}; the input takes {spec.dtype.name}")
+    if spec.dtype == tf.string:
+        leaves = [to_bytes(leaf) for leaf in leaves]
+    return np.array(leaves, spec.dtype.as_numpy_dtype).reshape(array.shape)
+
+
+def _accepting(dtype: tf.DType) -> Callable[[Any], bool]:
+    """A function that tells whether a JSON value fits the type without loss."""
+    if dtype == tf.string:
+        return lambda leaf: isinstance(leaf, str) or is_bytes(leaf)
+    if dtype == tf.bool:
+        return lambda leaf: isinstance(leaf, bool)
+    if dtype.is_integer:
+        least, most = dtype.min, dtype.max
+        return lambda leaf: type(leaf) is int and least <= leaf <= most
+    if dtype in (tf.float32, tf.float64):
+        largest, digits = float(dtype.max), np.finfo(dtype.as_numpy_dtype).nmant + 1
+        return lambda leaf: (
+            abs(leaf) < 2**digits
+            if type(leaf) is int
+            else type(leaf) is float and (abs(leaf) <= largest or not math.isfinite(leaf))
+        )
+    raise invalid_argument(f"JSON cannot hold {dtype.name}; use gRPC")

@@ -17,7 +17,7 @@ from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusResponse
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from keras_bert.server.errors import ServingError, invalid_argument, not_found
-from keras_bert.server.served_model import Model, replay_warmup
+from keras_bert.server.model import Model, replay_warmup
 
 SECONDS_BETWEEN_LOOKS = 1.0
 SIGNATURES = "signature_def"  # the only kind of metadata
