@@ -6,10 +6,9 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import grpc
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health, health_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataRequest, GetModelMetadataResponse
@@ -42,7 +41,7 @@ class _Interceptor(grpc.aio.ServerInterceptor):
         is_health = details.method.startswith("/grpc.health.")  # answered while the server stops, too
         admitted = contextlib.nullcontext if is_health else self._predictor.admitted
 
-        async def answer(message: bytes, context: grpc.aio.ServicerContext) -> Any:
+        async def answer(message: bytes, context: grpc.aio.ServicerContext) -> Message:
             try:
                 with admitted():
                     return await getattr(handler, kind)(handler.request_deserializer(message), context)
@@ -91,7 +90,7 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
 
 
 def new_server(versions: Versions, predictor: Predictor) -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
-    """A server of all services, not yet started, and its health service."""
+    """Makes a server of all services, not yet started, and its health service."""
     server = grpc.aio.server(
         interceptors=[_Interceptor(predictor)],
         options=[

@@ -52,7 +52,7 @@ class Signature:
 
     @functools.cached_property
     def batchable(self) -> bool:
-        """Whether rows of different requests can share a run.
+        """Checks whether rows of different requests can share a run.
 
         They can if every first dimension is free, and the other dimensions of the outputs are fixed: an output as long
         as the longest text of the batch would depend on the texts of other clients.
@@ -63,17 +63,13 @@ class Signature:
         )
 
     def input(self, name: str) -> TensorSpec:
-        """The input of that name. Raises ServingError if there is none."""
+        """Finds an input by its name. Raises ServingError if there is none."""
         if name not in self.inputs:
             raise invalid_argument(f"the signature {self.name} has no input {name}; it has {', '.join(self.inputs)}")
         return self.inputs[name]
 
     def complete(self, inputs: Arrays) -> Arrays:
-        """All inputs, with defaults for missing ones. Raises ServingError for a missing input or a wrong shape.
-
-        Args:
-            inputs: arrays by name, of the types of the signature.
-        """
+        """Adds defaults for missing inputs. Raises ServingError for a missing input or a wrong shape."""
         inputs = self.defaults | inputs
         if missing := [name for name in self.inputs if name not in inputs]:
             raise invalid_argument(f"the signature {self.name} also needs the input {', '.join(missing)}")
@@ -86,7 +82,7 @@ class Signature:
         return {name: inputs[name] for name in self.inputs}
 
     def chosen_outputs(self, names: list[str]) -> list[str]:
-        """The requested outputs, by default all. Raises ServingError for an unknown or repeated name."""
+        """Checks the requested outputs, by default all. Raises ServingError for an unknown or repeated name."""
         for position, name in enumerate(names):
             if name not in self.outputs:
                 outputs = ", ".join(self.outputs)
@@ -139,7 +135,7 @@ _FIELDS = {
 
 
 def to_arrays(protos: Mapping[str, TensorProto], signature: Signature) -> Arrays:
-    """The arrays of protos, by name. Raises ServingError for an unknown input, a wrong type, or bad or large data."""
+    """Converts protos by name. Raises ServingError for an unknown input, a wrong type, or bad or large data."""
     return {name: _to_array(name, protos[name], signature.input(name)) for name in protos}
 
 
@@ -162,7 +158,7 @@ def _to_array(name: str, proto: TensorProto, spec: TensorSpec) -> np.ndarray:
 
 
 def from_array(array: np.ndarray) -> TensorProto:
-    """A proto with the values in the field of their type."""
+    """Makes a proto with the values in the field of their type."""
     dtype = tf.as_dtype(array.dtype)
     if dtype not in _FIELDS:
         return tf.make_tensor_proto(array)
@@ -219,7 +215,7 @@ class Model:
         return signature
 
     def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:
-        """All outputs of a signature for all its inputs. RUNS_AT_A_TIME threads may call it; more wait.
+        """Computes all outputs of a signature from all its inputs. RUNS_AT_A_TIME threads may call it; more wait.
 
         Raises ServingError, with the code of TensorFlow's error: DEADLINE_EXCEEDED after `seconds`.
         """
@@ -243,7 +239,7 @@ class Model:
 
 
 def _first_line(message: str) -> str:
-    """The first line of TensorFlow's message, without the prefix; a list of graph nodes follows."""
+    """Cuts TensorFlow's message: a list of graph nodes follows the first line."""
     return message.removeprefix("Graph execution error:").strip().partition("\n")[0]
 
 

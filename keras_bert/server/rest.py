@@ -61,7 +61,7 @@ _LITTLE = 2**13
 
 
 class RestService:
-    """Answers TF Serving's URLs. `timeout`: the time limit in seconds, from a request's headers to its answer."""
+    """Answers TF Serving's URLs within `timeout` seconds, counted from the headers of a request."""
 
     def __init__(self, versions: Versions, predictor: Predictor, timeout: float) -> None:
         self._versions = versions
@@ -98,21 +98,20 @@ class RestService:
         if verb == "metadata":
             return self._metadata(spec)
         if not verb:
-            return dump(_dictionary(self._versions.status(spec)), indent=1)
+            return _dump(_dictionary(self._versions.status(spec)), indent=1)
         if verb != "predict":
             raise ServingError(
                 grpc.StatusCode.UNIMPLEMENTED, f"this server answers :predict; use TF Serving for :{verb}"
             )
         body = await request.read()
         encoding = request.headers.get("Content-Encoding", "identity").lower()
-        with self._versions.lease(spec) as version:
-            return await self._compute(version.model, body, encoding, deadline)
-
-    async def _compute(self, model: Model, body: bytes, encoding: str, deadline: float) -> bytes:
         size = len(body) if encoding == "identity" else MAX_BYTES
-        signature, inputs, in_rows = await self._call(size, _parse, model, body, encoding)
-        outputs = await self._predictor.predict(model, signature, inputs, deadline - time.monotonic())
-        return await self._call(_size(outputs), from_arrays, outputs, in_rows)
+        with self._versions.lease(spec) as version:
+            model = version.model
+            signature, inputs, in_rows = await self._call(size, _parse, model, body, encoding)
+            outputs = await self._predictor.predict(model, signature, inputs, deadline - time.monotonic())
+            elements = sum(array.size for array in outputs.values())
+            return await self._call(elements, _to_json, outputs, in_rows)
 
     async def _call(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
         if size <= _LITTLE:
@@ -124,11 +123,11 @@ class RestService:
         signatures = SignatureDefMap()
         response.metadata[SIGNATURES].Unpack(signatures)
         metadata = {SIGNATURES: _dictionary(signatures)}
-        return dump({"model_spec": _dictionary(response.model_spec), "metadata": metadata}, indent=1)
+        return _dump({"model_spec": _dictionary(response.model_spec), "metadata": metadata}, indent=1)
 
 
 def new_runner(service: RestService, drain_seconds: float) -> web.AppRunner:
-    """An HTTP server, not yet started. When it is stopped, it waits up to `drain_seconds` for answers."""
+    """Makes an HTTP server, not yet started. When it is stopped, it waits up to `drain_seconds` for answers."""
     application = web.Application(client_max_size=MAX_BYTES)
     application.router.add_route("*", "/{path:.*}", service.handle)
     # No auto_decompress: aiohttp would go on to decompress a refused body.
@@ -148,14 +147,21 @@ def _model_spec(match: re.Match[str]) -> ModelSpec:
 
 
 def _parse(model: Model, body: bytes, encoding: str) -> tuple[Signature, Arrays, bool]:
-    """Parses a request: its signature, its inputs, and whether the inputs are in rows."""
+    """Parses a request: its signature, its inputs, and whether they are in rows ("instances") or columns ("inputs")."""
     if encoding == "gzip":
         body = _unzipped(body)
     elif encoding != "identity":
         raise invalid_argument(f"the Content-Encoding is {encoding}; use gzip, or none")
-    document = parse_json(body)
-    signature = model.signature(signature_name(document))
-    return signature, *to_arrays(document, signature)
+    document = _parse_json(body)
+    name = document.get("signature_name", "")
+    if not isinstance(name, str):
+        raise invalid_argument(f"signature_name is {_brief(name)}, not a string")
+    signature = model.signature(name)
+    in_rows = "instances" in document
+    if in_rows == ("inputs" in document):
+        raise invalid_argument('a request has either "instances" or "inputs"')
+    columns = _columns(document["instances"], signature) if in_rows else document["inputs"]
+    return signature, _to_arrays(columns, signature), in_rows
 
 
 def _unzipped(body: bytes) -> bytes:
@@ -171,16 +177,12 @@ def _unzipped(body: bytes) -> bytes:
     return document
 
 
-def _size(outputs: Arrays) -> int:
-    return sum(array.size for array in outputs.values())
-
-
 def _json(body: bytes, status: int = 200) -> web.Response:
     return web.Response(body=body, status=status, content_type="application/json")
 
 
 def _error(status: int, message: str) -> web.Response:
-    return _json(dump({"error": message}), status)
+    return _json(_dump({"error": message}), status)
 
 
 def _dictionary(message: Message) -> dict[str, Any]:
@@ -192,8 +194,7 @@ def _dictionary(message: Message) -> dict[str, Any]:
 # -- JSON <-> arrays.
 
 
-def parse_json(body: bytes) -> dict[str, Any]:
-    """The JSON object in the body of a request. Raises ServingError if there is none, or if it has too many values."""
+def _parse_json(body: bytes) -> dict[str, Any]:
     if sum(body.count(mark) for mark in (b",", b"[", b"{")) > MAX_JSON_VALUES:
         raise invalid_argument(
             f"the body has more than {MAX_JSON_VALUES} commas and opening brackets; send several requests, or use gRPC"
@@ -203,27 +204,12 @@ def parse_json(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # also for bytes that are not UTF-8, and for very long numbers
         raise invalid_argument(f"the body is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise invalid_argument(f"the body is {brief(document)}, not a JSON object")
+        raise invalid_argument(f"the body is {_brief(document)}, not a JSON object")
     return document
 
 
-def signature_name(document: dict[str, Any]) -> str:
-    """The name of the signature in a request; empty if it names none."""
-    name = document.get("signature_name", "")
-    if not isinstance(name, str):
-        raise invalid_argument(f"signature_name is {brief(name)}, not a string")
-    return name
-
-
-def to_arrays(document: dict[str, Any], signature: Signature) -> tuple[Arrays, bool]:
-    """The inputs of a predict request, and whether they are in rows ("instances") or in columns ("inputs").
-
-    Raises ServingError if they do not match the signature.
-    """
-    in_rows = "instances" in document
-    if in_rows == ("inputs" in document):
-        raise invalid_argument('a request has either "instances" or "inputs"')
-    columns = _columns(rows_of(document, "instances"), signature) if in_rows else document["inputs"]
+def _to_arrays(columns: Any, signature: Signature) -> Arrays:
+    """Converts columns with names, or the only column."""
     if not _is_named(columns):
         if len(signature.inputs) != 1:
             names = ", ".join(signature.inputs)
@@ -233,25 +219,15 @@ def to_arrays(document: dict[str, Any], signature: Signature) -> tuple[Arrays, b
         columns = dict.fromkeys(signature.inputs, columns)
     if missing := [name for name in signature.inputs if name not in columns]:
         raise invalid_argument(f'"inputs" lacks {", ".join(missing)}')
-    return {name: _array(columns[name], name, spec) for name, spec in signature.inputs.items()}, in_rows
+    return {name: _array(columns[name], name, spec) for name, spec in signature.inputs.items()}
 
 
-def rows_of(document: dict[str, Any], key: str) -> list[Any]:
-    """The list under a key of a request. Raises ServingError if it is empty or too long."""
-    rows = document.get(key)
-    if not isinstance(rows, list) or not rows:
-        raise invalid_argument(f'"{key}" is not a list of at least one row')
-    check_rows(len(rows))
-    return rows
-
-
-def is_bytes(value: Any) -> bool:
-    """Whether a JSON value is {"b64": "..."}, bytes in base64."""
+def _is_bytes(value: Any) -> bool:
+    """Checks for {"b64": "..."}, bytes in base64."""
     return isinstance(value, dict) and list(value) == ["b64"] and isinstance(value["b64"], str)
 
 
-def to_bytes(value: Any) -> bytes:
-    """The bytes of a string (as UTF-8) or of {"b64": "..."}."""
+def _to_bytes(value: Any) -> bytes:
     try:
         if isinstance(value, str):
             return value.encode()
@@ -260,22 +236,19 @@ def to_bytes(value: Any) -> bytes:
     except UnicodeEncodeError:
         raise invalid_argument("a string has half of a surrogate pair, \\ud800 to \\udfff") from None
     except (binascii.Error, ValueError):
-        raise invalid_argument(f"not base64: {brief(value['b64'])}") from None
+        raise invalid_argument(f"not base64: {_brief(value['b64'])}") from None
 
 
-def brief(value: Any) -> str:
-    """A short text of a JSON value, for a message."""
+def _brief(value: Any) -> str:
+    """Abbreviates a JSON value for a message."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     text = json.dumps(value)
     return text if len(text) <= 100 else f"{text[:100]}..."
 
 
-def from_arrays(outputs: Arrays, rows: bool) -> bytes:
-    """The body of a response, in rows or in columns as the request. A single output has no name.
-
-    Raises ServingError if the request is in rows, and the outputs differ in their number of rows.
-    """
+def _to_json(outputs: Arrays, rows: bool) -> bytes:
+    """Writes the body of a response, in rows or in columns as the request. A single output has no name."""
     sizes = {array.shape[:1] for array in outputs.values()}
     if rows and (len(sizes) > 1 or () in sizes):
         shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
@@ -287,11 +260,11 @@ def from_arrays(outputs: Arrays, rows: bool) -> bytes:
         answer = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     else:
         answer = columns
-    return dump({"predictions" if rows else "outputs": answer})
+    return _dump({"predictions" if rows else "outputs": answer})
 
 
 def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
-    """An array as nested lists, ready for JSON."""
+    """Converts an array to nested lists for JSON: bytes as UTF-8, or as {"b64": "..."}; floats with few digits."""
     if array.dtype.kind in "biu" or array.dtype == np.float64:
         return array.tolist()
     if array.dtype != object:
@@ -304,7 +277,7 @@ def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
 
 
 def _shortest(array: np.ndarray) -> np.ndarray:
-    """float64 with the fewest digits that read back as the same float: 0.1 for a float32 of 0.1.
+    """Finds the float64 with the fewest digits that read back as the same float: 0.1 for a float32 of 0.1.
 
     Some numbers below 1e-13 and above 1e22 have more digits, because larger powers of ten are not exact.
     """
@@ -322,13 +295,15 @@ def _shortest(array: np.ndarray) -> np.ndarray:
     return found
 
 
-def dump(document: dict[str, Any], indent: int | None = None) -> bytes:
-    """A response's body."""
+def _dump(document: dict[str, Any], indent: int | None = None) -> bytes:
     return json.dumps(document, ensure_ascii=False, indent=indent).encode(errors="replace") + b"\n"
 
 
-def _columns(rows: list[Any], signature: Signature) -> dict[str, list[Any]] | list[Any]:
-    """Rows with names -> columns with names; rows without names stay as they are."""
+def _columns(rows: Any, signature: Signature) -> dict[str, list[Any]] | list[Any]:
+    """Turns rows with names into columns with names; rows without names stay as they are."""
+    if not isinstance(rows, list) or not rows:
+        raise invalid_argument('"instances" is not a list of at least one row')
+    check_rows(len(rows))
     if not _is_named(rows[0]):
         return rows
     for number, row in enumerate(rows):
@@ -339,28 +314,28 @@ def _columns(rows: list[Any], signature: Signature) -> dict[str, list[Any]] | li
 
 
 def _is_named(value: Any) -> bool:
-    return isinstance(value, dict) and not is_bytes(value)
+    return isinstance(value, dict) and not _is_bytes(value)
 
 
 def _array(value: Any, name: str, spec: TensorSpec) -> np.ndarray:
-    """Nested lists as an array; strings become bytes objects."""
+    """Converts nested lists; strings become bytes objects."""
     array = np.array(value, object)  # lists of different lengths, or nested too deeply for NumPy, stay lists
     leaves = array.ravel().tolist()
     accepts = _accepting(spec.dtype)
     for number, leaf in enumerate(leaves):
         if not accepts(leaf):
             position = "".join(f"[{index}]" for index in np.unravel_index(number, array.shape))
-            found = "a list of another length or depth than its neighbours" if isinstance(leaf, list) else brief(leaf)
+            found = "a list of another length or depth than its neighbours" if isinstance(leaf, list) else _brief(leaf)
             raise invalid_argument(f"{name}{position} is {found}; the input takes {spec.dtype.name}")
     if spec.dtype == tf.string:
-        leaves = [to_bytes(leaf) for leaf in leaves]
+        leaves = [_to_bytes(leaf) for leaf in leaves]
     return np.array(leaves, spec.dtype.as_numpy_dtype).reshape(array.shape)
 
 
 def _accepting(dtype: tf.DType) -> Callable[[Any], bool]:
-    """A function that tells whether a JSON value fits the type without loss."""
+    """Makes a function that checks whether a JSON value fits the type without loss."""
     if dtype == tf.string:
-        return lambda leaf: isinstance(leaf, str) or is_bytes(leaf)
+        return lambda leaf: isinstance(leaf, str) or _is_bytes(leaf)
     if dtype == tf.bool:
         return lambda leaf: isinstance(leaf, bool)
     if dtype.is_integer:
