@@ -17,9 +17,9 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.weights import digest, values_by_name
 from keras_bert.inference import onednn
 from keras_bert.inference.calibration import input_ranges, losses_of_blocks, mean_cosine
-from keras_bert.inference.inference_block import InferenceBlock
-from keras_bert.inference.products import (
+from keras_bert.inference.inference_block import (
     FloatProducts,
+    InferenceBlock,
     Int8Products,
     RecordingProducts,
     TokenTable,

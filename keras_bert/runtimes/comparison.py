@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from keras import ops
 
-from keras_bert.encoder import BertEncoder
 from keras_bert.inference import SAMPLE_TEXTS
-from keras_bert.runtimes.packed_model import PackedModel, config_of, input_names
-from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
+
+if TYPE_CHECKING:
+    from keras_bert.runtimes.export import PackedModel
 
 Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]  # inputs under the runtime's names -> outputs by name
 
@@ -41,36 +41,34 @@ class Difference(NamedTuple):
         return f"{self.output}: at most {self.largest:.1e} from Keras's, cosine {self.cosine:.6f}"
 
 
-def sample(
-    model: BertTask | BertEncoder, preprocessor: BertPreprocessor | None, length: int | None
-) -> dict[str, np.ndarray]:
-    """Packed inputs for the comparison: a few sentences of different lengths; without a preprocessor, random ids.
+def sample(model: PackedModel, preprocessor: BertPreprocessor | None, length: int | None) -> dict[str, np.ndarray]:
+    """Packs a few sentences of different lengths for the comparison; without a preprocessor, makes random ids.
 
     Args:
         model: a model of single texts or of pairs.
-        preprocessor: gives the tokenizer.
+        preprocessor: the model's; only its tokenizer is used.
         length: the length of the rows; None: that of the longest text.
 
     Returns:
         int32 `[6, seq_length]` under TF Hub's names, for each input of the model.
     """
-    config = config_of(model)
+    config = model.config
     if preprocessor is None:
-        return _random(config, length or min(24, config.max_positions), input_names(model))
+        return _random(model, length or min(24, config.max_positions))
     rows = BertPreprocessor(preprocessor.tokenizer, length, max_sequence_length=config.max_positions)
     texts = SAMPLE_TEXTS[:_TEXTS]
-    are_pairs = len(getattr(model, "text_names", ("text",))) > 1
+    are_pairs = len(getattr(model.model, "text_names", ("text",))) > 1
     columns = (texts, texts[::-1]) if are_pairs else (texts,)
     packed = rows.pack(tuple(preprocessor.tokenizer.tokenize(column) for column in columns))  # a call would be traced
-    return {name: ops.convert_to_numpy(packed[name]) for name in input_names(model)}
+    return {name: ops.convert_to_numpy(packed[name]) for name in model.names_of_inputs}
 
 
-def _random(config: Any, length: int, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+def _random(model: PackedModel, length: int) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(0)
     mask = np.arange(length) < generator.integers(1, length + 1, (_TEXTS, 1))
-    ids = np.where(mask, generator.integers(0, config.vocab_size, mask.shape), config.pad_token_id)
+    ids = np.where(mask, generator.integers(0, model.config.vocab_size, mask.shape), model.config.pad_token_id)
     values = (ids, mask, np.zeros_like(mask))
-    return {name: value.astype(np.int32) for name, value in zip(names, values, strict=False)}
+    return {name: value.astype(np.int32) for name, value in zip(model.names_of_inputs, values, strict=False)}
 
 
 def compared(model: PackedModel, run: Run, packed: Mapping[str, np.ndarray]) -> list[Difference]:

@@ -22,8 +22,7 @@ from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
 from keras_bert.runtimes.comparison import Difference, Run
-from keras_bert.runtimes.packed_model import PackedModel, config_of
-from keras_bert.runtimes.runtime_directory import Runtime, write
+from keras_bert.runtimes.export import PackedModel, Runtime, config_of, write
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer
 

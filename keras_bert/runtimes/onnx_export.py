@@ -13,8 +13,7 @@ import numpy as np
 from keras_bert.encoder import BertEncoder
 from keras_bert.extras import needed
 from keras_bert.runtimes.comparison import Difference, Run
-from keras_bert.runtimes.packed_model import TRANSFORMERS_NAMES, PackedModel
-from keras_bert.runtimes.runtime_directory import Runtime, write
+from keras_bert.runtimes.export import TRANSFORMERS_NAMES, PackedModel, Runtime, write
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
 

@@ -1,8 +1,7 @@
 """Exports SavedModels for TF Hub and TF Serving; HubLayer calls SavedModels of TF Hub."""
 
-from keras_bert.saved_model.encoder_export import export_encoder
+from keras_bert.saved_model.hub_export import export_encoder, export_preprocessor
 from keras_bert.saved_model.hub_layer import HubLayer
-from keras_bert.saved_model.preprocessor_export import export_preprocessor
 from keras_bert.saved_model.serving import export_serving
 
 __all__ = ["HubLayer", "export_encoder", "export_preprocessor", "export_serving"]

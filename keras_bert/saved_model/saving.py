@@ -1,13 +1,18 @@
-"""Writes any SavedModel: a new directory, callable objects, and the README of one in low precision."""
+"""What all exports share: a new directory, callable objects, stored weights, and the README of low precision."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from keras_bert import files
+from keras_bert.encoder.weights import variables_by_name
 from keras_bert.formats.saved_model import MODEL
 
 FILE = "README.md"
@@ -57,3 +62,65 @@ def new_directory(directory: str | Path, overwrite: bool) -> AbstractContextMana
     Raises FileExistsError if `directory` exists, and it is not a SavedModel or `overwrite` is False.
     """
     return files.directory_written_whole(Path(directory), MODEL, overwrite)
+
+
+DTYPES = ("float32", "float16", "bfloat16")
+
+
+class StoredWeights:
+    """Copies of a Keras model's weights, which replace the originals while a function is traced.
+
+    The SavedModel has no Keras objects, and no variables for random seeds, because a variable that every call changes
+    can neither be mirrored on devices nor serve several clients at a time. An operation gives dropout its seeds.
+
+    Args:
+        model: a Keras model or layer that has been built.
+        dtype: the dtype to store float weights in, "float16" or "bfloat16"; calls cast them back to their own dtype.
+        root: a part of the model. The names of its variables leave out the part's name, which Keras may have numbered.
+
+    Attributes:
+        variables: list of tf.Variable, in the model's order, named by their path inside the model.
+
+    Raises:
+        ValueError: the dtype is unknown, or cannot hold a weight.
+    """
+
+    def __init__(self, model: keras.Layer, dtype: str | None = None, root: keras.Layer | None = None) -> None:
+        if dtype not in (None, *DTYPES):
+            raise ValueError(f"dtype is {dtype!r}; weights can be stored as {', '.join(DTYPES)}")
+        names = {
+            id(weight): name for part in (model, root or model) for name, weight in variables_by_name(part).items()
+        }
+        self._copies = {id(weight): _copy(names[id(weight)], weight, dtype) for weight in model.weights}
+        self._weights = model.weights
+        # `variables` are weights, and the states of seeds and metrics.
+        self._seeds = [variable for variable in model.variables if variable.name == "seed_generator_state"]
+        self.variables = self.of(model)
+
+    def of(self, part: keras.Layer) -> list[tf.Variable]:
+        """The copies of the weights of a part of the model."""
+        return [self._copies[id(weight)] for weight in part.weights]
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Inside this block, the model computes with the copies."""
+        # Not tf.random.uniform: it would put this program's global seed into the graph, and two calls in one step, or
+        # two replicas, would drop the same elements.
+        limits = {"minval": 0, "maxval": 2**31 - 1, "seed": 0, "seed2": 0}
+        seeds = [tf.cast(tf.raw_ops.RandomUniformInt(shape=seed.shape, **limits), seed.dtype) for seed in self._seeds]
+        mapping = [*zip(self._weights, self.variables, strict=True), *zip(self._seeds, seeds, strict=True)]
+        with keras.StatelessScope(state_mapping=mapping):
+            yield
+
+
+def _copy(name: str, weight: keras.Variable, dtype: str | None) -> tf.Variable:
+    value = tf.convert_to_tensor(weight.value)
+    if dtype is not None and value.dtype.is_floating:
+        stored = tf.cast(value, dtype)
+        lost = tf.math.is_finite(value) & ~tf.math.is_finite(stored)
+        if tf.reduce_any(lost):
+            example = tf.boolean_mask(value, lost)[0]
+            raise ValueError(f"{name} holds {example:.3g}, more than {dtype} can hold; store it as bfloat16")
+        value = stored
+    # Frozen weights are trainable, too: the user of the SavedModel decides what to freeze.
+    return tf.Variable(value, name=name, trainable=value.dtype.is_floating)

@@ -12,8 +12,7 @@ import tensorflow as tf
 from keras_bert.extras import needed
 from keras_bert.formats.saved_model import MODEL
 from keras_bert.saved_model import saving
-from keras_bert.saved_model.encoder_export import StoredWeights
-from keras_bert.saved_model.saving import callable_object, new_directory
+from keras_bert.saved_model.saving import StoredWeights, callable_object, new_directory
 
 WARMUP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # TF Serving's name
 

@@ -1,12 +1,11 @@
 """A small local server that speaks TF Serving's protocols, for any SavedModel with signatures.
 
     run.py              starts and drains the server
-    rest.py             answers HTTP, with json_tensors.py
+    rest.py             answers HTTP; JSON <-> arrays
     grpc_service.py     answers gRPC
-    predicting.py       runs the model on named arrays, for both protocols; merges waiting requests into batches
     versions.py         finds, loads, swaps and drains the versions of a model; metadata and status
-    served_model.py     one version: a SavedModel in a session, and its warm-up requests
-    signatures.py       names, types and shapes of inputs and outputs
+    predicting.py       runs the model on named arrays, for both protocols; merges waiting requests into batches
+    model.py            one version: a SavedModel in a session, its signatures, and its warm-up requests
     errors.py           errors, a canonical status code and a message; the largest size of a request
 
 It answers Predict, GetModelMetadata, GetModelStatus and health checks. TF Serving itself also has Classify, Regress and

@@ -6,18 +6,17 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import grpc
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health, health_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataRequest, GetModelMetadataResponse
 from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest, GetModelStatusResponse
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
-from keras_bert.server import signatures
 from keras_bert.server.errors import MAX_BYTES, ServingError
+from keras_bert.server.model import from_array, to_arrays
 from keras_bert.server.predicting import Predictor
 from keras_bert.server.versions import Versions
 
@@ -42,7 +41,7 @@ class _Interceptor(grpc.aio.ServerInterceptor):
         is_health = details.method.startswith("/grpc.health.")  # answered while the server stops, too
         admitted = contextlib.nullcontext if is_health else self._predictor.admitted
 
-        async def answer(message: bytes, context: grpc.aio.ServicerContext) -> Any:
+        async def answer(message: bytes, context: grpc.aio.ServicerContext) -> Message:
             try:
                 with admitted():
                     return await getattr(handler, kind)(handler.request_deserializer(message), context)
@@ -72,11 +71,11 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
         with self._versions.lease(request.model_spec) as version:
             signature = version.model.signature(request.model_spec.signature_name)
             chosen = signature.chosen_outputs(request.output_filter)
-            inputs = signatures.to_arrays(request.inputs, signature)
+            inputs = to_arrays(request.inputs, signature)
             outputs = await self._predictor.predict(version.model, signature, inputs, context.time_remaining())
             return PredictResponse(
                 model_spec=self._versions.spec(version, signature.name),
-                outputs={name: signatures.from_array(outputs[name]) for name in chosen},
+                outputs={name: from_array(outputs[name]) for name in chosen},
             )
 
     async def GetModelMetadata(
@@ -91,7 +90,7 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer, model_servi
 
 
 def new_server(versions: Versions, predictor: Predictor) -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
-    """A server of all services, not yet started, and its health service."""
+    """Makes a server of all services, not yet started, and its health service."""
     server = grpc.aio.server(
         interceptors=[_Interceptor(predictor)],
         options=[

@@ -1,6 +1,6 @@
-"""Predictions for both protocols, from named arrays to named arrays. Waiting requests are merged into batches.
+"""Predicts named arrays from named arrays, for both protocols.
 
-A batch costs little more than one row.
+Waiting requests are merged into batches, because a batch costs little more than one row.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import grpc
 import numpy as np
 
 from keras_bert.server.errors import ServingError
-from keras_bert.server.served_model import RUNS_AT_A_TIME, Model
-from keras_bert.server.signatures import Arrays, Signature
+from keras_bert.server.model import RUNS_AT_A_TIME, Arrays, Model, Signature
 
 _SECONDS_TO_SPARE = 0.1  # from a deadline to the end of its run: by then the client has its error message
 
@@ -64,7 +63,7 @@ class Batcher:
         self._runs: set[asyncio.Future[list[Arrays | Exception]]] = set()
 
     async def run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
-        """The outputs of a signature for all its inputs. If the caller is cancelled, its job leaves the queue.
+        """Queues a job and waits for its outputs. If the caller is cancelled, the job leaves the queue.
 
         Raises asyncio.TimeoutError at `deadline`, by the clock of time.monotonic, and ServingError if too many jobs
         wait, or if the model fails.
@@ -76,7 +75,7 @@ class Batcher:
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
                 f"The queue is full: {self._count} requests are waiting; try again later",
             )
-        rows = number_of_rows(signature, inputs) if self._max_rows is not None else None
+        rows = _number_of_rows(signature, inputs) if self._max_rows is not None else None
         outputs = asyncio.get_running_loop().create_future()
         job = _Job(model, signature, inputs, rows, deadline, outputs)
         self._waiting.setdefault(job.key, []).append(job)
@@ -129,14 +128,14 @@ class Batcher:
                 del self._waiting[job.key]
 
 
-def number_of_rows(signature: Signature, inputs: Arrays) -> int | None:
-    """The number of rows of the inputs; None if they cannot be split or merged."""
+def _number_of_rows(signature: Signature, inputs: Arrays) -> int | None:
+    """Counts the rows of the inputs; None if they cannot be split or merged."""
     sizes = {array.shape[0] for array in inputs.values()} if signature.batchable else set()
     return sizes.pop() if len(sizes) == 1 else None
 
 
 def _choose(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
-    """The oldest job, and as many others as fit; first those of similar width, which need the least padding."""
+    """Takes the oldest job, and as many others as fit; first those of similar width, which need the least padding."""
     oldest = jobs[0]
     if oldest.rows is None:
         return [oldest]
@@ -149,7 +148,7 @@ def _choose(jobs: list[_Job], max_rows: int | None) -> list[_Job]:
 
 
 def _run_batch(batch: list[_Job]) -> list[Arrays | Exception]:
-    """The outputs or the error of each job. If a batch fails, each of its jobs runs alone."""
+    """Computes the outputs or the error of each job. If a batch fails, each of its jobs runs alone."""
     try:
         return _run_merged(batch)
     except Exception as error:
@@ -199,7 +198,7 @@ class Predictor:
 
     @contextlib.contextmanager
     def admitted(self) -> Iterator[None]:
-        """Inside the block a request is in progress, and `stop` waits for it. Raises ServingError during `stop`."""
+        """Counts a request as in progress inside the block; `stop` waits for it. Raises ServingError during `stop`."""
         if self._stopping:
             raise ServingError(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
         self._running += 1
@@ -215,7 +214,7 @@ class Predictor:
             await asyncio.sleep(0.05)
 
     async def predict(self, model: Model, signature: Signature, inputs: Arrays, timeout: float | None = None) -> Arrays:
-        """All outputs of a signature.
+        """Computes all outputs of a signature.
 
         Raises ServingError if the inputs are wrong, the model fails, the queue is full, or there is no answer within
         the server's timeout and the client's `timeout`, in seconds.
@@ -230,7 +229,7 @@ class Predictor:
         return outputs
 
     async def _run(self, model: Model, signature: Signature, inputs: Arrays, deadline: float) -> Arrays:
-        rows = number_of_rows(signature, inputs)
+        rows = _number_of_rows(signature, inputs)
         if rows is None or rows <= self._max_rows:
             return await self._batcher.run(model, signature, inputs, deadline)
         parts: dict[int, Arrays] = {}
@@ -252,7 +251,7 @@ class Predictor:
 
 
 async def within(seconds: float, work: Awaitable[T]) -> T:
-    """The result of `work`. Raises ServingError, and cancels the work, if it takes longer."""
+    """Waits for `work`. Raises ServingError, and cancels the work, if it takes longer."""
     try:
         return await asyncio.wait_for(work, seconds)
     except asyncio.TimeoutError:

@@ -1,9 +1,13 @@
-"""TF Serving's REST interface."""
+"""TF Serving's REST interface: https://www.tensorflow.org/tfx/serving/api_rest"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import json
 import logging
+import math
 import re
 import time
 import zlib
@@ -13,17 +17,17 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import grpc
+import numpy as np
+import tensorflow as tf
 from aiohttp import web
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
-from keras_bert.server import json_tensors
-from keras_bert.server.errors import MAX_BYTES, ServingError, invalid_argument, not_found
+from keras_bert.server.errors import MAX_BYTES, MAX_JSON_VALUES, ServingError, invalid_argument, not_found
+from keras_bert.server.model import Arrays, Model, Signature, TensorSpec, check_rows
 from keras_bert.server.predicting import Predictor, within
-from keras_bert.server.served_model import Model
-from keras_bert.server.signatures import Arrays, Signature
 from keras_bert.server.versions import SIGNATURES, Versions
 
 T = TypeVar("T")
@@ -57,7 +61,7 @@ _LITTLE = 2**13
 
 
 class RestService:
-    """Answers TF Serving's URLs. `timeout`: the time limit in seconds, from a request's headers to its answer."""
+    """Answers TF Serving's URLs within `timeout` seconds, counted from the headers of a request."""
 
     def __init__(self, versions: Versions, predictor: Predictor, timeout: float) -> None:
         self._versions = versions
@@ -94,21 +98,20 @@ class RestService:
         if verb == "metadata":
             return self._metadata(spec)
         if not verb:
-            return json_tensors.dump(_dictionary(self._versions.status(spec)), indent=1)
+            return _dump(_dictionary(self._versions.status(spec)), indent=1)
         if verb != "predict":
             raise ServingError(
                 grpc.StatusCode.UNIMPLEMENTED, f"this server answers :predict; use TF Serving for :{verb}"
             )
         body = await request.read()
         encoding = request.headers.get("Content-Encoding", "identity").lower()
-        with self._versions.lease(spec) as version:
-            return await self._compute(version.model, body, encoding, deadline)
-
-    async def _compute(self, model: Model, body: bytes, encoding: str, deadline: float) -> bytes:
         size = len(body) if encoding == "identity" else MAX_BYTES
-        signature, inputs, in_rows = await self._call(size, _parse, model, body, encoding)
-        outputs = await self._predictor.predict(model, signature, inputs, deadline - time.monotonic())
-        return await self._call(_size(outputs), json_tensors.from_arrays, outputs, in_rows)
+        with self._versions.lease(spec) as version:
+            model = version.model
+            signature, inputs, in_rows = await self._call(size, _parse, model, body, encoding)
+            outputs = await self._predictor.predict(model, signature, inputs, deadline - time.monotonic())
+            elements = sum(array.size for array in outputs.values())
+            return await self._call(elements, _to_json, outputs, in_rows)
 
     async def _call(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
         if size <= _LITTLE:
@@ -120,11 +123,11 @@ class RestService:
         signatures = SignatureDefMap()
         response.metadata[SIGNATURES].Unpack(signatures)
         metadata = {SIGNATURES: _dictionary(signatures)}
-        return json_tensors.dump({"model_spec": _dictionary(response.model_spec), "metadata": metadata}, indent=1)
+        return _dump({"model_spec": _dictionary(response.model_spec), "metadata": metadata}, indent=1)
 
 
 def new_runner(service: RestService, drain_seconds: float) -> web.AppRunner:
-    """An HTTP server, not yet started. When it is stopped, it waits up to `drain_seconds` for answers."""
+    """Makes an HTTP server, not yet started. When it is stopped, it waits up to `drain_seconds` for answers."""
     application = web.Application(client_max_size=MAX_BYTES)
     application.router.add_route("*", "/{path:.*}", service.handle)
     # No auto_decompress: aiohttp would go on to decompress a refused body.
@@ -144,14 +147,21 @@ def _model_spec(match: re.Match[str]) -> ModelSpec:
 
 
 def _parse(model: Model, body: bytes, encoding: str) -> tuple[Signature, Arrays, bool]:
-    """Parses a request: its signature, its inputs, and whether the inputs are in rows."""
+    """Parses a request: its signature, its inputs, and whether they are in rows ("instances") or columns ("inputs")."""
     if encoding == "gzip":
         body = _unzipped(body)
     elif encoding != "identity":
         raise invalid_argument(f"the Content-Encoding is {encoding}; use gzip, or none")
-    document = json_tensors.parse(body)
-    signature = model.signature(json_tensors.signature_name(document))
-    return signature, *json_tensors.to_arrays(document, signature)
+    document = _parse_json(body)
+    name = document.get("signature_name", "")
+    if not isinstance(name, str):
+        raise invalid_argument(f"signature_name is {_brief(name)}, not a string")
+    signature = model.signature(name)
+    in_rows = "instances" in document
+    if in_rows == ("inputs" in document):
+        raise invalid_argument('a request has either "instances" or "inputs"')
+    columns = _columns(document["instances"], signature) if in_rows else document["inputs"]
+    return signature, _to_arrays(columns, signature), in_rows
 
 
 def _unzipped(body: bytes) -> bytes:
@@ -167,19 +177,175 @@ def _unzipped(body: bytes) -> bytes:
     return document
 
 
-def _size(outputs: Arrays) -> int:
-    return sum(array.size for array in outputs.values())
-
-
 def _json(body: bytes, status: int = 200) -> web.Response:
     return web.Response(body=body, status=status, content_type="application/json")
 
 
 def _error(status: int, message: str) -> web.Response:
-    return _json(json_tensors.dump({"error": message}), status)
+    return _json(_dump({"error": message}), status)
 
 
 def _dictionary(message: Message) -> dict[str, Any]:
     return json_format.MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
+
+
+# -- JSON <-> arrays.
+
+
+def _parse_json(body: bytes) -> dict[str, Any]:
+    if sum(body.count(mark) for mark in (b",", b"[", b"{")) > MAX_JSON_VALUES:
+        raise invalid_argument(
+            f"the body has more than {MAX_JSON_VALUES} commas and opening brackets; send several requests, or use gRPC"
+        )
+    try:
+        document = json.loads(body.decode())
+    except (ValueError, RecursionError) as error:  # also for bytes that are not UTF-8, and for very long numbers
+        raise invalid_argument(f"the body is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise invalid_argument(f"the body is {_brief(document)}, not a JSON object")
+    return document
+
+
+def _to_arrays(columns: Any, signature: Signature) -> Arrays:
+    """Converts columns with names, or the only column."""
+    if not _is_named(columns):
+        if len(signature.inputs) != 1:
+            names = ", ".join(signature.inputs)
+            raise invalid_argument(
+                f"the signature {signature.name} has several inputs: give objects with the keys {names}"
+            )
+        columns = dict.fromkeys(signature.inputs, columns)
+    if missing := [name for name in signature.inputs if name not in columns]:
+        raise invalid_argument(f'"inputs" lacks {", ".join(missing)}')
+    return {name: _array(columns[name], name, spec) for name, spec in signature.inputs.items()}
+
+
+def _is_bytes(value: Any) -> bool:
+    """Checks for {"b64": "..."}, bytes in base64."""
+    return isinstance(value, dict) and list(value) == ["b64"] and isinstance(value["b64"], str)
+
+
+def _to_bytes(value: Any) -> bytes:
+    try:
+        if isinstance(value, str):
+            return value.encode()
+        digits = value["b64"].rstrip("=")  # TF Serving takes base64 without padding too
+        return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
+    except UnicodeEncodeError:
+        raise invalid_argument("a string has half of a surrogate pair, \\ud800 to \\udfff") from None
+    except (binascii.Error, ValueError):
+        raise invalid_argument(f"not base64: {_brief(value['b64'])}") from None
+
+
+def _brief(value: Any) -> str:
+    """Abbreviates a JSON value for a message."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    text = json.dumps(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."
+
+
+def _to_json(outputs: Arrays, rows: bool) -> bytes:
+    """Writes the body of a response, in rows or in columns as the request. A single output has no name."""
+    sizes = {array.shape[:1] for array in outputs.values()}
+    if rows and (len(sizes) > 1 or () in sizes):
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in outputs.items())
+        raise invalid_argument(f'the outputs cannot be split into rows: {shapes}; ask with "inputs"')
+    columns = {name: to_lists(array, name.endswith("_bytes")) for name, array in outputs.items()}
+    if len(columns) == 1:
+        (answer,) = columns.values()
+    elif rows:
+        answer = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    else:
+        answer = columns
+    return _dump({"predictions" if rows else "outputs": answer})
+
+
+def to_lists(array: np.ndarray, as_base64: bool = False) -> Any:
+    """Converts an array to nested lists for JSON: bytes as UTF-8, or as {"b64": "..."}; floats with few digits."""
+    if array.dtype.kind in "biu" or array.dtype == np.float64:
+        return array.tolist()
+    if array.dtype != object:
+        return _shortest(array).tolist()
+    if as_base64:
+        values = [{"b64": base64.b64encode(value).decode()} for value in array.flat]
+    else:
+        values = [value.decode(errors="replace") for value in array.flat]
+    return np.array(values, object).reshape(array.shape).tolist()
+
+
+def _shortest(array: np.ndarray) -> np.ndarray:
+    """Finds the float64 with the fewest digits that read back as the same float: 0.1 for a float32 of 0.1.
+
+    Some numbers below 1e-13 and above 1e22 have more digits, because larger powers of ten are not exact.
+    """
+    with np.errstate(all="ignore"):  # zeros, infinities and NaN give NaN below, and stay as they are
+        found = exact = array.astype(np.float64)
+        exponents = np.floor(np.log10(np.abs(exact)))
+        for digits in range(9, 0, -1):  # 9 are enough for float32
+            places = digits - 1 - exponents
+            scale = 10.0 ** np.abs(places)  # negative powers of ten would not be exact
+            rounded = np.where(places < 0, np.rint(exact / scale) * scale, np.rint(exact * scale) / scale)
+            same = rounded.astype(array.dtype) == array
+            if not same.any():
+                break  # with fewer digits none would be
+            found = np.where(same, rounded, found)
+    return found
+
+
+def _dump(document: dict[str, Any], indent: int | None = None) -> bytes:
+    return json.dumps(document, ensure_ascii=False, indent=indent).encode(errors="replace") + b"\n"
+
+
+def _columns(rows: Any, signature: Signature) -> dict[str, list[Any]] | list[Any]:
+    """Turns rows with names into columns with names; rows without names stay as they are."""
+    if not isinstance(rows, list) or not rows:
+        raise invalid_argument('"instances" is not a list of at least one row')
+    check_rows(len(rows))
+    if not _is_named(rows[0]):
+        return rows
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict) or row.keys() != signature.inputs.keys():
+            names = ", ".join(signature.inputs)
+            raise invalid_argument(f"instances[{number}] is not an object with exactly the keys {names}")
+    return {name: [row[name] for row in rows] for name in signature.inputs}
+
+
+def _is_named(value: Any) -> bool:
+    return isinstance(value, dict) and not _is_bytes(value)
+
+
+def _array(value: Any, name: str, spec: TensorSpec) -> np.ndarray:
+    """Converts nested lists; strings become bytes objects."""
+    array = np.array(value, object)  # lists of different lengths, or nested too deeply for NumPy, stay lists
+    leaves = array.ravel().tolist()
+    accepts = _accepting(spec.dtype)
+    for number, leaf in enumerate(leaves):
+        if not accepts(leaf):
+            position = "".join(f"[{index}]" for index in np.unravel_index(number, array.shape))
+            found = "a list of another length or depth than its neighbours" if isinstance(leaf, list) else _brief(leaf)
+            raise invalid_argument(f"{name}{position} is {found}; the input takes {spec.dtype.name}")
+    if spec.dtype == tf.string:
+        leaves = [_to_bytes(leaf) for leaf in leaves]
+    return np.array(leaves, spec.dtype.as_numpy_dtype).reshape(array.shape)
+
+
+def _accepting(dtype: tf.DType) -> Callable[[Any], bool]:
+    """Makes a function that checks whether a JSON value fits the type without loss."""
+    if dtype == tf.string:
+        return lambda leaf: isinstance(leaf, str) or _is_bytes(leaf)
+    if dtype == tf.bool:
+        return lambda leaf: isinstance(leaf, bool)
+    if dtype.is_integer:
+        least, most = dtype.min, dtype.max
+        return lambda leaf: type(leaf) is int and least <= leaf <= most
+    if dtype in (tf.float32, tf.float64):
+        largest, digits = float(dtype.max), np.finfo(dtype.as_numpy_dtype).nmant + 1
+        return lambda leaf: (
+            abs(leaf) < 2**digits
+            if type(leaf) is int
+            else type(leaf) is float and (abs(leaf) <= largest or not math.isfinite(leaf))
+        )
+    raise invalid_argument(f"JSON cannot hold {dtype.name}; use gRPC")

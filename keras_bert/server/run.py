@@ -125,7 +125,7 @@ def _cannot_listen(host: str, port: int, reason: str) -> OSError:
 
 
 def _stop_signal() -> asyncio.Event:
-    """An event that the first SIGTERM or SIGINT sets; the second ends the process."""
+    """Makes an event that the first SIGTERM or SIGINT sets; the second ends the process."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
 

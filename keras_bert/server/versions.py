@@ -17,7 +17,7 @@ from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusResponse
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 
 from keras_bert.server.errors import ServingError, invalid_argument, not_found
-from keras_bert.server.served_model import Model, replay_warmup
+from keras_bert.server.model import Model, replay_warmup
 
 SECONDS_BETWEEN_LOOKS = 1.0
 SIGNATURES = "signature_def"  # the only kind of metadata
@@ -98,7 +98,7 @@ class Versions:
 
     @contextlib.contextmanager
     def lease(self, spec: ModelSpec) -> Iterator[LoadedVersion]:
-        """The requested version, by default the served one, which stays loaded inside the block.
+        """Finds the requested version, by default the served one, which stays loaded inside the block.
 
         Raises ServingError if the requested version is not served.
         """
@@ -143,7 +143,7 @@ class Versions:
         return response
 
     def _wanted(self, spec: ModelSpec) -> int | None:
-        """The version number in a request, or None."""
+        """Reads the version number of a request, or None."""
         if not spec.name:
             raise invalid_argument("the request names no model")
         if spec.name != self.name:
@@ -221,7 +221,7 @@ def _load_and_warm_up(path: Path) -> Model:
 
 
 def _complete_versions(directory: Path) -> dict[int, Path]:
-    """Version number -> the directory of its SavedModel. Version numbers are int64."""
+    """Finds the directories of SavedModels by version number, an int64."""
     names = (path.name for path in directory.iterdir())
     numbers = {int(name): name for name in names if re.fullmatch(r"[0-9]{1,19}", name)}
     paths = {number: directory / name for number, name in numbers.items() if 0 < number < 2**63}

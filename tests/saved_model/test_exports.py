@@ -18,7 +18,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_bert import BertConfig, BertEncoder, BertPreprocessor
 from keras_bert.saved_model import export_encoder, export_preprocessor
-from keras_bert.saved_model.preprocessor_export import _bert_pack_inputs
+from keras_bert.saved_model.hub_export import _bert_pack_inputs
 from keras_bert.tasks import BertMaskedLM
 
 from ..support import small

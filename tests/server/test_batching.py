@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from keras_bert.server.errors import ServingError
+from keras_bert.server.model import RUNS_AT_A_TIME, Model
 from keras_bert.server.predicting import Batcher
-from keras_bert.server.served_model import RUNS_AT_A_TIME, Model
 
 from .servers import HANGS
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import requests
 
-from keras_bert.server import json_tensors
+from keras_bert.server import rest
 
 from .servers import HANGS, at_once
 
@@ -86,7 +86,7 @@ def test_floats_have_the_digits_of_numpy():
     values = np.concatenate([short, np.random.default_rng(0).normal(size=10_000)])
     for dtype in (np.float32, np.float16):
         array = values[values < float(np.finfo(dtype).max)].astype(dtype)
-        assert json_tensors.to_lists(array) == [float(str(value)) for value in array]
+        assert rest.to_lists(array) == [float(str(value)) for value in array]
 
 
 def test_every_type(server):

@@ -1,19 +1,29 @@
-"""The signatures of a SavedModel: names, types and shapes of inputs and outputs. Their tensors in gRPC's messages."""
+"""One version of a model: a SavedModel in a session, its signatures, and its warm-up requests."""
 
 from __future__ import annotations
 
 import functools
+import logging
 import math
+import os
+import queue
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import grpc
 import numpy as np
 import tensorflow as tf
+import tensorflow_text  # noqa: F401  registers the operations of tokenizers
+from google.protobuf.message import DecodeError
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow.core.framework.types_pb2 import DataType
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
+from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
-from keras_bert.server.errors import MAX_BYTES, MAX_ROWS, invalid_argument
+from keras_bert.server.errors import MAX_BYTES, MAX_ROWS, ServingError, failed_precondition, invalid_argument
+
+_log = logging.getLogger(__name__)
 
 # Predict answers signatures made for any of these.
 _METHODS = frozenset(f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress"))
@@ -42,7 +52,7 @@ class Signature:
 
     @functools.cached_property
     def batchable(self) -> bool:
-        """Whether rows of different requests can share a run.
+        """Checks whether rows of different requests can share a run.
 
         They can if every first dimension is free, and the other dimensions of the outputs are fixed: an output as long
         as the longest text of the batch would depend on the texts of other clients.
@@ -53,17 +63,13 @@ class Signature:
         )
 
     def input(self, name: str) -> TensorSpec:
-        """The input of that name. Raises ServingError if there is none."""
+        """Finds an input by its name. Raises ServingError if there is none."""
         if name not in self.inputs:
             raise invalid_argument(f"the signature {self.name} has no input {name}; it has {', '.join(self.inputs)}")
         return self.inputs[name]
 
     def complete(self, inputs: Arrays) -> Arrays:
-        """All inputs, with defaults for missing ones. Raises ServingError for a missing input or a wrong shape.
-
-        Args:
-            inputs: arrays by name, of the types of the signature.
-        """
+        """Adds defaults for missing inputs. Raises ServingError for a missing input or a wrong shape."""
         inputs = self.defaults | inputs
         if missing := [name for name in self.inputs if name not in inputs]:
             raise invalid_argument(f"the signature {self.name} also needs the input {', '.join(missing)}")
@@ -76,7 +82,7 @@ class Signature:
         return {name: inputs[name] for name in self.inputs}
 
     def chosen_outputs(self, names: list[str]) -> list[str]:
-        """The requested outputs, by default all. Raises ServingError for an unknown or repeated name."""
+        """Checks the requested outputs, by default all. Raises ServingError for an unknown or repeated name."""
         for position, name in enumerate(names):
             if name not in self.outputs:
                 outputs = ", ".join(self.outputs)
@@ -129,7 +135,7 @@ _FIELDS = {
 
 
 def to_arrays(protos: Mapping[str, TensorProto], signature: Signature) -> Arrays:
-    """The arrays of protos, by name. Raises ServingError for an unknown input, a wrong type, or bad or large data."""
+    """Converts protos by name. Raises ServingError for an unknown input, a wrong type, or bad or large data."""
     return {name: _to_array(name, protos[name], signature.input(name)) for name in protos}
 
 
@@ -152,7 +158,7 @@ def _to_array(name: str, proto: TensorProto, spec: TensorSpec) -> np.ndarray:
 
 
 def from_array(array: np.ndarray) -> TensorProto:
-    """A proto with the values in the field of their type."""
+    """Makes a proto with the values in the field of their type."""
     dtype = tf.as_dtype(array.dtype)
     if dtype not in _FIELDS:
         return tf.make_tensor_proto(array)
@@ -161,3 +167,111 @@ def from_array(array: np.ndarray) -> TensorProto:
         proto.tensor_shape.dim.add(size=size)
     getattr(proto, _FIELDS[dtype]).extend(array.ravel().tolist())
     return proto
+
+
+# -- The SavedModel, run as TF Serving runs it.
+
+# The number of parallel runs. In a single run, some cores wait for others; with many, requests do not form batches.
+RUNS_AT_A_TIME = 2
+
+_STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+
+class Model:
+    """A SavedModel in memory. If it is damaged, TensorFlow raises any kind of exception.
+
+    It runs in a session, not by tf.saved_model.load: TF Serving uses a session, a session also runs SavedModels of
+    TensorFlow 1, and closing it frees all memory.
+
+    Each run has one thread for its operations, which follow one another: most are too short to be handed between
+    threads. Large operations use more threads inside.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        cores = os.cpu_count() or 1
+        config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=max(1, cores // RUNS_AT_A_TIME))
+        self._free_threads: queue.LifoQueue[int] = queue.LifoQueue()  # first the one used last
+        for number in range(RUNS_AT_A_TIME):
+            config.session_inter_op_thread_pool.add(num_threads=1)
+            self._free_threads.put(number)
+        config.gpu_options.allow_growth = True  # during a swap, two versions share the GPU
+        graph = tf.Graph()
+        self._session = tf.compat.v1.Session(graph=graph, config=config)
+        try:
+            with graph.as_default():
+                meta_graph = tf.compat.v1.saved_model.load(self._session, ["serve"], str(directory))
+            graph.finalize()  # runs that add operations would leak memory
+        except BaseException:
+            self._session.close()
+            raise
+        self.definitions = dict(meta_graph.signature_def)
+        self.signatures = read_signatures(meta_graph.signature_def)
+
+    def signature(self, name: str) -> Signature:
+        """Finds a signature by its name (empty: the default). Raises ServingError if there is none."""
+        signature = self.signatures.get(name or DEFAULT)
+        if signature is None:
+            raise failed_precondition(f"no signature {name or DEFAULT}; the model has {', '.join(self.signatures)}")
+        return signature
+
+    def run(self, signature: Signature, inputs: Arrays, seconds: float | None = None) -> Arrays:
+        """Computes all outputs of a signature from all its inputs. RUNS_AT_A_TIME threads may call it; more wait.
+
+        Raises ServingError, with the code of TensorFlow's error: DEADLINE_EXCEEDED after `seconds`.
+        """
+        fetches = {name: spec.tensor for name, spec in signature.outputs.items()}
+        feeds = {signature.inputs[name].tensor: value for name, value in inputs.items()}
+        thread = self._free_threads.get()
+        options = tf.compat.v1.RunOptions(inter_op_thread_pool=thread)
+        if seconds is not None:
+            options.timeout_in_ms = max(1, int(seconds * 1000))
+        try:
+            outputs = self._session.run(fetches, feeds, options)
+        except tf.errors.OpError as error:
+            raise ServingError(_STATUS_CODES[error.error_code], _first_line(error.message)) from None
+        finally:
+            self._free_threads.put(thread)
+        types = {name: spec.dtype.as_numpy_dtype for name, spec in signature.outputs.items()}
+        return {name: np.asarray(value, types[name]) for name, value in outputs.items()}  # scalars are not arrays yet
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _first_line(message: str) -> str:
+    """Cuts TensorFlow's message: a list of graph nodes follows the first line."""
+    return message.removeprefix("Graph execution error:").strip().partition("\n")[0]
+
+
+# Warm-up requests spare the first client the wait for what TensorFlow initializes when it is first used.
+
+WARMUP_FILE = Path("assets.extra/tf_serving_warmup_requests")
+MAX_WARMUP_REQUESTS = 1000
+
+
+def replay_warmup(model: Model, directory: Path) -> int:
+    """Runs the warm-up requests (a TFRecord of PredictionLogs) in a SavedModel's directory, and returns their number.
+
+    Raises ServingError if a request fails or cannot be parsed, and tf.errors.DataLossError if the file is damaged.
+    """
+    path = directory / WARMUP_FILE
+    if not path.is_file():
+        return 0
+    answered = 0
+    for number, record in enumerate(tf.data.TFRecordDataset(str(path)).as_numpy_iterator(), 1):
+        if number > MAX_WARMUP_REQUESTS:
+            raise invalid_argument(f"{path} has more than {MAX_WARMUP_REQUESTS} requests")
+        try:
+            log = PredictionLog.FromString(record)
+        except DecodeError:
+            raise invalid_argument(f"request {number} of {path} is no PredictionLog") from None
+        kind = log.WhichOneof("log_type")
+        if kind != "predict_log":
+            _log.warning("request %d of %s is a %s, which this server does not answer: left out", number, path, kind)
+            continue
+        request = log.predict_log.request
+        signature = model.signature(request.model_spec.signature_name)
+        inputs = to_arrays(request.inputs, signature)
+        model.run(signature, signature.complete(inputs))
+        answered += 1
+    return answered
