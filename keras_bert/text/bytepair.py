@@ -22,7 +22,7 @@ from keras_bert.text.packing import ROBERTA_PAIRS, PairFormat
 from keras_bert.text.strings import normalize_unless
 from keras_bert.text.tokenizer import SPECIAL_TOKENS, KnownStrings, Tokenizer, Tokens, tokenize_around
 from keras_bert.text.vocabulary import byte_symbols, check_merges, read_ids, read_merges, source_of
-from keras_bert.text.words import SPLITS, split_words
+from keras_bert.text.words import SPLITS, begins_run, first_of_runs, split_words
 
 _SPACE_SYMBOLS = "ĉĊċČčĠ"  # tab, line feed, vertical tab, form feed, carriage return, space
 
@@ -296,7 +296,7 @@ def uncomposed_offsets(
         places = tf.ragged.range(tf.cast(tf.strings.length(texts), tf.int64) + 1)  # [changed rows, (bytes + 1)]
         source = tf_text.find_source_offsets(maps, places).values  # within a composed character, its end
         outside = tf.concat([source[1:] != source[:-1], [True]], 0)  # [bytes of the changed rows]
-        begin = tf.gather(tf.where(outside)[:, 0], tf.cumsum(tf.cast(outside, tf.int64)) - 1)
+        begin = first_of_runs(outside)
         some = tf.where(tf.gather(changed, rows))  # [spans in changed rows, 1]
         row = tf.gather(tf.cumsum(tf.cast(changed, tf.int64)) - 1, tf.gather_nd(rows, some))
         origin = tf.gather(places.row_starts(), row)
@@ -413,8 +413,7 @@ class MergeRules:
         again = tf.where((tf.gather(count, word) > window) & (inside >= half))[:, 0]
         windows = tf.concat([inside // window, tf.gather(inside - half, again) // window], 0)
         words = tf.concat([word, tf.gather(word, again) + tf.size(count)], 0)
-        begins = (words[1:] != words[:-1]) | (windows[1:] != windows[:-1])
-        groups = tf.cumsum(tf.concat([[0], tf.cast(begins, tf.int32)], 0))
+        groups = tf.cumsum(tf.cast(begins_run(words) | begins_run(windows), tf.int32)) - 1
         heads = self._merge(tf.concat([symbols, tf.gather(symbols, again)], 0), groups)
         size = tf.size(symbols)
         second = tf.tensor_scatter_nd_update(tf.fill([size], -1), again[:, None], heads[size:])
@@ -447,8 +446,7 @@ class MergeRules:
             symbols, groups, places, ranks = (tf.gather(each, kept) for each in (symbols, groups, places, ranks))
             changed = tf.concat([index, tf.maximum(index - 1, 0)], 0)
             ranks = tf.tensor_scatter_nd_update(ranks, changed[:, None], self._pair_ranks(symbols, groups, changed))
-            begins = tf.cast(groups[1:] != groups[:-1], tf.int32)
-            groups = tf.concat([tf.zeros_like(groups[:1]), tf.cumsum(begins)], 0)
+            groups = tf.cumsum(tf.cast(begins_run(groups), tf.int32)) - 1
             return heads, symbols, groups, places, ranks
 
         places = tf.range(tf.size(symbols))
@@ -474,15 +472,13 @@ class MergeRules:
 
 def _every_other_of_runs(index: tf.Tensor) -> tf.Tensor:
     """Picks the first, third, ... of each run of consecutive numbers, int64: in aaa, the first aa is merged."""
-    begins_run = tf.concat([tf.ones_like(index[:1], tf.bool), index[1:] != index[:-1] + 1], 0)
-    first = tf.gather(tf.boolean_mask(index, begins_run), tf.cumsum(tf.cast(begins_run, tf.int32)) - 1)
+    first = tf.gather(index, first_of_runs(begins_run(index - tf.range(tf.size(index, tf.int64)))))
     return tf.boolean_mask(index, (index - first) % 2 == 0)
 
 
 def _first_of_groups(index: tf.Tensor, groups: tf.Tensor) -> tf.Tensor:
     """Picks the first place of each group, int64, ascending."""
-    group = tf.gather(groups, index)
-    return tf.boolean_mask(index, tf.concat([tf.ones_like(group[:1], tf.bool), group[1:] != group[:-1]], 0))
+    return tf.boolean_mask(index, begins_run(tf.gather(groups, index)))
 
 
 def _are_nested(pairs: np.ndarray, results: np.ndarray, byte_ids: np.ndarray, size: int) -> bool:

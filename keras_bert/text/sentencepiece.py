@@ -30,6 +30,7 @@ from keras_bert.text.sentencepiece_files import (
 )
 from keras_bert.text.strings import Normalizer, lower_dotted_capitals, normalize_unless
 from keras_bert.text.tokenizer import Tokenizer, Tokens
+from keras_bert.text.words import begins_run, shifted
 
 _ops = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
 # False for white space, and for other characters that SentencePiece's usual normalization (nmt_nfkc) turns into spaces.
@@ -176,9 +177,7 @@ class SentencePieceTokenizer(Tokenizer):
             )
             first, last = (tf.tensor_scatter_nd_update(starts, some[:, None], span) for span in spans)
             # An empty span is at the end of the piece before it.
-            before = tf.concat([[0], last[:-1]], 0)
-            begins_row = tf.concat([[True], rows[1:] != rows[:-1]], 0)[: tf.size(rows)]
-            empty, place = ends <= starts, tf.where(begins_row, tf.zeros_like(last), before[: tf.size(rows)])
+            empty, place = ends <= starts, tf.where(begins_run(rows), tf.zeros_like(last), shifted(last, 1))
             return tf.where(empty, place, first), tf.where(empty, place, last)
 
         starts, ends = tf.cond(tf.reduce_any(normalized != strings), map_back, lambda: (starts, ends))
@@ -214,8 +213,7 @@ class SentencePieceTokenizer(Tokenizer):
         token = parts.value_rowids()
         first, last = tf.gather(starts.values, token), tf.gather(ends.values, token)
         part_ends = tf.maximum(last - behind.values, first)
-        begins = tf.concat([[True], token[1:] != token[:-1]], 0)[: tf.size(token)]
-        part_starts = tf.where(begins, first, tf.concat([[0], part_ends[:-1]], 0)[: tf.size(token)])
+        part_starts = tf.where(begins_run(token), first, shifted(part_ends, 1))
         splits = tf.gather(parts.row_splits, ids.row_splits)
         values = parts.values, part_starts, part_ends
         return tuple(tf.RaggedTensor.from_row_splits(each, splits, validate=False) for each in values)

@@ -46,6 +46,25 @@ def _kinds(chars: tf.Tensor, patterns: tuple[tuple[int, str], ...], other: int) 
     return tf.gather(kinds_of_characters(patterns, other), tf.minimum(chars, _PLANE_4 - 1))
 
 
+# -- Runs of values, in the tensors of all texts laid end to end.
+
+
+def begins_run(values: tf.Tensor) -> tf.Tensor:
+    """Marks the first of each run of equal values, bool `[n]`."""
+    return tf.concat([tf.ones_like(values[:1], tf.bool), values[1:] != values[:-1]], 0)
+
+
+def first_of_runs(begins: tf.Tensor) -> tf.Tensor:
+    """Returns where the run of each value begins, int64 `[n]`."""
+    return tf.gather(tf.where(begins)[:, 0], tf.cumsum(tf.cast(begins, tf.int64)) - 1)
+
+
+def shifted(values: tf.Tensor, by: int) -> tf.Tensor:
+    """Moves each value by `by` places, and fills with zeros or False."""
+    zeros = tf.zeros([tf.minimum(abs(by), tf.size(values))], values.dtype)
+    return tf.concat([zeros, values[:-by]] if by > 0 else [values[-by:], zeros], 0)
+
+
 # -- The words of tagged corpora.
 
 _CORPUS_KINDS = (
@@ -103,12 +122,12 @@ def _in_words(codes: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     chars, rows = codes.values, codes.value_rowids()
     index = tf.range(tf.size(chars))
     before = tf.maximum(index - 1, 0)
-    begins_row = (index == 0) | (rows != tf.gather(rows, before))
+    begins_row = begins_run(rows)
     kind = tf.cast(_kinds(chars, _CORPUS_KINDS, other=LETTER), tf.int32)
     kind = tf.where((chars >= _PLANE_14) & (chars < _PLANE_14_END), MARK, kind)
     is_mark = (kind == MARK) & ~begins_row & (tf.gather(kind, before) != SPACE)
     kind = tf.where((kind == MARK) & ~is_mark, LETTER, kind)
-    base = tf.gather(tf.where(~is_mark)[:, 0], tf.cumsum(tf.cast(~is_mark, tf.int32)) - 1)  # [chars]
+    base = first_of_runs(~is_mark)  # [chars]
     kind, base_char = tf.gather(kind, base), tf.gather(chars, base)
 
     # A space or an ideograph is a part by itself; every other part is signs, then letters and signs, then signs.
@@ -185,11 +204,11 @@ class _Characters:
 
     def after_change(self, values: tf.Tensor) -> tf.Tensor:
         """Marks where a run of equal values, within a row, begins, bool `[chars]`."""
-        return self.begins_row | (values != _shifted(values, 1))
+        return self.begins_row | (values != shifted(values, 1))
 
     def contractions(self, begins: tf.Tensor, capitals: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """Marks where `'s 't 'm 'd`, and where `'re 've 'll`, begin at one of `begins`: bool `[chars]` each."""
-        one, two = _shifted(self.codes, -1), _shifted(self.codes, -2)
+        one, two = shifted(self.codes, -1), shifted(self.codes, -2)
 
         def is_one_of(codes: tf.Tensor, letters: str) -> tf.Tensor:
             spellings = letters + letters.upper() + ("ſ" if "s" in letters else "") if capitals else letters
@@ -197,7 +216,7 @@ class _Characters:
 
         apostrophe = begins & (self.codes == ord("'")) & ~self.ends_row
         long = (is_one_of(one, "rv") & is_one_of(two, "e")) | (is_one_of(one, "l") & is_one_of(two, "l"))
-        return apostrophe & is_one_of(one, "stmd"), apostrophe & ~_shifted(self.ends_row, -1) & long
+        return apostrophe & is_one_of(one, "stmd"), apostrophe & ~shifted(self.ends_row, -1) & long
 
 
 def _gpt2(text: _Characters) -> tf.Tensor:
@@ -207,9 +226,9 @@ def _gpt2(text: _Characters) -> tf.Tensor:
     begins a word forms a word with a following s, t, re, ve, m, ll or d.
     """
     kinds = text.kinds
-    last_space = (_shifted(kinds, -1) != SPACE) & ~text.ends_row
-    after_space = tf.where(kinds == SPACE, last_space, _shifted(text.codes, 1) != ord(" "))
-    before = _shifted(kinds, 1)
+    last_space = (shifted(kinds, -1) != SPACE) & ~text.ends_row
+    after_space = tf.where(kinds == SPACE, last_space, shifted(text.codes, 1) != ord(" "))
+    before = shifted(kinds, 1)
     begins = text.begins_row | tf.where(before == SPACE, after_space, kinds != before)
     return _with_contractions(begins, *text.contractions(begins, capitals=False))
 
@@ -225,24 +244,24 @@ def _llama3(text: _Characters) -> tf.Tensor:
     - contractions may have capitals.
     """
     newline = (text.codes == ord("\n")) | (text.codes == ord("\r"))
-    behind_signs = _shifted(text.kinds, 1) == OTHER
+    behind_signs = shifted(text.kinds, 1) == OTHER
     # For each run of line ends, whether its first one follows signs.
-    behind_signs = newline & tf.gather(behind_signs & ~text.begins_row, _first_of_runs(text.after_change(newline)))
+    behind_signs = newline & tf.gather(behind_signs & ~text.begins_row, first_of_runs(text.after_change(newline)))
     kinds = tf.where(behind_signs, tf.constant(_BEHIND_SIGNS, text.kinds.dtype), text.kinds)
     newline &= ~behind_signs
 
     run_begins = text.after_change(kinds)
-    run_ends = text.ends_row | _shifted(run_begins, -1)
+    run_ends = text.ends_row | shifted(run_begins, -1)
     index = tf.range(tf.size(kinds))
     run = tf.cumsum(tf.cast(run_begins, tf.int32)) - 1
     last_line_end = tf.gather(tf.math.segment_max(tf.where(newline, index, -2), run), run)
-    place = index - tf.cast(_first_of_runs(run_begins), tf.int32)
+    place = index - tf.cast(first_of_runs(run_begins), tf.int32)
 
     last_space = (kinds == SPACE) & run_ends & ~text.ends_row & ~newline
-    after_space = (_shifted(text.codes, 1) == ord(" ")) & ~text.begins_row
+    after_space = (shifted(text.codes, 1) == ord(" ")) & ~text.begins_row
     one_sign = (kinds == OTHER) & run_begins & run_ends & ~after_space & ~text.ends_row
     short, long = text.contractions(one_sign, capitals=True)
-    joins_letters = _shifted(last_space | (one_sign & ~(short | long)), 1)
+    joins_letters = shifted(last_space | (one_sign & ~(short | long)), 1)
     begins = (
         text.begins_row
         | (run_begins & (kinds == SPACE))
@@ -255,20 +274,9 @@ def _llama3(text: _Characters) -> tf.Tensor:
 
 
 def _with_contractions(begins: tf.Tensor, short: tf.Tensor, long: tf.Tensor) -> tf.Tensor:
-    inside = _shifted(short | long, 1)
-    behind = _shifted(short, 2) | _shifted(long, 3)
+    inside = shifted(short | long, 1)
+    behind = shifted(short, 2) | shifted(long, 3)
     return (begins & ~inside) | behind
-
-
-def _first_of_runs(begins: tf.Tensor) -> tf.Tensor:
-    """Returns where the run of each character begins, int64 `[chars]`."""
-    return tf.gather(tf.where(begins)[:, 0], tf.cumsum(tf.cast(begins, tf.int64)) - 1)
-
-
-def _shifted(values: tf.Tensor, by: int) -> tf.Tensor:
-    """Moves each value by `by` places, and fills with zeros or False."""
-    zeros = tf.zeros([tf.minimum(abs(by), tf.size(values))], values.dtype)
-    return tf.concat([zeros, values[:-by]] if by > 0 else [values[-by:], zeros], 0)
 
 
 # Each pattern -> bool `[chars]`: whether a word begins at each character.
