@@ -34,7 +34,7 @@ from keras_bert.tasks.storable import UntrainedWarning
 from keras_bert.tasks.table import FROM_FILES, Examples, FromFiles, load_task
 from keras_bert.tasks.task import BertTask
 from keras_bert.text import BertPreprocessor
-from keras_bert.text.learning_corpus import text_files
+from keras_bert.text.learning import text_files
 from keras_bert.training import report, workers
 from keras_bert.training.distillation import student_of
 from keras_bert.training.fine_tune import checked_examples, split, train_on
