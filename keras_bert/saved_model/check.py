@@ -34,7 +34,10 @@ _PYTHON_OPS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}  # work only in the p
 
 
 def check_serving(directory: str | Path) -> list[str]:
-    """Checks an export of `export_serving` or `export_encoder`.
+    """Checks an export of `export_serving` or `export_encoder`, before it is deployed.
+
+    It looks for operations that TF Serving lacks and for variables that are stored twice, and a fresh process answers
+    the warm-up requests.
 
     Args:
         directory: a version directory, `.../<version>/`; its parent, for the highest version; or the directory of an
@@ -46,6 +49,15 @@ def check_serving(directory: str | Path) -> list[str]:
     Raises:
         FileNotFoundError: there is no SavedModel.
         ValueError: it is damaged, has no warm-up requests, or cannot be served; the message lists all problems.
+
+    Example:
+        >>> import tempfile
+        >>> from keras_bert import BertEncoder
+        >>> from keras_bert.saved_model import export_encoder
+        >>> directory = tempfile.mkdtemp()
+        >>> export_encoder(BertEncoder.from_preset("all-MiniLM-L6-v2"), directory)
+        >>> len(check_serving(directory))
+        3
     """
     directory = Path(directory)
     if numbers := versions(directory):
@@ -53,15 +65,15 @@ def check_serving(directory: str | Path) -> list[str]:
     if not directory.is_dir():
         raise FileNotFoundError(f"there is no directory {directory}")
     saved = read_graphs(files.find(directory, MODEL))
-    problems, found = [], []
+    problems, lines = [], []
     for check in (_check_operations, _check_variables, _check_answers):
         try:
-            found.append(check(directory, saved))
+            lines.append(check(directory, saved))
         except (ValueError, FileNotFoundError) as error:
             problems.append(str(error))
     if problems:
         raise ValueError(f"{directory} cannot be served: {'; '.join(problems)}")
-    return found
+    return lines
 
 
 def _check_operations(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
@@ -77,10 +89,10 @@ def _check_operations(directory: Path, saved: saved_model_pb2.SavedModel) -> str
         reasons += [f"TF Serving does not have its operations {', '.join(unknown)}"] if unknown else []
         raise ValueError("; ".join(reasons))
     text = len(used & _TEXT_OPS)
+    counts = f"{len(used)} kinds of operations, {text} of TensorFlow Text"
     if fused := len(used & set(onednn.OPERATIONS)):
-        told = f"{text} of TensorFlow Text, {fused} of oneDNN: TF Serving has those of oneDNN in builds for x86 only"
-        return f"{len(used)} kinds of operations, {told}; none needs Python"
-    return f"{len(used)} kinds of operations, {text} of TensorFlow Text: TF Serving has all of them, none needs Python"
+        return f"{counts}, {fused} of oneDNN: TF Serving has those of oneDNN in builds for x86 only; none needs Python"
+    return f"{counts}: TF Serving has all of them, none needs Python"
 
 
 def _check_variables(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
@@ -112,6 +124,6 @@ def _check_answers(directory: Path, saved: saved_model_pb2.SavedModel) -> str:
 
 
 def _takes_ids(saved: saved_model_pb2.SavedModel) -> bool:
-    """Whether it is an encoder, which takes ids and has no warm-up requests."""
+    """Recognizes an encoder, which takes ids and has no warm-up requests."""
     inputs = saved.meta_graphs[0].signature_def["serving_default"].inputs.values()
     return bool(inputs) and all(each.dtype == tf.int32.as_datatype_enum for each in inputs)

@@ -15,8 +15,7 @@ from keras_bert.encoder.encoder import NAMES
 from keras_bert.formats import write_config
 from keras_bert.formats.hugging_face_tokenizers import VOCABULARY
 from keras_bert.formats.saved_model import CONFIG
-from keras_bert.saved_model import saving
-from keras_bert.saved_model.saving import StoredWeights, callable_object, new_directory
+from keras_bert.saved_model.saving import StoredWeights, callable_object, new_directory, variables_read, write_card
 from keras_bert.tasks.masked_lm import POSITIONS, BertMaskedLM
 from keras_bert.text import BertPreprocessor, WordPieceTokenizer
 from keras_bert.text.packing import pack, truncate
@@ -28,7 +27,8 @@ def export_encoder(
 ) -> None:
     """Writes a SavedModel to call and fine-tune with `hub.KerasLayer`, `HubLayer` or `tf.saved_model.load`.
 
-    It follows TF Hub's reusable SavedModel interface and its common API for text encoders. The loaded `model` has:
+    Use it for programs that embed an encoder in their own model; `export_serving` is for a server. The SavedModel
+    follows TF Hub's reusable SavedModel interface and its common API for text encoders. The loaded `model` has:
         `model(inputs, training=False)`: a preprocessor's dict of three int32 `[batch, seq_length]` -> `pooled_output`,
             `sequence_output`, `encoder_outputs` and `default` of `BertEncoder`, in float32, with dropout in training;
         `model.variables`, `model.trainable_variables`: all weights; `model.regularization_losses`: empty;
@@ -50,7 +50,7 @@ def export_encoder(
 
     Raises:
         FileExistsError: `directory` exists, and `overwrite` is False or it is not a SavedModel.
-        TypeError: `model` is something else.
+        TypeError: `model` is neither.
         ValueError: `dtype` is unknown, or cannot hold a weight.
 
     Example:
@@ -91,7 +91,7 @@ def export_encoder(
             with weights.in_place():
                 return {**outputs, "mlm_logits": model.logits(outputs["sequence_output"], masked)}
 
-        root = _part(encode, NAMES, weights.of(encoder), trains)
+        root = _part(encode, NAMES, weights.copies(encoder), trains)
         if has_masked_lm:
             root.mlm = _part(predict, (*NAMES, POSITIONS), weights.variables, trains)
 
@@ -104,7 +104,7 @@ def export_encoder(
         if trains:
             write_config(unfinished / CONFIG, encoder.config)  # for BertEncoder.from_preset
         else:
-            saving.write(unfinished, encoder.precision)
+            write_card(unfinished, encoder.precision)
 
 
 def _specs(names: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
@@ -114,7 +114,7 @@ def _specs(names: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
 def _part(
     compute: Callable[..., Any], names: tuple[str, ...], variables: list[tf.Variable], trains: bool
 ) -> tf.train.Checkpoint:
-    """An object of TF Hub's interface that calls `compute(inputs, training)`."""
+    """Makes an object of TF Hub's interface that calls `compute(inputs, training)`."""
 
     @tf.function(autograph=False)
     def call(inputs: dict[str, tf.Tensor], training: bool = False) -> dict[str, Any]:
@@ -122,9 +122,8 @@ def _part(
         return tf.nest.map_structure(lambda output: tf.cast(output, tf.float32), compute(inputs, training))
 
     traced = [call.get_concrete_function(_specs(names), training) for training in (False, True)]
-    if not trains:  # most weights are constants
-        read = {id(variable) for variable in traced[0].variables}
-        variables = [variable for variable in variables if id(variable) in read]
+    if not trains:
+        variables = variables_read(traced[0], variables)
     trainable = [variable for variable in variables if variable.trainable and trains]
     return callable_object(call, variables=variables, trainable_variables=trainable, regularization_losses=[])
 
@@ -134,7 +133,7 @@ def _part(
 DEFAULT_LENGTH = 128
 _SENTENCES = tf.TensorSpec([None], tf.string, "sentences")
 _TOKENS = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)  # [batch, (tokens)]
-_TOKENS_OF_WORDS = tf.RaggedTensorSpec([None, None, None], tf.int32, ragged_rank=2)  # [batch, (words), (tokens)]
+_GROUPED_TOKENS = tf.RaggedTensorSpec([None, None, None], tf.int32, ragged_rank=2)  # [batch, (words), (tokens)]
 
 
 def export_preprocessor(preprocessor: BertPreprocessor, directory: str | Path, overwrite: bool = False) -> None:
@@ -227,7 +226,7 @@ def _bert_pack_inputs(preprocessor: BertPreprocessor) -> tf.train.Checkpoint:
         special_ids = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id)
         return pack(segments, seq_length, *special_ids, tokenizer.pair_format)
 
-    for segment in (_TOKENS, _TOKENS_OF_WORDS):
+    for segment in (_TOKENS, _GROUPED_TOKENS):
         for count in (1, 2):
             bert_pack_inputs.get_concrete_function([segment] * count, tf.TensorSpec([], tf.int32, "seq_length"))
     return callable_object(bert_pack_inputs)

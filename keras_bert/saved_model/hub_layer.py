@@ -1,4 +1,4 @@
-"""HubLayer: a reusable SavedModel, ours or TF Hub's, as a Keras 3 layer."""
+"""HubLayer: a reusable SavedModel, of TF Hub or of this package, as a Keras 3 layer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Description:
 
 @keras.saving.register_keras_serializable(package="keras_bert")
 class HubLayer(keras.layers.Layer):
-    """A layer that calls and trains a reusable SavedModel of TF Hub's interface: hub.KerasLayer for Keras 3.
+    """Calls and trains a reusable SavedModel of TF Hub's interface: hub.KerasLayer for Keras 3.
 
     A model's `.keras` file holds the SavedModel. A SavedModel is a program, so the file needs
     `keras.models.load_model(path, safe_mode=False)`. Mixed precision does not change the SavedModel's dtypes. With a
@@ -177,7 +177,7 @@ class HubLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> HubLayer:
-        """A layer that loads its SavedModel when it is built, or from a `.keras` file.
+        """Makes a layer that loads its SavedModel when it is built, or from a `.keras` file.
 
         Raises ValueError if a model is loaded without `safe_mode=False`.
         """
@@ -218,16 +218,16 @@ def _is_symbolic(inputs: Any) -> bool:
 
 
 def _to_json(tensors: Any) -> dict[str, Any]:
-    """The structure, shapes and dtypes of a nest of tensors, in JSON's types."""
+    """Describes the structure, shapes and dtypes of a nest of tensors in JSON's types."""
     flat = keras.tree.flatten(tensors)
     described = {
         "nest": keras.tree.pack_sequence_as(tensors, list(range(len(flat)))),
-        "tensors": [_description_of(tensor) for tensor in flat],
+        "tensors": [_describe(tensor) for tensor in flat],
     }
     return json.loads(json.dumps(described))  # tuples become lists, as in the file
 
 
-def _description_of(tensor: Any) -> dict[str, Any]:
+def _describe(tensor: Any) -> dict[str, Any]:
     if isinstance(tensor, tf.RaggedTensor):
         tensor = tf.type_spec_from_value(tensor)
     described = {"shape": list(tensor.shape), "dtype": keras.backend.standardize_dtype(tensor.dtype)}

@@ -61,7 +61,7 @@ class ReusableSavedModel:
         return self._function(inputs, **arguments)
 
     def with_dense_gradients(self, inputs: Any, **arguments: Any) -> Any:
-        """Like a call, but the gradients of embedding tables are dense tensors, not `tf.IndexedSlices`.
+        """Calls it with dense gradients of embedding tables, not `tf.IndexedSlices`.
 
         `tf.IndexedSlices` hold a row for each occurrence of a token in the batch. Keras 3's optimizers treat these as
         different rows: Adam adds the squares of their gradients instead of squaring the sum.
@@ -78,7 +78,7 @@ class ReusableSavedModel:
         return tf.nest.map_structure(add, outputs, expand_composites=True)
 
     def _sparse_in_training(self, inputs: Any, arguments: dict[str, Any]) -> list[tf.Variable]:
-        """The trainable variables whose gradients are `tf.IndexedSlices`."""
+        """Finds the trainable variables whose gradients are `tf.IndexedSlices`."""
         variables = [self.variables[path] for path in self.trained]
         sparse = []
 
@@ -86,9 +86,8 @@ class ReusableSavedModel:
             with tf.GradientTape() as tape:
                 outputs = self._function(inputs, **arguments)
             gradients = tape.gradient(outputs, variables)
-            sparse[:] = [
-                each for each, of in zip(variables, gradients, strict=True) if isinstance(of, tf.IndexedSlices)
-            ]
+            pairs = zip(variables, gradients, strict=True)
+            sparse[:] = [variable for variable, gradient in pairs if isinstance(gradient, tf.IndexedSlices)]
 
         specs = tf.nest.map_structure(tf.type_spec_from_value, inputs)
         tf.function(compute_gradients, autograph=False).get_concrete_function(specs)
@@ -120,7 +119,7 @@ class ReusableSavedModel:
 
 
 def resolve(handle: str) -> str:
-    """The directory of a handle: the handle itself, or tensorflow_hub's cached download.
+    """Finds the directory of a handle: the handle itself, or tensorflow_hub's cached download.
 
     Raises FileNotFoundError if there is no such directory, and ImportError for a URL without tensorflow_hub.
     """
@@ -153,7 +152,7 @@ def _load(directory: str, variables: Mapping[str, tf.Variable]) -> Any:
 
 
 def _find_endpoint(root: Any, directory: str, name: str | None) -> Any:
-    """The object to call: the SavedModel's root, or one of its parts."""
+    """Finds the object to call: the SavedModel's root, or one of its parts."""
     parts = {
         key: value
         for key, value in vars(root).items()
@@ -174,12 +173,12 @@ def _find_endpoint(root: Any, directory: str, name: str | None) -> Any:
 
 
 def _is_reusable(value: Any) -> bool:
-    """Whether an object has a restored `__call__`; plain functions and lists of layers have none."""
+    """Checks for a restored `__call__`; plain functions and lists of layers have none."""
     return bool(getattr(getattr(value, "__call__", None), "concrete_functions", ()))  # noqa: B004
 
 
 def _compiles(function: Any) -> bool:
-    """Whether XLA can probably compile a function: without strings, ragged tensors and TF Text operations."""
+    """Checks whether XLA can probably compile a function: no strings, ragged tensors or TF Text operations."""
     specs = keras.tree.flatten((function.structured_input_signature, function.structured_outputs))
     if any(isinstance(spec, tf.TypeSpec) and not isinstance(spec, tf.TensorSpec) for spec in specs):
         return False
@@ -194,7 +193,7 @@ def _compiles(function: Any) -> bool:
 
 
 def _read_files(directory: str) -> dict[str, bytes]:
-    """Name -> content of all files except the variables and the fingerprint, which includes them."""
+    """Reads all files, by name, except the variables and the fingerprint, which includes them."""
     contents = {}
     for folder, _, names in tf.io.gfile.walk(directory):
         inside = folder[len(directory) :].strip("/")
@@ -208,12 +207,12 @@ def _read_files(directory: str) -> dict[str, bytes]:
 
 
 def _distinct(structures: list[Any]) -> list[Any]:
-    """The distinct nests of specs, without regard to the names of tensors."""
+    """Removes repeated nests of specs, without regard to the names of tensors."""
     return list({_describe(specs): specs for specs in structures}.values())
 
 
 def _describe(value: Any) -> str:
-    """A readable description of tensors or their specs: `{ids: int32 [?, ?]}`."""
+    """Describes tensors or their specs for a message: `{ids: int32 [?, ?]}`."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_describe(part)}" for key, part in sorted(value.items())) + "}"
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
@@ -266,5 +265,5 @@ def _converted_tensor(spec: Any, value: Any, name: str) -> Any:
 
 
 def is_ragged(value: Any) -> bool:
-    """Whether a tensor, a spec or a KerasTensor is ragged."""
+    """Checks whether a tensor, a spec or a KerasTensor is ragged."""
     return isinstance(value, tf.RaggedTensor | tf.RaggedTensorSpec) or bool(getattr(value, "ragged", False))

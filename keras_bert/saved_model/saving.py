@@ -15,8 +15,6 @@ from keras_bert import files
 from keras_bert.encoder.weights import variables_by_name
 from keras_bert.formats.saved_model import MODEL
 
-FILE = "README.md"
-
 _BOTH = """\
 It needs oneDNN's operations, which TensorFlow has in its builds for x86 on Linux. Elsewhere, such as on ARM, loading it
 ends with "Op type not registered": use an export in float32 there. It has no float weights to train further.
@@ -38,18 +36,13 @@ is in bfloat16, and it must be served on a processor with AVX-512, too: without 
 }
 
 
-def write(directory: Path, precision: str) -> None:
-    """Writes `README.md`.
-
-    Args:
-        directory: the SavedModel's directory.
-        precision: "bfloat16" or "int8".
-    """
-    (directory / FILE).write_text(_CARDS[precision], encoding="utf-8")
+def write_card(directory: Path, precision: str) -> None:
+    """Writes the README of a SavedModel in "bfloat16" or "int8": the processors that it needs."""
+    (directory / "README.md").write_text(_CARDS[precision], encoding="utf-8")
 
 
 def callable_object(function: Callable[..., Any], **attributes: Any) -> tf.train.Checkpoint:
-    """An object that can be called after loading, with other attributes: the building block of TF Hub's interface.
+    """Makes an object that can be called after loading, and has attributes: the building block of TF Hub's interface.
 
     `function` is a tf.function that has been traced for every kind of input.
     """
@@ -57,7 +50,7 @@ def callable_object(function: Callable[..., Any], **attributes: Any) -> tf.train
 
 
 def new_directory(directory: str | Path, overwrite: bool) -> AbstractContextManager[Path]:
-    """A directory for a SavedModel. It moves to `directory` when the block ends without an exception.
+    """Makes a directory for a SavedModel. It moves to `directory` when the block ends without an exception.
 
     Raises FileExistsError if `directory` exists, and it is not a SavedModel or `overwrite` is False.
     """
@@ -68,7 +61,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 
 class StoredWeights:
-    """Copies of a Keras model's weights, which replace the originals while a function is traced.
+    """Copies a Keras model's weights. The copies replace the originals while a function is traced.
 
     The SavedModel has no Keras objects, and no variables for random seeds, because a variable that every call changes
     can neither be mirrored on devices nor serve several clients at a time. An operation gives dropout its seeds.
@@ -95,15 +88,15 @@ class StoredWeights:
         self._weights = model.weights
         # `variables` are weights, and the states of seeds and metrics.
         self._seeds = [variable for variable in model.variables if variable.name == "seed_generator_state"]
-        self.variables = self.of(model)
+        self.variables = self.copies(model)
 
-    def of(self, part: keras.Layer) -> list[tf.Variable]:
-        """The copies of the weights of a part of the model."""
+    def copies(self, part: keras.Layer) -> list[tf.Variable]:
+        """Finds the copies of the weights of a part of the model."""
         return [self._copies[id(weight)] for weight in part.weights]
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Inside this block, the model computes with the copies."""
+        """Makes the model compute with the copies inside the block."""
         # Not tf.random.uniform: it would put this program's global seed into the graph, and two calls in one step, or
         # two replicas, would drop the same elements.
         limits = {"minval": 0, "maxval": 2**31 - 1, "seed": 0, "seed2": 0}
@@ -124,3 +117,9 @@ def _copy(name: str, weight: keras.Variable, dtype: str | None) -> tf.Variable:
         value = stored
     # Frozen weights are trainable, too: the user of the SavedModel decides what to freeze.
     return tf.Variable(value, name=name, trainable=value.dtype.is_floating)
+
+
+def variables_read(function: tf.types.experimental.ConcreteFunction, variables: list[tf.Variable]) -> list[tf.Variable]:
+    """Leaves out variables that a traced function does not read: in low precision, most weights are constants."""
+    read = {id(variable) for variable in function.variables}
+    return [variable for variable in variables if id(variable) in read]

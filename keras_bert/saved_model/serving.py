@@ -11,8 +11,7 @@ import tensorflow as tf
 
 from keras_bert.extras import needed
 from keras_bert.formats.saved_model import MODEL
-from keras_bert.saved_model import saving
-from keras_bert.saved_model.saving import StoredWeights, callable_object, new_directory
+from keras_bert.saved_model.saving import StoredWeights, callable_object, new_directory, variables_read, write_card
 
 WARMUP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"  # TF Serving's name
 
@@ -21,7 +20,7 @@ _BATCHES = [["Hello, world!"], ["word " * 600, "Hello, world!", "", "Ünïcödé
 
 
 def messages() -> ModuleType:
-    """The module of TF Serving's messages. Raises ImportError if it is not installed."""
+    """Imports TF Serving's messages. Raises ImportError if they are not installed."""
     return needed("tensorflow_serving.apis.prediction_log_pb2", "tensorflow-serving-api", extra="serve")
 
 
@@ -58,11 +57,11 @@ def export_serving(
     It has two signatures with the same named outputs, for batches of any size:
         `serving_default`: a string tensor `[batch]` for each text of the model, by name;
         `serialized_examples`: a string tensor `examples` `[batch]` of serialized tf.Examples with those names.
+    The version includes warm-up requests, which a server runs before it takes traffic. A server that watches
+    `directory` sees only complete versions.
+
     A model in bfloat16 or int8 (`set_precision`) keeps its precision, without its float weights. The `README.md` in its
     directory says which builds of TensorFlow and which processors can serve it.
-
-    It includes warm-up requests, which a server runs before it takes traffic. A server that watches `directory` sees
-    only complete versions.
 
     Args:
         model: a task of this package (it has `serve`), or a functional Keras model with the inputs
@@ -117,26 +116,25 @@ def export_serving(
             features = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
             return serving_default(tf.io.parse_example(examples, features))
 
-        read = serving_default.get_concrete_function().variables  # in low precision, most weights are constants
-        variables = [variable for variable in weights.variables if any(variable is each for each in read)]
+        variables = variables_read(serving_default.get_concrete_function(), weights.variables)
         root = callable_object(serving_default, variables=variables)
         signatures = {"serving_default": serving_default, "serialized_examples": serialized_examples}
         tf.saved_model.save(root, str(unfinished), signatures=signatures)
         write_warmup(unfinished, names)
         if (precision := getattr(model, "precision", "float32")) != "float32":
-            saving.write(unfinished, precision)
+            write_card(unfinished, precision)
     return directory / str(version)
 
 
 def versions(directory: Path) -> list[int]:
-    """The versions in a directory, in ascending order: all names that are numbers."""
+    """Lists the versions in a directory, in ascending order: all names that are numbers."""
     if not directory.is_dir():
         return []
     return sorted(int(each.name) for each in directory.iterdir() if each.name.isascii() and each.name.isdigit())
 
 
 def _texts_and_answer(model: Any) -> tuple[tuple[str, ...], Callable[..., dict[str, tf.Tensor]]]:
-    """The names of a model's input texts, and the function from the texts to its named outputs."""
+    """Finds the names of a model's input texts, and the function from the texts to its named outputs."""
     if hasattr(model, "serve"):
         return tuple(inspect.signature(model.serve).parameters), model.serve
     inputs = getattr(model, "inputs", None)

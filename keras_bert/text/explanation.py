@@ -85,13 +85,13 @@ def _explained(
 def _changes(text: str, result: str) -> tuple[str, ...]:
     """Lists the changes by which normalization turned `text` into `result`."""
     kept = [each for each in text if each in result or unicodedata.category(each) not in ("Cc", "Cf")]
-    changes = [_is_dropped(each) for each in text if each not in kept]
+    changes = [_describe_drop(each) for each in text if each not in kept]
     letters = _letters(kept)
     for kind, a, b, c, d in difflib.SequenceMatcher(None, letters, list(result), autojunk=False).get_opcodes():
         if kind == "replace" and b - a == d - c:
             changes += [f"{old} -> {new}" for old, new in zip(letters[a:b], result[c:d], strict=True)]
         elif kind == "delete":
-            changes += [_is_dropped(each) for each in "".join(letters[a:b])]
+            changes += [_describe_drop(each) for each in "".join(letters[a:b])]
         elif kind != "equal":
             changes.append(f"{''.join(letters[a:b])} -> {result[c:d]}".lstrip())
     return tuple(changes)
@@ -108,7 +108,7 @@ def _letters(characters: Sequence[str]) -> list[str]:
     return letters
 
 
-def _is_dropped(character: str) -> str:
+def _describe_drop(character: str) -> str:
     return f"U+{ord(character):04X} dropped"
 
 
@@ -120,7 +120,7 @@ def _dropped(text: str, begins: list[int], first: int, last: int) -> list[Explai
             byte_span=(begins[i], begins[i + 1]),
             character_span=(i, i + 1),
             text=text[i],
-            changes=(_is_dropped(text[i]),),
+            changes=(_describe_drop(text[i]),),
         )
         for i in range(first, last)
         if text[i] not in "\t\n\r" and not unicodedata.category(text[i]).startswith("Z")

@@ -112,11 +112,6 @@ class BertPreprocessor(keras.layers.Layer):
         stride: int | None = None,
         **kwargs: Any,
     ):
-        if keras.backend.backend() != "tensorflow":
-            raise RuntimeError(
-                f"BertPreprocessor uses TensorFlow ops, but Keras's backend is {keras.backend.backend()}; set "
-                "KERAS_BACKEND=tensorflow before Keras is imported, or pass the encoder ids made elsewhere"
-            )
         if not isinstance(tokenizer, Tokenizer):
             raise TypeError(f"tokenizer is {tokenizer!r:.60}; expected a tokenizer, such as WordPieceTokenizer")
         if truncation not in TRUNCATIONS:

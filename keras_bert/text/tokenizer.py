@@ -90,10 +90,7 @@ class Tokenizer:
             return self._ids(strings) if strings.shape.rank else self._ids(strings[None])[0]
 
     def tokenize_with_offsets(self, strings: Strings) -> Tokens:
-        """Turns strings into ids and the byte span of each token. Raises as `tokenize` does.
-
-        Args:
-            strings: as for `tokenize`.
+        """Turns strings into ids and the byte span of each token. Arguments and errors are those of `tokenize`.
 
         Returns:
             `(ids, starts, ends)`, int32, int64, int64, each `[batch, (tokens)]`. `string.encode()[start:end]` is the
@@ -135,8 +132,10 @@ class Tokenizer:
         return words.with_values(tf.concat([tokens, tf.RaggedTensor.from_row_lengths(unknown, missing)], axis=1))
 
     def group_by_word(self, ids: tf.RaggedTensor, *others: tf.RaggedTensor) -> tuple[tf.RaggedTensor, ...]:
-        """Groups tokens by word. A word begins with each row, and with each token without `##` (WordPiece) or with a
-        space before it (byte pairs, SentencePiece).
+        """Groups tokens by word.
+
+        A word begins with each row, and with each token without `##` (WordPiece) or with a space before it (byte
+        pairs, SentencePiece).
 
         Args:
             ids: int32 `[batch, (tokens)]`, from `tokenize`.
