@@ -10,6 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert import undocumented
 from keras_bert.formats import Checkpoint, storage
 
 
@@ -49,7 +50,7 @@ def variables_by_name(layer: keras.Layer) -> dict[str, keras.Variable]:
 def values_by_name(layer: keras.Layer) -> dict[str, np.ndarray]:
     """The values of a layer's weights by the same names; kernels include LoRA's change."""
     values = {name: keras.ops.convert_to_numpy(variable) for name, variable in variables_by_name(layer).items()}
-    for dense in layer._flatten_layers():
+    for dense in undocumented.flatten_layers(layer):
         if getattr(dense, "lora_enabled", False):
             path = dense.path.removeprefix(f"{layer.path}/")
             values[f"{path}/kernel"] = values[f"{path}/kernel"] + keras.ops.convert_to_numpy(change(dense))
@@ -110,7 +111,7 @@ def made_with_weights(make: Callable[[], Layer], checkpoint: Checkpoint, part: s
         layer = make()
         for name, variable in variables_by_name(layer).items():
             if name in values or not name.startswith(_MAY_BE_NEW):
-                variable._initializer = functools.partial(first_value, name)
+                undocumented.set_initializer(variable, functools.partial(first_value, name))
     if errors:
         raise errors[0]
     return layer
@@ -123,6 +124,4 @@ def _as_tensor(values: np.ndarray, dtype: str) -> Any:
     """
     if keras.backend.backend() != "tensorflow" or values.dtype != dtype or not storage.is_aligned(values):
         return values
-    import tensorflow as tf
-
-    return tf.experimental.dlpack.from_dlpack(values.__dlpack__())
+    return undocumented.share_memory(values)

@@ -15,6 +15,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_bert import undocumented
 from keras_bert.tasks import accumulation
 from keras_bert.tasks.replicas import divisor_of, is_mean, over_all, replicas
 
@@ -117,8 +118,7 @@ class CountsBatches:
         """Keras's `compile`."""
         super().compile(*args, **kwargs)
         with self.distribute_strategy.scope():
-            # In place of Keras's. An attribute would be a second metric of the model.
-            vars(self)["_loss_tracker"] = LossMean(self.loss_names)
+            undocumented.replace_loss_tracker(self, LossMean(self.loss_names))
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
@@ -181,7 +181,7 @@ class CountsBatches:
         x, y, y_pred, sample_weight = batch
         if accumulation.steps_of(self.optimizer) > 1 and self.window_totals(x) is None:
             gradients = self._accumulable(gradients, parts)
-        self._loss_tracker.update_state(parts)
+        undocumented.loss_tracker(self).update_state(parts)
         if gradients:
             weights = self.trainable_weights
             self._updating(lambda *each: self.optimizer.apply_gradients(zip(each, weights, strict=True)), *gradients)
@@ -203,7 +203,7 @@ class CountsBatches:
     def test_step(self, data: Any) -> dict[str, Any]:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = self(x, training=False)
-        self._loss_tracker.update_state(self.loss_parts(x, y, y_pred, sample_weight, training=False))
+        undocumented.loss_tracker(self).update_state(self.loss_parts(x, y, y_pred, sample_weight, training=False))
         return self._reducible(self.compute_metrics(x, y, y_pred, sample_weight=sample_weight))
 
     def build_optimizer(self) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 from keras import ops
-from keras.src.losses.losses import LossFunctionWrapper  # Keras does not export it
+
+from keras_bert import undocumented
 
 
-class Replicated:
+class Replicated(undocumented.BuiltFromOneReplica):
     """A mixin for Keras 3 models. Under `tf.distribute`, many replicas then train as one would.
 
     Keras 3.15 fails under `MultiWorkerMirroredStrategy`, and with strings under any strategy
@@ -45,7 +46,8 @@ class Replicated:
             loss = keras.tree.map_structure(_global_mean, loss)
         super().compile(optimizer, loss, *args, **kwargs)
         if self.distribute_strategy.num_replicas_in_sync > 1:
-            self._loss_tracker.update_state = functools.partial(_update_loss, self._loss_tracker)
+            tracker = undocumented.loss_tracker(self)
+            tracker.update_state = functools.partial(_update_loss, tracker)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles a model that was saved as a `.keras` file; Keras does not, for a `compile` that is not its own."""
@@ -58,21 +60,6 @@ class Replicated:
         if isinstance(self.optimizer, keras.optimizers.Optimizer) and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
-
-    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        # Keras averages the replicas' batches, but only needs their shapes. Strings have no mean, and batches of
-        # several workers differ in shape.
-        if self._distribute_strategy is None:
-            return
-        if iterator is not None:
-            for _, _, batches in iterator:
-                data_batch = next(batches)
-                break
-        first = keras.tree.map_structure(
-            lambda each: self._distribute_strategy.experimental_local_results(each)[0], data_batch
-        )
-        with self._distribute_strategy.scope():
-            self._symbolic_build(data_batch=first)
 
     def make_train_function(self, force: bool = False) -> Any:
         """Keras's, but the optimizer makes its variables first: a step that makes variables is traced twice."""
@@ -158,7 +145,9 @@ def _global_mean(loss: Any) -> Any:
         return loss
     found = keras.losses.get(loss)
     if not isinstance(found, keras.losses.Loss):
-        found = LossFunctionWrapper(found, name=loss if isinstance(loss, str) else getattr(loss, "__name__", "loss"))
+        found = undocumented.loss_from_function(
+            found, loss if isinstance(loss, str) else getattr(loss, "__name__", "loss")
+        )
     return GlobalMean(found)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert import undocumented
 from keras_bert.encoder import BertEncoder
 from keras_bert.formats.families import table_of
 from keras_bert.optimizers import AdamW
@@ -89,7 +90,7 @@ class Compilable:
 
     @jit_compile.setter
     def jit_compile(self, value: Any) -> None:
-        self._jit_compile = value
+        undocumented.set_jit_compile(self, value)
 
 
 class TokenizedExamples(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_bert import undocumented
 from keras_bert.formats import Preset
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.packing import TRUNCATIONS, as_ids, pack, truncate, windows
@@ -115,7 +116,7 @@ class BertPreprocessor(keras.layers.Layer):
             return super().__call__(texts, **kwargs)
 
     def call(self, texts: Any) -> dict[str, tf.Tensor]:
-        if tf.__internal__.get_enclosing_xla_context() is not None:
+        if undocumented.is_in_xla():
             raise ValueError(
                 "XLA has no strings: give the model packed inputs, which a preprocessor makes of texts in a tf.data "
                 "pipeline, or compile it with jit_compile=False"

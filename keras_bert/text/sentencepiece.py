@@ -10,9 +10,8 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from tensorflow_text.python.ops import sentencepiece_tokenizer
 
-from keras_bert import files
+from keras_bert import files, undocumented
 from keras_bert.text.normalization import CompatibilityNormalizer
 from keras_bert.text.sentencepiece_files import (
     read_sentencepiece_files,
@@ -23,7 +22,7 @@ from keras_bert.text.sentencepiece_model import BYTE, FAMILIES, SPACE, USER_DEFI
 from keras_bert.text.strings import Tokens
 from keras_bert.text.tokenizer import Tokenizer
 
-_ops = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
+_ops = undocumented.sentencepiece_operations()
 # False for white space, and for other characters that SentencePiece's usual normalization (nmt_nfkc) turns into spaces.
 _IS_TEXT = np.ones(0x10000, bool)
 _IS_TEXT[[*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200C), 0x200E, 0x200F]] = False
