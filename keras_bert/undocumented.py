@@ -60,6 +60,64 @@ def in_safe_mode() -> bool | None:
     return serialization_lib.in_safe_mode()
 
 
+# -- Keras: LoRA of dense layers, and seeds
+
+
+def has_lora(layer: keras.Layer) -> bool:
+    """Whether a layer is one that `enable_lora` adapts.
+
+    Public way: none; only `enable_lora` is documented.
+    """
+    return getattr(layer, "lora_enabled", False)
+
+
+def lora_change(dense: keras.layers.Dense) -> Any:
+    """LoRA's change to the kernel `[inputs, units]`: `alpha / rank * A B`, in float32.
+
+    Public way: `kernel`, which is the sum, of a type that may be lower.
+    """
+    return dense.lora_alpha / dense.lora_rank * keras.ops.matmul(dense.lora_kernel_a, dense.lora_kernel_b)
+
+
+def merge_lora(dense: keras.layers.Dense) -> None:
+    """Adds LoRA's change to the kernel, and removes LoRA from the layer; the kernel stays frozen.
+
+    Public way: a new layer with the sum as its kernel, in a model made anew.
+
+    Example:
+        >>> dense = keras.layers.Dense(3)
+        >>> dense.build((None, 2))
+        >>> dense.enable_lora(rank=1)
+        >>> merge_lora(dense)
+        >>> [variable.name for variable in dense.variables]
+        ['kernel', 'bias']
+    """
+    added = lora_change(dense)
+    dense.lora_kernel_b.assign(keras.ops.zeros_like(dense.lora_kernel_b))  # graphs traced before still add it
+    dense.lora_enabled = False
+    dense.lora_rank = dense.lora_alpha = None
+    del dense.lora_kernel_a, dense.lora_kernel_b
+    dense.kernel.assign_add(added)
+
+
+def seed_states(model: keras.Model) -> list[keras.Variable]:
+    """The states of a model's `keras.random.SeedGenerator`s, such as those of its dropout layers.
+
+    Public way: `non_trainable_variables`, which holds others, too.
+    """
+    return [variable for variable in model.variables if variable.name == "seed_generator_state"]
+
+
+def seed_after(state: tf.Tensor, draws: int | tf.Tensor) -> tf.Tensor:
+    """The state of a `SeedGenerator` after further draws: `(seed, draws so far)`.
+
+    Public way: `SeedGenerator.next`, once for each draw.
+    """
+    import tensorflow as tf
+
+    return state + tf.stack([tf.zeros([], state.dtype), tf.cast(draws, state.dtype)])
+
+
 # -- Keras: models and losses
 
 

@@ -27,7 +27,7 @@ def stands_on(name, symbol):
         def with_sentence(*args, **kwargs):
             try:
                 test(*args, **kwargs)
-            except Exception as error:
+            except (Exception, pytest.fail.Exception) as error:
                 sentence = f"{symbol} is gone or has changed: see keras_bert.undocumented.{name}"
                 raise AssertionError(sentence) from error
 
@@ -114,6 +114,60 @@ def test_in_safe_mode(tmp_path):
         loaded = keras.models.load_model(tmp_path / "model.keras", safe_mode=safe)
         assert loaded.layers[0].in_safe_mode is safe
     assert undocumented.in_safe_mode() is None
+
+
+# -- Keras: LoRA of dense layers, and seeds
+
+
+def _adapted():
+    dense = keras.layers.Dense(3, use_bias=False)
+    dense.build((None, 2))
+    before = keras.ops.convert_to_numpy(dense.kernel)
+    dense.enable_lora(rank=2, lora_alpha=6)
+    dense.lora_kernel_b.assign(np.ones([2, 3]))
+    change = 3 * keras.ops.convert_to_numpy(dense.lora_kernel_a) @ np.ones([2, 3], np.float32)
+    return dense, before, change
+
+
+@stands_on("has_lora", "keras.layers.Dense.lora_enabled")
+def test_has_lora():
+    assert undocumented.has_lora(_adapted()[0])
+    assert not undocumented.has_lora(keras.layers.Dense(3))
+    assert not undocumented.has_lora(keras.layers.Dropout(0.1))
+
+
+@stands_on("lora_change", "keras.layers.Dense.lora_alpha, .lora_rank, .lora_kernel_a or .lora_kernel_b")
+def test_lora_change():
+    dense, before, change = _adapted()
+    np.testing.assert_allclose(undocumented.lora_change(dense), change, rtol=1e-6)
+    np.testing.assert_allclose(dense.kernel, before + change, rtol=1e-6)
+
+
+@stands_on("merge_lora", "keras.layers.Dense.lora_kernel_a or .lora_kernel_b")
+def test_merge_lora():
+    dense, before, change = _adapted()
+    undocumented.merge_lora(dense)
+    assert not undocumented.has_lora(dense)
+    assert [each is dense.kernel for each in dense.weights] == [True]
+    np.testing.assert_allclose(dense.kernel, before + change, rtol=1e-6)
+    np.testing.assert_allclose(dense(np.eye(2)), before + change, rtol=1e-6)
+
+
+@stands_on("seed_states", "the name of keras.random.SeedGenerator.state")
+def test_seed_states():
+    model = keras.Sequential([keras.Input([2]), keras.layers.Dropout(0.1), keras.layers.GaussianNoise(1.0)])
+    states = undocumented.seed_states(model)
+    expected = [layer.seed_generator.state for layer in model.layers]
+    assert {id(each) for each in states} == {id(each) for each in expected}
+
+
+@stands_on("seed_after", "keras.random.SeedGenerator.state")
+def test_seed_after():
+    seeds = keras.random.SeedGenerator(7)
+    first = tf.identity(seeds.state.value)
+    for draws in range(3):
+        assert seeds.state.numpy().tolist() == undocumented.seed_after(first, draws).numpy().tolist()
+        seeds.next()
 
 
 # -- Keras: models and losses

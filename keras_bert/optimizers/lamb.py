@@ -16,8 +16,8 @@ class LAMB(AdamW):
     """Adam, with the step of each weight matrix scaled to the norm of the matrix (You et al. 2020, algorithm 2).
 
     Biases and the weights of layer normalization do not decay, and their steps are not scaled, as in the authors' code.
-    `keras.optimizers.Lamb` scales these, too, and lets matrices decay after the scaling, not before it. Its gradients are
-    summed as in all optimizers of Keras, which keeps a model in memory.
+    `keras.optimizers.Lamb` scales these, too, and lets matrices decay outside of the scaled step. Like all of Keras's
+    optimizers, it keeps a trained model in memory.
 
     Args:
         learning_rate: a number or a schedule: the norm of a matrix's step as a share of the matrix's norm, about 1e-3.

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_bert import undocumented
 from keras_bert.encoder import BertEncoder
 from keras_bert.encoder.encoder import NAMES
 from keras_bert.encoder.weights import variables_by_name
@@ -49,7 +50,7 @@ class StoredWeights:
         self._copies = {id(weight): _copy(names[id(weight)], weight, dtype) for weight in model.weights}
         self._weights = model.weights
         # `variables` are weights, and the states of seeds and metrics.
-        self._seeds = [variable for variable in model.variables if variable.name == "seed_generator_state"]
+        self._seeds = undocumented.seed_states(model)
         self.variables = self.of(model)
 
     def of(self, part: keras.Layer) -> list[tf.Variable]:
